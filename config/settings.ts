@@ -1,0 +1,124 @@
+import os from 'node:os';
+import path from 'node:path';
+import { z } from 'zod';
+
+/**
+ * Every setting of every process, in one place and checked before anything starts. A process run alone takes all of
+ * them from its environment; `npm start` fills in what concerns the embedded parts and hands the rest on.
+ */
+
+/** An empty variable is the same as none: compose files and unit files leave them empty. */
+const emptyIsUnset = (value: unknown) => (value === '' ? undefined : value);
+const text = () => z.preprocess(emptyIsUnset, z.string().optional());
+const textOr = (fallback: string) => z.preprocess(emptyIsUnset, z.string().default(fallback));
+const port = (fallback: number) => z.preprocess(emptyIsUnset, z.coerce.number().int().min(0).max(65535).default(fallback));
+const positive = (fallback: number) => z.preprocess(emptyIsUnset, z.coerce.number().positive().default(fallback));
+const whole = (fallback: number) => z.preprocess(emptyIsUnset, z.coerce.number().int().min(0).default(fallback));
+const flag = (fallback: boolean) =>
+  z.preprocess(
+    emptyIsUnset,
+    z
+      .enum(['true', 'false', '1', '0'])
+      .transform((value) => value === 'true' || value === '1')
+      .default(fallback),
+  );
+
+const settingsSchema = z.object({
+  /** Where the embedded parts, the CA, sandboxes' disks and `platform.env` live. */
+  PLATFORM_DATA_DIR: textOr('.data').transform((dir) => path.resolve(dir)),
+  /** What can be made again: the built Temporal, unpacked images. Shared by every copy on the machine. */
+  PLATFORM_CACHE_DIR: textOr(
+    path.join(process.env.XDG_CACHE_HOME || path.join(os.homedir(), '.cache'), 'sandbox-platform'),
+  ).transform((dir) => path.resolve(dir)),
+
+  /** Base64 of 32 bytes; every other secret of the platform is derived from it. `npm start` makes one. */
+  PLATFORM_SECRET_KEY: z.string().refine((key) => Buffer.from(key, 'base64').length >= 32, {
+    message: 'must be base64 of at least 32 bytes, for example from: openssl rand -base64 32',
+  }),
+  /** `kid:base64,…`, newest first, for workflow payloads. Empty: one key derived from PLATFORM_SECRET_KEY. */
+  PLATFORM_CODEC_KEYS: text(),
+
+  /** Postgres, as a `postgres://` URL. */
+  DATABASE_URL: z.string(),
+  /** Connections one process may hold. */
+  DATABASE_POOL_SIZE: positive(10),
+
+  TEMPORAL_ADDRESS: textOr('127.0.0.1:7233'),
+  TEMPORAL_NAMESPACE: textOr('default'),
+  /** Only shown to people. Empty: no Web UI is known. */
+  TEMPORAL_UI_URL: text(),
+  /** `1` and certificate files turn on TLS to Temporal. */
+  TEMPORAL_TLS: flag(false),
+
+  PLATFORM_API_HOST: textOr('127.0.0.1'),
+  PLATFORM_API_PORT: port(7080),
+  /** The API's address as clients see it. Empty: made from host and port. */
+  PLATFORM_URL: text(),
+  PLATFORM_GATEWAY_HOST: textOr('127.0.0.1'),
+  PLATFORM_GATEWAY_PORT: port(7081),
+  /** Sandboxes are `<sandbox_id>.<base domain>[:port]`. */
+  PLATFORM_BASE_DOMAIN: textOr('sandbox.localhost'),
+  /** The port clients see in `sandbox_domain`. Empty: the gateway's own; 443 and 80 are left out of the domain. */
+  PLATFORM_GATEWAY_PUBLIC_PORT: z.preprocess(emptyIsUnset, z.coerce.number().int().optional()),
+  /** PEM files of the gateway's certificate. Empty: a certificate of a local CA made in the data folder. */
+  PLATFORM_TLS_CERT_FILE: text(),
+  PLATFORM_TLS_KEY_FILE: text(),
+
+  /** First start only: the root admin's e-mail and plan. */
+  PLATFORM_ROOT_EMAIL: textOr('root@platform.localhost'),
+  PLATFORM_ROOT_PLAN: textOr('enterprise'),
+  /** A JSON file in the form of `db/seeds/plans.json`. Empty: that file. */
+  PLATFORM_PLANS_FILE: text(),
+
+  /** Requests a minute for each API key, and for each address where there is no key. 0 turns the limit off. */
+  PLATFORM_RATE_LIMIT_PER_KEY: whole(6000),
+  PLATFORM_RATE_LIMIT_PER_ADDRESS: whole(600),
+  /** Trust `X-Forwarded-For` of a proxy in front. */
+  PLATFORM_TRUST_PROXY: flag(false),
+
+  /** This machine's name as a host. Empty: one made and kept in the data folder. */
+  PLATFORM_HOST_ID: text(),
+  PLATFORM_REGION: textOr('local'),
+  PLATFORM_REGION_NAME: textOr('Local'),
+  /** What sandboxes may reserve here, as a multiple of what the machine has. */
+  PLATFORM_HOST_CPU_OVERCOMMIT: positive(16),
+  PLATFORM_HOST_MEMORY_OVERCOMMIT: positive(2),
+  PLATFORM_HOST_DISK_OVERCOMMIT: positive(10),
+  /** `crun` or `runc`. Empty: crun where it works on this machine's cgroups, else runc. */
+  PLATFORM_OCI_RUNTIME: z.preprocess(emptyIsUnset, z.enum(['crun', 'runc']).optional()),
+  /** A /16 to /24 for sandboxes. Empty: a free one of 10.0.0.0/8, kept in the data folder. */
+  PLATFORM_SANDBOX_SUBNET: text(),
+  /** Comma-separated resolvers for sandboxes. Empty: the host's upstream servers. */
+  PLATFORM_SANDBOX_DNS: text(),
+  /** Frozen sandboxes kept ready for `base` on this host. 0 turns the pool off. */
+  PLATFORM_WARM_POOL_SIZE: whole(2),
+  /** OCI registry that templates are pulled from and pushed to. Empty: base image is built on the host. */
+  PLATFORM_REGISTRY: text(),
+  /** Allow plain HTTP to that registry: only for one on loopback. */
+  PLATFORM_REGISTRY_INSECURE_HTTP: flag(false),
+  /** The reference the `base` template is pulled by. Empty: made from Debian packages. */
+  PLATFORM_BASE_IMAGE: text(),
+
+  PLATFORM_LOG_LEVEL: z.preprocess(
+    emptyIsUnset,
+    z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
+  ),
+});
+
+export type Settings = z.infer<typeof settingsSchema>;
+
+/** One line a wrong setting, ready to be shown to an operator. */
+export class SettingsError extends Error {
+  override name = 'SettingsError';
+}
+
+/**
+ * Reads and checks the settings of this process.
+ * @throws {SettingsError} naming each variable that is missing or wrong, never its value.
+ */
+export function loadSettings(env: NodeJS.ProcessEnv = process.env): Settings {
+  const parsed = settingsSchema.safeParse(env);
+  if (parsed.success) return parsed.data;
+  const lines = parsed.error.issues.map((issue) => `  ${issue.path.join('.')}: ${issue.message}`);
+  throw new SettingsError(`Settings are wrong:\n${lines.join('\n')}`);
+}

@@ -1,0 +1,143 @@
+/**
+ * Where sandboxes run. One implementation for this machine (`oci/`); a Kubernetes one can stand beside it. A host
+ * worker holds exactly one driver; activities call nothing else to touch the world of containers.
+ *
+ * Every method is idempotent: an activity that is retried after a crash calls it again with the same arguments and
+ * gets the same result. `sandboxId` is the only key.
+ */
+export interface SandboxDriver {
+  /**
+   * Makes the sandbox and returns when it is ready. `onPhase` is told as the work reaches each phase.
+   * A half-made one from an earlier try is finished or replaced. On failure nothing of the sandbox is left running,
+   * but its disk may stay until `remove`.
+   * @throws {DriverError}
+   */
+  create(spec: SandboxSpec, options?: CreateOptions): Promise<SandboxPlace>;
+
+  /**
+   * Freezes every process. Pausing a paused one succeeds.
+   * @throws {DriverError} `pause_failed` when the freeze does not take in time; the sandbox then runs on.
+   */
+  pause(sandboxId: string): Promise<void>;
+
+  /**
+   * Thaws a paused sandbox, or starts it again on its disk when its processes are gone (`spec` tells how).
+   * @throws {DriverError}
+   */
+  resume(spec: SandboxSpec, options?: CreateOptions): Promise<SandboxPlace>;
+
+  /** Ends every process and takes its network away; the disk stays. Works in every state, absent included. */
+  stop(sandboxId: string): Promise<void>;
+
+  /** Removes everything that is left: disk, folders, reservations of addresses. Works in every state, absent included. */
+  remove(sandboxId: string): Promise<void>;
+
+  /** What is really there now. */
+  inspect(sandboxId: string): Promise<SandboxInspection>;
+
+  /** Everything this host holds, for reconciliation. */
+  list(): Promise<SandboxInspection[]>;
+
+  /** Calls back once for each sandbox whose processes end without `stop` or `pause` having been asked. */
+  onExit(listener: (exit: SandboxExit) => void): void;
+}
+
+/** What a sandbox is made from. */
+export interface SandboxSpec {
+  sandboxId: string;
+  /** Image reference: `registry/repository@sha256:…`, `registry/repository:tag`, or `builtin:base`. */
+  image: string;
+  cpuCount: number;
+  memoryMb: number;
+  storageGb: number;
+  allowInternetAccess: boolean;
+  /** The environment of every process started inside. */
+  env: Record<string, string>;
+  /** What `X-Access-Token` must carry. Null: anyone who knows the domain is served (`secure: false`). */
+  accessToken: string | null;
+  /** Opens the agent's `/platform/…` paths; known to the platform alone. */
+  platformToken: string;
+  /** The template's own command, started by the agent once it is up. Null: none. */
+  command: SandboxCommand | null;
+  /** When the sandbox counts as ready. Null: as soon as the agent answers. */
+  readyProbe: ReadyProbe | null;
+}
+
+/** Words to execute; `entrypoint` and `cmd` are joined in that order. */
+export interface SandboxCommand {
+  entrypoint: string[];
+  cmd: string[];
+}
+
+/** The `ready_command` of a template, in the shape of a Kubernetes probe. Times in seconds. */
+export type ReadyProbe = (
+  | { type: 'exec'; command: string[] }
+  | { type: 'httpGet'; path: string; port: number; scheme?: 'HTTP' | 'HTTPS' }
+  | { type: 'tcpSocket'; port: number }
+) & {
+  initialDelaySeconds: number;
+  periodSeconds: number;
+  timeoutSeconds: number;
+  failureThreshold: number;
+};
+
+export type CreatePhase = 'deploying' | 'initializing' | 'waiting_ready';
+
+export interface CreateOptions {
+  onPhase?: (phase: CreatePhase) => void | Promise<void>;
+  signal?: AbortSignal;
+}
+
+/** Where the gateway finds a running sandbox. */
+export interface SandboxPlace {
+  /** IPv4 address of the sandbox on the host's bridge. */
+  address: string;
+  /** The agent's port on that address. */
+  agentPort: number;
+  /** How the sandbox came to be; for measuring. */
+  from: 'pool' | 'cold' | 'thaw' | 'existing';
+}
+
+export interface SandboxInspection {
+  sandboxId: string;
+  /** `exited`: its processes ended, its disk is there. `absent`: nothing of it is left. */
+  state: 'running' | 'paused' | 'exited' | 'absent';
+  place: SandboxPlace | null;
+  exit: SandboxExit | null;
+}
+
+/** How the processes of a sandbox ended; kept for `failed` sandboxes. */
+export interface SandboxExit {
+  sandboxId: string;
+  exitCode: number | null;
+  /** The kernel killed something in it for lack of memory. */
+  outOfMemory: boolean;
+  /** The last 8 KiB its command wrote, as UTF-8; empty when it has none. */
+  commandOutput: string;
+}
+
+export type DriverErrorCode =
+  | 'image_pull_failed'
+  | 'host_disk_full'
+  | 'start_failed'
+  | 'not_ready'
+  | 'runtime_exited'
+  | 'pause_failed'
+  | 'sandbox_absent'
+  | 'aborted';
+
+/** A failure with a text that may be shown to the sandbox's owner; the cause stays inside. */
+export class DriverError extends Error {
+  override name = 'DriverError';
+  readonly code: DriverErrorCode;
+  /** Trying the same again may help. */
+  readonly retryable: boolean;
+  readonly exit: SandboxExit | null;
+
+  constructor(code: DriverErrorCode, message: string, options: { cause?: unknown; retryable?: boolean; exit?: SandboxExit } = {}) {
+    super(message, { cause: options.cause });
+    this.code = code;
+    this.retryable = options.retryable ?? false;
+    this.exit = options.exit ?? null;
+  }
+}
