@@ -11,7 +11,8 @@ import { z } from 'zod';
 const emptyIsUnset = (value: unknown) => (value === '' ? undefined : value);
 const text = () => z.preprocess(emptyIsUnset, z.string().optional());
 const textOr = (fallback: string) => z.preprocess(emptyIsUnset, z.string().default(fallback));
-const port = (fallback: number) => z.preprocess(emptyIsUnset, z.coerce.number().int().min(0).max(65535).default(fallback));
+const port = (fallback: number) =>
+  z.preprocess(emptyIsUnset, z.coerce.number().int().min(0).max(65535).default(fallback));
 const positive = (fallback: number) => z.preprocess(emptyIsUnset, z.coerce.number().positive().default(fallback));
 const whole = (fallback: number) => z.preprocess(emptyIsUnset, z.coerce.number().int().min(0).default(fallback));
 const flag = (fallback: boolean) =>

@@ -134,7 +134,11 @@ export class DriverError extends Error {
   readonly retryable: boolean;
   readonly exit: SandboxExit | null;
 
-  constructor(code: DriverErrorCode, message: string, options: { cause?: unknown; retryable?: boolean; exit?: SandboxExit } = {}) {
+  constructor(
+    code: DriverErrorCode,
+    message: string,
+    options: { cause?: unknown; retryable?: boolean; exit?: SandboxExit } = {},
+  ) {
     super(message, { cause: options.cause });
     this.code = code;
     this.retryable = options.retryable ?? false;
