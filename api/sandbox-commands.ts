@@ -1,0 +1,17 @@
+import type { Sandbox } from '../db/entities/sandbox.ts';
+import type { TimeoutChange, TimeoutStanding } from '../workflows/sandbox-messages.ts';
+
+/**
+ * What a route can ask of a sandbox's life. Each becomes an update of its workflow; one whose life is over is answered
+ * from its row. Every method throws `AppError` with the code the caller should see.
+ */
+export interface SandboxCommands {
+  /** Starts the workflow of a row just admitted, and with `wait` answers once it runs or has failed. */
+  start(sandboxId: string, options: { wait: boolean }): Promise<void>;
+  pause(sandbox: Sandbox, options: { wait: boolean }): Promise<void>;
+  resume(sandbox: Sandbox, options: { wait: boolean }): Promise<void>;
+  connect(sandbox: Sandbox, options: { timeoutSeconds: number | null }): Promise<void>;
+  setTimeout(sandbox: Sandbox, change: TimeoutChange): Promise<TimeoutStanding>;
+  /** `alreadyTerminated` when there was nothing to end. */
+  terminate(sandbox: Sandbox, options: { forget: boolean }): Promise<{ alreadyTerminated: boolean }>;
+}

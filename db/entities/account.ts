@@ -1,0 +1,22 @@
+import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
+
+/** The tenant: users, projects and sandboxes belong to exactly one. */
+export const Account = defineEntity({
+  name: 'Account',
+  tableName: 'accounts',
+  properties: {
+    accountId: p.string().primary(),
+    email: p.string(),
+    displayName: p.string(),
+    description: p.string().default(''),
+    status: p.string().$type<'active' | 'suspended'>().default('active'),
+    isVerified: p.boolean().default(false),
+    planName: p.string(),
+    createdAt: p.datetime(3).onCreate(() => new Date()),
+    updatedAt: p
+      .datetime(3)
+      .onCreate(() => new Date())
+      .onUpdate(() => new Date()),
+  },
+});
+export type Account = InferEntity<typeof Account>;

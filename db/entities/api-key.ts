@@ -1,0 +1,25 @@
+import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
+
+/** An API key; of the secret only its SHA-256 and its first characters are kept (section 2.7). */
+export const ApiKey = defineEntity({
+  name: 'ApiKey',
+  tableName: 'api_keys',
+  properties: {
+    keyId: p.string().primary(),
+    accountId: p.string(),
+    userId: p.string(),
+    name: p.string(),
+    description: p.string().default(''),
+    secretHash: p.string().hidden(),
+    /** The first 12 characters; the create reply shows 8 of them. */
+    prefix: p.string(),
+    isActive: p.boolean().default(true),
+    lastUsedAt: p.datetime(3).nullable(),
+    createdAt: p.datetime(3).onCreate(() => new Date()),
+    updatedAt: p
+      .datetime(3)
+      .onCreate(() => new Date())
+      .onUpdate(() => new Date()),
+  },
+});
+export type ApiKey = InferEntity<typeof ApiKey>;

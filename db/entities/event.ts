@@ -1,0 +1,18 @@
+import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
+
+/** A fact about an object, numbered from 1 without gaps. Webhooks and notifications hang off these rows. */
+export const Event = defineEntity({
+  name: 'Event',
+  tableName: 'events',
+  properties: {
+    eventId: p.string().primary(),
+    accountId: p.string(),
+    userId: p.string().nullable(),
+    objectId: p.string(),
+    sequence: p.integer(),
+    type: p.string(),
+    data: p.json<Record<string, unknown>>(),
+    createdAt: p.datetime(3).onCreate(() => new Date()),
+  },
+});
+export type Event = InferEntity<typeof Event>;

@@ -1,0 +1,21 @@
+import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
+
+/** A message to one user inside the product (section 2.14). */
+export const Notification = defineEntity({
+  name: 'Notification',
+  tableName: 'notifications',
+  properties: {
+    id: p.string().primary(),
+    accountId: p.string(),
+    userId: p.string(),
+    title: p.string(),
+    message: p.string(),
+    type: p.string(),
+    category: p.string(),
+    isRead: p.boolean().default(false),
+    relatedEntityType: p.string().nullable(),
+    relatedEntityId: p.string().nullable(),
+    createdAt: p.datetime(3).onCreate(() => new Date()),
+  },
+});
+export type Notification = InferEntity<typeof Notification>;

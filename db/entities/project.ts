@@ -1,0 +1,22 @@
+import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
+
+/** A group of sandboxes of one user; each user has exactly one default (section 2.6). */
+export const Project = defineEntity({
+  name: 'Project',
+  tableName: 'projects',
+  properties: {
+    projectId: p.string().primary(),
+    accountId: p.string(),
+    ownerUserId: p.string(),
+    name: p.string(),
+    description: p.string().default(''),
+    status: p.string().default('active'),
+    isDefault: p.boolean().default(false),
+    createdAt: p.datetime(3).onCreate(() => new Date()),
+    updatedAt: p
+      .datetime(3)
+      .onCreate(() => new Date())
+      .onUpdate(() => new Date()),
+  },
+});
+export type Project = InferEntity<typeof Project>;

@@ -1,0 +1,86 @@
+import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
+import type { Port } from '../../domain/ports.ts';
+import type { LifecycleOutcome, SandboxReason, SandboxStatus, SandboxSubstatus } from '../../domain/sandbox-state.ts';
+
+/** What is kept of a sandbox that failed, also after its data is gone. */
+export interface SandboxFailure {
+  message: string;
+  exitCode: number | null;
+  outOfMemory: boolean;
+  /** The last 8 KiB its command wrote. */
+  commandOutput: string;
+}
+
+/** A sandbox as people list and search it. After its creation only its own workflow's activities write its status. */
+export const Sandbox = defineEntity({
+  name: 'Sandbox',
+  tableName: 'sandboxes',
+  properties: {
+    sandboxId: p.string().primary(),
+    accountId: p.string(),
+    ownerUserId: p.string(),
+    projectId: p.string(),
+    name: p.string(),
+    description: p.string().default(''),
+
+    templateId: p.string(),
+    /** As the template was when the sandbox was made; it may change or go. */
+    templateName: p.string(),
+    templateSource: p.string(),
+    templatePorts: p.json<Port[]>(),
+    templateCustomCommand: p.string().nullable(),
+    templateReadyCommand: p.string().nullable(),
+    image: p.string(),
+
+    cpuCount: p.integer(),
+    memoryMb: p.integer(),
+    storageGb: p.integer(),
+    timeoutSeconds: p.integer(),
+    /** Where the timeout of the current running phase counts from. */
+    timeoutFrom: p.datetime(3).nullable(),
+    autoPause: p.boolean().default(false),
+    secure: p.boolean().default(true),
+    allowInternetAccess: p.boolean().default(true),
+    metadata: p.json<Record<string, string>>(),
+    envVars: p.json<Record<string, string>>(),
+    customPorts: p.json<Port[]>(),
+    persistenceDays: p.integer().nullable(),
+
+    status: p.string().$type<SandboxStatus>(),
+    substatus: p.string().$type<SandboxSubstatus>().nullable(),
+    reason: p.string().$type<SandboxReason>().nullable(),
+    failure: p.json<SandboxFailure>().nullable(),
+    lifecycleOutcome: p.string().$type<LifecycleOutcome>().nullable(),
+
+    region: p.string(),
+    hostId: p.string(),
+    /** It has processes or frozen memory on its host, or is about to. */
+    holdsCompute: p.boolean().default(true),
+    /** It has a disk on its host, or is about to. */
+    holdsDisk: p.boolean().default(true),
+    agentAddress: p.string().nullable(),
+    agentPort: p.integer().nullable(),
+
+    runningMs: p.bigint('number').default(0),
+    pausedMs: p.bigint('number').default(0),
+    phaseKind: p.string().$type<'running' | 'paused'>().nullable(),
+    phaseSince: p.datetime(3).nullable(),
+
+    startedAt: p.datetime(3).nullable(),
+    stoppedAt: p.datetime(3).nullable(),
+    endedAt: p.datetime(3).nullable(),
+    pausingAt: p.datetime(3).nullable(),
+    pausedAt: p.datetime(3).nullable(),
+    resumedAt: p.datetime(3).nullable(),
+    lastAccessedAt: p.datetime(3).nullable(),
+    deletedAt: p.datetime(3).nullable(),
+    /** Events told so far; the next one takes this number plus one. */
+    eventSequence: p.integer().default(0),
+    createdAt: p.datetime(3).onCreate(() => new Date()),
+    updatedAt: p
+      .datetime(3)
+      .onCreate(() => new Date())
+      .onUpdate(() => new Date()),
+  },
+});
+export type Sandbox = InferEntity<typeof Sandbox>;

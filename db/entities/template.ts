@@ -1,0 +1,49 @@
+import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
+import type { Port } from '../../domain/ports.ts';
+
+/** What sandboxes are made from: an image and default resources (section 2.4). */
+export const Template = defineEntity({
+  name: 'Template',
+  tableName: 'templates',
+  properties: {
+    templateId: p.string().primary(),
+    /** Null for what the platform brings itself. */
+    accountId: p.string().nullable(),
+    ownerUserId: p.string().nullable(),
+    name: p.string(),
+    description: p.string().default(''),
+    defaultCpuCount: p.integer(),
+    defaultMemoryMb: p.integer(),
+    visibility: p.string().$type<'private' | 'account_shared' | 'public'>(),
+    templateSource: p.string().$type<'platform_family' | 'custom'>(),
+    customImageSource: p.string().$type<'external' | 'imported'>().nullable(),
+    externalImageUrl: p.string().nullable(),
+    externalRegistryUsername: p.string().nullable(),
+    status: p.string().$type<'pending' | 'building' | 'pushing' | 'available' | 'failed'>(),
+    /** What a host pulls, or `builtin:<name>` for an image that hosts make themselves. */
+    image: p.string().nullable(),
+    registryImageUrl: p.string().nullable(),
+    registryProject: p.string().nullable(),
+    registryRepository: p.string().nullable(),
+    registryTag: p.string().nullable(),
+    imageSizeBytes: p.bigint('number').nullable(),
+    metadata: p.string().nullable(),
+    ports: p.json<Port[]>(),
+    customCommand: p.string().nullable(),
+    readyCommand: p.string().nullable(),
+    buildStartedAt: p.datetime(3).nullable(),
+    pushStartedAt: p.datetime(3).nullable(),
+    pushCompletedAt: p.datetime(3).nullable(),
+    buildErrorMessage: p.string().nullable(),
+    lastStorageSyncAt: p.datetime(3).nullable(),
+    parentTemplateId: p.string().nullable(),
+    rootTemplateId: p.string().nullable(),
+    templateDocument: p.text().nullable(),
+    createdAt: p.datetime(3).onCreate(() => new Date()),
+    updatedAt: p
+      .datetime(3)
+      .onCreate(() => new Date())
+      .onUpdate(() => new Date()),
+  },
+});
+export type Template = InferEntity<typeof Template>;

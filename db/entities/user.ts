@@ -1,0 +1,31 @@
+import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
+
+/** A person of an account. `role` admin is the platform's operator; `isRootUser` administers the account. */
+export const User = defineEntity({
+  name: 'User',
+  tableName: 'users',
+  properties: {
+    userId: p.string().primary(),
+    accountId: p.string(),
+    email: p.string(),
+    username: p.string(),
+    displayName: p.string(),
+    description: p.string().default(''),
+    role: p.string().$type<'user' | 'admin'>().default('user'),
+    status: p.string().$type<'enabled' | 'disabled'>().default('enabled'),
+    isRootUser: p.boolean().default(false),
+    emailVerified: p.boolean().default(false),
+    passwordHash: p.string().nullable(),
+    oauthProvider: p.string().nullable(),
+    oauthProviderId: p.string().nullable(),
+    avatarUrl: p.string().nullable(),
+    maxActiveApiKeys: p.integer().nullable(),
+    lastLogin: p.datetime(3).nullable(),
+    createdAt: p.datetime(3).onCreate(() => new Date()),
+    updatedAt: p
+      .datetime(3)
+      .onCreate(() => new Date())
+      .onUpdate(() => new Date()),
+  },
+});
+export type User = InferEntity<typeof User>;

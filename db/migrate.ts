@@ -1,0 +1,24 @@
+import { loadSettings } from '../config/settings.ts';
+import { bootstrap } from './bootstrap.ts';
+import { createOrm } from './orm.ts';
+import { loadPlans } from './plans.ts';
+
+/**
+ * Brings the schema up to date and makes the first account. Run before the processes start; safe to run again.
+ * Prints one JSON line: `{"created": true, "apiKey": …, "email": …}` the first time, `{"created": false}` after it.
+ */
+const settings = loadSettings();
+loadPlans(settings.PLATFORM_PLANS_FILE).get(settings.PLATFORM_ROOT_PLAN);
+const orm = await createOrm(settings.DATABASE_URL, 2);
+try {
+  await orm.migrator.up();
+  const made = await bootstrap(orm, {
+    email: settings.PLATFORM_ROOT_EMAIL,
+    planName: settings.PLATFORM_ROOT_PLAN,
+    baseImage: settings.PLATFORM_BASE_IMAGE ?? 'builtin:base',
+  });
+  const told = made ? { created: true, apiKey: made.apiKey, email: settings.PLATFORM_ROOT_EMAIL } : { created: false };
+  process.stdout.write(`${JSON.stringify(told)}\n`);
+} finally {
+  await orm.close();
+}

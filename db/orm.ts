@@ -1,0 +1,50 @@
+import { Migrator } from '@mikro-orm/migrations';
+import { MikroORM } from '@mikro-orm/postgresql';
+import { Account } from './entities/account.ts';
+import { ApiKey } from './entities/api-key.ts';
+import { Event } from './entities/event.ts';
+import { Host } from './entities/host.ts';
+import { IdempotencyKey } from './entities/idempotency-key.ts';
+import { Notification } from './entities/notification.ts';
+import { OutboxEntry } from './entities/outbox-entry.ts';
+import { Project } from './entities/project.ts';
+import { Sandbox } from './entities/sandbox.ts';
+import { Template } from './entities/template.ts';
+import { User } from './entities/user.ts';
+import { Migration20261121Foundation } from './migrations/20261121-foundation.ts';
+
+export type Orm = MikroORM;
+
+/**
+ * Connects to Postgres. One for each process; each request and each activity works on a fork of its entity manager.
+ * @param poolSize connections at most
+ */
+export async function createOrm(databaseUrl: string, poolSize = 10): Promise<Orm> {
+  return MikroORM.init({
+    clientUrl: databaseUrl,
+    entities: [
+      Account,
+      ApiKey,
+      Event,
+      Host,
+      IdempotencyKey,
+      Notification,
+      OutboxEntry,
+      Project,
+      Sandbox,
+      Template,
+      User,
+    ],
+    pool: { min: 0, max: poolSize },
+    extensions: [Migrator],
+    migrations: {
+      tableName: 'platform_migrations',
+      snapshot: false,
+      migrationsList: [{ name: '20261121-foundation', class: Migration20261121Foundation }],
+    },
+    discovery: { warnWhenNoEntities: false },
+    implicitTransactions: true,
+    // All times in the database are UTC, whatever this machine's zone is.
+    forceUtcTimezone: true,
+  });
+}

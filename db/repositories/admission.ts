@@ -1,0 +1,158 @@
+import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
+import { AppError, notFound } from '../../domain/errors.ts';
+import { bestFit, fits, type HostRoom, type RoomNeeded } from '../../domain/placement.ts';
+import { checkPlanLimits, type Plan } from '../../domain/plans.ts';
+import { concurrentStatuses } from '../../domain/sandbox-state.ts';
+import { Account } from '../entities/account.ts';
+import { OutboxEntry } from '../entities/outbox-entry.ts';
+import { Sandbox } from '../entities/sandbox.ts';
+import type { PlanCatalog } from '../plans.ts';
+import { tellSandboxEvent } from './events.ts';
+
+/** What the caller decided about a new sandbox; the rest follows from the plan and from placement. */
+export type NewSandbox = Pick<
+  Sandbox,
+  | 'sandboxId'
+  | 'accountId'
+  | 'ownerUserId'
+  | 'projectId'
+  | 'name'
+  | 'description'
+  | 'templateId'
+  | 'templateName'
+  | 'templateSource'
+  | 'templatePorts'
+  | 'templateCustomCommand'
+  | 'templateReadyCommand'
+  | 'image'
+  | 'cpuCount'
+  | 'memoryMb'
+  | 'storageGb'
+  | 'timeoutSeconds'
+  | 'autoPause'
+  | 'secure'
+  | 'allowInternetAccess'
+  | 'metadata'
+  | 'envVars'
+  | 'customPorts'
+>;
+
+/**
+ * Admits a sandbox and places it, in one transaction: a lock of the account, the plan's limits, room on a live host,
+ * the row as `created`, its first event, and the outbox row that starts its workflow. So of many creates at once
+ * exactly as many are admitted as the plan allows.
+ * @param region preferred, not forced
+ * @throws {AppError} `plan_limit_exceeded`, `concurrent_limit_reached`, `account_suspended`, `no_capacity`
+ */
+export async function admitSandbox(
+  em: EntityManager,
+  plans: PlanCatalog,
+  asked: NewSandbox,
+  region: string | null,
+): Promise<Sandbox> {
+  return em.transactional(async (tx) => {
+    const plan = await lockAccountForOneMore(tx, plans, asked.accountId);
+    checkPlanLimits(plan, asked);
+    const host = await reserveHost(tx, roomFor(asked), { region });
+    const sandbox = tx.create(Sandbox, {
+      ...asked,
+      status: 'created',
+      persistenceDays: plan.persistenceDays,
+      region: host.region,
+      hostId: host.hostId,
+    });
+    tellSandboxEvent(tx, sandbox, 'sandbox.created', new Date());
+    tx.create(OutboxEntry, {
+      workflowType: 'sandbox',
+      workflowId: sandbox.sandboxId,
+      input: { sandboxId: sandbox.sandboxId },
+    });
+    return sandbox;
+  });
+}
+
+/**
+ * Holds the resume of a paused sandbox against the plan again, and against its host: it comes back where its disk is.
+ * Call it inside the transaction that moves the row to `resuming`.
+ * @throws {AppError} `concurrent_limit_reached`, `account_suspended`, `no_capacity`
+ */
+export async function admitResume(tx: EntityManager, plans: PlanCatalog, sandbox: Sandbox): Promise<void> {
+  await lockAccountForOneMore(tx, plans, sandbox.accountId);
+  // Its disk stayed, and mostly its memory too; only what it does not hold yet must be found.
+  const needed = { ...roomFor(sandbox), diskGb: 0, memoryMb: sandbox.holdsCompute ? 0 : sandbox.memoryMb };
+  await reserveHost(tx, needed, { hostId: sandbox.hostId });
+}
+
+export function roomFor(sandbox: Pick<Sandbox, 'cpuCount' | 'memoryMb' | 'storageGb'>): RoomNeeded {
+  return { cpu: sandbox.cpuCount, memoryMb: sandbox.memoryMb, diskGb: sandbox.storageGb };
+}
+
+async function lockAccountForOneMore(tx: EntityManager, plans: PlanCatalog, accountId: string): Promise<Plan> {
+  const account = await tx.findOne(Account, { accountId }, { lockMode: LockMode.PESSIMISTIC_WRITE, refresh: true });
+  if (!account) throw notFound('Account');
+  if (account.status === 'suspended') throw new AppError('account_suspended', 'The account is suspended');
+  const plan = plans.get(account.planName);
+  const active = await tx.count(Sandbox, { accountId, status: { $in: [...concurrentStatuses] } });
+  if (active >= plan.maxConcurrentSandboxes) {
+    throw new AppError(
+      'concurrent_limit_reached',
+      `The ${plan.displayName} plan allows ${plan.maxConcurrentSandboxes} sandboxes at once; pause or terminate one first`,
+    );
+  }
+  return plan;
+}
+
+/**
+ * Finds a live host with room and locks its row until the transaction ends, so that nobody else takes the same room.
+ * Only the chosen host is locked: creates on different hosts do not wait for each other.
+ */
+async function reserveHost(
+  tx: EntityManager,
+  needed: RoomNeeded,
+  where: { region?: string | null; hostId?: string },
+): Promise<HostRoom> {
+  const full = new Set<string>();
+  for (;;) {
+    const open = (await readRooms(tx, where.hostId ?? null)).filter((room) => !full.has(room.hostId));
+    const preferred = where.region ? open.filter((room) => room.region === where.region) : open;
+    const chosen = bestFit(preferred, needed) ?? bestFit(open, needed);
+    if (!chosen) throw new AppError('no_capacity', 'No host has room for this sandbox now; try again later');
+    await tx.execute('select 1 from hosts where host_id = ? for update', [chosen.hostId]);
+    const [locked] = await readRooms(tx, chosen.hostId);
+    if (locked && fits(locked, needed)) return locked;
+    full.add(chosen.hostId);
+    if (where.hostId) throw new AppError('no_capacity', 'The host of this sandbox has no room now; try again later');
+  }
+}
+
+interface RoomRow {
+  host_id: string;
+  region: string;
+  cpu_capacity: number;
+  memory_mb_capacity: number;
+  disk_gb_capacity: number;
+  cpu: string;
+  memory_mb: string;
+  disk_gb: string;
+}
+
+async function readRooms(tx: EntityManager, hostId: string | null): Promise<HostRoom[]> {
+  const rows = (await tx.execute(
+    `select h.host_id, h.region, h.cpu_capacity, h.memory_mb_capacity, h.disk_gb_capacity,
+            coalesce(sum(s.cpu_count) filter (where s.holds_compute and s.status <> 'paused'), 0) as cpu,
+            coalesce(sum(s.memory_mb) filter (where s.holds_compute), 0) as memory_mb,
+            coalesce(sum(s.storage_gb) filter (where s.holds_disk), 0) as disk_gb
+       from hosts h
+       left join sandboxes s on s.host_id = h.host_id and (s.holds_compute or s.holds_disk)
+      where h.lease_expires_at > now() and (?::text is null or h.host_id = ?)
+      group by h.host_id`,
+    [hostId, hostId],
+  )) as RoomRow[];
+  return rows.map((row) => ({
+    hostId: row.host_id,
+    region: row.region,
+    cpu: { capacity: row.cpu_capacity, reserved: Number(row.cpu) },
+    memoryMb: { capacity: row.memory_mb_capacity, reserved: Number(row.memory_mb) },
+    diskGb: { capacity: row.disk_gb_capacity, reserved: Number(row.disk_gb) },
+  }));
+}

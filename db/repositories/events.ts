@@ -1,0 +1,43 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import { Event } from '../entities/event.ts';
+import type { Sandbox } from '../entities/sandbox.ts';
+import { newId } from '../new-id.ts';
+
+/** Event types of a sandbox's life (section 6.1). */
+export type SandboxEventType =
+  | 'sandbox.created'
+  | 'sandbox.started'
+  | 'sandbox.stopped'
+  | 'sandbox.paused'
+  | 'sandbox.resumed'
+  | 'sandbox.terminated'
+  | 'sandbox.failed';
+
+/**
+ * Tells a fact of a sandbox, in the transaction that made it one. The caller holds the row's lock, which is what keeps
+ * the sequence without gaps and in order.
+ */
+export function tellSandboxEvent(em: EntityManager, sandbox: Sandbox, type: SandboxEventType, at: Date): void {
+  sandbox.eventSequence += 1;
+  em.create(
+    Event,
+    {
+      eventId: newId('event'),
+      accountId: sandbox.accountId,
+      userId: sandbox.ownerUserId,
+      objectId: sandbox.sandboxId,
+      sequence: sandbox.eventSequence,
+      type,
+      data: {
+        sandbox_id: sandbox.sandboxId,
+        status: sandbox.status,
+        reason: sandbox.reason ?? null,
+        project_id: sandbox.projectId,
+        template_id: sandbox.templateId,
+        sequence: sandbox.eventSequence,
+      },
+      createdAt: at,
+    },
+    { persist: true },
+  );
+}

@@ -1,0 +1,233 @@
+import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
+import { AppError } from '../../domain/errors.ts';
+import { stoppedClock, turn } from '../../domain/sandbox-clock.ts';
+import {
+  canMove,
+  type LifecycleOutcome,
+  type SandboxReason,
+  type SandboxStatus,
+  type SandboxSubstatus,
+} from '../../domain/sandbox-state.ts';
+import { Sandbox, type SandboxFailure } from '../entities/sandbox.ts';
+import type { PlanCatalog } from '../plans.ts';
+import { admitResume } from './admission.ts';
+import { tellSandboxEvent } from './events.ts';
+
+/**
+ * Every write of a sandbox's status. Called by the activities of its own workflow and by nothing else. Each is one
+ * transaction and may be repeated: a move that is already made is left as it is, its events are not told twice.
+ */
+export class SandboxLifeRepository {
+  readonly #em: EntityManager;
+  readonly #plans: PlanCatalog;
+
+  constructor(em: EntityManager, plans: PlanCatalog) {
+    this.#em = em;
+    this.#plans = plans;
+  }
+
+  /** The row, deleted or not. Null: there was never one. */
+  async find(sandboxId: string): Promise<Sandbox | null> {
+    return this.#em.fork().findOne(Sandbox, { sandboxId });
+  }
+
+  /** `created` → `starting`. Also after it is `starting` already: the workflow was told to begin and died. */
+  begin(sandboxId: string): Promise<Sandbox> {
+    return this.#move(sandboxId, 'starting', (row) => {
+      row.substatus = 'allocating';
+      row.reason = 'user_requested';
+    });
+  }
+
+  /** The next step of `starting` or `terminating`; ignored once the status has moved on. */
+  async step(sandboxId: string, during: SandboxStatus, substatus: SandboxSubstatus): Promise<void> {
+    await this.#em.fork().nativeUpdate(Sandbox, { sandboxId, status: during }, { substatus, updatedAt: new Date() });
+  }
+
+  /** → `running`, for the first time or after a pause, at the moment its processes began to run. */
+  run(sandboxId: string, place: { address: string; agentPort: number }, at: Date): Promise<Sandbox> {
+    return this.#move(sandboxId, 'running', (row, tell) => {
+      const first = row.status === 'starting';
+      setPhase(row, 'running', at);
+      row.agentAddress = place.address;
+      row.agentPort = place.agentPort;
+      row.timeoutFrom = at;
+      row.holdsCompute = true;
+      if (first) row.startedAt = at;
+      else row.resumedAt = at;
+      row.pausedAt = null;
+      row.pausingAt = null;
+      row.reason = 'user_requested';
+      tell(first ? 'sandbox.started' : 'sandbox.resumed');
+    });
+  }
+
+  /** `running` → `pausing`. */
+  beginPause(sandboxId: string, reason: SandboxReason, at: Date): Promise<Sandbox> {
+    return this.#move(sandboxId, 'pausing', (row) => {
+      row.pausingAt = at;
+      row.reason = reason;
+    });
+  }
+
+  /** `pausing` → `running`: the freeze did not take. The running phase goes on as if nothing had been asked. */
+  cancelPause(sandboxId: string): Promise<Sandbox> {
+    return this.#move(sandboxId, 'running', (row) => {
+      row.pausingAt = null;
+      row.reason = 'pause_failed';
+    });
+  }
+
+  /**
+   * → `paused`, at the moment its processes stopped running.
+   * @param memoryKept false when the host restarted: only the disk is left
+   */
+  pause(sandboxId: string, reason: SandboxReason, at: Date, memoryKept: boolean): Promise<Sandbox> {
+    return this.#move(sandboxId, 'paused', (row, tell) => {
+      setPhase(row, 'paused', at);
+      row.pausedAt = at;
+      row.pausingAt = null;
+      row.reason = reason;
+      row.holdsCompute = memoryKept;
+      row.timeoutFrom = null;
+      tell('sandbox.paused');
+    });
+  }
+
+  /**
+   * `paused` → `resuming`, admitted again.
+   * @throws {AppError} of `admitResume`; the row then stays `paused`
+   */
+  beginResume(sandboxId: string): Promise<Sandbox> {
+    return this.#move(sandboxId, 'resuming', async (row, _tell, tx) => {
+      await admitResume(tx, this.#plans, row);
+      row.holdsCompute = true;
+      row.reason = 'user_requested';
+    });
+  }
+
+  /** `resuming` → `paused`: it could not be brought back. The paused phase goes on. */
+  cancelResume(sandboxId: string, memoryKept: boolean): Promise<Sandbox> {
+    return this.#move(sandboxId, 'paused', (row) => {
+      row.holdsCompute = memoryKept;
+      row.reason = 'resume_failed';
+    });
+  }
+
+  /** → `terminating`. A failed one stays explained by its `failure`. */
+  beginTermination(sandboxId: string, reason: SandboxReason): Promise<Sandbox> {
+    return this.#move(sandboxId, 'terminating', (row) => {
+      row.substatus = 'cleaning_resources';
+      row.reason = reason;
+    });
+  }
+
+  /** Its processes ended, whatever the status: the clock stops and its compute is free. */
+  stop(sandboxId: string, at: Date): Promise<Sandbox> {
+    return this.#change(sandboxId, (row, tell) => {
+      if (row.status === 'terminating') row.substatus = 'cleaning_data';
+      row.holdsCompute = false;
+      endPhase(row, at, tell);
+    });
+  }
+
+  /** `terminating` → `terminated`: nothing of it is left. A failed life keeps its outcome. */
+  endTermination(sandboxId: string, outcome: LifecycleOutcome, at: Date): Promise<Sandbox> {
+    return this.#move(sandboxId, 'terminated', (row, tell) => {
+      endPhase(row, at, tell);
+      row.holdsCompute = false;
+      row.holdsDisk = false;
+      row.endedAt ??= at;
+      row.lifecycleOutcome ??= outcome;
+      tell('sandbox.terminated');
+    });
+  }
+
+  /** → `failed`, with what is known of how it went. Its room is given back by `stop` and `releaseDisk`. */
+  fail(sandboxId: string, reason: SandboxReason, failure: SandboxFailure, at: Date): Promise<Sandbox> {
+    return this.#move(sandboxId, 'failed', (row, tell) => {
+      row.reason = reason;
+      row.failure = failure;
+      row.endedAt = at;
+      row.lifecycleOutcome = 'failed';
+      endPhase(row, at, tell);
+      tell('sandbox.failed');
+    });
+  }
+
+  /** Its disk is gone. */
+  releaseDisk(sandboxId: string): Promise<Sandbox> {
+    return this.#change(sandboxId, (row) => {
+      row.holdsCompute = false;
+      row.holdsDisk = false;
+    });
+  }
+
+  /** From now on it answers 404 and no list shows it. */
+  forget(sandboxId: string, at: Date): Promise<Sandbox> {
+    return this.#change(sandboxId, (row) => {
+      row.deletedAt ??= at;
+    });
+  }
+
+  /** Another timeout; `from` moves the start of its clock. */
+  setTimeout(sandboxId: string, timeoutSeconds: number, from: Date | null): Promise<Sandbox> {
+    return this.#change(sandboxId, (row) => {
+      row.timeoutSeconds = timeoutSeconds;
+      if (from) row.timeoutFrom = from;
+    });
+  }
+
+  #move(
+    sandboxId: string,
+    to: SandboxStatus,
+    apply: (row: Sandbox, tell: Tell, tx: EntityManager) => void | Promise<void>,
+  ): Promise<Sandbox> {
+    return this.#change(sandboxId, async (row, tell, tx) => {
+      if (row.status === to) return;
+      if (!canMove(row.status, to)) {
+        throw new AppError('internal_error', `Sandbox ${sandboxId} cannot move from ${row.status} to ${to}`);
+      }
+      await apply(row, tell, tx);
+      if (to !== 'starting' && to !== 'terminating') row.substatus = null;
+      row.status = to;
+    });
+  }
+
+  async #change(
+    sandboxId: string,
+    apply: (row: Sandbox, tell: Tell, tx: EntityManager) => void | Promise<void>,
+  ): Promise<Sandbox> {
+    return this.#em.fork().transactional(async (tx) => {
+      const row = await tx.findOneOrFail(Sandbox, { sandboxId }, { lockMode: LockMode.PESSIMISTIC_WRITE });
+      const told: Parameters<Tell>[0][] = [];
+      await apply(row, (type) => told.push(type), tx);
+      // After the status is set, so that each event carries the state it led to.
+      for (const type of told) tellSandboxEvent(tx, row, type, new Date());
+      return row;
+    });
+  }
+}
+
+type Tell = (type: Parameters<typeof tellSandboxEvent>[2]) => void;
+
+function setPhase(row: Sandbox, kind: 'running' | 'paused' | null, at: Date): void {
+  const phase = row.phaseKind && row.phaseSince ? { kind: row.phaseKind, since: row.phaseSince } : null;
+  const clock = turn({ ...stoppedClock, runningMs: row.runningMs, pausedMs: row.pausedMs, phase }, kind, at);
+  row.runningMs = clock.runningMs;
+  row.pausedMs = clock.pausedMs;
+  row.phaseKind = clock.phase?.kind ?? null;
+  row.phaseSince = clock.phase?.since ?? null;
+}
+
+function endPhase(row: Sandbox, at: Date, tell: Tell): void {
+  if (row.stoppedAt) return;
+  setPhase(row, null, at);
+  row.agentAddress = null;
+  row.agentPort = null;
+  row.timeoutFrom = null;
+  if (row.startedAt) {
+    row.stoppedAt = at;
+    tell('sandbox.stopped');
+  }
+}

@@ -1,0 +1,41 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import { type Port, unionOfPorts } from '../../domain/ports.ts';
+import type { SandboxStatus } from '../../domain/sandbox-state.ts';
+import { Sandbox } from '../entities/sandbox.ts';
+
+/** What the gateway must know of a sandbox to pass a request on. */
+export interface SandboxRouteRow {
+  sandboxId: string;
+  status: SandboxStatus;
+  address: string | null;
+  agentPort: number | null;
+  secure: boolean;
+  ports: Port[];
+}
+
+/** Null: there is none, or it was deleted. */
+export async function findSandboxRoute(em: EntityManager, sandboxId: string): Promise<SandboxRouteRow | null> {
+  const row = await em
+    .fork()
+    .findOne(
+      Sandbox,
+      { sandboxId, deletedAt: null },
+      { fields: ['sandboxId', 'status', 'agentAddress', 'agentPort', 'secure', 'templatePorts', 'customPorts'] },
+    );
+  if (!row) return null;
+  return {
+    sandboxId: row.sandboxId,
+    status: row.status,
+    address: row.agentAddress ?? null,
+    agentPort: row.agentPort ?? null,
+    secure: row.secure,
+    ports: unionOfPorts(row.templatePorts, row.customPorts),
+  };
+}
+
+/** Notes that someone used these sandboxes, to the minute. */
+export async function recordAccess(em: EntityManager, sandboxIds: readonly string[], at: Date): Promise<void> {
+  if (sandboxIds.length === 0) return;
+  const minute = new Date(Math.floor(at.getTime() / 60_000) * 60_000);
+  await em.fork().nativeUpdate(Sandbox, { sandboxId: { $in: [...sandboxIds] } }, { lastAccessedAt: minute });
+}

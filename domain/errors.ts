@@ -1,0 +1,79 @@
+/**
+ * Every error a caller can meet, with its HTTP status. The code is stable and for programs; the text is for people and
+ * says nothing of the inside. Section 7 and "Everywhere in the control plane".
+ */
+export const errorStatus = {
+  validation_failed: 400,
+  invalid_json: 400,
+  invalid_name: 400,
+  invalid_region: 400,
+  invalid_pagination: 400,
+  plan_limit_exceeded: 400,
+  timeout_not_raised: 400,
+  timeout_already_passed: 400,
+  template_not_found: 400,
+  template_not_usable: 400,
+  project_name_taken: 400,
+  project_not_empty: 400,
+  only_default_project: 400,
+  api_key_limit_reached: 400,
+  unauthenticated: 401,
+  account_suspended: 403,
+  root_required: 403,
+  admin_required: 403,
+  not_found: 404,
+  route_not_found: 404,
+  method_not_allowed: 405,
+  api_key_name_taken: 409,
+  idempotency_key_reused: 409,
+  idempotency_key_in_use: 409,
+  sandbox_not_running: 409,
+  sandbox_not_paused: 409,
+  sandbox_busy: 409,
+  sandbox_ended: 409,
+  locality_constraint_failed: 409,
+  pause_failed: 409,
+  resume_failed: 409,
+  payload_too_large: 413,
+  unsupported_media_type: 415,
+  concurrent_limit_reached: 429,
+  too_many_requests: 429,
+  internal_error: 500,
+  not_available_yet: 501,
+  no_capacity: 503,
+  temporarily_unavailable: 503,
+} as const;
+
+export type ErrorCode = keyof typeof errorStatus;
+
+export interface ErrorDetail {
+  /** Dotted path of the field, as the caller sent it. */
+  path: string;
+  reason: string;
+}
+
+/** A failure with a text that may leave the platform. `cause` stays inside. */
+export class AppError extends Error {
+  override name = 'AppError';
+  readonly code: ErrorCode;
+  readonly details: ErrorDetail[] | undefined;
+
+  constructor(code: ErrorCode, message: string, options: { cause?: unknown; details?: ErrorDetail[] } = {}) {
+    super(message, { cause: options.cause });
+    this.code = code;
+    this.details = options.details;
+  }
+
+  get status(): number {
+    return errorStatus[this.code];
+  }
+}
+
+/** The same 404 for what is missing and for what belongs to someone else. */
+export function notFound(what: string): AppError {
+  return new AppError('not_found', `${what} not found`);
+}
+
+export function isErrorCode(code: unknown): code is ErrorCode {
+  return typeof code === 'string' && Object.hasOwn(errorStatus, code);
+}

@@ -1,0 +1,50 @@
+/**
+ * Identifiers: a prefix that tells what it is, and a part that nobody can guess. Lower-case letters and digits only,
+ * so that a sandbox's id is also a DNS label. Section 1, convention 5.
+ */
+export const idPrefixes = {
+  account: 'acc',
+  user: 'usr',
+  project: 'prj',
+  apiKey: 'key',
+  template: 'tpl',
+  sandbox: 'sbx',
+  event: 'evt',
+  notification: 'ntf',
+  subscription: 'sub',
+  host: 'host',
+} as const;
+
+export type IdKind = keyof typeof idPrefixes;
+export type Id<K extends IdKind> = `${(typeof idPrefixes)[K]}-${string}`;
+
+export type AccountId = Id<'account'>;
+export type UserId = Id<'user'>;
+export type ProjectId = Id<'project'>;
+export type ApiKeyId = Id<'apiKey'>;
+export type TemplateId = Id<'template'>;
+export type SandboxId = Id<'sandbox'>;
+export type EventId = Id<'event'>;
+export type NotificationId = Id<'notification'>;
+export type HostId = Id<'host'>;
+
+const alphabet = 'abcdefghijklmnopqrstuvwxyz0123456789';
+const suffixLength = 20;
+
+/** Makes an id from random bytes: 20 characters, about 103 bits. `random` must give unpredictable bytes. */
+export function makeId<K extends IdKind>(kind: K, random: (size: number) => Uint8Array): Id<K> {
+  let suffix = '';
+  while (suffix.length < suffixLength) {
+    for (const byte of random(32)) {
+      // 252 is the largest multiple of 36 in a byte; larger ones would favour the alphabet's start.
+      if (byte < 252 && suffix.length < suffixLength) suffix += alphabet[byte % 36];
+    }
+  }
+  return `${idPrefixes[kind]}-${suffix}`;
+}
+
+/** Whether `text` has the shape of an id of that kind. Says nothing about whether such a thing exists. */
+export function isId<K extends IdKind>(kind: K, text: string): text is Id<K> {
+  const prefix = `${idPrefixes[kind]}-`;
+  return text.startsWith(prefix) && /^[a-z0-9]{1,40}$/.test(text.slice(prefix.length));
+}

@@ -1,0 +1,35 @@
+/** What a host has and what is reserved on it. */
+export interface HostRoom {
+  hostId: string;
+  region: string;
+  cpu: { capacity: number; reserved: number };
+  memoryMb: { capacity: number; reserved: number };
+  diskGb: { capacity: number; reserved: number };
+}
+
+export interface RoomNeeded {
+  cpu: number;
+  memoryMb: number;
+  diskGb: number;
+}
+
+/** The fullest host that still has room (best fit), so that large sandboxes find space later. Null: none has. */
+export function bestFit(hosts: readonly HostRoom[], needed: RoomNeeded): HostRoom | null {
+  let best: { host: HostRoom; left: number } | null = null;
+  for (const host of hosts) {
+    if (!fits(host, needed)) continue;
+    const left =
+      (host.memoryMb.capacity - host.memoryMb.reserved - needed.memoryMb) / Math.max(1, host.memoryMb.capacity);
+    if (!best || left < best.left) best = { host, left };
+  }
+  return best?.host ?? null;
+}
+
+/** Whether a host can take this much more. */
+export function fits(host: HostRoom, needed: RoomNeeded): boolean {
+  return (
+    host.cpu.reserved + needed.cpu <= host.cpu.capacity &&
+    host.memoryMb.reserved + needed.memoryMb <= host.memoryMb.capacity &&
+    host.diskGb.reserved + needed.diskGb <= host.diskGb.capacity
+  );
+}

@@ -1,0 +1,56 @@
+import { AppError } from './errors.ts';
+
+/** A subscription plan and its limits (section 2.8). Money is a decimal in text, never a float. */
+export interface Plan {
+  planName: string;
+  displayName: string;
+  description: string;
+  priceAmount: string;
+  currency: string;
+  billingInterval: string;
+  isFree: boolean;
+  maxConcurrentSandboxes: number;
+  maxCpuCoresPerSandbox: number;
+  maxMemoryGbPerSandbox: number;
+  maxStorageGbPerSandbox: number;
+  maxSandboxTimeoutSeconds: number;
+  /** Days a paused sandbox is kept. */
+  persistenceDays: number;
+  maxActiveApiKeys: number;
+}
+
+/** The shortest timeout a sandbox may have, seconds. */
+export const minTimeoutSeconds = 60;
+export const defaultTimeoutSeconds = 300;
+
+export interface RequestedResources {
+  cpuCount: number;
+  memoryMb: number;
+  storageGb: number;
+  timeoutSeconds: number;
+}
+
+/** Half of the plan's maximum, and at least 1 GB (section 8). */
+export function defaultStorageGb(plan: Plan): number {
+  return Math.max(1, Math.floor(plan.maxStorageGbPerSandbox / 2));
+}
+
+/**
+ * Holds a request against the plan.
+ * @throws {AppError} `plan_limit_exceeded` naming every field that is over.
+ */
+export function checkPlanLimits(plan: Plan, asked: Partial<RequestedResources>): void {
+  const over: { path: string; reason: string }[] = [];
+  const hold = (path: string, value: number | undefined, max: number, unit: string) => {
+    if (value !== undefined && value > max)
+      over.push({ path, reason: `the ${plan.displayName} plan allows up to ${max}${unit}` });
+  };
+  hold('cpu_count', asked.cpuCount, plan.maxCpuCoresPerSandbox, ' cores');
+  hold('memory_mb', asked.memoryMb, plan.maxMemoryGbPerSandbox * 1024, ' MB');
+  hold('storage_gb', asked.storageGb, plan.maxStorageGbPerSandbox, ' GB');
+  hold('timeout', asked.timeoutSeconds, plan.maxSandboxTimeoutSeconds, ' seconds');
+  if (over.length > 0) {
+    const text = over.map((item) => `${item.path}: ${item.reason}`).join('; ');
+    throw new AppError('plan_limit_exceeded', `Over the limits of the plan: ${text}`, { details: over });
+  }
+}

@@ -1,0 +1,78 @@
+/** The states of a sandbox and the moves between them, as the table of section 3.1. */
+export const sandboxStatuses = [
+  'created',
+  'starting',
+  'running',
+  'pausing',
+  'paused',
+  'resuming',
+  'terminating',
+  'terminated',
+  'failed',
+] as const;
+export type SandboxStatus = (typeof sandboxStatuses)[number];
+
+export type SandboxSubstatus =
+  | 'allocating'
+  | 'deploying'
+  | 'initializing'
+  | 'waiting_ready'
+  | 'cleaning_resources'
+  | 'cleaning_data';
+
+/** Why a sandbox is where it is. Programs read it, people understand it. */
+export const sandboxReasons = [
+  'user_requested',
+  'timeout',
+  'auto_pause',
+  'persistence_expired',
+  'image_pull_failed',
+  'not_ready',
+  'start_failed',
+  'no_capacity',
+  'host_lost',
+  'host_restarted',
+  'host_disk_full',
+  'runtime_exited',
+  'pause_failed',
+  'resume_failed',
+  'budget_restricted',
+] as const;
+export type SandboxReason = (typeof sandboxReasons)[number];
+
+export const lifecycleOutcomes = ['completed', 'timed_out', 'failed', 'expired', 'deleted'] as const;
+export type LifecycleOutcome = (typeof lifecycleOutcomes)[number];
+
+const moves: Record<SandboxStatus, readonly SandboxStatus[]> = {
+  created: ['starting', 'terminating', 'failed'],
+  starting: ['running', 'terminating', 'failed'],
+  // A host that restarted takes a running one to `paused` without `pausing`: there was nothing left to freeze.
+  running: ['pausing', 'paused', 'terminating', 'failed'],
+  pausing: ['paused', 'running', 'terminating', 'failed'],
+  paused: ['resuming', 'terminating', 'failed'],
+  resuming: ['running', 'paused', 'terminating', 'failed'],
+  terminating: ['terminated'],
+  terminated: [],
+  // Leaving `failed`: terminate or delete it.
+  failed: ['terminating'],
+};
+
+/** Whether the contract knows this move. */
+export function canMove(from: SandboxStatus, to: SandboxStatus): boolean {
+  return moves[from].includes(to);
+}
+
+/** Counted against the plan's concurrent sandboxes; a paused one is not, so a resume is admitted again. */
+export const concurrentStatuses: readonly SandboxStatus[] = ['created', 'starting', 'running', 'pausing', 'resuming'];
+
+/** Its life is over: nothing runs and nothing is kept. */
+export function isOver(status: SandboxStatus): boolean {
+  return status === 'terminated' || status === 'failed';
+}
+
+/** The outcome of a life that ended for this reason without a failure. */
+export function outcomeOf(reason: SandboxReason, deleted: boolean): LifecycleOutcome {
+  if (reason === 'timeout') return 'timed_out';
+  if (reason === 'persistence_expired') return 'expired';
+  return deleted ? 'deleted' : 'completed';
+}

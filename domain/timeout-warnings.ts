@@ -1,0 +1,20 @@
+/** Seconds before a timeout at which its owner is told, for any timeout long enough to make use of it. */
+const warningSeconds = [300, 60, 15];
+
+/** The warnings a timeout of this length gives, longest first: those in its second half. */
+export function timeoutWarnings(timeoutSeconds: number): number[] {
+  return warningSeconds.filter((before) => before <= timeoutSeconds / 2);
+}
+
+/** Milliseconds until the next warning at `nowMs`, and how many seconds before the end it stands. Null: none is left. */
+export function nextWarning(
+  deadlineMs: number,
+  timeoutSeconds: number,
+  nowMs: number,
+): { inMs: number; beforeSeconds: number } | null {
+  for (const beforeSeconds of timeoutWarnings(timeoutSeconds)) {
+    const inMs = deadlineMs - beforeSeconds * 1000 - nowMs;
+    if (inMs > 0) return { inMs, beforeSeconds };
+  }
+  return null;
+}

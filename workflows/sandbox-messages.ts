@@ -1,0 +1,86 @@
+import { defineQuery, defineSignal, defineUpdate } from '@temporalio/workflow';
+import type { SandboxReason, SandboxStatus, SandboxSubstatus } from '../domain/sandbox-state.ts';
+
+/**
+ * What can be said to a sandbox's workflow. An update that is refused fails with an ApplicationFailure whose `type` is
+ * an error code of `domain/errors.ts`.
+ */
+
+/** Type and id: `sandbox`, `sbx-…`. */
+export const sandboxWorkflowType = 'sandbox';
+
+export interface SandboxWorkflowInput {
+  sandboxId: string;
+}
+
+/** Where the life stands when an update is answered. */
+export interface SandboxStanding {
+  status: SandboxStatus;
+  reason: SandboxReason | null;
+}
+
+/** Answers when the sandbox has left `created` and `starting`, whichever way. */
+export const settledUpdate = defineUpdate<SandboxStanding, []>('settled');
+
+/** Freezes it. Answers at `pausing`, or with `wait` at `paused`. Refused: `sandbox_not_running`, `pause_failed`. */
+export const pauseUpdate = defineUpdate<SandboxStanding, [{ wait: boolean }]>('pause');
+
+/**
+ * Brings a paused one back. Answers at `resuming`, or with `wait` at `running`. Refused: `sandbox_not_paused`,
+ * `concurrent_limit_reached`, `no_capacity`, `account_suspended`, `resume_failed`.
+ */
+export const resumeUpdate = defineUpdate<SandboxStanding, [{ wait: boolean }]>('resume');
+
+/**
+ * Makes sure that it runs, from whichever living state; answers at `running`. A timeout given starts anew from now.
+ * Refused as `resume`, and `sandbox_ended`.
+ */
+export const connectUpdate = defineUpdate<SandboxStanding, [{ timeoutSeconds: number | null }]>('connect');
+
+export interface TimeoutChange {
+  timeoutSeconds: number;
+  /** Refuse one that is not longer than the present one (`timeout_not_raised`). */
+  mustRaise: boolean;
+}
+
+export interface TimeoutStanding {
+  timeoutSeconds: number;
+  /** Unix milliseconds; null while no running phase is under way. */
+  timeoutAtMs: number | null;
+  appliesTo: 'current_phase' | 'next_phase';
+}
+
+/** Another length for running phases. Refused: `timeout_not_raised`, `timeout_already_passed`, `sandbox_ended`. */
+export const timeoutUpdate = defineUpdate<TimeoutStanding, [TimeoutChange]>('timeout');
+
+/** Ends it; answers when the row says `terminating`. With `forget` the sandbox answers 404 once its data is gone. */
+export const terminateUpdate = defineUpdate<SandboxStanding, [{ forget: boolean }]>('terminate');
+
+/** A fact from the host: its processes ended by themselves. */
+export const runtimeExitedSignal = defineSignal<[RuntimeExit]>('runtimeExited');
+
+export interface RuntimeExit {
+  exitCode: number | null;
+  outOfMemory: boolean;
+  commandOutput: string;
+  /** RFC 3339. */
+  at: string;
+}
+
+/** A fact from the host: it restarted; the disk is there, processes and memory are not. */
+export const hostRestartedSignal = defineSignal<[{ at: string }]>('hostRestarted');
+
+/** A fact from the control plane: its host has not renewed its lease. */
+export const hostLostSignal = defineSignal<[{ at: string }]>('hostLost');
+
+/** For operators: what the workflow itself holds to be true. */
+export interface SandboxLifeView {
+  status: SandboxStatus;
+  substatus: SandboxSubstatus | null;
+  reason: SandboxReason | null;
+  hostId: string | null;
+  /** RFC 3339; when the next thing happens by itself. */
+  nextDeadline: string | null;
+  nextAction: 'timeout' | 'auto_pause' | 'expire' | null;
+}
+export const lifeQuery = defineQuery<SandboxLifeView>('life');
