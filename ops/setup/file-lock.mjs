@@ -1,0 +1,55 @@
+import { spawn } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+
+/**
+ * A lock that the kernel lets go of when its holder is gone, however it went: flock(1) holds it for as long as our end
+ * of its standard input is open.
+ */
+
+/** Somebody else holds the lock. */
+export class LockHeldError extends Error {
+  /** @param {string} file */
+  constructor(file) {
+    super(`${file} is locked by another process`);
+    this.name = 'LockHeldError';
+  }
+}
+
+/**
+ * Takes the lock of a file, making the file when it is missing.
+ * @param {string} file
+ * @param {{wait: boolean}} options wait until it is free, or fail at once
+ * @returns {Promise<{release: () => Promise<void>}>}
+ * @throws {LockHeldError} when it is taken and `wait` is false
+ */
+export async function lockFile(file, { wait }) {
+  fs.mkdirSync(path.dirname(file), { recursive: true });
+  const mode = wait ? [] : ['--nonblock', '--conflict-exit-code', '75'];
+  // A session of its own: Ctrl-C on the terminal must not take the lock away while its owner still tidies up.
+  const holder = spawn('flock', [...mode, file, 'sh', '-c', 'echo held; exec cat'], {
+    stdio: ['pipe', 'pipe', 'pipe'],
+    detached: true,
+  });
+  const ended = new Promise((resolve) => holder.once('close', resolve));
+  const complaint = [];
+  holder.stderr.on('data', (chunk) => complaint.push(chunk));
+  await new Promise((resolve, reject) => {
+    holder.once('error', reject);
+    createInterface(holder.stdout).once('line', resolve);
+    ended.then((code) =>
+      reject(code === 75 ? new LockHeldError(file) : new Error(`flock ${file}: ${Buffer.concat(complaint)}`)),
+    );
+  });
+  // The lock alone must not keep a process alive that has nothing else to do.
+  holder.unref();
+  for (const stream of [holder.stdin, holder.stdout, holder.stderr]) stream.unref?.();
+  return {
+    async release() {
+      holder.ref();
+      holder.stdin.end();
+      await ended;
+    },
+  };
+}

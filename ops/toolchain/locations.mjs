@@ -1,0 +1,55 @@
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+
+/**
+ * Where the programs that set-up makes once are kept. Plain JavaScript, because set-up runs it on whatever Node the
+ * machine has. A folder's name carries the versions in it, so a new version never meets an old program.
+ */
+
+/** @type {{temporal: {server: string, cli: string, ui: string, goMinimum: string}, timeSkippingTestServer: string, mavenDependencyPlugin: string}} */
+export const versions = JSON.parse(fs.readFileSync(new URL('./versions.json', import.meta.url), 'utf8'));
+
+/**
+ * Folder for what can be made again, shared by every copy on the machine (`PLATFORM_CACHE_DIR`).
+ * @param {NodeJS.ProcessEnv} [env]
+ * @returns {string}
+ */
+export function cacheDir(env = process.env) {
+  const home = env.XDG_CACHE_HOME || path.join(os.homedir(), '.cache');
+  return path.resolve(env.PLATFORM_CACHE_DIR || path.join(home, 'sandbox-platform'));
+}
+
+/**
+ * Temporal's programs as built from their Go modules.
+ * @param {NodeJS.ProcessEnv} [env]
+ */
+export function temporalPrograms(env = process.env) {
+  const { server, cli, ui } = versions.temporal;
+  const dir = path.join(cacheDir(env), 'toolchain', `temporal-server-${server}-cli-${cli}-ui-${ui}-${process.arch}`);
+  return {
+    dir,
+    server: path.join(dir, 'temporal-server'),
+    sqlTool: path.join(dir, 'temporal-sql-tool'),
+    ui: path.join(dir, 'temporal-ui-server'),
+    cli: path.join(dir, 'temporal'),
+  };
+}
+
+/**
+ * The fallback where Temporal cannot be built: its CLI alone, which carries a development server.
+ * @param {NodeJS.ProcessEnv} [env]
+ */
+export function temporalDevServer(env = process.env) {
+  const dir = path.join(cacheDir(env), 'toolchain', `temporal-cli-${versions.temporal.cli}-${process.arch}`);
+  return { dir, cli: path.join(dir, 'temporal') };
+}
+
+/**
+ * Temporal's time-skipping test server: jars, and a wrapper that takes the port as its argument.
+ * @param {NodeJS.ProcessEnv} [env]
+ */
+export function timeSkippingTestServer(env = process.env) {
+  const dir = path.join(cacheDir(env), 'toolchain', `temporal-test-server-${versions.timeSkippingTestServer}`);
+  return { dir, program: path.join(dir, 'temporal-test-server') };
+}

@@ -1,0 +1,201 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import fs from 'node:fs';
+import http from 'node:http';
+import os from 'node:os';
+import path from 'node:path';
+import { Connection } from '@temporalio/client';
+import { Client } from 'pg';
+import { createOrm } from '../../db/orm.ts';
+import { choosePorts } from '../../ops/embedded/ports.ts';
+import { type EmbeddedPostgres, startPostgres } from '../../ops/embedded/postgres.ts';
+import { type EmbeddedRegistry, startRegistry } from '../../ops/embedded/registry.ts';
+import { startTemporalOnPostgres, temporalInnerPorts } from '../../ops/embedded/temporal.ts';
+import { ensureNamespace } from '../../ops/embedded/temporal-namespace.ts';
+import type { EmbeddedTemporal } from '../../ops/embedded/temporal-server.ts';
+import { temporalPrograms } from '../../ops/toolchain/locations.mjs';
+
+const folderPrefix = 'sandbox-platform-test-';
+const templateDatabase = 'platform_template';
+
+/**
+ * The real parts that one test run shares: Postgres, Temporal on it, a registry. Lives in Jest's main process; the test
+ * files, in their workers, ask it over a Unix socket. A part starts when it is first asked for, so a run that needs no
+ * Temporal starts none.
+ */
+export class TestStack {
+  readonly #dir: string;
+  readonly #server: http.Server;
+  readonly #parts = new Map<string, Promise<unknown>>();
+  readonly #stops: (() => Promise<void>)[] = [];
+  /** The next port to look at. Parts start at the same time, and none may be promised a port twice. */
+  #portSearch = 20_000 + (process.pid % 500) * 20;
+  /** Databases are cloned one at a time: Postgres refuses to copy a template that is being copied from elsewhere. */
+  #cloning: Promise<unknown> = Promise.resolve();
+
+  private constructor(dir: string) {
+    this.#dir = dir;
+    this.#server = http.createServer((request, response) => {
+      this.#answer(request.url ?? '').then(
+        (answer) => response.end(JSON.stringify(answer)),
+        (error: Error) => {
+          response.statusCode = 500;
+          response.end(error.stack);
+        },
+      );
+    });
+  }
+
+  static async listen(): Promise<TestStack> {
+    removeLeftovers();
+    const dir = fs.mkdtempSync(path.join(os.tmpdir(), `${folderPrefix}${process.pid}-`));
+    fs.chmodSync(dir, 0o711);
+    const stack = new TestStack(dir);
+    await new Promise<void>((resolve) => stack.#server.listen(stack.socket, resolve));
+    return stack;
+  }
+
+  get socket(): string {
+    return path.join(this.#dir, 'stack.sock');
+  }
+
+  async stop(): Promise<void> {
+    this.#server.closeAllConnections();
+    await new Promise((resolve) => this.#server.close(resolve));
+    await Promise.allSettled(this.#parts.values());
+    for (const stopPart of this.#stops.reverse()) await stopPart();
+    fs.rmSync(this.#dir, { recursive: true, force: true });
+  }
+
+  #answer(url: string): Promise<unknown> {
+    switch (url) {
+      case '/temporal':
+        return this.#temporal().then(({ address }) => ({ address }));
+      case '/namespace':
+        return this.#newNamespace();
+      case '/registry':
+        return this.#registry().then(({ address }) => ({ address }));
+      case '/database':
+        return this.#newDatabase();
+      case '/empty-database':
+        return this.#postgres().then((postgres) => this.#createDatabase(postgres, 'template0'));
+      default:
+        return Promise.reject(new Error(`nothing at ${url}`));
+    }
+  }
+
+  /** Starts a part once; who asks later shares it. */
+  #part<Part>(name: string, start: () => Promise<Part>): Promise<Part> {
+    const started = this.#parts.get(name) ?? start();
+    this.#parts.set(name, started);
+    return started as Promise<Part>;
+  }
+
+  async #ports<Name extends string>(names: readonly Name[]): Promise<Record<Name, number>> {
+    const first = this.#portSearch;
+    this.#portSearch += names.length * 20;
+    return choosePorts(
+      this.#dir,
+      names.map((name, index) => ({ name, preferred: first + index * 20 })),
+    );
+  }
+
+  #postgres(): Promise<EmbeddedPostgres> {
+    return this.#part('postgres', async () => {
+      const { postgres: port } = await this.#ports(['postgres']);
+      const postgres = await startPostgres({
+        dir: path.join(this.#dir, 'postgres'),
+        logFile: path.join(this.#dir, 'logs/postgres.log'),
+        port,
+        password: randomBytes(16).toString('hex'),
+        forgetful: true,
+      });
+      this.#stops.push(() => postgres.stop());
+      return postgres;
+    });
+  }
+
+  #temporal(): Promise<EmbeddedTemporal> {
+    return this.#part('temporal', async () => {
+      const postgres = await this.#postgres();
+      const temporal = await startTemporalOnPostgres({
+        postgres,
+        password: randomBytes(16).toString('hex'),
+        programs: temporalPrograms(),
+        dataDir: this.#dir,
+        logDir: path.join(this.#dir, 'logs'),
+        ports: await this.#ports(['frontend', ...temporalInnerPorts]),
+        namespace: 'default',
+      });
+      this.#stops.push(() => temporal.stop());
+      return temporal;
+    });
+  }
+
+  #registry(): Promise<EmbeddedRegistry> {
+    return this.#part('registry', async () => {
+      const { registry: port } = await this.#ports(['registry']);
+      const registry = await startRegistry({
+        dir: path.join(this.#dir, 'registry'),
+        logFile: path.join(this.#dir, 'logs/registry.log'),
+        port,
+      });
+      this.#stops.push(() => registry.stop());
+      return registry;
+    });
+  }
+
+  async #newNamespace(): Promise<{ address: string; namespace: string }> {
+    const { address } = await this.#temporal();
+    const namespace = `test-${randomUUID()}`;
+    const connection = await Connection.connect({ address });
+    try {
+      await ensureNamespace(connection, namespace);
+    } finally {
+      await connection.close();
+    }
+    return { address, namespace };
+  }
+
+  async #newDatabase(): Promise<{ url: string }> {
+    const postgres = await this.#postgres();
+    await this.#part('template database', async () => {
+      const { url } = await this.#createDatabase(postgres, 'template0', templateDatabase);
+      const orm = await createOrm(url, 1);
+      try {
+        await orm.migrator.up();
+      } finally {
+        await orm.close();
+      }
+    });
+    return this.#createDatabase(postgres, templateDatabase);
+  }
+
+  #createDatabase(
+    postgres: EmbeddedPostgres,
+    template: string,
+    name = `test_${randomUUID().replaceAll('-', '')}`,
+  ): Promise<{ url: string }> {
+    const created = this.#cloning.then(async () => {
+      const client = new Client({ connectionString: postgres.url('postgres') });
+      await client.connect();
+      try {
+        await client.query(`create database ${name} template ${template}`);
+      } finally {
+        await client.end();
+      }
+      return { url: postgres.url(name) };
+    });
+    this.#cloning = created.catch(() => undefined);
+    return created;
+  }
+}
+
+/** Folders of runs that were killed. Their programs ended with them. */
+function removeLeftovers(): void {
+  for (const name of fs.readdirSync(os.tmpdir())) {
+    const pid = name.startsWith(folderPrefix) && Number.parseInt(name.slice(folderPrefix.length), 10);
+    if (pid && !fs.existsSync(`/proc/${pid}`)) {
+      fs.rmSync(path.join(os.tmpdir(), name), { recursive: true, force: true });
+    }
+  }
+}
