@@ -39,21 +39,28 @@ export interface FastEncoding {
   frame?: (reply: never, codec: 'json' | 'proto') => Buffer[] | undefined;
 }
 
-/** A service as the agent serves it: handlers by the method's local name. What is left out answers `unimplemented`. */
-export interface AgentService<S extends DescService = DescService> {
-  readonly service: S;
-  readonly handlers: { [P in keyof S['method']]?: Handler<S['method'][P]> };
-  readonly fast?: { [P in keyof S['method']]?: FastEncoding };
+/** Any service, its handlers by method name: what the server is made from. */
+export interface AgentService {
+  readonly service: DescService;
+  readonly handlers: Readonly<Record<string, unknown>>;
+  readonly fast: Readonly<Record<string, FastEncoding | undefined>>;
   /** Procedures served without the access token, because their argument is itself a credential. */
-  readonly withoutToken?: readonly (keyof S['method'])[];
+  readonly withoutToken: readonly string[];
 }
 
-/** Ties handlers to the service that the proto declares, so that their types are checked against it. */
+export interface ServiceOptions<S extends DescService> {
+  fast?: { [P in keyof S['method']]?: FastEncoding };
+  withoutToken?: readonly (keyof S['method'] & string)[];
+}
+
+/**
+ * Ties handlers, by the method's local name, to the service that the proto declares, so that their types are checked
+ * against it. What is left out answers `unimplemented`.
+ */
 export function agentService<S extends DescService>(
   service: S,
-  handlers: AgentService<S>['handlers'],
-  options: Pick<AgentService<S>, 'fast' | 'withoutToken'> = {},
-): AgentService<S> {
-  return { service, handlers, ...options };
+  handlers: { [P in keyof S['method']]?: Handler<S['method'][P]> },
+  { fast = {}, withoutToken = [] }: ServiceOptions<S> = {},
+): AgentService {
+  return { service, handlers, fast, withoutToken };
 }
-

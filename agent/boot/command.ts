@@ -1,0 +1,108 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+import { type AgentEnvironment, findAccount } from './environment.ts';
+import type { SandboxInit } from './sandbox-state.ts';
+
+const tailBytes = 8 * 1024;
+const tailWriteMs = 100;
+
+/** Words to run, where, and as whom. */
+export interface CommandRun {
+  words: string[];
+  cwd?: string;
+  user?: string;
+}
+
+/** Starts `words` in a session of their own, with the sandbox's environment. Errors come as the child's `error` event. */
+export function spawnWords(run: CommandRun, environment: AgentEnvironment): ChildProcess {
+  const ids = run.user === undefined ? undefined : identity(run.user);
+  return spawn(run.words[0]!, run.words.slice(1), {
+    cwd: run.cwd ?? environment.home(),
+    env: { ...environment.variables(), ...ids?.env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true,
+    ...ids?.options,
+  });
+}
+
+/** Ids for a `user` in the form of an image's: `name`, `uid`, `name:gid` or `uid:gid`. */
+function identity(user: string): { options: { uid: number; gid: number }; env: Record<string, string> } {
+  const [nameOrUid, group] = user.split(':');
+  const account = findAccount(nameOrUid!);
+  const uid = account?.uid ?? Number(nameOrUid);
+  if (!Number.isInteger(uid)) throw new TypeError(`unknown user ${nameOrUid}`);
+  const gid = group !== undefined && /^\d+$/.test(group) ? Number(group) : (account?.gid ?? 0);
+  const name = account?.name ?? String(uid);
+  return { options: { uid, gid }, env: { HOME: account?.home ?? '/', USER: name, LOGNAME: name } };
+}
+
+/**
+ * The sandbox's own command: runs once, its last 8 KiB of output kept here and in a file, which the host can still
+ * read when the sandbox has died.
+ */
+export class SandboxCommand {
+  private readonly child: ChildProcess;
+  private readonly tailFile: string;
+  private tail: Buffer = Buffer.alloc(0);
+  private tailTimer: NodeJS.Timeout | undefined;
+  private exitCode: number | null = null;
+  private running = true;
+
+  constructor(init: SandboxInit, environment: AgentEnvironment, tailFile: string) {
+    this.tailFile = tailFile;
+    const { entrypoint, cmd } = init.command!;
+    this.child = spawnWords({ words: [...entrypoint, ...cmd], cwd: init.cwd, user: init.user }, environment);
+    this.child.stdout!.on('data', (chunk: Buffer) => this.append(chunk));
+    this.child.stderr!.on('data', (chunk: Buffer) => this.append(chunk));
+    this.child.on('error', (error) => {
+      this.append(Buffer.from(`${error.message}\n`));
+      this.end(127);
+    });
+    this.child.on('exit', (code, signal) => this.end(code ?? 128 + (signalNumbers[signal ?? ''] ?? 0)));
+    // Lines written between the exit and the end of the pipes belong to the tail, too.
+    this.child.on('close', () => this.writeTail());
+  }
+
+  /** For `GET /platform/state`. */
+  state(): { pid: number; running: boolean; exitCode: number | null; outputTail: string } {
+    return {
+      pid: this.child.pid ?? 0,
+      running: this.running,
+      exitCode: this.exitCode,
+      outputTail: this.tail.toString('base64'),
+    };
+  }
+
+  private end(exitCode: number): void {
+    this.running = false;
+    this.exitCode = exitCode;
+    this.writeTail();
+  }
+
+  private append(chunk: Buffer): void {
+    this.tail = Buffer.concat([this.tail, chunk.subarray(-tailBytes)]).subarray(-tailBytes);
+    this.tailTimer ??= setTimeout(() => this.writeTail(), tailWriteMs).unref();
+  }
+
+  private writeTail(): void {
+    clearTimeout(this.tailTimer);
+    this.tailTimer = undefined;
+    try {
+      fs.mkdirSync(path.dirname(this.tailFile), { recursive: true });
+      fs.writeFileSync(this.tailFile, this.tail);
+    } catch (error) {
+      console.error(`agent: the command's tail is not kept in ${this.tailFile}:`, (error as Error).message);
+    }
+  }
+}
+
+const signalNumbers: Record<string, number> = {
+  SIGHUP: 1,
+  SIGINT: 2,
+  SIGQUIT: 3,
+  SIGABRT: 6,
+  SIGKILL: 9,
+  SIGSEGV: 11,
+  SIGTERM: 15,
+};

@@ -1,0 +1,110 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { sameSecret } from '../http/access.ts';
+import { SandboxCommand, spawnWords } from './command.ts';
+import type { AgentEnvironment } from './environment.ts';
+import { parseCommand, parseInit, type SandboxInit, type SandboxState } from './sandbox-state.ts';
+
+const maxBodyBytes = 4 * 1024 * 1024;
+
+/** The paths that only the platform opens: naming the sandbox, its command's state, readiness probes. See BOOT.md. */
+export class PlatformPaths {
+  private readonly state: SandboxState;
+  private readonly environment: AgentEnvironment;
+  private readonly tailFile: string;
+  private command: SandboxCommand | null = null;
+
+  constructor(state: SandboxState, environment: AgentEnvironment, tailFile: string) {
+    this.state = state;
+    this.environment = environment;
+    this.tailFile = tailFile;
+  }
+
+  /** Gives the sandbox its name and starts its command. */
+  initialise(init: SandboxInit): void {
+    this.state.init = init;
+    if (init.command) this.command = new SandboxCommand(init, this.environment, this.tailFile);
+  }
+
+  /** Serves `/platform/…`; without the platform's token it is as if there were no such path. */
+  async serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    const token = req.headers['x-platform-token'];
+    const { platformToken } = this.state;
+    if (platformToken === null || typeof token !== 'string' || !sameSecret(token, platformToken)) {
+      reply(req, res, 404, { message: 'not found' });
+      return;
+    }
+    const route = `${req.method} ${req.url}`;
+    try {
+      if (route === 'POST /platform/init') this.serveInit(req, res, await readJson(req));
+      else if (route === 'GET /platform/state') {
+        reply(req, res, 200, {
+          sandboxId: this.state.init?.sandboxId ?? null,
+          command: this.command?.state() ?? null,
+        });
+      } else if (route === 'POST /platform/probe') await this.serveProbe(req, res, await readJson(req));
+      else reply(req, res, 404, { message: 'not found' });
+    } catch (error) {
+      if (error instanceof TypeError || error instanceof SyntaxError) reply(req, res, 400, { message: error.message });
+      else throw error;
+    }
+  }
+
+  private serveInit(req: IncomingMessage, res: ServerResponse, body: unknown): void {
+    const init = parseInit(body);
+    if (this.state.init && this.state.init.sandboxId !== init.sandboxId) {
+      reply(req, res, 409, { message: 'this agent already serves another sandbox' });
+      return;
+    }
+    if (!this.state.init) this.initialise(init);
+    res.writeHead(204).end();
+  }
+
+  private async serveProbe(req: IncomingMessage, res: ServerResponse, body: unknown): Promise<void> {
+    const { command, timeoutSeconds } = (body ?? {}) as { command?: unknown; timeoutSeconds?: unknown };
+    const words = parseCommand(command);
+    if (timeoutSeconds !== undefined && !(Number(timeoutSeconds) > 0))
+      throw new TypeError('timeoutSeconds must be positive');
+    const child = spawnWords({ words, cwd: this.state.init?.cwd, user: this.state.init?.user }, this.environment);
+    child.stdout!.resume();
+    child.stderr!.resume();
+    const exitCode = await new Promise<number>((resolve) => {
+      const deadline = setTimeout(
+        () => {
+          if (child.pid) process.kill(-child.pid, 'SIGKILL');
+          resolve(124);
+        },
+        Number(timeoutSeconds ?? 1) * 1000,
+      );
+      child.once('error', () => {
+        clearTimeout(deadline);
+        resolve(127);
+      });
+      child.once('exit', (code) => {
+        clearTimeout(deadline);
+        resolve(code ?? 137);
+      });
+    });
+    reply(req, res, 200, { exitCode });
+  }
+}
+
+function reply(req: IncomingMessage, res: ServerResponse, status: number, body: object): void {
+  const text = JSON.stringify(body);
+  const headers: Record<string, string | number> = {
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(text),
+  };
+  if (!req.complete) headers.connection = 'close';
+  res.writeHead(status, headers).end(text);
+}
+
+async function readJson(req: IncomingMessage): Promise<unknown> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of req) {
+    length += chunk.length;
+    if (length > maxBodyBytes) throw new TypeError('body too long');
+    chunks.push(chunk);
+  }
+  return JSON.parse(Buffer.concat(chunks).toString('utf8'));
+}

@@ -1,0 +1,77 @@
+/** The `init` of the boot document; see BOOT.md. */
+export interface SandboxInit {
+  sandboxId: string;
+  /** What `X-Access-Token` must carry; null: anyone who reaches the agent is served. */
+  accessToken: string | null;
+  env: Record<string, string>;
+  /** The template's own command; null: none. */
+  command: { entrypoint: string[]; cmd: string[] } | null;
+  cwd?: string;
+  user?: string;
+}
+
+/** What the agent knows of the sandbox it serves. `init` is undefined until the sandbox has its name. */
+export interface SandboxState {
+  platformToken: string | null;
+  init: SandboxInit | undefined;
+}
+
+/**
+ * The `init` in a JSON document.
+ * @throws {TypeError} naming the field that is wrong
+ */
+export function parseInit(document: unknown): SandboxInit {
+  const object = record(document, 'init');
+  if (typeof object.sandboxId !== 'string' || object.sandboxId === '')
+    throw new TypeError('sandboxId must be a string');
+  const accessToken = object.accessToken ?? null;
+  if (accessToken !== null && (typeof accessToken !== 'string' || accessToken === '')) {
+    throw new TypeError('accessToken must be a string or null');
+  }
+  const env: Record<string, string> = {};
+  for (const [name, value] of Object.entries(record(object.env ?? {}, 'env'))) {
+    if (typeof value !== 'string') throw new TypeError('env must hold strings');
+    env[name] = value;
+  }
+  let command: SandboxInit['command'] = null;
+  if (object.command !== null && object.command !== undefined) {
+    const given = record(object.command, 'command');
+    command = { entrypoint: words(given.entrypoint, 'entrypoint'), cmd: words(given.cmd, 'cmd') };
+    if (command.entrypoint.length + command.cmd.length === 0) command = null;
+  }
+  return {
+    sandboxId: object.sandboxId,
+    accessToken,
+    env,
+    command,
+    cwd: optionalText(object.cwd, 'cwd'),
+    user: optionalText(object.user, 'user'),
+  };
+}
+
+/** A non-empty list of words. @throws {TypeError} */
+export function parseCommand(value: unknown): string[] {
+  const command = words(value, 'command');
+  if (command.length === 0) throw new TypeError('command must not be empty');
+  return command;
+}
+
+function record(value: unknown, name: string): Record<string, unknown> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new TypeError(`${name} must be an object`);
+  return value as Record<string, unknown>;
+}
+
+function words(value: unknown, name: string): string[] {
+  if (value === undefined || value === null) return [];
+  if (!Array.isArray(value) || value.some((word) => typeof word !== 'string')) {
+    throw new TypeError(`${name} must be a list of strings`);
+  }
+  return value as string[];
+}
+
+function optionalText(value: unknown, name: string): string | undefined {
+  if (value === undefined || value === null || value === '') return undefined;
+  if (typeof value !== 'string') throw new TypeError(`${name} must be a string`);
+  return value;
+}

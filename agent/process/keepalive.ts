@@ -1,0 +1,17 @@
+import { Code, ConnectError } from '@connectrpc/connect';
+import type { AgentCall } from '../rpc/service.ts';
+
+const defaultMs = 30_000;
+const maxMs = 3_600_000;
+
+/**
+ * Milliseconds of silence after which a stream tells that it lives: the `Keepalive-Ping-Interval` header in seconds.
+ * @throws {ConnectError} `invalid_argument` when it is no positive number
+ */
+export function keepaliveMs(call: AgentCall): number {
+  const given = call.requestHeader.get('keepalive-ping-interval');
+  if (given === null || given === '') return defaultMs;
+  const seconds = Number(given);
+  if (!(seconds > 0)) throw new ConnectError('Keepalive-Ping-Interval must be a positive number', Code.InvalidArgument);
+  return Math.min(seconds * 1000, maxMs);
+}

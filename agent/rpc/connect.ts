@@ -1,0 +1,244 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Code, ConnectError } from '@connectrpc/connect';
+import { errorJson, httpStatusOf, toConnectError } from './errors.ts';
+import { FrameParser, frame, frameFlag, textFrame } from './frames.ts';
+import { type Codec, decodeRequest, encodeReply, maxMessageBytes, type Procedure } from './procedure.ts';
+import type { AgentCall } from './service.ts';
+
+/**
+ * The Connect protocol over node:http for calls without compression: the short path of nearly every call. What it
+ * does not know (gzip, GET, timeouts of unary calls, gRPC, gRPC-Web) is the Connect library's, with the same handlers.
+ */
+
+/** How long a client may pause within a request's body that is read whole, in milliseconds. */
+const bodyIdleMs = 60_000;
+
+/** A call's view of a node request; the signal and the headers are made when a handler asks for them. */
+class NodeCall implements AgentCall {
+  private readonly req: IncomingMessage;
+  private readonly abort = new AbortController();
+  private headers: Headers | undefined;
+
+  constructor(req: IncomingMessage, res: ServerResponse) {
+    this.req = req;
+    res.once('close', () => this.abort.abort(new ConnectError('the client left', Code.Canceled)));
+  }
+
+  get signal(): AbortSignal {
+    return this.abort.signal;
+  }
+
+  cancel(reason: ConnectError): void {
+    this.abort.abort(reason);
+  }
+
+  get requestHeader(): Headers {
+    if (!this.headers) {
+      this.headers = new Headers();
+      for (const [name, value] of Object.entries(this.req.headers)) {
+        if (typeof value === 'string') this.headers.set(name, value);
+      }
+    }
+    return this.headers;
+  }
+}
+
+/** Reads a body to its end. @throws {ConnectError} when it is too long, or the client pauses or leaves within it. */
+function readBody(req: IncomingMessage, maxBytes: number): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let length = 0;
+    const fail = (error: ConnectError) => {
+      req.off('data', onData);
+      reject(error);
+    };
+    const onData = (chunk: Buffer) => {
+      length += chunk.length;
+      if (length > maxBytes) {
+        fail(new ConnectError(`message is over the limit of ${maxBytes} bytes`, Code.ResourceExhausted));
+      } else chunks.push(chunk);
+    };
+    req.on('data', onData);
+    req.on('end', () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, length)));
+    req.on('error', () => fail(new ConnectError('the client left', Code.Canceled)));
+    req.on('aborted', () => fail(new ConnectError('the client left', Code.Canceled)));
+    req.setTimeout(bodyIdleMs, () =>
+      fail(new ConnectError('the request was not finished in time', Code.DeadlineExceeded)),
+    );
+  });
+}
+
+/** Answers with a JSON error; what is left of the request's body is not waited for. */
+export function replyError(req: IncomingMessage, res: ServerResponse, error: ConnectError): void {
+  if (res.headersSent || res.destroyed) {
+    res.destroy();
+    return;
+  }
+  const body = JSON.stringify(errorJson(error));
+  const headers: Record<string, string | number> = {
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(body),
+  };
+  if (!req.complete) headers.connection = 'close';
+  res.writeHead(httpStatusOf(error.code), headers);
+  res.end(body);
+}
+
+/** Serves one unary call whose content type is `application/json` or `application/proto`. */
+export async function serveUnary(
+  req: IncomingMessage,
+  res: ServerResponse,
+  procedure: Procedure,
+  codec: Codec,
+): Promise<void> {
+  try {
+    const body = await readBody(req, maxMessageBytes);
+    const reply = await procedure.handler(decodeRequest(procedure, codec, body), new NodeCall(req, res));
+    if (res.destroyed) return;
+    const contentType = codec === 'json' ? 'application/json' : 'application/proto';
+    const pieces = codec === 'json' ? procedure.fast.json?.(reply as never) : undefined;
+    if (pieces) {
+      await writePieces(res, contentType, pieces);
+      return;
+    }
+    const encoded = encodeReply(procedure, codec, reply);
+    res.writeHead(200, { 'content-type': contentType, 'content-length': Buffer.byteLength(encoded) });
+    res.end(encoded);
+  } catch (error) {
+    replyError(req, res, toConnectError(error));
+  }
+}
+
+/** Writes a reply that is made piece by piece: one piece with its length, more as chunks, as fast as they are taken. */
+async function writePieces(res: ServerResponse, contentType: string, pieces: Iterable<Buffer | string>): Promise<void> {
+  const iterator = pieces[Symbol.iterator]();
+  const first = iterator.next();
+  const head = first.done ? '' : first.value;
+  let next = iterator.next();
+  if (next.done) {
+    res.writeHead(200, { 'content-type': contentType, 'content-length': Buffer.byteLength(head) });
+    res.end(head);
+    return;
+  }
+  res.writeHead(200, { 'content-type': contentType });
+  if (!res.write(head)) await drained(res);
+  for (; !next.done; next = iterator.next()) {
+    if (res.destroyed) return;
+    if (!res.write(next.value)) await drained(res);
+  }
+  res.end();
+}
+
+/** Resolves when the socket has taken what was written, or is gone. */
+export function drained(res: ServerResponse): Promise<void> {
+  if (res.destroyed) return Promise.resolve();
+  return new Promise((resolve) => {
+    const done = () => {
+      res.off('drain', done);
+      res.off('close', done);
+      resolve();
+    };
+    res.on('drain', done);
+    res.on('close', done);
+  });
+}
+
+/** Messages of a client's stream, one at a time: the socket is not read while the handler is busy. */
+async function* readMessages(req: IncomingMessage, procedure: Procedure, codec: Codec): AsyncGenerator<unknown> {
+  const parser = new FrameParser(maxMessageBytes);
+  for await (const chunk of req) {
+    for (const { flags, payload } of parser.push(chunk as Buffer)) {
+      if (flags & frameFlag.endStream) return;
+      if (flags & frameFlag.compressed) {
+        throw new ConnectError('compressed frame without Connect-Content-Encoding', Code.InvalidArgument);
+      }
+      yield decodeRequest(procedure, codec, payload);
+    }
+  }
+  if (!parser.atBoundary) throw new ConnectError('the stream ended within a frame', Code.InvalidArgument);
+}
+
+/** The one message of a server-streaming call. */
+async function readOneMessage(req: IncomingMessage, procedure: Procedure, codec: Codec): Promise<unknown> {
+  const body = await readBody(req, maxMessageBytes + 5);
+  const frames = [...new FrameParser(maxMessageBytes).push(body)];
+  const first = frames[0];
+  if (first?.flags !== 0) throw new ConnectError('expected one message', Code.InvalidArgument);
+  if (frames.length > 1) throw new ConnectError('expected one message, got more', Code.InvalidArgument);
+  return decodeRequest(procedure, codec, first.payload);
+}
+
+/** Serves one streaming call whose content type is `application/connect+json` or `application/connect+proto`. */
+export async function serveStream(
+  req: IncomingMessage,
+  res: ServerResponse,
+  procedure: Procedure,
+  codec: Codec,
+): Promise<void> {
+  const contentType = `application/connect+${codec}`;
+  const call = new NodeCall(req, res);
+  const timeoutMs = Number(req.headers['connect-timeout-ms'] ?? Number.NaN);
+  const deadline = timeoutMs >= 0 ? setTimeout(() => call.cancel(pastDeadline()), timeoutMs) : undefined;
+  const begin = () => {
+    if (!res.headersSent) res.writeHead(200, { 'content-type': contentType });
+  };
+  try {
+    if (procedure.method.methodKind === 'client_streaming') {
+      const reply = await procedure.handler(readMessages(req, procedure, codec), call);
+      begin();
+      res.write(encodeFrame(procedure, codec, reply));
+    } else {
+      const request = await readOneMessage(req, procedure, codec);
+      const replies: AsyncIterator<unknown> = procedure.handler(request, call)[Symbol.asyncIterator]();
+      await pump(replies, call, res, begin, procedure, codec);
+    }
+    call.signal.throwIfAborted();
+    begin();
+    res.end(textFrame(frameFlag.endStream, '{}'));
+  } catch (error) {
+    if (res.destroyed) return;
+    begin();
+    const connectError = toConnectError(error);
+    res.end(textFrame(frameFlag.endStream, JSON.stringify({ error: errorJson(connectError) })));
+    // A handler that fails amid its client's stream leaves a body nobody will read.
+    if (!req.complete) req.destroy();
+  } finally {
+    clearTimeout(deadline);
+  }
+}
+
+function pastDeadline(): ConnectError {
+  return new ConnectError('the deadline has passed', Code.DeadlineExceeded);
+}
+
+/** Writes replies until they end, the client leaves or the deadline passes; then the iterator is returned. */
+async function pump(
+  replies: AsyncIterator<unknown>,
+  call: AgentCall,
+  res: ServerResponse,
+  begin: () => void,
+  procedure: Procedure,
+  codec: Codec,
+): Promise<void> {
+  try {
+    for (let next = await replies.next(); !next.done; next = await replies.next()) {
+      if (call.signal.aborted) break;
+      begin();
+      const pieces = procedure.fast.frame?.(next.value as never, codec);
+      let taken = true;
+      if (pieces) {
+        res.cork();
+        for (const piece of pieces) taken = res.write(piece);
+        res.uncork();
+      } else taken = res.write(encodeFrame(procedure, codec, next.value));
+      if (!taken) await drained(res);
+    }
+  } finally {
+    await replies.return?.();
+  }
+}
+
+function encodeFrame(procedure: Procedure, codec: Codec, reply: unknown): Buffer {
+  const encoded = encodeReply(procedure, codec, reply);
+  return typeof encoded === 'string' ? textFrame(0, encoded) : frame(0, encoded);
+}

@@ -1,0 +1,67 @@
+import { create, type DescMethod, fromBinary, fromJson, type Message, toBinary, toJson } from '@bufbuild/protobuf';
+import { Code, ConnectError } from '@connectrpc/connect';
+import type { AgentCall, AgentService, FastEncoding } from './service.ts';
+
+/** Longest message taken in, either protocol, after decompression. */
+export const maxMessageBytes = 32 * 1024 * 1024;
+
+export type Codec = 'json' | 'proto';
+
+/** One procedure, ready to be called with bytes. */
+export interface Procedure {
+  readonly method: DescMethod;
+  readonly withoutToken: boolean;
+  readonly fast: FastEncoding;
+  // biome-ignore lint/suspicious/noExplicitAny: the types were checked where the service was declared
+  readonly handler: (input: any, call: AgentCall) => any;
+}
+
+/** The procedures of all services by request path: `/sandboxagent.Filesystem/Stat`. */
+export function procedureTable(services: readonly AgentService[]): Map<string, Procedure> {
+  const table = new Map<string, Procedure>();
+  for (const { service, handlers, fast, withoutToken } of services) {
+    for (const method of service.methods) {
+      const unimplemented = () => {
+        throw new ConnectError(`${service.typeName}/${method.name} is not implemented`, Code.Unimplemented);
+      };
+      table.set(`/${service.typeName}/${method.name}`, {
+        method,
+        withoutToken: withoutToken.includes(method.localName),
+        fast: fast[method.localName] ?? {},
+        handler: (handlers[method.localName] as Procedure['handler'] | undefined) ?? unimplemented,
+      });
+    }
+  }
+  return table;
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+/**
+ * The request message in `body`. An empty JSON body is an empty message.
+ * @throws {ConnectError} `invalid_argument`
+ */
+export function decodeRequest(procedure: Procedure, codec: Codec, body: Buffer): Message {
+  const schema = procedure.method.input;
+  try {
+    if (codec === 'proto') return fromBinary(schema, body);
+    if (body.length === 0) return create(schema);
+    return fromJson(schema, JSON.parse(utf8.decode(body)), { ignoreUnknownFields: true });
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : 'malformed';
+    throw new ConnectError(`cannot decode ${schema.name}: ${reason}`, Code.InvalidArgument);
+  }
+}
+
+/** The reply's bytes in binary, or its text in JSON. */
+export function encodeReply(procedure: Procedure, codec: Codec, reply: unknown): Buffer | string {
+  const schema = procedure.method.output;
+  const message = isMessage(reply) ? reply : create(schema, reply as never);
+  if (codec === 'json') return JSON.stringify(toJson(schema, message));
+  const bytes = toBinary(schema, message);
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+function isMessage(reply: unknown): reply is Message {
+  return typeof reply === 'object' && reply !== null && '$typeName' in reply;
+}

@@ -1,0 +1,111 @@
+import { constants, type Stats } from 'node:fs';
+import { type FileHandle, open } from 'node:fs/promises';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import path from 'node:path';
+import { systemPath } from '../filesystem/path.ts';
+import { drained } from '../rpc/connect.ts';
+import { FileRequestError, fileErrorOf, replyFileError } from './file-error.ts';
+
+const readBytes = 512 * 1024;
+
+/** `GET /download/{path}` (section 4.12): one file, whole or a range of it. */
+export async function serveDownload(req: IncomingMessage, res: ServerResponse, absolutePath: string): Promise<void> {
+  let file: FileHandle | undefined;
+  try {
+    // Without O_NONBLOCK the open of a pipe without a writer would wait for one.
+    file = await open(systemPath(absolutePath), constants.O_RDONLY | constants.O_NONBLOCK);
+    const stat = await file.stat();
+    if (stat.isDirectory()) throw new FileRequestError(400, `${absolutePath}: is a directory`);
+    if (!stat.isFile()) throw new FileRequestError(400, `${absolutePath}: is not a regular file`);
+    const etag = etagOf(stat);
+    const headers: Record<string, string | number> = {
+      'accept-ranges': 'bytes',
+      etag,
+      'last-modified': stat.mtime.toUTCString(),
+    };
+    if (noneMatch(req.headers['if-none-match'], etag)) {
+      res.writeHead(304, headers).end();
+      return;
+    }
+    headers['content-type'] = 'application/octet-stream';
+    headers['content-disposition'] = disposition(path.basename(absolutePath));
+    // Files of procfs and its kin say 0 and have content; only reading tells.
+    if (stat.size === 0) {
+      res.writeHead(200, headers);
+      if (req.method === 'HEAD') res.end();
+      else await send(file, res, 0, Number.POSITIVE_INFINITY);
+      return;
+    }
+    const range = freshRange(req, stat, etag) ? rangeOf(req.headers.range, stat.size) : undefined;
+    const start = range?.start ?? 0;
+    const end = range?.end ?? stat.size;
+    if (range) headers['content-range'] = `bytes ${start}-${end - 1}/${stat.size}`;
+    headers['content-length'] = end - start;
+    res.writeHead(range ? 206 : 200, headers);
+    if (req.method === 'HEAD') res.end();
+    else await send(file, res, start, end);
+  } catch (error) {
+    replyFileError(req, res, fileErrorOf(error, absolutePath));
+  } finally {
+    await file?.close();
+  }
+}
+
+/** Changes whenever the file's content may have. */
+function etagOf(stat: Stats): string {
+  return `"${stat.ino.toString(36)}-${stat.size.toString(36)}-${stat.mtimeMs.toString(36)}"`;
+}
+
+function noneMatch(header: string | undefined, etag: string): boolean {
+  if (header === undefined) return false;
+  return header.split(',').some((tag) => tag.trim() === '*' || tag.trim().replace(/^W\//, '') === etag);
+}
+
+/** Whether a `Range` counts: without `If-Range`, or when that still names this content. */
+function freshRange(req: IncomingMessage, stat: Stats, etag: string): boolean {
+  const condition = req.headers['if-range'] as string | undefined;
+  if (condition === undefined) return true;
+  if (condition.startsWith('"')) return condition === etag;
+  return Date.parse(condition) === Math.floor(stat.mtimeMs / 1000) * 1000;
+}
+
+/**
+ * The one range asked for; undefined: the whole file, as also for several ranges and other units.
+ * @throws {FileRequestError} 416 when it lies outside the file
+ */
+export function rangeOf(header: string | undefined, size: number): { start: number; end: number } | undefined {
+  const match = /^bytes=\s*(\d*)\s*-\s*(\d*)\s*$/.exec(header ?? '');
+  if (!match || (match[1] === '' && match[2] === '')) return undefined;
+  const suffix = match[1] === '';
+  const start = suffix ? Math.max(size - Number(match[2]), 0) : Number(match[1]);
+  const end = suffix || match[2] === '' ? size : Math.min(Number(match[2]) + 1, size);
+  if (!suffix && match[2] !== '' && Number(match[2]) < Number(match[1])) return undefined;
+  if (start >= size || end <= start) {
+    throw new FileRequestError(416, 'range not satisfiable', { 'content-range': `bytes */${size}` });
+  }
+  return { start, end };
+}
+
+/** `attachment`, with the name in ASCII and, where that loses something, in UTF-8 too (RFC 6266). */
+function disposition(name: string): string {
+  const ascii = name.replace(/[^\x20-\x7e]|["\\%]/g, '_');
+  const plain = `attachment; filename="${ascii}"`;
+  if (ascii === name) return plain;
+  const utf8 = encodeURIComponent(name.toWellFormed()).replace(/['()*]/g, (c) => `%${c.charCodeAt(0).toString(16)}`);
+  return `${plain}; filename*=UTF-8''${utf8}`;
+}
+
+async function send(file: FileHandle, res: ServerResponse, start: number, end: number): Promise<void> {
+  for (let at = start; at < end && !res.destroyed; ) {
+    const length = Math.min(readBytes, end - at);
+    const { bytesRead, buffer } = await file.read(Buffer.allocUnsafeSlow(length), 0, length, at);
+    if (bytesRead === 0) {
+      // Shorter than its length was: the promise of the header cannot be kept.
+      if (end !== Number.POSITIVE_INFINITY) res.destroy();
+      break;
+    }
+    at += bytesRead;
+    if (!res.write(bytesRead === length ? buffer : buffer.subarray(0, bytesRead))) await drained(res);
+  }
+  res.end();
+}

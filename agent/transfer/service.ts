@@ -1,0 +1,75 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import os from 'node:os';
+import type { AgentEnvironment } from '../boot/environment.ts';
+import { resolvePath } from '../filesystem/path.ts';
+import { judgeSignature } from '../http/access.ts';
+import { serveDownload } from './download.ts';
+import { FileRequestError, fileErrorOf, replyFileError } from './file-error.ts';
+import { serveUpload } from './upload.ts';
+
+/** How a file request shows that it is allowed. */
+export interface FileAccess {
+  /** The headers carried the sandbox's token, or the sandbox asks for none. */
+  byHeader: boolean;
+  accessToken: string | null;
+}
+
+/** `/upload` and `/download/{path}`, opened by headers or by a signed URL (sections 4.12 and 5). */
+export async function serveFiles(
+  req: IncomingMessage,
+  res: ServerResponse,
+  access: FileAccess,
+  environment: AgentEnvironment,
+): Promise<void> {
+  try {
+    const url = new URL(req.url!, 'http://agent');
+    const query = url.searchParams;
+    const resolve = (given: string) => resolvePath(given, environment.home());
+    const operation = url.pathname === '/upload' ? 'write' : 'read';
+    const allow = (absolute: string, given: string) => {
+      if (!access.byHeader) checkSignature(query, operation, [absolute, given], access.accessToken);
+      return absolute;
+    };
+    if (operation === 'write') {
+      if (req.method !== 'POST') throw new FileRequestError(405, 'use POST', { allow: 'POST' });
+      if (!access.byHeader && !query.has('signature')) throw new FileRequestError(401, 'access token missing or wrong');
+      await serveUpload(req, res, {
+        path: query.get('path') ?? undefined,
+        resolve: (given) => allow(resolve(given), given),
+        pathMayFollow: access.byHeader,
+        waitingFolder: os.tmpdir(),
+      });
+      return;
+    }
+    if (req.method !== 'GET' && req.method !== 'HEAD')
+      throw new FileRequestError(405, 'use GET', { allow: 'GET, HEAD' });
+    const given = decodePath(url.pathname.slice('/download/'.length));
+    await serveDownload(req, res, allow(resolve(given.startsWith('/') ? given : `/${given}`), given));
+  } catch (error) {
+    replyFileError(req, res, fileErrorOf(error));
+  }
+}
+
+function decodePath(encoded: string): string {
+  try {
+    return decodeURIComponent(encoded);
+  } catch {
+    throw new FileRequestError(400, 'malformed percent-encoding in the path');
+  }
+}
+
+/** @throws {FileRequestError} 401 unless the query is signed for one of `paths`, spellings of the same file */
+function checkSignature(
+  query: URLSearchParams,
+  operation: 'read' | 'write',
+  paths: string[],
+  token: string | null,
+): void {
+  const signature = query.get('signature');
+  if (signature === null || token === null) throw new FileRequestError(401, 'access token missing or wrong');
+  const username = query.get('username') ?? 'root';
+  const expiration = query.get('signature_expiration');
+  const verdicts = paths.map((path) => judgeSignature(signature, { path, operation, username, expiration }, token));
+  if (verdicts.includes('valid')) return;
+  throw new FileRequestError(401, verdicts.includes('expired') ? 'signature has expired' : 'signature is not valid');
+}
