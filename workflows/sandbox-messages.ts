@@ -1,16 +1,39 @@
 import { defineQuery, defineSignal, defineUpdate } from '@temporalio/workflow';
-import type { SandboxReason, SandboxStatus, SandboxSubstatus } from '../domain/sandbox-state.ts';
+import type { SandboxReason, SandboxStatus } from '../domain/sandbox-state.ts';
 
 /**
  * What can be said to a sandbox's workflow. An update that is refused fails with an ApplicationFailure whose `type` is
  * an error code of `domain/errors.ts`.
  */
 
-/** Type and id: `sandbox`, `sbx-…`. */
-export const sandboxWorkflowType = 'sandbox';
-
+/** What a sandbox's workflow (type `sandbox`, id `sbx-…`) is started with; `carried` only by itself. */
 export interface SandboxWorkflowInput {
   sandboxId: string;
+  carried?: CarriedLife;
+}
+
+/** What does not change in a sandbox's life. */
+export interface LifePlan {
+  hostId: string;
+  accountId: string;
+  userId: string;
+  projectId: string;
+  templateId: string;
+  region: string;
+  autoPause: boolean;
+  /** Null: a paused one is kept without end. */
+  persistenceDays: number | null;
+}
+
+/** What a run of the workflow hands to the next. Times in Unix milliseconds. */
+export interface CarriedLife {
+  plan: LifePlan;
+  status: 'running' | 'paused';
+  reason: SandboxReason | null;
+  timeoutSeconds: number;
+  timeoutFromMs: number;
+  pausedAtMs: number;
+  memoryKept: boolean;
 }
 
 /** Where the life stands when an update is answered. */
@@ -70,13 +93,9 @@ export interface RuntimeExit {
 /** A fact from the host: it restarted; the disk is there, processes and memory are not. */
 export const hostRestartedSignal = defineSignal<[{ at: string }]>('hostRestarted');
 
-/** A fact from the control plane: its host has not renewed its lease. */
-export const hostLostSignal = defineSignal<[{ at: string }]>('hostLost');
-
 /** For operators: what the workflow itself holds to be true. */
 export interface SandboxLifeView {
   status: SandboxStatus;
-  substatus: SandboxSubstatus | null;
   reason: SandboxReason | null;
   hostId: string | null;
   /** RFC 3339; when the next thing happens by itself. */

@@ -106,12 +106,12 @@ async function lockAccountForOneMore(tx: EntityManager, plans: PlanCatalog, acco
  * Finds a live host with room and locks its row until the transaction ends, so that nobody else takes the same room.
  * Only the chosen host is locked: creates on different hosts do not wait for each other.
  */
-async function reserveHost(
+export async function reserveHost(
   tx: EntityManager,
   needed: RoomNeeded,
-  where: { region?: string | null; hostId?: string },
+  where: { region?: string | null; hostId?: string; except?: string },
 ): Promise<HostRoom> {
-  const full = new Set<string>();
+  const full = new Set<string>(where.except ? [where.except] : []);
   for (;;) {
     const open = (await readRooms(tx, where.hostId ?? null)).filter((room) => !full.has(room.hostId));
     const preferred = where.region ? open.filter((room) => room.region === where.region) : open;

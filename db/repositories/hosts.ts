@@ -1,4 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import { Host } from '../entities/host.ts';
 import { Sandbox } from '../entities/sandbox.ts';
 
 export interface HostRegistration {
@@ -39,4 +40,10 @@ export async function sandboxesOnHost(em: EntityManager, hostId: string): Promis
 export async function isKnownRegion(em: EntityManager, region: string): Promise<boolean> {
   const rows = await em.fork().execute('select 1 from hosts where region = ? limit 1', [region]);
   return rows.length > 0;
+}
+
+/** When this host last renewed its lease. Null: it never did. */
+export async function lastAliveAt(em: EntityManager, hostId: string): Promise<Date | null> {
+  const row = await em.fork().findOne(Host, { hostId });
+  return row?.updatedAt ?? null;
 }

@@ -10,7 +10,7 @@ import {
 } from '../../domain/sandbox-state.ts';
 import { Sandbox, type SandboxFailure } from '../entities/sandbox.ts';
 import type { PlanCatalog } from '../plans.ts';
-import { admitResume } from './admission.ts';
+import { admitResume, reserveHost, roomFor } from './admission.ts';
 import { tellSandboxEvent } from './events.ts';
 
 /**
@@ -131,19 +131,21 @@ export class SandboxLifeRepository {
     });
   }
 
-  /** `terminating` → `terminated`: nothing of it is left. A failed life keeps its outcome. */
-  endTermination(sandboxId: string, outcome: LifecycleOutcome, at: Date): Promise<Sandbox> {
+  /**
+   * `terminating` → `terminated`. A failed life keeps its outcome.
+   * @param cleaned false when its host could not be reached: its room stays taken until reconciliation has cleaned it
+   */
+  endTermination(sandboxId: string, outcome: LifecycleOutcome, at: Date, cleaned: boolean): Promise<Sandbox> {
     return this.#move(sandboxId, 'terminated', (row, tell) => {
       endPhase(row, at, tell);
-      row.holdsCompute = false;
-      row.holdsDisk = false;
+      if (cleaned) giveBackRoom(row);
       row.endedAt ??= at;
       row.lifecycleOutcome ??= outcome;
       tell('sandbox.terminated');
     });
   }
 
-  /** → `failed`, with what is known of how it went. Its room is given back by `stop` and `releaseDisk`. */
+  /** → `failed`, with what is known of how it went. Its room is given back by `stop` and `releaseRoom`. */
   fail(sandboxId: string, reason: SandboxReason, failure: SandboxFailure, at: Date): Promise<Sandbox> {
     return this.#move(sandboxId, 'failed', (row, tell) => {
       row.reason = reason;
@@ -155,11 +157,22 @@ export class SandboxLifeRepository {
     });
   }
 
-  /** Its disk is gone. */
-  releaseDisk(sandboxId: string): Promise<Sandbox> {
-    return this.#change(sandboxId, (row) => {
-      row.holdsCompute = false;
-      row.holdsDisk = false;
+  /** Nothing of it is on its host any more. */
+  releaseRoom(sandboxId: string): Promise<Sandbox> {
+    return this.#change(sandboxId, giveBackRoom);
+  }
+
+  /**
+   * Moves one that has not started yet to another host with room.
+   * @throws {AppError} `no_capacity`
+   */
+  placeAgain(sandboxId: string): Promise<Sandbox> {
+    return this.#change(sandboxId, async (row, _tell, tx) => {
+      if (row.status !== 'starting') return;
+      const host = await reserveHost(tx, roomFor(row), { region: row.region, except: row.hostId });
+      row.hostId = host.hostId;
+      row.region = host.region;
+      row.substatus = 'allocating';
     });
   }
 
@@ -218,6 +231,11 @@ function setPhase(row: Sandbox, kind: 'running' | 'paused' | null, at: Date): vo
   row.pausedMs = clock.pausedMs;
   row.phaseKind = clock.phase?.kind ?? null;
   row.phaseSince = clock.phase?.since ?? null;
+}
+
+function giveBackRoom(row: Sandbox): void {
+  row.holdsCompute = false;
+  row.holdsDisk = false;
 }
 
 function endPhase(row: Sandbox, at: Date, tell: Tell): void {

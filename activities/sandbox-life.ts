@@ -1,0 +1,130 @@
+import { ApplicationFailure } from '@temporalio/common';
+import type { SandboxFailure } from '../db/entities/sandbox.ts';
+import type { Orm } from '../db/orm.ts';
+import type { PlanCatalog } from '../db/plans.ts';
+import { SandboxLifeRepository } from '../db/repositories/sandbox-life.ts';
+import { warnOfExpiry, warnOfTimeout } from '../db/repositories/sandbox-warnings.ts';
+import { AppError } from '../domain/errors.ts';
+import type { LifecycleOutcome, SandboxReason } from '../domain/sandbox-state.ts';
+import { isOver } from '../domain/sandbox-state.ts';
+import type { LifePlan } from '../workflows/sandbox-messages.ts';
+
+/**
+ * How a sandbox's workflow writes its row. Short database work, run as local activities on the worker that runs the
+ * workflow, because a caller often waits for it. Times are Unix milliseconds.
+ */
+export function createSandboxLifeActivities({ orm, plans }: { orm: Orm; plans: PlanCatalog }) {
+  const life = new SandboxLifeRepository(orm.em, plans);
+
+  return {
+    /** Takes up a life that was admitted. Null: there is none to live, or it is over already (a late start). */
+    async beginLife(sandboxId: string): Promise<{ plan: LifePlan; timeoutSeconds: number } | null> {
+      const found = await life.find(sandboxId);
+      if (!found || !(found.status === 'created' || found.status === 'starting')) return null;
+      const row = await life.begin(sandboxId);
+      return {
+        timeoutSeconds: row.timeoutSeconds,
+        plan: {
+          hostId: row.hostId,
+          accountId: row.accountId,
+          userId: row.ownerUserId,
+          projectId: row.projectId,
+          templateId: row.templateId,
+          region: row.region,
+          autoPause: row.autoPause,
+          persistenceDays: row.persistenceDays ?? null,
+        },
+      };
+    },
+
+    async recordRunning(sandboxId: string, place: { address: string; agentPort: number }, atMs: number): Promise<void> {
+      await told(life.run(sandboxId, place, new Date(atMs)));
+    },
+    async recordPausing(sandboxId: string, reason: SandboxReason, atMs: number): Promise<void> {
+      await told(life.beginPause(sandboxId, reason, new Date(atMs)));
+    },
+    async recordPauseFailed(sandboxId: string): Promise<void> {
+      await told(life.cancelPause(sandboxId));
+    },
+    async recordPaused(sandboxId: string, reason: SandboxReason, atMs: number, memoryKept: boolean): Promise<void> {
+      await told(life.pause(sandboxId, reason, new Date(atMs), memoryKept));
+    },
+    /** Admits the resume too; fails with the code of what stands in its way. */
+    async recordResuming(sandboxId: string): Promise<void> {
+      await told(life.beginResume(sandboxId));
+    },
+    async recordResumeFailed(sandboxId: string, memoryKept: boolean): Promise<void> {
+      await told(life.cancelResume(sandboxId, memoryKept));
+    },
+    async recordTerminating(sandboxId: string, reason: SandboxReason): Promise<void> {
+      await told(life.beginTermination(sandboxId, reason));
+    },
+    async recordStopped(sandboxId: string, atMs: number): Promise<void> {
+      await told(life.stop(sandboxId, new Date(atMs)));
+    },
+    /** `cleaned` false: the host could not be reached; reconciliation gives the room back. */
+    async recordTerminated(
+      sandboxId: string,
+      outcome: LifecycleOutcome,
+      atMs: number,
+      cleaned: boolean,
+    ): Promise<void> {
+      await told(life.endTermination(sandboxId, outcome, new Date(atMs), cleaned));
+    },
+    async recordFailed(sandboxId: string, reason: SandboxReason, failure: SandboxFailure, atMs: number): Promise<void> {
+      await told(life.fail(sandboxId, reason, failure, new Date(atMs)));
+    },
+    async recordCleaned(sandboxId: string): Promise<void> {
+      await told(life.releaseRoom(sandboxId));
+    },
+    async recordForgotten(sandboxId: string, atMs: number): Promise<void> {
+      await told(life.forget(sandboxId, new Date(atMs)));
+    },
+    async recordTimeout(sandboxId: string, timeoutSeconds: number, fromMs: number | null): Promise<void> {
+      await told(life.setTimeout(sandboxId, timeoutSeconds, fromMs === null ? null : new Date(fromMs)));
+    },
+    /** Another host, after the first did not take it up. Fails with `no_capacity` when there is none. */
+    async placeAgain(sandboxId: string): Promise<{ hostId: string; region: string }> {
+      const row = await told(life.placeAgain(sandboxId));
+      return { hostId: row.hostId, region: row.region };
+    },
+    /** What a sandbox whose workflow is over left behind. Null: there was never one. */
+    async findRemains(sandboxId: string): Promise<SandboxRemains | null> {
+      const row = await life.find(sandboxId);
+      if (!row) return null;
+      return {
+        status: row.status,
+        over: isOver(row.status),
+        hostId: row.hostId,
+        held: row.holdsCompute || row.holdsDisk,
+      };
+    },
+
+    async warnOfTimeout(sandboxId: string, deadlineMs: number, beforeSeconds: number): Promise<void> {
+      await warnOfTimeout(orm.em, sandboxId, new Date(deadlineMs), beforeSeconds);
+    },
+    async warnOfExpiry(sandboxId: string, expiresMs: number): Promise<void> {
+      await warnOfExpiry(orm.em, sandboxId, new Date(expiresMs));
+    },
+  };
+}
+
+export type SandboxLifeActivities = ReturnType<typeof createSandboxLifeActivities>;
+
+export interface SandboxRemains {
+  status: string;
+  over: boolean;
+  hostId: string;
+  /** Something of it may still be on its host. */
+  held: boolean;
+}
+
+/** A refusal is final and carries its code to the caller; whatever else goes wrong with the database is tried again. */
+async function told<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    if (error instanceof AppError) throw ApplicationFailure.nonRetryable(error.message, error.code);
+    throw error;
+  }
+}

@@ -1,0 +1,186 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import {
+  type Client,
+  isGrpcServiceError,
+  ServiceError,
+  WithStartWorkflowOperation,
+  WorkflowExecutionAlreadyStartedError,
+  WorkflowNotFoundError,
+  WorkflowUpdateFailedError,
+} from '@temporalio/client';
+import { ApplicationFailure, type UpdateDefinition } from '@temporalio/common';
+import type { Logger } from 'pino';
+import type { Sandbox } from '../db/entities/sandbox.ts';
+import type { Orm } from '../db/orm.ts';
+import { removeStartOf } from '../db/repositories/outbox.ts';
+import { findSandboxStatus } from '../db/repositories/sandbox-status.ts';
+import { AppError, isErrorCode } from '../domain/errors.ts';
+import { isOver } from '../domain/sandbox-state.ts';
+import { controlTaskQueue } from '../domain/task-queues.ts';
+import type { sandbox as sandboxWorkflow } from '../workflows/sandbox.ts';
+import type { sandboxDeletion } from '../workflows/sandbox-deletion.ts';
+import {
+  connectUpdate,
+  pauseUpdate,
+  resumeUpdate,
+  settledUpdate,
+  type TimeoutChange,
+  type TimeoutStanding,
+  terminateUpdate,
+  timeoutUpdate,
+} from '../workflows/sandbox-messages.ts';
+import type { SandboxCommands } from './sandbox-commands.ts';
+
+/** How long a create waits for the relay when Temporal could not be reached at once. */
+const startPatienceMs = 60_000;
+
+/** Sends commands to the workflows of sandboxes. Holds no state: any replica may send any command. */
+export class TemporalSandboxCommands implements SandboxCommands {
+  readonly #client: Client;
+  readonly #orm: Orm;
+  readonly #logger: Logger;
+
+  constructor(deps: { client: Client; orm: Orm; logger: Logger }) {
+    this.#client = deps.client;
+    this.#orm = deps.orm;
+    this.#logger = deps.logger;
+  }
+
+  async start(sandboxId: string, { wait }: { wait: boolean }): Promise<void> {
+    const options = this.#startOptions(sandboxId);
+    try {
+      if (wait) {
+        await this.#client.workflow.executeUpdateWithStart(settledUpdate, {
+          startWorkflowOperation: new WithStartWorkflowOperation<typeof sandboxWorkflow>('sandbox', {
+            ...options,
+            workflowIdConflictPolicy: 'USE_EXISTING',
+          }),
+        });
+      } else await this.#client.workflow.start<typeof sandboxWorkflow>('sandbox', options);
+    } catch (error) {
+      if (error instanceof WorkflowExecutionAlreadyStartedError) return;
+      // Admitted is admitted: the outbox starts it as soon as Temporal answers again.
+      this.#logger.warn(
+        { err: error, sandboxId },
+        'the sandbox workflow could not be started at once; left to the relay',
+      );
+      if (wait) await this.#waitForRow(sandboxId);
+      return;
+    }
+    await removeStartOf(this.#orm.em, sandboxId);
+  }
+
+  async pause(sandbox: Sandbox, { wait }: { wait: boolean }): Promise<void> {
+    await this.#update(sandbox, pauseUpdate, [{ wait }]);
+  }
+
+  async resume(sandbox: Sandbox, { wait }: { wait: boolean }): Promise<void> {
+    await this.#update(sandbox, resumeUpdate, [{ wait }]);
+  }
+
+  async connect(sandbox: Sandbox, { timeoutSeconds }: { timeoutSeconds: number | null }): Promise<void> {
+    await this.#update(sandbox, connectUpdate, [{ timeoutSeconds }]);
+  }
+
+  setTimeout(sandbox: Sandbox, change: TimeoutChange): Promise<TimeoutStanding> {
+    return this.#update(sandbox, timeoutUpdate, [change]);
+  }
+
+  async terminate(sandbox: Sandbox, { forget }: { forget: boolean }): Promise<{ alreadyTerminated: boolean }> {
+    if (sandbox.status === 'terminated' && !forget) return { alreadyTerminated: true };
+    if (!isOver(sandbox.status)) {
+      try {
+        await this.#update(sandbox, terminateUpdate, [{ forget }]);
+        return { alreadyTerminated: false };
+      } catch (error) {
+        if (!(error instanceof AppError && error.code === 'sandbox_ended')) throw error;
+      }
+    }
+    return this.#terminateEnded(sandbox.sandboxId, forget);
+  }
+
+  /** Its workflow is over, so another cleans up what it left. */
+  async #terminateEnded(sandboxId: string, forget: boolean): Promise<{ alreadyTerminated: boolean }> {
+    const now = await findSandboxStatus(this.#orm.em, sandboxId);
+    if (now?.status === 'terminated' && !forget) return { alreadyTerminated: true };
+    try {
+      await this.#client.workflow.execute<typeof sandboxDeletion>('sandboxDeletion', {
+        workflowId: `${sandboxId}/deletion`,
+        taskQueue: controlTaskQueue,
+        args: [{ sandboxId, forget }],
+      });
+    } catch (error) {
+      if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw unreachable(error);
+    }
+    return { alreadyTerminated: false };
+  }
+
+  async #update<R, A extends [unknown, ...unknown[]]>(
+    sandbox: Sandbox,
+    update: UpdateDefinition<R, A>,
+    args: A,
+  ): Promise<R> {
+    try {
+      return await this.#send(sandbox.sandboxId, update, args);
+    } catch (error) {
+      if (!(error instanceof WorkflowNotFoundError)) throw asAppError(error);
+    }
+    // Not started yet, or over: the row tells which.
+    const now = await findSandboxStatus(this.#orm.em, sandbox.sandboxId);
+    if (!now || isOver(now.status)) throw ended(now?.status ?? 'deleted');
+    await this.start(sandbox.sandboxId, { wait: false });
+    return this.#send(sandbox.sandboxId, update, args).catch((error) => {
+      throw error instanceof WorkflowNotFoundError ? ended(now.status) : asAppError(error);
+    });
+  }
+
+  #send<R, A extends [unknown, ...unknown[]]>(sandboxId: string, update: UpdateDefinition<R, A>, args: A): Promise<R> {
+    return this.#client.workflow.getHandle(sandboxId).executeUpdate<R, A>(update, { args });
+  }
+
+  #startOptions(sandboxId: string) {
+    return {
+      workflowId: sandboxId,
+      taskQueue: controlTaskQueue,
+      args: [{ sandboxId }] as [{ sandboxId: string }],
+      workflowIdReusePolicy: 'REJECT_DUPLICATE' as const,
+    };
+  }
+
+  async #waitForRow(sandboxId: string): Promise<void> {
+    const until = Date.now() + startPatienceMs;
+    while (Date.now() < until) {
+      const row = await findSandboxStatus(this.#orm.em, sandboxId);
+      if (!row || (row.status !== 'created' && row.status !== 'starting')) return;
+      await delay(250);
+    }
+  }
+}
+
+function ended(status: string): AppError {
+  return new AppError('sandbox_ended', `The sandbox is ${status}`);
+}
+
+/** The refusal of a workflow under its own code; anything else is Temporal being away or busy. */
+function asAppError(error: unknown): AppError {
+  if (error instanceof AppError) return error;
+  if (error instanceof WorkflowUpdateFailedError) {
+    const cause = error.cause;
+    if (cause instanceof ApplicationFailure && isErrorCode(cause.type)) {
+      return new AppError(cause.type, cause.message, { cause: error });
+    }
+    return ended('ending');
+  }
+  return unreachable(error);
+}
+
+/** gRPC's RESOURCE_EXHAUSTED: too many updates in flight for one sandbox. */
+const resourceExhausted = 8;
+
+function unreachable(error: unknown): AppError {
+  const cause = error instanceof ServiceError ? error.cause : error;
+  if (isGrpcServiceError(cause) && Number(cause.code) === resourceExhausted) {
+    return new AppError('too_many_requests', 'Too many commands for this sandbox at once; try again', { cause: error });
+  }
+  return new AppError('temporarily_unavailable', 'The command could not be delivered now; try again', { cause: error });
+}

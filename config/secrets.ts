@@ -1,0 +1,48 @@
+import { createHmac, hkdfSync } from 'node:crypto';
+
+/**
+ * Everything secret is derived from PLATFORM_SECRET_KEY, so that nothing of it needs to be stored: a replica that
+ * knows the key knows a sandbox's token, and a copy of the database knows none.
+ */
+export interface PlatformSecrets {
+  /** Keys for workflow payloads by key id; the first encrypts, all decrypt. 32 bytes each. */
+  codecKeys: ReadonlyMap<string, Buffer>;
+  /** Opens the codec server. */
+  codecAccessToken: string;
+  /** `envd_access_token`: what a sandbox's owner shows to its agent. */
+  agentToken(sandboxId: string): string;
+  /** Opens the agent's platform paths; never leaves the platform. */
+  platformToken(sandboxId: string): string;
+}
+
+/** @throws when the settings' codec keys are not `kid:base64 of 32 bytes` */
+export function deriveSecrets(settings: {
+  PLATFORM_SECRET_KEY: string;
+  PLATFORM_CODEC_KEYS?: string | undefined;
+}): PlatformSecrets {
+  const master = Buffer.from(settings.PLATFORM_SECRET_KEY, 'base64');
+  const derive = (purpose: string) => Buffer.from(hkdfSync('sha256', master, 'sandbox-platform', purpose, 32));
+  const agentKey = derive('agent-token');
+  const platformKey = derive('platform-token');
+  const tokenFor = (key: Buffer, sandboxId: string) => createHmac('sha256', key).update(sandboxId).digest('base64url');
+  return {
+    codecKeys: parseCodecKeys(settings.PLATFORM_CODEC_KEYS) ?? new Map([['derived-1', derive('payload-codec')]]),
+    codecAccessToken: derive('codec-access').toString('base64url'),
+    agentToken: (sandboxId) => tokenFor(agentKey, sandboxId),
+    platformToken: (sandboxId) => tokenFor(platformKey, sandboxId),
+  };
+}
+
+function parseCodecKeys(text: string | undefined): Map<string, Buffer> | null {
+  if (!text) return null;
+  const keys = new Map<string, Buffer>();
+  for (const item of text.split(',')) {
+    const [kid = '', encoded = ''] = item.trim().split(':');
+    const key = Buffer.from(encoded, 'base64');
+    if (!/^[\w.-]{1,40}$/.test(kid) || key.length !== 32) {
+      throw new Error('PLATFORM_CODEC_KEYS: each item must be an id, a colon, and base64 of exactly 32 bytes');
+    }
+    keys.set(kid, key);
+  }
+  return keys;
+}

@@ -1,0 +1,55 @@
+import { createHash } from 'node:crypto';
+import type { EntityManager } from '@mikro-orm/postgresql';
+import { Sandbox } from '../entities/sandbox.ts';
+
+/** Tells the owner that a timeout is near (section 6.4). Told once a deadline and distance, however often it is called. */
+export async function warnOfTimeout(
+  em: EntityManager,
+  sandboxId: string,
+  deadline: Date,
+  beforeSeconds: number,
+): Promise<void> {
+  await warn(em, sandboxId, {
+    type: 'sandbox_timeout',
+    key: `${deadline.getTime()}/${beforeSeconds}`,
+    title: 'A sandbox is about to time out',
+    text: (name, autoPause) =>
+      `${name} will be ${autoPause ? 'paused' : 'terminated'} at ${deadline.toISOString()}, in ${beforeSeconds} seconds.`,
+  });
+}
+
+/** Tells the owner that a paused sandbox is about to be removed. */
+export async function warnOfExpiry(em: EntityManager, sandboxId: string, expires: Date): Promise<void> {
+  await warn(em, sandboxId, {
+    type: 'sandbox_expiry',
+    key: String(expires.getTime()),
+    title: 'A paused sandbox is about to be removed',
+    text: (name) =>
+      `${name} has been paused for long and will be removed at ${expires.toISOString()} unless it is resumed.`,
+  });
+}
+
+async function warn(
+  em: EntityManager,
+  sandboxId: string,
+  warning: { type: string; key: string; title: string; text: (name: string, autoPause: boolean) => string },
+): Promise<void> {
+  const fork = em.fork();
+  const sandbox = await fork.findOne(Sandbox, { sandboxId });
+  if (!sandbox) return;
+  // The id follows from what is told, so that a retry inserts nothing.
+  const id = `ntf-${createHash('sha256').update(`${sandboxId}/${warning.type}/${warning.key}`).digest('hex').slice(0, 20)}`;
+  await fork.execute(
+    `insert into notifications (id, account_id, user_id, title, message, type, category, related_entity_type, related_entity_id)
+     values (?, ?, ?, ?, ?, ?, 'sandbox', 'sandbox', ?) on conflict (id) do nothing`,
+    [
+      id,
+      sandbox.accountId,
+      sandbox.ownerUserId,
+      warning.title,
+      warning.text(sandbox.name || sandboxId, sandbox.autoPause),
+      warning.type,
+      sandboxId,
+    ],
+  );
+}

@@ -1,0 +1,66 @@
+/** The words of a template's `custom_command`, in the order in which they are executed. */
+export interface CommandWords {
+  entrypoint: string[];
+  cmd: string[];
+}
+
+/**
+ * A template's `custom_command`: JSON `{"Entrypoint": [], "Cmd": []}` or a plain command line, which a shell runs.
+ * @throws {SyntaxError} JSON of another shape
+ */
+export function parseCustomCommand(text: string | null): CommandWords | null {
+  if (!text?.trim()) return null;
+  if (!text.trimStart().startsWith('{')) return { entrypoint: ['/bin/sh', '-c'], cmd: [text] };
+  const value: unknown = JSON.parse(text);
+  const { Entrypoint: entrypoint = [], Cmd: cmd = [] } = value as { Entrypoint?: unknown; Cmd?: unknown };
+  if (!isWords(entrypoint ?? []) || !isWords(cmd ?? []))
+    throw new SyntaxError('Entrypoint and Cmd must be lists of strings');
+  const words = { entrypoint: (entrypoint as string[] | null) ?? [], cmd: (cmd as string[] | null) ?? [] };
+  return words.entrypoint.length + words.cmd.length > 0 ? words : null;
+}
+
+/** A template's `ready_command`, with what was left out filled in. Times in seconds. */
+export type Probe = (
+  | { type: 'exec'; command: string[] }
+  | { type: 'httpGet'; path: string; port: number; scheme: 'HTTP' | 'HTTPS' }
+  | { type: 'tcpSocket'; port: number }
+) & { initialDelaySeconds: number; periodSeconds: number; timeoutSeconds: number; failureThreshold: number };
+
+/**
+ * A template's `ready_command`: JSON with `type` of `exec`, `httpGet` or `tcpSocket`, its settings beside it or, as
+ * Kubernetes writes them, below a key of that name.
+ * @throws {SyntaxError} anything else
+ */
+export function parseReadyCommand(text: string | null): Probe | null {
+  if (!text?.trim()) return null;
+  const value = JSON.parse(text) as Record<string, unknown>;
+  const type = value.type;
+  const settings = {
+    ...value,
+    ...(typeof type === 'string' ? (value[type] as object | undefined) : undefined),
+  } as Record<string, unknown>;
+  const timing = {
+    initialDelaySeconds: seconds(settings.initialDelaySeconds, 0),
+    periodSeconds: Math.max(0.1, seconds(settings.periodSeconds, 1)),
+    timeoutSeconds: Math.max(0.1, seconds(settings.timeoutSeconds, 5)),
+    failureThreshold: Math.max(1, seconds(settings.failureThreshold, 60)),
+  };
+  if (type === 'exec') {
+    const command = typeof settings.command === 'string' ? ['/bin/sh', '-c', settings.command] : settings.command;
+    if (!isWords(command) || command.length === 0) throw new SyntaxError('exec needs a command');
+    return { type, command, ...timing };
+  }
+  const port = Number(settings.port);
+  if (!Number.isInteger(port) || port < 1 || port > 65_535)
+    throw new SyntaxError('The probe needs a port of 1 to 65535');
+  if (type === 'tcpSocket') return { type, port, ...timing };
+  if (type === 'httpGet') {
+    const path = typeof settings.path === 'string' && settings.path.startsWith('/') ? settings.path : '/';
+    return { type, path, port, scheme: settings.scheme === 'HTTPS' ? 'HTTPS' : 'HTTP', ...timing };
+  }
+  throw new SyntaxError('type must be exec, httpGet or tcpSocket');
+}
+
+const isWords = (value: unknown): value is string[] =>
+  Array.isArray(value) && value.every((word) => typeof word === 'string');
+const seconds = (value: unknown, fallback: number) => (typeof value === 'number' && value >= 0 ? value : fallback);

@@ -1,0 +1,12 @@
+import { fileURLToPath } from 'node:url';
+import type { DataConverter } from '@temporalio/common';
+import type { PlatformSecrets } from '../config/secrets.ts';
+import { EncryptionCodec } from './payload-codec.ts';
+
+/** The one data converter that every client and worker of the platform must use. */
+export function createDataConverter(secrets: PlatformSecrets): DataConverter {
+  return {
+    payloadCodecs: [new EncryptionCodec(secrets.codecKeys)],
+    failureConverterPath: fileURLToPath(new URL('./failure-converter.cjs', import.meta.url)),
+  };
+}

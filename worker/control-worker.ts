@@ -1,0 +1,32 @@
+import { type NativeConnection, Worker } from '@temporalio/worker';
+import { createSandboxLifeActivities } from '../activities/sandbox-life.ts';
+import type { PlatformSecrets } from '../config/secrets.ts';
+import type { Orm } from '../db/orm.ts';
+import type { PlanCatalog } from '../db/plans.ts';
+import { controlTaskQueue } from '../domain/task-queues.ts';
+import { createDataConverter } from '../temporal/data-converter.ts';
+
+/** Runs workflows, and the activities that need only the database. */
+export function createControlWorker(deps: {
+  connection: NativeConnection;
+  namespace: string;
+  orm: Orm;
+  plans: PlanCatalog;
+  secrets: PlatformSecrets;
+  workflowBundle: string;
+}): Promise<Worker> {
+  return Worker.create({
+    connection: deps.connection,
+    namespace: deps.namespace,
+    taskQueue: controlTaskQueue,
+    workflowBundle: { codePath: deps.workflowBundle },
+    activities: createSandboxLifeActivities(deps),
+    dataConverter: createDataConverter(deps.secrets),
+    maxCachedWorkflows: 2000,
+    maxConcurrentWorkflowTaskExecutions: 100,
+    workflowTaskPollerBehavior: { type: 'simple-maximum', maximum: 10 },
+    shutdownGraceTime: '5s',
+    // V8 isolates shared by all workflows: an idle sandbox must cost little.
+    reuseV8Context: true,
+  });
+}

@@ -1,0 +1,39 @@
+import { NativeConnection } from '@temporalio/worker';
+import { pino } from 'pino';
+import { deriveSecrets } from '../config/secrets.ts';
+import { loadSettings } from '../config/settings.ts';
+import { createOrm } from '../db/orm.ts';
+import { loadPlans } from '../db/plans.ts';
+import { createTemporalClient } from '../temporal/client.ts';
+import { createControlWorker } from './control-worker.ts';
+import { logTemporalThrough } from './logging.ts';
+import { OutboxRelay } from './outbox-relay.ts';
+import { stopSignal } from './shutdown.ts';
+import { ensureWorkflowBundle } from './workflow-bundle.ts';
+
+/** The control worker's process: workflows, their database activities, and the outbox relay. Any number may run. */
+const settings = loadSettings();
+const logger = pino({ level: settings.PLATFORM_LOG_LEVEL, name: 'worker' });
+logTemporalThrough(logger);
+const secrets = deriveSecrets(settings);
+const [orm, connection, workflowBundle] = await Promise.all([
+  createOrm(settings.DATABASE_URL, settings.DATABASE_POOL_SIZE),
+  NativeConnection.connect({ address: settings.TEMPORAL_ADDRESS, tls: settings.TEMPORAL_TLS }),
+  ensureWorkflowBundle(settings.PLATFORM_CACHE_DIR),
+]);
+const worker = await createControlWorker({
+  connection,
+  namespace: settings.TEMPORAL_NAMESPACE,
+  orm,
+  plans: loadPlans(settings.PLATFORM_PLANS_FILE),
+  secrets,
+  workflowBundle,
+});
+const relay = new OutboxRelay({ orm, client: createTemporalClient(settings, secrets), logger });
+relay.start();
+logger.info('ready');
+await worker.runUntil(stopSignal());
+await relay.stop();
+await connection.close();
+await orm.close();
+process.exit(0);

@@ -1,0 +1,57 @@
+import type { Logger } from 'pino';
+import type { Sandbox } from '../db/entities/sandbox.ts';
+import type { Orm } from '../db/orm.ts';
+import type { PlanCatalog } from '../db/plans.ts';
+import { sandboxesOnHost } from '../db/repositories/hosts.ts';
+import { SandboxLifeRepository } from '../db/repositories/sandbox-life.ts';
+import { isOver } from '../domain/sandbox-state.ts';
+import type { SandboxDriver } from '../runtime/driver.ts';
+import type { SandboxFacts } from './sandbox-facts.ts';
+
+export interface ReconcilingDriver extends SandboxDriver {
+  /** Removes what is on this machine for sandboxes that are not in the list. */
+  reconcile(knownSandboxIds: string[]): Promise<unknown>;
+}
+
+/**
+ * Brings what really runs on this host and what the platform believes together, when the host starts: removes what
+ * nobody owns, gives back the room of lives that are over, and tells workflows what happened while nobody looked.
+ * @param lastAlive when this host was last known to be up, and so when its sandboxes stood still if it restarted
+ */
+export async function reconcileHost(deps: {
+  orm: Orm;
+  plans: PlanCatalog;
+  driver: ReconcilingDriver;
+  facts: SandboxFacts;
+  hostId: string;
+  restarted: boolean;
+  lastAlive: Date;
+  logger: Logger;
+}): Promise<void> {
+  const rows = await sandboxesOnHost(deps.orm.em, deps.hostId);
+  const living = rows.filter((row) => !isOver(row.status));
+  await deps.driver.reconcile(living.map((row) => row.sandboxId));
+  const life = new SandboxLifeRepository(deps.orm.em, deps.plans);
+  for (const row of rows.filter((each) => isOver(each.status))) {
+    await deps.driver.stop(row.sandboxId);
+    await deps.driver.remove(row.sandboxId);
+    await life.releaseRoom(row.sandboxId);
+  }
+  for (const row of living) await compare(row, deps);
+  deps.logger.info({ sandboxes: living.length, cleaned: rows.length - living.length }, 'host reconciled');
+}
+
+async function compare(
+  row: Sandbox,
+  deps: { driver: SandboxDriver; facts: SandboxFacts; restarted: boolean; lastAlive: Date },
+): Promise<void> {
+  // In every other state an activity of its workflow is under way and is tried again by itself.
+  if (row.status !== 'running' && row.status !== 'paused') return;
+  const found = await deps.driver.inspect(row.sandboxId);
+  if (found.state === 'running' || found.state === 'paused') return;
+  if (deps.restarted || row.status === 'paused') void deps.facts.hostRestarted(row.sandboxId, deps.lastAlive);
+  else
+    void deps.facts.exited(
+      found.exit ?? { sandboxId: row.sandboxId, exitCode: null, outOfMemory: false, commandOutput: '' },
+    );
+}

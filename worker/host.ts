@@ -1,0 +1,74 @@
+import path from 'node:path';
+import { NativeConnection } from '@temporalio/worker';
+import { pino } from 'pino';
+import { deriveSecrets } from '../config/secrets.ts';
+import { loadSettings } from '../config/settings.ts';
+import { createOrm } from '../db/orm.ts';
+import { loadPlans } from '../db/plans.ts';
+import { lastAliveAt } from '../db/repositories/hosts.ts';
+import { createOciDriver } from '../runtime/oci/driver.ts';
+import { createTemporalClient } from '../temporal/client.ts';
+import { hasRebooted } from './boot-record.ts';
+import { describeHost } from './host-identity.ts';
+import { HostLease } from './host-lease.ts';
+import { reconcileHost } from './host-reconciliation.ts';
+import { createHostWorker } from './host-worker.ts';
+import { logTemporalThrough } from './logging.ts';
+import { SandboxFacts } from './sandbox-facts.ts';
+import { stopSignal } from './shutdown.ts';
+
+/** The host worker's process: one on each machine that runs sandboxes. When it ends, its sandboxes go on. */
+const settings = loadSettings();
+const logger = pino({ level: settings.PLATFORM_LOG_LEVEL, name: 'host' });
+logTemporalThrough(logger);
+const secrets = deriveSecrets(settings);
+const plans = loadPlans(settings.PLATFORM_PLANS_FILE);
+const host = describeHost(settings);
+const [orm, connection, driver] = await Promise.all([
+  createOrm(settings.DATABASE_URL, settings.DATABASE_POOL_SIZE),
+  NativeConnection.connect({ address: settings.TEMPORAL_ADDRESS, tls: settings.TEMPORAL_TLS }),
+  createOciDriver({
+    dataDir: settings.PLATFORM_DATA_DIR,
+    cacheDir: settings.PLATFORM_CACHE_DIR,
+    agentDir: path.resolve(import.meta.dirname, '../agent/dist'),
+    runtime: settings.PLATFORM_OCI_RUNTIME,
+    subnet: settings.PLATFORM_SANDBOX_SUBNET,
+    dns: settings.PLATFORM_SANDBOX_DNS?.split(',').map((address) => address.trim()),
+    warmPoolSize: settings.PLATFORM_WARM_POOL_SIZE,
+    baseImage: settings.PLATFORM_BASE_IMAGE,
+    registryInsecureHttp: settings.PLATFORM_REGISTRY_INSECURE_HTTP,
+    logger,
+  }),
+]);
+const facts = new SandboxFacts({ client: createTemporalClient(settings, secrets), logger });
+const lastAlive = (await lastAliveAt(orm.em, host.hostId)) ?? new Date();
+driver.onExit((exit) => void facts.exited(exit));
+await reconcileHost({
+  orm,
+  plans,
+  driver,
+  facts,
+  hostId: host.hostId,
+  restarted: hasRebooted(settings.PLATFORM_DATA_DIR),
+  lastAlive,
+  logger,
+});
+const worker = await createHostWorker({
+  connection,
+  namespace: settings.TEMPORAL_NAMESPACE,
+  hostId: host.hostId,
+  orm,
+  plans,
+  secrets,
+  driver,
+});
+const lease = new HostLease({ orm, host, logger });
+await lease.take();
+logger.info({ hostId: host.hostId }, 'ready');
+await worker.runUntil(stopSignal());
+await lease.giveUp();
+facts.stop();
+await driver.close();
+await connection.close();
+await orm.close();
+process.exit(0);

@@ -1,0 +1,11 @@
+import { DefaultLogger, Runtime } from '@temporalio/worker';
+import type { Logger } from 'pino';
+
+/** Sends what the Temporal SDK logs through the process's own log. Before the first worker or connection, once. */
+export function logTemporalThrough(logger: Logger): void {
+  Runtime.install({
+    logger: new DefaultLogger('WARN', ({ level, message, meta }) => {
+      logger[level.toLowerCase() as 'trace' | 'debug' | 'info' | 'warn' | 'error']({ ...meta }, message);
+    }),
+  });
+}

@@ -1,0 +1,37 @@
+import { createHash } from 'node:crypto';
+import { existsSync, globSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { bundleWorkflowCode } from '@temporalio/worker';
+
+const root = path.resolve(import.meta.dirname, '..');
+
+/**
+ * The workflows as one file that a worker can load. Bundling takes seconds, so the result is kept by the hash of
+ * everything it is made from.
+ * @param cacheDir where bundles are kept
+ * @returns its path
+ */
+export async function ensureWorkflowBundle(cacheDir: string): Promise<string> {
+  const file = path.join(cacheDir, 'workflow-bundles', `${hashSources()}.js`);
+  if (existsSync(file)) return file;
+  const { code } = await bundleWorkflowCode({
+    workflowsPath: path.join(root, 'workflows/index.ts'),
+    failureConverterPath: path.join(root, 'temporal/failure-converter.cjs'),
+    logger: quiet,
+  });
+  mkdirSync(path.dirname(file), { recursive: true });
+  const partial = `${file}.${process.pid}`;
+  writeFileSync(partial, code);
+  renameSync(partial, file);
+  return file;
+}
+
+function hashSources(): string {
+  const hash = createHash('sha256').update(readFileSync(path.join(root, 'package-lock.json')));
+  const sources = globSync(['workflows/**/*.ts', 'domain/**/*.ts', 'temporal/*.{ts,cjs}'], { cwd: root }).sort();
+  for (const source of sources) hash.update(source).update(readFileSync(path.join(root, source)));
+  return hash.digest('hex').slice(0, 24);
+}
+
+const nothing = () => {};
+const quiet = { log: nothing, trace: nothing, debug: nothing, info: nothing, warn: nothing, error: nothing };

@@ -1,0 +1,3 @@
+// Every workflow type of the platform, under the name it is started by.
+export { sandbox } from './sandbox.ts';
+export { sandboxDeletion } from './sandbox-deletion.ts';

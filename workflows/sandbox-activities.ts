@@ -1,0 +1,43 @@
+import { proxyActivities, proxyLocalActivities } from '@temporalio/workflow';
+import type { SandboxHostActivities } from '../activities/sandbox-host.ts';
+import type { SandboxLifeActivities } from '../activities/sandbox-life.ts';
+import { hostTaskQueue } from '../domain/task-queues.ts';
+
+/** Writes of the row. They are tried until they succeed: a life must not end because Postgres is away for a while. */
+export const rows = proxyLocalActivities<SandboxLifeActivities>({
+  startToCloseTimeout: '10s',
+  retry: { initialInterval: '200ms', maximumInterval: '10s' },
+});
+
+/** Starting may pull an image; a host that went silent is noticed by its heartbeat, one that is away by the queue's limit. */
+export function startingOn(hostId: string) {
+  return proxyActivities<Pick<SandboxHostActivities, 'startSandbox' | 'resumeSandbox'>>({
+    taskQueue: hostTaskQueue(hostId),
+    scheduleToStartTimeout: '20s',
+    startToCloseTimeout: '20m',
+    heartbeatTimeout: '20s',
+    cancellationType: 'WAIT_CANCELLATION_COMPLETED',
+    retry: { initialInterval: '1s', maximumAttempts: 4 },
+  });
+}
+
+/** Pausing is a matter of milliseconds; if it is not, it has failed. */
+export function pausingOn(hostId: string) {
+  return proxyActivities<Pick<SandboxHostActivities, 'pauseSandbox'>>({
+    taskQueue: hostTaskQueue(hostId),
+    scheduleToStartTimeout: '20s',
+    startToCloseTimeout: '30s',
+    retry: { maximumAttempts: 2 },
+  });
+}
+
+/** Cleaning has an end: what a host that is away could not clean, it cleans when it reconciles. */
+export function cleaningOn(hostId: string) {
+  return proxyActivities<Pick<SandboxHostActivities, 'stopSandbox' | 'removeSandbox'>>({
+    taskQueue: hostTaskQueue(hostId),
+    scheduleToStartTimeout: '30s',
+    startToCloseTimeout: '60s',
+    scheduleToCloseTimeout: '3m',
+    retry: { initialInterval: '500ms', maximumInterval: '10s' },
+  });
+}

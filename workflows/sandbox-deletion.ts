@@ -1,0 +1,37 @@
+import { cleaningOn, rows } from './sandbox-activities.ts';
+
+export interface SandboxDeletionInput {
+  sandboxId: string;
+  /** Make it answer 404 afterwards. */
+  forget: boolean;
+}
+
+/**
+ * Terminates or deletes a sandbox whose life is over (`failed` or `terminated`), when no workflow of its own is there
+ * to be told. Workflow id: `sbx-…/deletion`.
+ */
+export async function sandboxDeletion({ sandboxId, forget }: SandboxDeletionInput): Promise<void> {
+  const remains = await rows.findRemains(sandboxId);
+  if (!remains?.over) return;
+  if (remains.status === 'failed') {
+    await rows.recordTerminating(sandboxId, 'user_requested');
+    await rows.recordTerminated(
+      sandboxId,
+      'failed',
+      Date.now(),
+      !remains.held || (await clean(sandboxId, remains.hostId)),
+    );
+  }
+  if (forget) await rows.recordForgotten(sandboxId, Date.now());
+}
+
+async function clean(sandboxId: string, hostId: string): Promise<boolean> {
+  try {
+    await cleaningOn(hostId).stopSandbox(sandboxId);
+    await cleaningOn(hostId).removeSandbox(sandboxId);
+    return true;
+  } catch {
+    // The host is away; it cleans what it still holds when it comes back and reconciles.
+    return false;
+  }
+}

@@ -1,0 +1,40 @@
+import { ActivityFailure, ApplicationFailure, rootCause, TimeoutFailure } from '@temporalio/workflow';
+import { type SandboxReason, sandboxReasons } from '../domain/sandbox-state.ts';
+import type { RuntimeExit } from './sandbox-messages.ts';
+
+/** The failure of work on a host, as it is kept on the row. */
+export interface HostFailure {
+  reason: SandboxReason;
+  failure: { message: string; exitCode: number | null; outOfMemory: boolean; commandOutput: string };
+}
+
+/** Reads what a host activity failed with. `otherwise` names the reason where the host gave none of its own. */
+export function readHostFailure(error: unknown, otherwise: SandboxReason): HostFailure {
+  const cause = error instanceof ActivityFailure ? error.cause : error;
+  if (cause instanceof ApplicationFailure) {
+    const exit = cause.details?.[0] as Partial<RuntimeExit> | undefined;
+    const reason = sandboxReasons.find((known) => known === cause.type) ?? otherwise;
+    return { reason, failure: { message: cause.message ?? reason, ...readExit(exit) } };
+  }
+  if (cause instanceof TimeoutFailure) {
+    return { reason: otherwise, failure: { message: 'The host did not answer in time', ...readExit(undefined) } };
+  }
+  return { reason: otherwise, failure: { message: rootCause(error) ?? 'unknown', ...readExit(undefined) } };
+}
+
+export function readExit(exit: Partial<RuntimeExit> | undefined) {
+  return {
+    exitCode: exit?.exitCode ?? null,
+    outOfMemory: exit?.outOfMemory ?? false,
+    commandOutput: exit?.commandOutput ?? '',
+  };
+}
+
+/** Nobody on the host's queue took the work up: the host is away, and nothing has begun there. */
+export function neverStarted(error: unknown): boolean {
+  return (
+    error instanceof ActivityFailure &&
+    error.cause instanceof TimeoutFailure &&
+    error.cause.timeoutType === 'SCHEDULE_TO_START'
+  );
+}

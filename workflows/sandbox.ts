@@ -1,0 +1,564 @@
+import {
+  ActivityFailure,
+  ApplicationFailure,
+  allHandlersFinished,
+  CancellationScope,
+  condition,
+  continueAsNew,
+  isCancellation,
+  setHandler,
+  upsertSearchAttributes,
+  workflowInfo,
+} from '@temporalio/workflow';
+import { expiryWarningMs, persistenceExpiresAt } from '../domain/persistence.ts';
+import { isOver, outcomeOf, type SandboxReason, type SandboxStatus } from '../domain/sandbox-state.ts';
+import { nextWarning } from '../domain/timeout-warnings.ts';
+import { searchAttributes } from '../temporal/search-attributes.ts';
+import { cleaningOn, pausingOn, rows, startingOn } from './sandbox-activities.ts';
+import { type HostFailure, neverStarted, readExit, readHostFailure } from './sandbox-failure.ts';
+import {
+  connectUpdate,
+  hostRestartedSignal,
+  type LifePlan,
+  lifeQuery,
+  pauseUpdate,
+  type RuntimeExit,
+  resumeUpdate,
+  runtimeExitedSignal,
+  type SandboxLifeView,
+  type SandboxStanding,
+  type SandboxWorkflowInput,
+  settledUpdate,
+  type TimeoutChange,
+  type TimeoutStanding,
+  terminateUpdate,
+  timeoutUpdate,
+} from './sandbox-messages.ts';
+
+/** An auto-pause that does not take is tried this often; then the processes are ended and the disk is kept. */
+const autoPauseTries = 3;
+const autoPauseRetryMs = 20_000;
+
+/**
+ * The life of one sandbox, from `created` to `terminated` or `failed` (section 3.1). It alone decides the status;
+ * the row in Postgres follows it. Started with the sandbox's id as workflow id.
+ */
+export async function sandbox(input: SandboxWorkflowInput): Promise<void> {
+  const life = new SandboxLife(input.sandboxId);
+  life.listen();
+  await life.live(input);
+}
+
+/** A pause or resume under way, and who waits for it. */
+interface Transition {
+  /** The row says `pausing` or `resuming`. */
+  recorded: boolean;
+  done: boolean;
+  refusal: ApplicationFailure | null;
+}
+
+class SandboxLife {
+  readonly #id: string;
+  #plan!: LifePlan;
+  #status: SandboxStatus = 'created';
+  #reason: SandboxReason | null = null;
+
+  #timeoutSeconds = 0;
+  #timeoutFromMs = 0;
+  #pausedAtMs = 0;
+  /** A paused one still has its processes, frozen. */
+  #memoryKept = true;
+  #failedAutoPauses = 0;
+  #expiryWarned = false;
+
+  #pause: Transition | null = null;
+  #pauseReason: SandboxReason = 'user_requested';
+  #resume: Transition | null = null;
+  #ending: { reason: SandboxReason; forget: boolean } | null = null;
+  #endingRecorded = false;
+  #exit: RuntimeExit | null = null;
+  #hostRestartedAtMs: number | null = null;
+  #starting: CancellationScope | null = null;
+
+  /** Grows when a timeout changed, so that whoever sleeps until it looks again. */
+  #timeoutRevision = 0;
+  #timeoutWrites: Promise<void> = Promise.resolve();
+
+  constructor(id: string) {
+    this.#id = id;
+  }
+
+  /** Wires every message to its method, before the first wait. */
+  listen(): void {
+    setHandler(settledUpdate, () => this.#settled());
+    setHandler(pauseUpdate, ({ wait }) => this.#onPause(wait), {
+      validator: (_: { wait: boolean }) => this.#mustRun(),
+    });
+    setHandler(resumeUpdate, ({ wait }) => this.#onResume(wait), {
+      validator: (_: { wait: boolean }) => this.#mustBePaused(),
+    });
+    setHandler(connectUpdate, ({ timeoutSeconds }) => this.#onConnect(timeoutSeconds), {
+      validator: (_: { timeoutSeconds: number | null }) => this.#mustLive(),
+    });
+    setHandler(timeoutUpdate, (change) => this.#onTimeout(change), {
+      validator: (change) => this.#mustAcceptTimeout(change),
+    });
+    setHandler(terminateUpdate, ({ forget }) => this.#onTerminate(forget));
+    setHandler(runtimeExitedSignal, (exit) => {
+      this.#exit = exit;
+    });
+    setHandler(hostRestartedSignal, ({ at }) => {
+      this.#hostRestartedAtMs = Date.parse(at);
+    });
+    setHandler(lifeQuery, () => this.#view());
+  }
+
+  async live(input: SandboxWorkflowInput): Promise<void> {
+    if (input.carried) this.#takeUp(input.carried);
+    else {
+      const begun = await rows.beginLife(this.#id);
+      if (!begun) return;
+      this.#plan = begun.plan;
+      this.#timeoutSeconds = begun.timeoutSeconds;
+      this.#status = 'starting';
+    }
+    this.#publish();
+
+    if (this.#status === 'starting') await this.#start();
+    while (!isOver(this.#status)) {
+      if (this.#ending) await this.#terminate(this.#ending.reason);
+      else if (this.#status === 'running') await this.#run();
+      else await this.#stayPaused();
+      if (this.#shouldHandOver()) await this.#handOver();
+    }
+    await this.#close();
+  }
+
+  // Starting
+
+  async #start(): Promise<void> {
+    while (this.#status === 'starting' && !this.#ending) {
+      try {
+        const scope = new CancellationScope();
+        this.#starting = scope;
+        const place = await scope.run(() => startingOn(this.#plan.hostId).startSandbox(this.#id));
+        await rows.recordRunning(this.#id, place, place.atMs);
+        this.#runFrom(place.atMs);
+      } catch (error) {
+        if (isCancellation(error) && this.#ending) return;
+        if (!neverStarted(error)) await this.#fail(readHostFailure(error, 'start_failed'));
+        else await this.#placeAgain();
+      } finally {
+        this.#starting = null;
+      }
+    }
+  }
+
+  async #placeAgain(): Promise<void> {
+    try {
+      Object.assign(this.#plan, await rows.placeAgain(this.#id));
+      this.#publish();
+    } catch (error) {
+      await this.#fail(readHostFailure(error, 'no_capacity'));
+    }
+  }
+
+  // Running
+
+  async #run(): Promise<void> {
+    const revision = this.#timeoutRevision;
+    const deadlineMs = this.#timeoutFromMs + this.#timeoutSeconds * 1000 + this.#failedAutoPauses * autoPauseRetryMs;
+    const warning = nextWarning(deadlineMs, this.#timeoutSeconds, Date.now());
+    const somethingElse = await condition(
+      () =>
+        this.#ending !== null ||
+        this.#pause !== null ||
+        this.#exit !== null ||
+        this.#hostRestartedAtMs !== null ||
+        this.#timeoutRevision !== revision ||
+        this.#shouldHandOver(),
+      Math.max(1, warning?.inMs ?? deadlineMs - Date.now()),
+    );
+    if (this.#ending) return;
+    if (this.#hostRestartedAtMs !== null) return this.#afterHostRestart(this.#hostRestartedAtMs);
+    if (this.#exit) return this.#afterExit(this.#exit);
+    if (this.#pause) return this.#freeze(this.#pause);
+    if (somethingElse) return;
+    if (warning) await rows.warnOfTimeout(this.#id, deadlineMs, warning.beforeSeconds);
+    else if (this.#plan.autoPause) this.#askPause('auto_pause');
+    else this.#ending = { reason: 'timeout', forget: false };
+  }
+
+  #runFrom(atMs: number): void {
+    this.#timeoutFromMs = atMs;
+    this.#failedAutoPauses = 0;
+    this.#setStatus('running', 'user_requested');
+  }
+
+  /** Its processes ended by themselves. */
+  async #afterExit(exit: RuntimeExit): Promise<void> {
+    this.#exit = null;
+    const message = exit.outOfMemory
+      ? 'The sandbox ran out of memory'
+      : 'The processes of the sandbox ended by themselves';
+    await this.#fail({ reason: 'runtime_exited', failure: { message, ...readExit(exit) } });
+  }
+
+  /** Its host restarted under it: the disk is there, so it is paused and can be resumed. */
+  async #afterHostRestart(atMs: number): Promise<void> {
+    this.#hostRestartedAtMs = null;
+    this.#exit = null;
+    if (this.#status === 'running') {
+      await rows.recordPaused(this.#id, 'host_restarted', atMs, false);
+      this.#pauseFrom(atMs, 'host_restarted', false);
+    } else {
+      this.#memoryKept = false;
+    }
+  }
+
+  // Pausing and paused
+
+  #askPause(reason: SandboxReason): Transition {
+    this.#pauseReason = reason;
+    this.#setStatus('pausing', reason);
+    this.#pause = { recorded: false, done: false, refusal: null };
+    return this.#pause;
+  }
+
+  async #freeze(pause: Transition): Promise<void> {
+    const reason = this.#pauseReason;
+    await rows.recordPausing(this.#id, reason, Date.now());
+    pause.recorded = true;
+    try {
+      const { atMs, memoryKept } = await this.#bringToStand(reason);
+      await rows.recordPaused(this.#id, reason, atMs, memoryKept);
+      this.#pauseFrom(atMs, reason, memoryKept);
+    } catch (error) {
+      await rows.recordPauseFailed(this.#id);
+      if (reason === 'auto_pause') this.#failedAutoPauses += 1;
+      this.#setStatus('running', 'pause_failed');
+      pause.refusal = refused('pause_failed', readHostFailure(error, 'pause_failed').failure.message);
+    } finally {
+      pause.done = true;
+      this.#pause = null;
+    }
+  }
+
+  async #bringToStand(reason: SandboxReason): Promise<{ atMs: number; memoryKept: boolean }> {
+    if (reason === 'auto_pause' && this.#failedAutoPauses >= autoPauseTries) {
+      return { ...(await cleaningOn(this.#plan.hostId).stopSandbox(this.#id)), memoryKept: false };
+    }
+    return { ...(await pausingOn(this.#plan.hostId).pauseSandbox(this.#id)), memoryKept: true };
+  }
+
+  #pauseFrom(atMs: number, reason: SandboxReason, memoryKept: boolean): void {
+    this.#pausedAtMs = atMs;
+    this.#memoryKept = memoryKept;
+    this.#expiryWarned = false;
+    this.#setStatus('paused', reason);
+  }
+
+  async #stayPaused(): Promise<void> {
+    const expires = persistenceExpiresAt(new Date(this.#pausedAtMs), this.#plan.persistenceDays)?.getTime() ?? null;
+    const warnAt =
+      expires === null || this.#expiryWarned ? null : expires - expiryWarningMs(this.#plan.persistenceDays!);
+    const wake = warnAt ?? expires;
+    const asked = () =>
+      this.#ending !== null ||
+      this.#resume !== null ||
+      this.#exit !== null ||
+      this.#hostRestartedAtMs !== null ||
+      this.#shouldHandOver();
+    const somethingElse =
+      wake === null ? await condition(asked).then(() => true) : await condition(asked, Math.max(1, wake - Date.now()));
+    if (this.#ending) return;
+    if (this.#hostRestartedAtMs !== null) return this.#afterHostRestart(this.#hostRestartedAtMs);
+    if (this.#exit) {
+      // Frozen processes were ended from outside; the disk is what a paused sandbox promises, and it is there.
+      this.#exit = null;
+      this.#memoryKept = false;
+      return;
+    }
+    if (this.#resume) return this.#thaw(this.#resume);
+    if (somethingElse || expires === null) return;
+    if (warnAt !== null) {
+      await rows.warnOfExpiry(this.#id, expires);
+      this.#expiryWarned = true;
+    } else this.#ending = { reason: 'persistence_expired', forget: false };
+  }
+
+  // Resuming
+
+  #askResume(): Transition {
+    this.#setStatus('resuming', 'user_requested');
+    this.#resume = { recorded: false, done: false, refusal: null };
+    return this.#resume;
+  }
+
+  async #thaw(resume: Transition): Promise<void> {
+    try {
+      await rows.recordResuming(this.#id);
+      resume.recorded = true;
+      const scope = new CancellationScope();
+      this.#starting = scope;
+      const place = await scope.run(() => startingOn(this.#plan.hostId).resumeSandbox(this.#id));
+      await rows.recordRunning(this.#id, place, place.atMs);
+      this.#exit = null;
+      this.#runFrom(place.atMs);
+    } catch (error) {
+      if (resume.recorded) await rows.recordResumeFailed(this.#id, this.#memoryKept);
+      this.#setStatus('paused', resume.recorded ? 'resume_failed' : this.#pauseReason);
+      resume.refusal = isCancellation(error)
+        ? refused('sandbox_ended', 'The sandbox is being terminated')
+        : asRefusal(error, 'resume_failed');
+    } finally {
+      this.#starting = null;
+      resume.done = true;
+      this.#resume = null;
+    }
+  }
+
+  // Ending
+
+  async #terminate(reason: SandboxReason): Promise<void> {
+    await rows.recordTerminating(this.#id, reason);
+    this.#setStatus('terminating', reason);
+    this.#endingRecorded = true;
+    const cleaned = await this.#clean();
+    await rows.recordTerminated(this.#id, outcomeOf(reason, this.#ending?.forget ?? false), Date.now(), cleaned);
+    this.#setStatus('terminated', reason);
+  }
+
+  async #fail({ reason, failure }: HostFailure): Promise<void> {
+    await rows.recordFailed(this.#id, reason, failure, Date.now());
+    this.#setStatus('failed', reason);
+    if (await this.#clean()) await rows.recordCleaned(this.#id);
+  }
+
+  /** Whether the host has nothing of it any more. A host that is away cleans up when it comes back. */
+  async #clean(): Promise<boolean> {
+    return CancellationScope.nonCancellable(async () => {
+      const host = cleaningOn(this.#plan.hostId);
+      try {
+        const { atMs } = await host.stopSandbox(this.#id);
+        await rows.recordStopped(this.#id, atMs);
+        await host.removeSandbox(this.#id);
+        return true;
+      } catch (error) {
+        if (error instanceof ActivityFailure) return false;
+        throw error;
+      }
+    });
+  }
+
+  /** Serves whoever still waits, and a wish to end or forget that came while the life was ending. */
+  async #close(): Promise<void> {
+    let forgotten = false;
+    for (;;) {
+      if (this.#ending && this.#status === 'failed') await this.#terminate(this.#ending.reason);
+      this.#endingRecorded = true;
+      if (this.#ending?.forget && !forgotten) {
+        await rows.recordForgotten(this.#id, Date.now());
+        forgotten = true;
+      }
+      await condition(allHandlersFinished);
+      if (!this.#ending || (this.#status === 'terminated' && (forgotten || !this.#ending.forget))) return;
+    }
+  }
+
+  // Messages
+
+  async #settled(): Promise<SandboxStanding> {
+    await condition(() => this.#status !== 'created' && this.#status !== 'starting');
+    return this.#standing();
+  }
+
+  async #onPause(wait: boolean): Promise<SandboxStanding> {
+    return this.#follow(this.#askPause('user_requested'), wait);
+  }
+
+  async #onResume(wait: boolean): Promise<SandboxStanding> {
+    return this.#follow(this.#askResume(), wait);
+  }
+
+  async #follow(transition: Transition, wait: boolean): Promise<SandboxStanding> {
+    await condition(() => transition.done || (transition.recorded && !wait) || this.#endingRecorded);
+    if (transition.refusal) throw transition.refusal;
+    return this.#standing();
+  }
+
+  async #onConnect(timeoutSeconds: number | null): Promise<SandboxStanding> {
+    let asked: Transition | null = null;
+    for (;;) {
+      if (this.#ending || isOver(this.#status)) throw refused('sandbox_ended', 'The sandbox has ended');
+      if (asked?.refusal) throw asked.refusal;
+      if (this.#status === 'running') break;
+      if (this.#status === 'paused') asked = this.#askResume();
+      const before = this.#status;
+      await condition(() => this.#status !== before || this.#ending !== null);
+    }
+    if (timeoutSeconds !== null) await this.#writeTimeout(timeoutSeconds, Date.now());
+    return this.#standing();
+  }
+
+  async #onTimeout(change: TimeoutChange): Promise<TimeoutStanding> {
+    await this.#writeTimeout(change.timeoutSeconds, null);
+    const running = this.#inRunningPhase();
+    return {
+      timeoutSeconds: this.#timeoutSeconds,
+      timeoutAtMs: running ? this.#timeoutFromMs + this.#timeoutSeconds * 1000 : null,
+      appliesTo: running ? 'current_phase' : 'next_phase',
+    };
+  }
+
+  /** One write after the other, so that the row ends with the value that was asked last. */
+  #writeTimeout(timeoutSeconds: number, fromMs: number | null): Promise<void> {
+    this.#timeoutSeconds = timeoutSeconds;
+    if (fromMs !== null) this.#timeoutFromMs = fromMs;
+    this.#failedAutoPauses = 0;
+    this.#timeoutRevision += 1;
+    this.#timeoutWrites = this.#timeoutWrites.then(() => rows.recordTimeout(this.#id, timeoutSeconds, fromMs));
+    return this.#timeoutWrites;
+  }
+
+  async #onTerminate(forget: boolean): Promise<SandboxStanding> {
+    this.#ending ??= { reason: 'user_requested', forget };
+    this.#ending.forget ||= forget;
+    this.#starting?.cancel();
+    await condition(() => this.#endingRecorded);
+    return this.#standing();
+  }
+
+  // Validators: they only look
+
+  #mustLive(): void {
+    if (this.#ending || isOver(this.#status)) throw refused('sandbox_ended', 'The sandbox has ended');
+  }
+
+  #mustRun(): void {
+    if (this.#ending || this.#status !== 'running') {
+      throw refused('sandbox_not_running', `The sandbox is ${this.#spoken()}, not running`);
+    }
+  }
+
+  #mustBePaused(): void {
+    if (this.#ending || this.#status !== 'paused') {
+      throw refused('sandbox_not_paused', `The sandbox is ${this.#spoken()}, not paused`);
+    }
+  }
+
+  #mustAcceptTimeout({ timeoutSeconds, mustRaise }: TimeoutChange): void {
+    this.#mustLive();
+    if (mustRaise && timeoutSeconds <= this.#timeoutSeconds) {
+      throw refused(
+        'timeout_not_raised',
+        `The timeout must be longer than the present ${this.#timeoutSeconds} seconds`,
+      );
+    }
+    if (this.#inRunningPhase() && this.#timeoutFromMs + timeoutSeconds * 1000 <= Date.now()) {
+      throw refused(
+        'timeout_already_passed',
+        'The sandbox has run for longer than that; terminate or pause it instead',
+      );
+    }
+  }
+
+  // Standing
+
+  #inRunningPhase(): boolean {
+    return this.#status === 'running' || this.#status === 'pausing';
+  }
+
+  #spoken(): string {
+    return this.#ending && !isOver(this.#status) ? 'terminating' : this.#status;
+  }
+
+  #standing(): SandboxStanding {
+    return { status: this.#status, reason: this.#reason };
+  }
+
+  #setStatus(status: SandboxStatus, reason: SandboxReason): void {
+    this.#status = status;
+    this.#reason = reason;
+    this.#publish();
+  }
+
+  /** What operators search by. */
+  #publish(): void {
+    upsertSearchAttributes([
+      { key: searchAttributes.sandboxStatus, value: this.#status },
+      { key: searchAttributes.accountId, value: this.#plan.accountId },
+      { key: searchAttributes.userId, value: this.#plan.userId },
+      { key: searchAttributes.projectId, value: this.#plan.projectId },
+      { key: searchAttributes.templateId, value: this.#plan.templateId },
+      { key: searchAttributes.region, value: this.#plan.region },
+      { key: searchAttributes.hostId, value: this.#plan.hostId },
+    ]);
+  }
+
+  #view(): SandboxLifeView {
+    const paused = this.#status === 'paused';
+    const deadline = this.#inRunningPhase()
+      ? new Date(this.#timeoutFromMs + this.#timeoutSeconds * 1000)
+      : paused
+        ? persistenceExpiresAt(new Date(this.#pausedAtMs), this.#plan.persistenceDays)
+        : null;
+    return {
+      status: this.#status,
+      reason: this.#reason,
+      hostId: this.#plan?.hostId ?? null,
+      nextDeadline: deadline?.toISOString() ?? null,
+      nextAction: deadline === null ? null : paused ? 'expire' : this.#plan.autoPause ? 'auto_pause' : 'timeout',
+    };
+  }
+
+  // The next run
+
+  #shouldHandOver(): boolean {
+    const resting = this.#status === 'running' || this.#status === 'paused';
+    // The server suggests it for a long history and for many updates alike.
+    return (
+      workflowInfo().continueAsNewSuggested && resting && !this.#ending && !this.#pause && !this.#resume && !this.#exit
+    );
+  }
+
+  async #handOver(): Promise<void> {
+    await condition(() => allHandlersFinished() || !this.#shouldHandOver());
+    if (!this.#shouldHandOver()) return;
+    await continueAsNew<typeof sandbox>({
+      sandboxId: this.#id,
+      carried: {
+        plan: this.#plan,
+        status: this.#status === 'paused' ? 'paused' : 'running',
+        reason: this.#reason,
+        timeoutSeconds: this.#timeoutSeconds,
+        timeoutFromMs: this.#timeoutFromMs,
+        pausedAtMs: this.#pausedAtMs,
+        memoryKept: this.#memoryKept,
+      },
+    });
+  }
+
+  #takeUp(carried: NonNullable<SandboxWorkflowInput['carried']>): void {
+    this.#plan = carried.plan;
+    this.#status = carried.status;
+    this.#reason = carried.reason;
+    this.#timeoutSeconds = carried.timeoutSeconds;
+    this.#timeoutFromMs = carried.timeoutFromMs;
+    this.#pausedAtMs = carried.pausedAtMs;
+    this.#memoryKept = carried.memoryKept;
+  }
+}
+
+function refused(code: string, message: string): ApplicationFailure {
+  return ApplicationFailure.nonRetryable(message, code);
+}
+
+/** The refusal of an activity, under its own code where it has one. */
+function asRefusal(error: unknown, otherwise: SandboxReason): ApplicationFailure {
+  const cause = error instanceof Error && 'cause' in error ? error.cause : error;
+  if (cause instanceof ApplicationFailure && cause.nonRetryable && cause.type)
+    return refused(cause.type, cause.message);
+  const { failure } = readHostFailure(error, otherwise);
+  return refused(otherwise, failure.message);
+}
