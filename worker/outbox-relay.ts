@@ -1,5 +1,5 @@
-import type { Client } from '@temporalio/client';
-import { WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
+import { setTimeout as delay } from 'node:timers/promises';
+import { type Client, WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
 import type { Logger } from 'pino';
 import type { Orm } from '../db/orm.ts';
 import { type DueStart, removeStarted, takeDueStarts } from '../db/repositories/outbox.ts';
@@ -77,9 +77,8 @@ export class OutboxRelay {
   }
 }
 
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    signal.addEventListener('abort', () => (clearTimeout(timer), resolve()), { once: true });
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  await delay(ms, undefined, { signal }).catch((error) => {
+    if (error.name !== 'AbortError') throw error;
   });
 }

@@ -1,0 +1,161 @@
+import { randomBytes } from 'node:crypto';
+import os from 'node:os';
+import path from 'node:path';
+import { Client, Connection, type ConnectionLike } from '@temporalio/client';
+import { NativeConnection, Runtime, DefaultLogger } from '@temporalio/worker';
+import { pino } from 'pino';
+import { TemporalSandboxCommands } from '../../api/temporal-sandbox-commands.ts';
+import { deriveSecrets, type PlatformSecrets } from '../../config/secrets.ts';
+import { bootstrap } from '../../db/bootstrap.ts';
+import { Sandbox } from '../../db/entities/sandbox.ts';
+import { Template } from '../../db/entities/template.ts';
+import { newId } from '../../db/new-id.ts';
+import { createOrm, type Orm } from '../../db/orm.ts';
+import { loadPlans, type PlanCatalog } from '../../db/plans.ts';
+import type { MadeAccount } from '../../db/repositories/accounts.ts';
+import { admitSandbox, type NewSandbox } from '../../db/repositories/admission.ts';
+import type { SandboxDriver } from '../../runtime/driver.ts';
+import { createDataConverter } from '../../temporal/data-converter.ts';
+import { createControlWorker } from '../../worker/control-worker.ts';
+import { HostLease } from '../../worker/host-lease.ts';
+import { createHostWorker } from '../../worker/host-worker.ts';
+import { OutboxRelay } from '../../worker/outbox-relay.ts';
+import { SandboxFacts } from '../../worker/sandbox-facts.ts';
+import { ensureWorkflowBundle } from '../../worker/workflow-bundle.ts';
+import { testDatabase, testNamespace } from './stack.ts';
+
+const silent = pino({ level: 'silent' });
+let runtimeInstalled = false;
+
+/** Everything between the API and the driver, in this process, on real Postgres and a Temporal. */
+export interface ControlPlane {
+  orm: Orm;
+  plans: PlanCatalog;
+  secrets: PlatformSecrets;
+  client: Client;
+  commands: TemporalSandboxCommands;
+  relay: OutboxRelay;
+  account: MadeAccount;
+  hostId: string;
+  /** A sandbox admitted as the API would, not started yet. */
+  admit(wanted?: Partial<NewSandbox>): Promise<Sandbox>;
+  row(sandboxId: string): Promise<Sandbox>;
+  stop(): Promise<void>;
+}
+
+/** A fixed key, so that recorded histories can be read again by later runs. */
+export const testSecretKey = Buffer.alloc(32, 7).toString('base64');
+
+/**
+ * @param temporal the time-skipping environment's connections; otherwise a namespace of its own on the run's Temporal
+ * @param planName of the account that is made
+ */
+export async function startControlPlane(options: {
+  driver: SandboxDriver;
+  planName?: string;
+  temporal?: { connection: ConnectionLike; nativeConnection: NativeConnection; namespace: string };
+  /** Without a relay, only what a caller starts is started. */
+  relay?: boolean;
+}): Promise<ControlPlane> {
+  if (!runtimeInstalled) {
+    Runtime.install({ logger: new DefaultLogger('ERROR') });
+    runtimeInstalled = true;
+  }
+  const secrets = deriveSecrets({ PLATFORM_SECRET_KEY: testSecretKey });
+  const database = await testDatabase();
+  const orm = await createOrm(database.url, 8);
+  const plans = loadPlans();
+  const account = (await bootstrap(orm, {
+    email: `root-${randomBytes(4).toString('hex')}@example.com`,
+    planName: options.planName ?? 'hobby',
+    baseImage: 'builtin:base',
+  }))!;
+
+  const own = options.temporal ? null : await connectOwn();
+  const { connection, nativeConnection, namespace } = options.temporal ?? own!;
+  const client = new Client({ connection, namespace, dataConverter: createDataConverter(secrets) });
+  const hostId = newId('host');
+  const common = { connection: nativeConnection, namespace, orm, plans, secrets };
+  const workflowBundle = await ensureWorkflowBundle(path.join(os.tmpdir(), 'sandbox-platform-test-bundles'));
+  const [control, host] = await Promise.all([
+    createControlWorker({ ...common, workflowBundle }),
+    createHostWorker({ ...common, hostId, driver: options.driver }),
+  ]);
+  const running = [control.run(), host.run()];
+  const lease = new HostLease({
+    orm,
+    logger: silent,
+    host: { hostId, region: 'local', regionName: 'Local', cpuCapacity: 1000, memoryMbCapacity: 1_000_000, diskGbCapacity: 100_000 },
+  });
+  await lease.take();
+  const facts = new SandboxFacts({ client, logger: silent });
+  options.driver.onExit((exit) => void facts.exited(exit));
+  const relay = new OutboxRelay({ orm, client, logger: silent });
+  if (options.relay ?? true) relay.start();
+  const base = await orm.em.fork().findOneOrFail(Template, { name: 'base' });
+
+  return {
+    orm,
+    plans,
+    secrets,
+    client,
+    commands: new TemporalSandboxCommands({ client, orm, logger: silent }),
+    relay,
+    account,
+    hostId,
+    admit(wanted = {}) {
+      const asked: NewSandbox = {
+        sandboxId: newId('sandbox'),
+        accountId: account.accountId,
+        ownerUserId: account.userId,
+        projectId: account.projectId,
+        name: 'test',
+        description: '',
+        templateId: base.templateId,
+        templateName: base.name,
+        templateSource: base.templateSource,
+        templatePorts: [],
+        templateCustomCommand: null,
+        templateReadyCommand: null,
+        image: 'builtin:base',
+        cpuCount: 1,
+        memoryMb: 256,
+        storageGb: 1,
+        timeoutSeconds: 300,
+        autoPause: false,
+        secure: true,
+        allowInternetAccess: false,
+        metadata: {},
+        envVars: {},
+        customPorts: [],
+        ...wanted,
+      };
+      return admitSandbox(orm.em.fork(), plans, asked, null);
+    },
+    row: (sandboxId) => orm.em.fork().findOneOrFail(Sandbox, { sandboxId }),
+    async stop() {
+      await relay.stop();
+      facts.stop();
+      control.shutdown();
+      host.shutdown();
+      await Promise.all(running);
+      await lease.giveUp();
+      await own?.close();
+      await orm.close();
+      await database.drop();
+    },
+  };
+}
+
+async function connectOwn() {
+  const { address, namespace } = await testNamespace();
+  const [connection, nativeConnection] = await Promise.all([
+    Connection.connect({ address }),
+    NativeConnection.connect({ address }),
+  ]);
+  const close = async () => {
+    await connection.close();
+    await nativeConnection.close();
+  };
+  return { connection, nativeConnection, namespace, close };
+}

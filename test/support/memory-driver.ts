@@ -1,0 +1,92 @@
+import {
+  type CreateOptions,
+  DriverError,
+  type SandboxDriver,
+  type SandboxExit,
+  type SandboxInspection,
+  type SandboxPlace,
+  type SandboxSpec,
+} from '../../runtime/driver.ts';
+
+/**
+ * A driver that keeps the states of its sandboxes but runs nothing: for tests of the workflow's decisions, where hours
+ * pass in a moment. What real containers do is tested on real containers.
+ */
+export class MemoryDriver implements SandboxDriver {
+  readonly states = new Map<string, 'running' | 'paused' | 'exited'>();
+  readonly calls: string[] = [];
+  /** Makes the next call of that kind fail. */
+  readonly failNext = new Map<'create' | 'pause' | 'resume', DriverError>();
+  /** While set, `create` waits for it, or for its abortion. */
+  hold: Promise<void> | null = null;
+  #listener: ((exit: SandboxExit) => void) | null = null;
+
+  async create(spec: SandboxSpec, options: CreateOptions = {}): Promise<SandboxPlace> {
+    this.calls.push(`create ${spec.sandboxId}`);
+    await options.onPhase?.('deploying');
+    if (this.hold) await Promise.race([this.hold, aborted(options.signal)]);
+    this.#failIfAsked('create');
+    await options.onPhase?.('initializing');
+    await options.onPhase?.('waiting_ready');
+    this.states.set(spec.sandboxId, 'running');
+    return this.#place('cold');
+  }
+
+  async pause(sandboxId: string): Promise<void> {
+    this.calls.push(`pause ${sandboxId}`);
+    this.#failIfAsked('pause');
+    this.states.set(sandboxId, 'paused');
+  }
+
+  async resume(spec: SandboxSpec): Promise<SandboxPlace> {
+    this.calls.push(`resume ${spec.sandboxId}`);
+    this.#failIfAsked('resume');
+    this.states.set(spec.sandboxId, 'running');
+    return this.#place('thaw');
+  }
+
+  async stop(sandboxId: string): Promise<void> {
+    this.calls.push(`stop ${sandboxId}`);
+    if (this.states.has(sandboxId)) this.states.set(sandboxId, 'exited');
+  }
+
+  async remove(sandboxId: string): Promise<void> {
+    this.calls.push(`remove ${sandboxId}`);
+    this.states.delete(sandboxId);
+  }
+
+  async inspect(sandboxId: string): Promise<SandboxInspection> {
+    const state = this.states.get(sandboxId) ?? 'absent';
+    return { sandboxId, state, place: state === 'running' ? this.#place('existing') : null, exit: null };
+  }
+
+  async list(): Promise<SandboxInspection[]> {
+    return Promise.all([...this.states.keys()].map((id) => this.inspect(id)));
+  }
+
+  onExit(listener: (exit: SandboxExit) => void): void {
+    this.#listener = listener;
+  }
+
+  /** Its processes end by themselves. */
+  exit(sandboxId: string, exit: Omit<SandboxExit, 'sandboxId'>): void {
+    this.states.set(sandboxId, 'exited');
+    this.#listener?.({ sandboxId, ...exit });
+  }
+
+  #failIfAsked(kind: 'create' | 'pause' | 'resume'): void {
+    const failure = this.failNext.get(kind);
+    this.failNext.delete(kind);
+    if (failure) throw failure;
+  }
+
+  #place(from: SandboxPlace['from']): SandboxPlace {
+    return { address: '10.99.0.2', agentPort: 49_983, from };
+  }
+}
+
+function aborted(signal: AbortSignal | undefined): Promise<never> {
+  return new Promise((_, reject) => {
+    signal?.addEventListener('abort', () => reject(new DriverError('aborted', 'The start was cancelled')), { once: true });
+  });
+}

@@ -1,0 +1,13 @@
+import { setTimeout as delay } from 'node:timers/promises';
+
+/**
+ * Waits until something has become true, looking often.
+ * @throws when it has not within the time limit
+ */
+export async function until(isTrue: () => boolean | Promise<boolean>, timeoutMs = 15_000): Promise<void> {
+  const deadline = Date.now() + timeoutMs;
+  while (!(await isTrue())) {
+    if (Date.now() > deadline) throw new Error(`Not true within ${timeoutMs} ms: ${isTrue}`);
+    await delay(25);
+  }
+}

@@ -1,0 +1,277 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { Event } from '../../db/entities/event.ts';
+import { AppError } from '../../domain/errors.ts';
+import { DriverError } from '../../runtime/driver.ts';
+import { lifeQuery } from '../../workflows/sandbox-messages.ts';
+import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
+import { MemoryDriver } from '../support/memory-driver.ts';
+import { until } from '../support/until.ts';
+
+const driver = new MemoryDriver();
+let plane: ControlPlane;
+
+beforeAll(async () => {
+  plane = await startControlPlane({ driver, planName: 'pro' });
+}, 120_000);
+afterAll(() => plane.stop());
+
+async function runningSandbox(wanted: Parameters<ControlPlane['admit']>[0] = {}) {
+  const { sandboxId } = await plane.admit(wanted);
+  await plane.commands.start(sandboxId, { wait: true });
+  return plane.row(sandboxId);
+}
+
+async function eventsOf(sandboxId: string) {
+  const events = await plane.orm.em.fork().find(Event, { objectId: sandboxId }, { orderBy: { sequence: 'asc' } });
+  expect(events.map((event) => event.sequence)).toEqual(events.map((_, index) => index + 1));
+  return events.map((event) => event.type);
+}
+
+const refusal = (code: string) => expect.objectContaining({ name: 'AppError', code });
+
+describe('starting', () => {
+  test('a create that waits is answered once the sandbox runs', async () => {
+    const row = await runningSandbox();
+    expect(row).toMatchObject({ status: 'running', substatus: null, reason: 'user_requested', agentAddress: '10.99.0.2' });
+    expect(row.startedAt).toBeInstanceOf(Date);
+    expect(await eventsOf(row.sandboxId)).toEqual(['sandbox.created', 'sandbox.started']);
+  });
+
+  test('the relay starts what its caller could not', async () => {
+    const { sandboxId } = await plane.admit();
+    await until(async () => (await plane.row(sandboxId)).status === 'running');
+  });
+
+  test('a start told twice is one life', async () => {
+    const { sandboxId } = await plane.admit();
+    await Promise.all([
+      plane.commands.start(sandboxId, { wait: true }),
+      plane.commands.start(sandboxId, { wait: true }),
+      plane.relay.relayOnce(),
+    ]);
+    expect(driver.calls.filter((call) => call === `create ${sandboxId}`)).toHaveLength(1);
+  });
+
+  test('a failed start keeps its reason, its exit code and its last output, and gives its room back', async () => {
+    driver.failNext.set(
+      'create',
+      new DriverError('not_ready', 'The ready probe never succeeded', {
+        exit: { sandboxId: 'x', exitCode: 3, outOfMemory: true, commandOutput: 'last words' },
+      }),
+    );
+    const { sandboxId } = await plane.admit();
+    await plane.commands.start(sandboxId, { wait: true });
+    await until(async () => !(await plane.row(sandboxId)).holdsDisk);
+    expect(await plane.row(sandboxId)).toMatchObject({
+      status: 'failed',
+      reason: 'not_ready',
+      lifecycleOutcome: 'failed',
+      failure: { message: 'The ready probe never succeeded', exitCode: 3, outOfMemory: true, commandOutput: 'last words' },
+      holdsCompute: false,
+    });
+    expect(await eventsOf(sandboxId)).toEqual(['sandbox.created', 'sandbox.failed']);
+  });
+
+  test('a sandbox terminated while it starts is cleaned and never runs', async () => {
+    let release = () => {};
+    driver.hold = new Promise((resolve) => {
+      release = resolve;
+    });
+    const sandbox = await plane.admit();
+    await plane.commands.start(sandbox.sandboxId, { wait: false });
+    await until(async () => (await plane.row(sandbox.sandboxId)).substatus === 'deploying');
+    await plane.commands.terminate(sandbox, { forget: false });
+    await until(async () => (await plane.row(sandbox.sandboxId)).status === 'terminated');
+    driver.hold = null;
+    release();
+    expect(driver.states.has(sandbox.sandboxId)).toBe(false);
+    expect(await plane.row(sandbox.sandboxId)).toMatchObject({ startedAt: null, lifecycleOutcome: 'completed' });
+    expect(await eventsOf(sandbox.sandboxId)).toEqual(['sandbox.created', 'sandbox.terminated']);
+  });
+});
+
+describe('pausing and resuming', () => {
+  test('a pause that waits is answered paused, a resume running, and each phase is counted once', async () => {
+    const sandbox = await runningSandbox();
+    await plane.commands.pause(sandbox, { wait: true });
+    const paused = await plane.row(sandbox.sandboxId);
+    expect(paused).toMatchObject({ status: 'paused', reason: 'user_requested', phaseKind: 'paused', timeoutFrom: null });
+    expect(paused.runningMs).toBe(paused.pausedAt!.getTime() - paused.startedAt!.getTime());
+    await plane.commands.resume(sandbox, { wait: true });
+    const resumed = await plane.row(sandbox.sandboxId);
+    expect(resumed).toMatchObject({ status: 'running', phaseKind: 'running', pausedAt: null });
+    expect(resumed.pausedMs).toBe(resumed.resumedAt!.getTime() - paused.pausedAt!.getTime());
+    expect(await eventsOf(sandbox.sandboxId)).toEqual([
+      'sandbox.created',
+      'sandbox.started',
+      'sandbox.paused',
+      'sandbox.resumed',
+    ]);
+  });
+
+  test('a pause that does not wait is answered when the row says pausing', async () => {
+    const sandbox = await runningSandbox();
+    await plane.commands.pause(sandbox, { wait: false });
+    expect(['pausing', 'paused']).toContain((await plane.row(sandbox.sandboxId)).status);
+    await until(async () => (await plane.row(sandbox.sandboxId)).status === 'paused');
+  });
+
+  test('a freeze that does not take rolls back to running and says so', async () => {
+    const sandbox = await runningSandbox();
+    driver.failNext.set('pause', new DriverError('pause_failed', 'A process could not be frozen'));
+    await expect(plane.commands.pause(sandbox, { wait: true })).rejects.toEqual(refusal('pause_failed'));
+    expect(await plane.row(sandbox.sandboxId)).toMatchObject({ status: 'running', reason: 'pause_failed', pausingAt: null });
+  });
+
+  test('a resume that fails rolls back to paused and says so', async () => {
+    const sandbox = await runningSandbox();
+    await plane.commands.pause(sandbox, { wait: true });
+    driver.failNext.set('resume', new DriverError('start_failed', 'The disk could not be mounted'));
+    await expect(plane.commands.resume(sandbox, { wait: true })).rejects.toBeInstanceOf(AppError);
+    expect(await plane.row(sandbox.sandboxId)).toMatchObject({ status: 'paused', reason: 'resume_failed' });
+  });
+
+  test('a pause of a paused one and a resume of a running one are refused', async () => {
+    const sandbox = await runningSandbox();
+    await expect(plane.commands.resume(sandbox, { wait: true })).rejects.toEqual(refusal('sandbox_not_paused'));
+    await plane.commands.pause(sandbox, { wait: true });
+    await expect(plane.commands.pause(sandbox, { wait: true })).rejects.toEqual(refusal('sandbox_not_running'));
+  });
+
+  test('connect resumes a paused one and restarts the clock of its timeout', async () => {
+    const sandbox = await runningSandbox();
+    await plane.commands.pause(sandbox, { wait: true });
+    await plane.commands.connect(sandbox, { timeoutSeconds: 90 });
+    const row = await plane.row(sandbox.sandboxId);
+    expect(row).toMatchObject({ status: 'running', timeoutSeconds: 90 });
+    expect(row.timeoutFrom!.getTime()).toBeGreaterThanOrEqual(row.resumedAt!.getTime());
+  });
+
+  test('two connects at once resume it once', async () => {
+    const sandbox = await runningSandbox();
+    await plane.commands.pause(sandbox, { wait: true });
+    const connects = [1, 2, 3].map(() => plane.commands.connect(sandbox, { timeoutSeconds: null }));
+    await Promise.all(connects);
+    expect(driver.calls.filter((call) => call === `resume ${sandbox.sandboxId}`)).toHaveLength(1);
+  });
+});
+
+describe('timeouts', () => {
+  test('a raised timeout applies to the running phase', async () => {
+    const sandbox = await runningSandbox();
+    const standing = await plane.commands.setTimeout(sandbox, { timeoutSeconds: 900, mustRaise: true });
+    const row = await plane.row(sandbox.sandboxId);
+    expect(standing).toEqual({
+      timeoutSeconds: 900,
+      timeoutAtMs: row.timeoutFrom!.getTime() + 900_000,
+      appliesTo: 'current_phase',
+    });
+    expect(row.timeoutSeconds).toBe(900);
+  });
+
+  test('a timeout that is not longer is refused where it must be raised', async () => {
+    const sandbox = await runningSandbox();
+    const same = plane.commands.setTimeout(sandbox, { timeoutSeconds: 300, mustRaise: true });
+    await expect(same).rejects.toEqual(refusal('timeout_not_raised'));
+    expect((await plane.row(sandbox.sandboxId)).timeoutSeconds).toBe(300);
+  });
+
+  test('set while paused, it applies to the next phase', async () => {
+    const sandbox = await runningSandbox();
+    await plane.commands.pause(sandbox, { wait: true });
+    const standing = await plane.commands.setTimeout(sandbox, { timeoutSeconds: 120, mustRaise: false });
+    expect(standing).toEqual({ timeoutSeconds: 120, timeoutAtMs: null, appliesTo: 'next_phase' });
+  });
+});
+
+describe('ending', () => {
+  test('a terminated sandbox is cleaned, its clock stands still, and a second terminate finds it terminated', async () => {
+    const sandbox = await runningSandbox();
+    expect(await plane.commands.terminate(sandbox, { forget: false })).toEqual({ alreadyTerminated: false });
+    await until(async () => (await plane.row(sandbox.sandboxId)).status === 'terminated');
+    const row = await plane.row(sandbox.sandboxId);
+    expect(row).toMatchObject({ lifecycleOutcome: 'completed', holdsCompute: false, holdsDisk: false, phaseKind: null });
+    expect(row.runningMs).toBe(row.stoppedAt!.getTime() - row.startedAt!.getTime());
+    expect(driver.states.has(sandbox.sandboxId)).toBe(false);
+    expect(await plane.commands.terminate(row, { forget: false })).toEqual({ alreadyTerminated: true });
+    expect(await eventsOf(sandbox.sandboxId)).toEqual([
+      'sandbox.created',
+      'sandbox.started',
+      'sandbox.stopped',
+      'sandbox.terminated',
+    ]);
+  });
+
+  test('a deleted sandbox is forgotten once its data is gone', async () => {
+    const sandbox = await runningSandbox();
+    await plane.commands.terminate(sandbox, { forget: true });
+    await until(async () => (await plane.row(sandbox.sandboxId)).deletedAt !== null);
+    expect(await plane.row(sandbox.sandboxId)).toMatchObject({ status: 'terminated', lifecycleOutcome: 'deleted' });
+  });
+
+  test('a failed and a terminated one can be deleted after their workflow is over', async () => {
+    for (const end of ['failed', 'terminated'] as const) {
+      if (end === 'failed') driver.failNext.set('create', new DriverError('start_failed', 'no'));
+      const sandbox = await runningSandbox();
+      if (end === 'terminated') await plane.commands.terminate(sandbox, { forget: false });
+      await until(async () => (await plane.row(sandbox.sandboxId)).status === end);
+      await plane.client.workflow.getHandle(sandbox.sandboxId).result();
+      await plane.commands.terminate(await plane.row(sandbox.sandboxId), { forget: true });
+      expect(await plane.row(sandbox.sandboxId)).toMatchObject({
+        status: 'terminated',
+        deletedAt: expect.any(Date),
+        lifecycleOutcome: end === 'failed' ? 'failed' : 'completed',
+      });
+    }
+  });
+
+  test('a command on an ended sandbox is refused by name', async () => {
+    const sandbox = await runningSandbox();
+    await plane.commands.terminate(sandbox, { forget: false });
+    await plane.client.workflow.getHandle(sandbox.sandboxId).result();
+    for (const command of [
+      plane.commands.pause(sandbox, { wait: true }),
+      plane.commands.resume(sandbox, { wait: true }),
+      plane.commands.connect(sandbox, { timeoutSeconds: null }),
+      plane.commands.setTimeout(sandbox, { timeoutSeconds: 900, mustRaise: false }),
+    ]) {
+      await expect(command).rejects.toEqual(refusal('sandbox_ended'));
+    }
+  });
+
+  test('processes that end by themselves make it failed, with what is known of how', async () => {
+    const sandbox = await runningSandbox();
+    driver.exit(sandbox.sandboxId, { exitCode: 137, outOfMemory: true, commandOutput: 'Killed' });
+    await until(async () => (await plane.row(sandbox.sandboxId)).status === 'failed');
+    expect(await plane.row(sandbox.sandboxId)).toMatchObject({
+      reason: 'runtime_exited',
+      failure: { exitCode: 137, outOfMemory: true, commandOutput: 'Killed' },
+    });
+    expect(await eventsOf(sandbox.sandboxId)).toEqual([
+      'sandbox.created',
+      'sandbox.started',
+      'sandbox.stopped',
+      'sandbox.failed',
+    ]);
+  });
+});
+
+describe('what operators see', () => {
+  test('the status is a search attribute and the query tells what happens next', async () => {
+    const sandbox = await runningSandbox({ autoPause: true });
+    const handle = plane.client.workflow.getHandle(sandbox.sandboxId);
+    expect(await handle.query(lifeQuery)).toMatchObject({ status: 'running', nextAction: 'auto_pause', hostId: plane.hostId });
+    await until(async () => {
+      const found = plane.client.workflow.list({ query: `SandboxStatus = "running" and AccountId = "${plane.account.accountId}"` });
+      for await (const workflow of found) if (workflow.workflowId === sandbox.sandboxId) return true;
+      return false;
+    });
+  });
+
+  test('no payload in its history can be read without the key', async () => {
+    const sandbox = await runningSandbox();
+    const history = await plane.client.workflow.getHandle(sandbox.sandboxId).fetchHistory();
+    expect(JSON.stringify(history)).not.toContain(Buffer.from(sandbox.sandboxId).toString('base64').slice(0, 12));
+    expect(history.events!.length).toBeLessThan(30);
+  });
+});
