@@ -1,19 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client, type Connection, isGrpcServiceError } from '@temporalio/client';
-import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import { msToTs } from '@temporalio/common/lib/time.js';
+import { searchAttributes } from '../../temporal/search-attributes.ts';
 
-/** What operators find workflows by. Never personal data. */
-const searchAttributeNames = [
-  'AccountId',
-  'ProjectId',
-  'UserId',
-  'SandboxStatus',
-  'Region',
-  'HostId',
-  'TemplateId',
-] as const;
+const names = Object.values(searchAttributes).map(({ name }) => name);
 
 /** How long the history of a finished workflow can be read. */
 const retention = '7 days';
@@ -36,22 +27,19 @@ export async function ensureNamespace(connection: Connection, namespace: string)
   } catch (error) {
     if (!isGrpcServiceError(error) || error.code !== alreadyExists) throw error;
   }
-  if (await addSearchAttributes(connection, namespace)) await untilFoundBySearchAttribute(connection, namespace);
+  const { customAttributes } = await connection.operatorService.listSearchAttributes({ namespace });
+  const missing = names.filter((name) => !(name in (customAttributes ?? {})));
+  if (missing.length === 0) return;
+  await addSearchAttributes(connection, namespace, missing);
+  await untilFoundBySearchAttribute(connection, namespace);
 }
 
-/**
- * Adds those of the platform's search attributes that the namespace has not got.
- * @returns whether any was missing
- */
-export async function addSearchAttributes(connection: Connection, namespace: string): Promise<boolean> {
-  const { customAttributes } = await connection.operatorService.listSearchAttributes({ namespace });
-  const missing = searchAttributeNames.filter((name) => !(name in (customAttributes ?? {})));
-  if (missing.length === 0) return false;
+/** Adds the platform's search attributes to a namespace that has none of them. */
+export async function addSearchAttributes(connection: Connection, namespace: string, missing = names): Promise<void> {
   await connection.operatorService.addSearchAttributes({
     namespace,
     searchAttributes: Object.fromEntries(missing.map((name) => [name, keyword])),
   });
-  return true;
 }
 
 /** Starts a workflow that nobody runs, waits until a query finds it, and removes it. */
@@ -76,9 +64,7 @@ async function untilFoundBySearchAttribute(connection: Connection, namespace: st
     client.workflow.start('namespaceProbe', {
       workflowId: probeId,
       taskQueue: probeId,
-      typedSearchAttributes: [
-        { key: defineSearchAttributeKey('AccountId', SearchAttributeType.KEYWORD), value: probeId },
-      ],
+      typedSearchAttributes: [{ key: searchAttributes.accountId, value: probeId }],
     }),
   );
   await retrying(async () => {

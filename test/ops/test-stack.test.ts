@@ -1,6 +1,13 @@
 import { Connection } from '@temporalio/client';
 import { Client } from 'pg';
-import { registryAddress, temporalAddress, testDatabase, testNamespace } from '../support/stack.ts';
+import { searchAttributes } from '../../temporal/search-attributes.ts';
+import {
+  registryAddress,
+  temporalAddress,
+  testDatabase,
+  testNamespace,
+  timeSkippingEnvironment,
+} from '../support/stack.ts';
 
 async function tablesOf(url: string): Promise<string[]> {
   const client = new Client({ connectionString: url });
@@ -49,4 +56,22 @@ test('a test namespace is known to Temporal with the search attributes of the pl
 test('the registry answers on loopback', async () => {
   const reply = await fetch(`http://${await registryAddress()}/v2/_catalog`);
   expect(await reply.json()).toEqual({ repositories: [] });
+});
+
+test('the time-skipping environment runs a workflow that sleeps for a day at once', async () => {
+  const environment = await timeSkippingEnvironment();
+  try {
+    const before = await environment.currentTimeMs();
+    await environment.sleep('1 day');
+    expect((await environment.currentTimeMs()) - before).toBeGreaterThanOrEqual(24 * 3600 * 1000);
+    const handle = await environment.client.workflow.start('nobodyRunsThis', {
+      workflowId: 'found-by-attribute',
+      taskQueue: 'none',
+      typedSearchAttributes: [{ key: searchAttributes.sandboxStatus, value: 'running' }],
+    });
+    const described = await handle.describe();
+    expect(described.typedSearchAttributes.get(searchAttributes.sandboxStatus)).toBe('running');
+  } finally {
+    await environment.teardown();
+  }
 });

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import os from 'node:os';
 import path from 'node:path';
 import { Client, Connection, type ConnectionLike } from '@temporalio/client';
-import { NativeConnection, Runtime, DefaultLogger } from '@temporalio/worker';
+import { DefaultLogger, NativeConnection, Runtime } from '@temporalio/worker';
 import { pino } from 'pino';
 import { TemporalSandboxCommands } from '../../api/temporal-sandbox-commands.ts';
 import { deriveSecrets, type PlatformSecrets } from '../../config/secrets.ts';
@@ -85,7 +85,14 @@ export async function startControlPlane(options: {
   const lease = new HostLease({
     orm,
     logger: silent,
-    host: { hostId, region: 'local', regionName: 'Local', cpuCapacity: 1000, memoryMbCapacity: 1_000_000, diskGbCapacity: 100_000 },
+    host: {
+      hostId,
+      region: 'local',
+      regionName: 'Local',
+      cpuCapacity: 1000,
+      memoryMbCapacity: 1_000_000,
+      diskGbCapacity: 100_000,
+    },
   });
   await lease.take();
   const facts = new SandboxFacts({ client, logger: silent });

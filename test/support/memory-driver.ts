@@ -87,6 +87,8 @@ export class MemoryDriver implements SandboxDriver {
 
 function aborted(signal: AbortSignal | undefined): Promise<never> {
   return new Promise((_, reject) => {
-    signal?.addEventListener('abort', () => reject(new DriverError('aborted', 'The start was cancelled')), { once: true });
+    signal?.addEventListener('abort', () => reject(new DriverError('aborted', 'The start was cancelled')), {
+      once: true,
+    });
   });
 }

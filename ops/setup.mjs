@@ -1,0 +1,84 @@
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import os from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { agentBundle } from './setup/agent-bundle.mjs';
+import { baseImage } from './setup/base-image.mjs';
+import { debianPackages } from './setup/debian-packages.mjs';
+import { lockFile } from './setup/file-lock.mjs';
+import { npmPackages, projectNode } from './setup/npm-packages.mjs';
+import { runMissing, SetupError } from './setup/progress.mjs';
+import { temporal } from './setup/temporal-programs.mjs';
+import { timeSkippingTestServer } from './setup/time-skipping-test-server.mjs';
+import { cacheDir } from './toolchain/locations.mjs';
+
+/**
+ * `node ops/setup.mjs [--for start|test|check] [--then SCRIPT ARGS…]`
+ *
+ * Does the set-up that is missing, on whatever Node (20 or newer) the machine has, then runs the script with the
+ * project's own Node in place of itself. Without dependencies: at first there are none.
+ */
+const root = fileURLToPath(new URL('..', import.meta.url)).replace(/\/$/, '');
+const thenAt = process.argv.indexOf('--then');
+const [script, ...scriptArgs] = thenAt === -1 ? [] : process.argv.slice(thenAt + 1);
+const { values } = parseArgs({
+  args: process.argv.slice(2, thenAt === -1 ? undefined : thenAt),
+  options: { for: { type: 'string', default: 'start' } },
+});
+
+/** @type {Record<string, () => import('./setup/progress.mjs').Step[]>} */
+const stepsFor = {
+  check: () => [npmPackages(root)],
+  start: () => [
+    npmPackages(root),
+    debianPackages({ tests: false }),
+    ...(process.env.TEMPORAL_ADDRESS ? [] : [temporal(root)]),
+    agentBundle(root),
+    baseImage(root),
+  ],
+  test: () => [
+    npmPackages(root),
+    debianPackages({ tests: true }),
+    temporal(root),
+    timeSkippingTestServer(),
+    agentBundle(root),
+    baseImage(root),
+  ],
+};
+
+async function setUp() {
+  const steps = stepsFor[values.for]?.();
+  if (!steps) throw new SetupError(`--for ${values.for}: give one of ${Object.keys(stepsFor).join(', ')}`);
+  const done = await Promise.all(steps.map((step) => step.isDone()));
+  if (done.every(Boolean)) return;
+  const name = createHash('sha256').update(root).digest('hex').slice(0, 16);
+  const lock = await lockFile(path.join(cacheDir(), 'locks', `set-up-${name}.lock`), { wait: true });
+  try {
+    console.log('Set-up:');
+    await runMissing(steps);
+  } finally {
+    await lock.release();
+  }
+}
+
+/** Signals go on to the script; how it ends is how we end. */
+function runScript() {
+  const child = spawn(projectNode(root), [path.resolve(root, script), ...scriptArgs], {
+    stdio: 'inherit',
+    env: { ...process.env, PATH: `${path.join(root, 'node_modules/.bin')}${path.delimiter}${process.env.PATH}` },
+  });
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
+  child.once('exit', (code, signal) => {
+    process.exitCode = signal ? 128 + os.constants.signals[signal] : code;
+  });
+}
+
+try {
+  await setUp();
+  if (script) runScript();
+} catch (error) {
+  console.error(error instanceof SetupError ? `\n${error.message}` : error);
+  process.exitCode = 1;
+}

@@ -1,0 +1,38 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { runCommand } from './command.mjs';
+
+/**
+ * npm packages, exactly those of package-lock.json.
+ * @param {string} root
+ * @returns {import('./progress.mjs').Step}
+ */
+export function npmPackages(root) {
+  return {
+    title: 'npm packages',
+    isDone: () => areInstalled(root),
+    async run() {
+      await runCommand('npm', ['ci', '--no-audit', '--no-fund'], { cwd: root, what: 'npm ci' });
+    },
+  };
+}
+
+/** npm leaves a record of what it installed; packages for other platforms are not in it. */
+function areInstalled(root) {
+  const recordFile = path.join(root, 'node_modules/.package-lock.json');
+  if (!fs.existsSync(recordFile)) return false;
+  const installed = JSON.parse(fs.readFileSync(recordFile, 'utf8')).packages;
+  const wanted = JSON.parse(fs.readFileSync(path.join(root, 'package-lock.json'), 'utf8')).packages;
+  return Object.entries(wanted).every(
+    ([folder, { version, optional }]) =>
+      folder === '' || installed[folder]?.version === version || (optional && !installed[folder]),
+  );
+}
+
+/**
+ * The Node that everything of ours runs on, whatever Node the machine has.
+ * @param {string} root
+ */
+export function projectNode(root) {
+  return path.join(root, 'node_modules/node/bin/node');
+}
