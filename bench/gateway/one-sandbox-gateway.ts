@@ -1,0 +1,34 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { pino } from 'pino';
+import { createGateway } from '../../gateway/gateway.ts';
+import { RouteCache } from '../../gateway/route-cache.ts';
+import { openCertificates } from '../../gateway/tls/certificates.ts';
+
+/** The gateway with one route and no database. `one-sandbox-gateway.ts <agent port>`; prints its own port. */
+const agentPort = Number(process.argv[2]);
+const logger = pino({ level: 'warn' }, pino.destination(2));
+const dataDir = mkdtempSync(path.join(os.tmpdir(), 'bench-gateway-'));
+process.once('exit', () => rmSync(dataDir, { recursive: true }));
+process.once('SIGTERM', () => process.exit(0));
+const baseDomain = 'sandbox.localhost';
+const route = {
+  sandboxId: 'sbx-bench',
+  status: 'running',
+  address: '127.0.0.1',
+  agentPort,
+  secure: false,
+  accessToken: null,
+  ports: [],
+};
+const changes = { live: true, onChange: () => undefined, onLiveChange: () => undefined };
+const gateway = createGateway({
+  baseDomain,
+  trustProxy: false,
+  routes: new RouteCache({ find: async (sandboxId) => (sandboxId === route.sandboxId ? route : null) }, changes),
+  certificates: await openCertificates({ dataDir, baseDomain, certFile: undefined, keyFile: undefined, logger }),
+  recordAccess: async () => undefined,
+  logger,
+});
+console.log((await gateway.listen(0, '127.0.0.1')).port);

@@ -1,0 +1,195 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import net from 'node:net';
+import os from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+
+/**
+ * The gateway beside a direct connection and a bare node:http proxy, all to the same real agent, in turns so that what
+ * else the machine does meets all of them. `node bench/gateway/run.ts [rounds]`
+ */
+const ROUNDS = Number(process.argv[2] ?? 9);
+const LATENCY_REQUESTS = 1500;
+const THROUGHPUT_CONNECTIONS = 32;
+const THROUGHPUT_REQUESTS = 6000;
+const FILE_BYTES = 256 * 1024 * 1024;
+const HOST = 'sbx-bench.sandbox.localhost';
+const here = import.meta.dirname;
+const root = path.join(here, '../..');
+
+class Samples {
+  readonly #byName = new Map<string, number[]>();
+
+  add(name: string, value: number): void {
+    this.#byName.set(name, [...(this.#byName.get(name) ?? []), value]);
+  }
+
+  median(name: string): number {
+    return medianOf(this.#byName.get(name)!);
+  }
+}
+
+const children: ChildProcess[] = [];
+const dir = mkdtempSync(path.join(os.tmpdir(), 'bench-gateway-file-'));
+try {
+  const file = path.join(dir, 'file.bin');
+  writeFileSync(file, Buffer.alloc(FILE_BYTES, 7));
+  const agentPort = await startAgent();
+  const targets = {
+    direct: agentPort,
+    bare: await startProxy('bare-proxy.ts', agentPort),
+    gateway: await startProxy('one-sandbox-gateway.ts', agentPort),
+  };
+  const samples = { latencyMs: new Samples(), requestsPerSecond: new Samples(), downloadMiBPerSecond: new Samples() };
+  for (const port of Object.values(targets)) await throughput(port, THROUGHPUT_REQUESTS);
+  for (let round = 0; round < ROUNDS; round++) {
+    for (const [name, port] of Object.entries(targets)) {
+      samples.latencyMs.add(name, await latencyP50(port));
+      samples.requestsPerSecond.add(name, await throughput(port, THROUGHPUT_REQUESTS));
+      samples.downloadMiBPerSecond.add(name, await download(port, `/download${file}`));
+    }
+    process.stderr.write(`round ${round + 1} of ${ROUNDS}\n`);
+  }
+  report(samples);
+} finally {
+  for (const child of children) child.kill('SIGTERM');
+  rmSync(dir, { recursive: true });
+}
+
+function report(samples: Record<'latencyMs' | 'requestsPerSecond' | 'downloadMiBPerSecond', Samples>): void {
+  const { latencyMs, requestsPerSecond, downloadMiBPerSecond } = samples;
+  console.table(
+    ['direct', 'bare', 'gateway'].map((name) => ({
+      name,
+      'p50 ms': Number(latencyMs.median(name).toFixed(4)),
+      'requests/s': Math.round(requestsPerSecond.median(name)),
+      '256 MiB, MiB/s': Math.round(downloadMiBPerSecond.median(name)),
+    })),
+  );
+  const hop = latencyMs.median('gateway') / latencyMs.median('bare');
+  const rate = requestsPerSecond.median('gateway') / requestsPerSecond.median('bare');
+  const bytes = downloadMiBPerSecond.median('gateway') / downloadMiBPerSecond.median('direct');
+  console.log(`p50 ÷ (direct + one bare hop)    ${hop.toFixed(2)}   goal ≤ 1.00   ${verdict(hop <= 1)}`);
+  console.log(`requests/s ÷ bare proxy's        ${rate.toFixed(2)}   goal ≥ 0.80   ${verdict(rate >= 0.8)}`);
+  console.log(`256 MiB speed ÷ the agent's own  ${bytes.toFixed(2)}   goal ≥ 0.80   ${verdict(bytes >= 0.8)}`);
+}
+
+function verdict(isMet: boolean): string {
+  return isMet ? 'met' : 'MISSED';
+}
+
+function medianOf(values: number[]): number {
+  return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!;
+}
+
+/** The bundled agent as a host starts it, on loopback and open. */
+async function startAgent(): Promise<number> {
+  const dist = path.join(root, 'agent/dist');
+  if (!existsSync(path.join(dist, 'agent.blob'))) throw new Error('build the agent first: node agent/build.mjs');
+  const flags: string[] = JSON.parse(readFileSync(path.join(dist, 'flags.json'), 'utf8'));
+  const port = await freePort();
+  const child = spawn(
+    process.execPath,
+    [...flags, '--snapshot-blob', path.join(dist, 'agent.blob'), path.join(dist, 'agent.cjs')],
+    {
+      env: { PATH: process.env.PATH, HOME: dir, AGENT_PORT: String(port), AGENT_LISTEN: '127.0.0.1' },
+      stdio: ['ignore', 'inherit', 'inherit'],
+    },
+  );
+  children.push(child);
+  for (;;) {
+    if (child.exitCode !== null) throw new Error('the agent did not start');
+    const socket = net.connect(port, '127.0.0.1');
+    const isUp = await Promise.race([
+      once(socket, 'connect').then(() => true),
+      once(socket, 'close').then(() => false),
+    ]).catch(() => false);
+    socket.destroy();
+    if (isUp) return port;
+  }
+}
+
+async function startProxy(script: string, agentPort: number): Promise<number> {
+  const child = spawn(process.execPath, [path.join(here, script), String(agentPort)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  children.push(child);
+  const [line] = await once(createInterface(child.stdout!), 'line');
+  return Number(line);
+}
+
+async function freePort(): Promise<number> {
+  const server = net.createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as net.AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+/** Sends `/health` again and again on one connection; `onReply` tells whether to go on. */
+function healthLoop(port: number, onReply: () => boolean): Promise<void> {
+  const request = `GET /health HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`;
+  return new Promise((resolve, reject) => {
+    const socket = net.connect({ port, host: '127.0.0.1', noDelay: true });
+    socket.on('error', reject);
+    socket.on('data', (bytes) => {
+      // The body is "OK", and it comes last.
+      if (bytes.at(-1) !== 75 || bytes.at(-2) !== 79) return;
+      if (onReply()) socket.write(request, 'latin1');
+      else {
+        socket.destroy();
+        resolve();
+      }
+    });
+    socket.write(request, 'latin1');
+  });
+}
+
+async function latencyP50(port: number): Promise<number> {
+  const times: number[] = [];
+  let sentAt = performance.now();
+  await healthLoop(port, () => {
+    const now = performance.now();
+    times.push(now - sentAt);
+    sentAt = now;
+    return times.length < LATENCY_REQUESTS;
+  });
+  return medianOf(times);
+}
+
+async function throughput(port: number, requests: number): Promise<number> {
+  let sent = THROUGHPUT_CONNECTIONS;
+  const startedAt = performance.now();
+  await Promise.all(Array.from({ length: THROUGHPUT_CONNECTIONS }, () => healthLoop(port, () => sent++ < requests)));
+  return (requests / (performance.now() - startedAt)) * 1000;
+}
+
+/** MiB a second of one download, read as cheaply as Node can. */
+function download(port: number, target: string): Promise<number> {
+  const startedAt = performance.now();
+  return new Promise((resolve, reject) => {
+    let received = 0;
+    const socket = net.connect({
+      port,
+      host: '127.0.0.1',
+      onread: {
+        buffer: Buffer.allocUnsafe(1024 * 1024),
+        callback: (length, buffer) => {
+          if (received === 0 && !Buffer.from(buffer).toString('latin1', 0, 12).endsWith('200')) {
+            reject(new Error(Buffer.from(buffer).toString('latin1', 0, length)));
+          }
+          received += length;
+          if (received >= FILE_BYTES) {
+            socket.destroy();
+            resolve((FILE_BYTES / 1024 / 1024 / (performance.now() - startedAt)) * 1000);
+          }
+          return true;
+        },
+      },
+    });
+    socket.on('error', reject);
+    socket.write(`GET ${target} HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`, 'latin1');
+  });
+}

@@ -1,0 +1,65 @@
+import ipaddr from 'ipaddr.js';
+
+/** How much at once. What is over it is refused with a clear answer; nothing waits in a queue. */
+export interface GatewayLimits {
+  /** Connections from clients altogether; more are closed as they come. */
+  maxConnections: number;
+  /** Connections of one client: an IPv4 address or an IPv6 /64. 429. */
+  maxConnectionsPerClient: number;
+  /** Requests under way, WebSockets included, of one client. 429. */
+  maxRequestsPerClient: number;
+  /** Requests under way, WebSockets included, to one sandbox. 503. */
+  maxRequestsPerSandbox: number;
+  /** Requests under way on one HTTP/2 connection. */
+  maxStreamsPerConnection: number;
+  maxHeaderBytes: number;
+  /** Until the header fields of a request, or a TLS handshake, have arrived. */
+  headersTimeoutMs: number;
+}
+
+export const DEFAULT_LIMITS: GatewayLimits = {
+  maxConnections: 20_000,
+  maxConnectionsPerClient: 2000,
+  maxRequestsPerClient: 2000,
+  maxRequestsPerSandbox: 1000,
+  maxStreamsPerConnection: 128,
+  maxHeaderBytes: 32 * 1024,
+  headersTimeoutMs: 10_000,
+};
+
+/** Counts by key, and knows when there are too many. */
+export class BoundedCounts {
+  readonly #max: number;
+  readonly #counts = new Map<string, number>();
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  /** False when there are as many as there may be; then nothing is counted. */
+  tryAdd(key: string): boolean {
+    const count = this.#counts.get(key) ?? 0;
+    if (count >= this.#max) return false;
+    this.#counts.set(key, count + 1);
+    return true;
+  }
+
+  remove(key: string): void {
+    const count = this.#counts.get(key) ?? 0;
+    if (count > 1) this.#counts.set(key, count - 1);
+    else this.#counts.delete(key);
+  }
+
+  /** Of how many keys something is counted. */
+  get size(): number {
+    return this.#counts.size;
+  }
+}
+
+/** Who counts as one client: the IPv4 address, or the /64 that one IPv6 customer holds. */
+export function clientKey(address: string): string {
+  if (!ipaddr.isValid(address)) return address;
+  const parsed = ipaddr.process(address);
+  if (parsed.kind() === 'ipv4') return parsed.toString();
+  return parsed.toByteArray().slice(0, 8).join('.');
+}

@@ -1,0 +1,37 @@
+/** A refusal of the gateway itself: what callers may see, nothing of the inside. */
+export class GatewayError extends Error {
+  override name = 'GatewayError';
+  readonly status: number;
+  readonly code: string;
+  readonly retryAfterSeconds: number | null;
+  /** The connection is closed after the reply. */
+  readonly closesConnection: boolean;
+
+  constructor(
+    status: number,
+    code: string,
+    message: string,
+    options: { retryAfterSeconds?: number; closesConnection?: boolean } = {},
+  ) {
+    super(message);
+    this.closesConnection = options.closesConnection ?? false;
+    this.status = status;
+    this.code = code;
+    this.retryAfterSeconds = options.retryAfterSeconds ?? null;
+  }
+}
+
+/** The refusal as a reply in the platform's error shape: flat header list and JSON body. */
+export function errorReply(error: GatewayError, requestId: string): { headers: string[]; body: string } {
+  const body = JSON.stringify({
+    success: false,
+    error: error.message,
+    code: error.code,
+    request_id: requestId,
+    timestamp: new Date().toISOString(),
+  });
+  const headers = ['Content-Type', 'application/json', 'Content-Length', String(Buffer.byteLength(body))];
+  headers.push('Cache-Control', 'no-store', 'X-Request-Id', requestId);
+  if (error.retryAfterSeconds !== null) headers.push('Retry-After', String(error.retryAfterSeconds));
+  return { headers, body };
+}

@@ -1,0 +1,70 @@
+import type { Duplex, Readable } from 'node:stream';
+import type { GatewayError } from './error-reply.ts';
+import type { RequestHeaders } from './request-headers.ts';
+import type { ResponseHead } from './upstream/response-parser.ts';
+
+/** The connection a request came by. */
+export interface ClientConnection {
+  /** The peer's address. */
+  address: string;
+  /** It came by TLS. */
+  secure: boolean;
+  /** The name the TLS client asked for. */
+  serverName: string | null;
+  /** Set when this client has more connections than it may. */
+  isOneTooMany: boolean;
+}
+
+/**
+ * One request and its response, whichever version of HTTP the client speaks. The response is written by `sendHead`,
+ * then `sendBody` any number of times, then `finish`; or by `refuse`; or, of a WebSocket, by `accept`.
+ */
+export interface Exchange {
+  readonly requestId: string;
+  readonly client: ClientConnection;
+  readonly version: '1.0' | '1.1' | '2';
+  readonly method: string;
+  /** As sent, or with the scheme and authority of an absolute form taken off. */
+  readonly target: string;
+  /** The authority of an absolute form or of HTTP/2. */
+  readonly targetAuthority: string | null;
+  readonly headers: RequestHeaders;
+  readonly isWebSocket: boolean;
+  /** A body follows. */
+  readonly hasBody: boolean;
+  readonly body: Readable;
+  /** Trailer fields of the request, once its body has ended. */
+  readonly trailers: string[];
+  /** The whole request has arrived. */
+  readonly isRequestComplete: boolean;
+  readonly isHeadSent: boolean;
+  /** The response is complete, or the client has left. */
+  readonly isClosed: boolean;
+  readonly responseStatus: number;
+  /** Called once when `isClosed` turns true; `completed` tells whether the response went out whole. */
+  onClosed: (completed: boolean) => void;
+
+  /** Tells a client that asked by `Expect: 100-continue` to send the body. */
+  sendContinue(): void;
+  sendInformational(head: ResponseHead): void;
+  sendHead(head: ResponseHead): void;
+  /** Sends the head now, without waiting for the first bytes of the body. */
+  flushHead(): void;
+  /**
+   * Sends bytes of the body. True: they have left and the buffer may be used again. False: not before `flushed` is
+   * called, which happens in either case, unless the client leaves.
+   */
+  sendBody(bytes: Buffer, flushed: () => void): boolean;
+  /** Ends the response. True and `flushed` as of `sendBody`. */
+  finish(bytes: Buffer, trailers: string[], flushed: () => void): boolean;
+  /** Answers with an error of the gateway. The head must not have been sent. */
+  refuse(error: GatewayError): void;
+  /** Makes the connection a WebSocket. */
+  accept(head: ResponseHead): Duplex;
+  /** Breaks the response off so that the client sees it is not whole. */
+  abort(): void;
+  /** The underlying HTTP/2 stream, for calls whose trailers and resets must pass as they are. */
+  readonly http2Stream: import('node:http2').ServerHttp2Stream | null;
+}
+
+export type ExchangeListener = (exchange: Exchange) => void;

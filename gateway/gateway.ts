@@ -1,0 +1,76 @@
+import type net from 'node:net';
+import type { Logger } from 'pino';
+import { AccessRecorder } from './access-recorder.ts';
+import { DEFAULT_LIMITS, type GatewayLimits } from './connection-limits.ts';
+import { Http1Front } from './http1-front.ts';
+import { Http2Front } from './http2-front.ts';
+import { Listener } from './listener.ts';
+import type { RouteTable } from './routes.ts';
+import { SandboxProxy } from './sandbox-proxy.ts';
+import type { CertificateSource } from './tls/certificates.ts';
+import { UpstreamPool } from './upstream/pool.ts';
+
+const DRAIN_TIMEOUT_MS = 10_000;
+
+export interface GatewayOptions {
+  baseDomain: string;
+  trustProxy: boolean;
+  routes: RouteTable;
+  certificates: CertificateSource;
+  /** Notes that these sandboxes were used; called at most once a minute, and at the end. */
+  recordAccess: (sandboxIds: string[]) => Promise<void>;
+  logger: Logger;
+  limits?: Partial<GatewayLimits>;
+  accessIntervalMs?: number;
+}
+
+export interface Gateway {
+  /** Starts to listen. Rejects when the address is taken. */
+  listen(port: number, host: string): Promise<net.AddressInfo>;
+  /** Stops accepting, lets requests end for up to `drainMs` (10 s), then breaks them off. */
+  close(drainMs?: number): Promise<void>;
+  /** What is open now. */
+  stats(): { connections: number; sandboxes: number; clients: number };
+}
+
+/** From `<sandbox>.<base domain>` to the sandbox: listener, the two versions of HTTP, decisions, connections. */
+export function createGateway(options: GatewayOptions): Gateway {
+  const { baseDomain, trustProxy, routes, certificates, logger } = options;
+  const limits = { ...DEFAULT_LIMITS, ...options.limits };
+  const pool = new UpstreamPool(routes);
+  const recorder = new AccessRecorder(options.recordAccess, logger, options.accessIntervalMs);
+  const onAccess = (sandboxId: string) => recorder.touch(sandboxId);
+  const proxy = new SandboxProxy({ baseDomain, trustProxy, limits, routes, pool, onAccess, logger });
+  const front = {
+    ...limits,
+    clientOf: (socket: net.Socket) => listener.clientOf(socket),
+    onExchange: proxy.handle.bind(proxy),
+  };
+  const http1 = new Http1Front(front);
+  const http2 = new Http2Front(front);
+  const listener = new Listener({
+    certificate: certificates.current,
+    limits,
+    logger,
+    onHttp1: (socket) => http1.take(socket),
+    onHttp2: (socket) => http2.take(socket),
+  });
+  certificates.watch((certificate) => listener.setCertificate(certificate));
+  return {
+    listen: (port, host) => listener.listen(port, host),
+    async close(drainMs = DRAIN_TIMEOUT_MS) {
+      const gone = listener.stop();
+      http1.drain();
+      http2.drain();
+      const timer = setTimeout(() => listener.destroyAll(), drainMs);
+      await gone;
+      clearTimeout(timer);
+      http1.close();
+      http2.close();
+      pool.close();
+      certificates.close();
+      await recorder.close();
+    },
+    stats: () => ({ connections: listener.connectionCount, ...proxy.underWay }),
+  };
+}

@@ -1,0 +1,396 @@
+import { randomUUID } from 'node:crypto';
+import http from 'node:http';
+import type net from 'node:net';
+import type { Duplex } from 'node:stream';
+import { errorReply, GatewayError } from './error-reply.ts';
+import type { ClientConnection, Exchange, ExchangeListener } from './exchange.ts';
+import { forwardableTrailers } from './header-fields.ts';
+import { type RequestHeaders, readRequestHeaders } from './request-headers.ts';
+import type { ResponseHead } from './upstream/response-parser.ts';
+
+/** How long the rest of a request is read and thrown away once its response is out. */
+const DISCARD_TIMEOUT_MS = 10_000;
+/** A body up to that size goes out with its head in one write, as a copy. */
+const COPIED_BODY_BYTES = 16 * 1024;
+const KEEPALIVE_TIMEOUT_MS = 65_000;
+const MAX_HEADERS = 200;
+const MAX_PIPELINED = 64;
+const DRAIN_CHECK_MS = 100;
+const ABSOLUTE_FORM = /^https?:\/\/([^/?#]*)(.*)$/i;
+
+export interface Http1FrontOptions {
+  maxHeaderBytes: number;
+  headersTimeoutMs: number;
+  clientOf: (socket: net.Socket) => ClientConnection;
+  onExchange: ExchangeListener;
+}
+
+/** The HTTP/1.0 and 1.1 side towards clients. Connections are handed to it; it does not listen itself. */
+export class Http1Front {
+  readonly #server: http.Server;
+  readonly #options: Http1FrontOptions;
+  /** The requests being answered on each connection, oldest first. */
+  readonly #open = new WeakMap<net.Socket, Set<Http1Exchange>>();
+  #isDraining = false;
+  #drainTimer: NodeJS.Timeout | null = null;
+
+  constructor(options: Http1FrontOptions) {
+    this.#options = options;
+    const server = http.createServer({
+      maxHeaderSize: options.maxHeaderBytes,
+      headersTimeout: options.headersTimeoutMs,
+      connectionsCheckingInterval: Math.min(1000, options.headersTimeoutMs),
+      // Uploads and streams last as long as they need.
+      requestTimeout: 0,
+      keepAliveTimeout: KEEPALIVE_TIMEOUT_MS,
+      insecureHTTPParser: false,
+      // Missing and doubled ones are refused with a body that says so.
+      requireHostHeader: false,
+      // Anything else asked for by Upgrade is ignored, h2c above all: it would carry requests past every check.
+      shouldUpgradeCallback: isWebSocketRequest,
+    });
+    // More would be left out in silence; the limit is checked where it can be refused.
+    server.maxHeadersCount = 0;
+    server.on('request', (request, response) => this.#onRequest(request, response, false));
+    server.on('checkContinue', (request, response) => this.#onRequest(request, response, true));
+    server.on('checkExpectation', (request, response) => this.#onRequest(request, response, true));
+    server.on('upgrade', (request, socket, head) => this.#onUpgrade(request, socket as net.Socket, head));
+    server.on('connect', (_request, socket) => refuseRaw(socket, methodNotAllowed()));
+    server.on('clientError', (error, socket) => this.#onClientError(error, socket as net.Socket));
+    // A server that does not listen itself starts its watch over slow headers with this event only.
+    server.emit('listening');
+    this.#server = server;
+  }
+
+  /** Takes a connection whose first bytes have been put back. */
+  take(socket: net.Socket): void {
+    const exchanges = new Set<Http1Exchange>();
+    this.#open.set(socket, exchanges);
+    socket.once('close', () => {
+      for (const exchange of exchanges) exchange.connectionClosed();
+    });
+    this.#server.emit('connection', socket);
+  }
+
+  /** Closes idle connections now and the others after their response. */
+  drain(): void {
+    this.#isDraining = true;
+    this.#server.closeIdleConnections();
+    // Responses that had begun promised to keep the connection.
+    this.#drainTimer = setInterval(() => this.#server.closeIdleConnections(), DRAIN_CHECK_MS).unref();
+  }
+
+  close(): void {
+    if (this.#drainTimer) clearInterval(this.#drainTimer);
+    // It never listened, so closing it as a server "fails"; what counts is that its watch ends.
+    this.#server.close(() => undefined);
+    this.#server.closeAllConnections();
+  }
+
+  #onRequest(request: http.IncomingMessage, response: http.ServerResponse, expects: boolean): void {
+    this.#begin(request, response, { expects, isWebSocket: false });
+  }
+
+  #onUpgrade(request: http.IncomingMessage, socket: net.Socket, head: Buffer): void {
+    const response = new http.ServerResponse(request);
+    response.shouldKeepAlive = false;
+    response.assignSocket(socket);
+    response.on('finish', () => socket.destroySoon());
+    socket.on('error', () => undefined);
+    if (head.length > 0) socket.unshift(head);
+    this.#begin(request, response, { expects: false, isWebSocket: true });
+  }
+
+  #begin(
+    request: http.IncomingMessage,
+    response: http.ServerResponse,
+    { expects, isWebSocket }: { expects: boolean; isWebSocket: boolean },
+  ): void {
+    const client = this.#options.clientOf(request.socket);
+    const exchange = new Http1Exchange(request, response, client, isWebSocket, () => this.#isDraining);
+    const exchanges = this.#open.get(request.socket)!;
+    exchanges.add(exchange);
+    exchange.onDone = () => exchanges.delete(exchange);
+    const problem = exchanges.size > MAX_PIPELINED ? tooManyPipelined() : this.#problemOf(exchange, request, expects);
+    if (problem) exchange.refuse(problem);
+    else this.#options.onExchange(exchange);
+  }
+
+  #problemOf(exchange: Http1Exchange, request: http.IncomingMessage, expects: boolean): GatewayError | null {
+    const { headers } = exchange;
+    if (request.rawHeaders.length > MAX_HEADERS * 2) return headersTooLarge();
+    if (expects && headers.expect?.toLowerCase() !== '100-continue') {
+      return new GatewayError(417, 'expectation_failed', 'Only Expect: 100-continue is understood');
+    }
+    // The parser has refused what is ambiguous; what is left beside plain `chunked` are codings no sandbox gets to see.
+    if (headers.transferEncodings.length > 0) {
+      const isChunked =
+        headers.transferEncodings.length === 1 && headers.transferEncodings[0]!.toLowerCase() === 'chunked';
+      if (!isChunked || exchange.version === '1.0') {
+        return new GatewayError(
+          501,
+          'transfer_encoding_not_supported',
+          'Only the chunked transfer coding is understood',
+        );
+      }
+    }
+    return null;
+  }
+
+  #onClientError(error: NodeJS.ErrnoException, socket: net.Socket): void {
+    const [exchange, ...others] = this.#open.get(socket) ?? [];
+    const isParseError = error.code?.startsWith('HPE_') || error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
+    const isHalfAnswered = others.length > 0 || exchange?.isHeadSent;
+    if (!isParseError || !socket.writable || isHalfAnswered) socket.destroy();
+    else if (exchange) exchange.refuse(refusalOf(error));
+    else refuseRaw(socket, refusalOf(error));
+  }
+}
+
+class Http1Exchange implements Exchange {
+  readonly requestId: string;
+  readonly client: ClientConnection;
+  readonly version: '1.0' | '1.1';
+  readonly method: string;
+  readonly target: string;
+  readonly targetAuthority: string | null;
+  readonly headers: RequestHeaders;
+  readonly isWebSocket: boolean;
+  readonly hasBody: boolean;
+  readonly body: http.IncomingMessage;
+  readonly http2Stream = null;
+  readonly #response: http.ServerResponse;
+  readonly #isDraining: () => boolean;
+  #awaitsContinue: boolean;
+  #headSent = false;
+  #headFlushed = false;
+  #closed = false;
+  onClosed: (completed: boolean) => void = () => undefined;
+  /** For the front's own books. */
+  onDone: () => void = () => undefined;
+
+  constructor(
+    request: http.IncomingMessage,
+    response: http.ServerResponse,
+    client: ClientConnection,
+    isWebSocket: boolean,
+    isDraining: () => boolean,
+  ) {
+    this.#isDraining = isDraining;
+    this.body = request;
+    this.#response = response;
+    this.client = client;
+    this.version = request.httpVersionMinor === 0 ? '1.0' : '1.1';
+    this.method = request.method!;
+    this.headers = readRequestHeaders(request.rawHeaders);
+    this.requestId = acceptableRequestId(this.headers.requestId) ?? randomUUID();
+    const absolute = request.url!.startsWith('/') ? null : ABSOLUTE_FORM.exec(request.url!);
+    this.targetAuthority = absolute ? absolute[1]! : null;
+    this.target = absolute ? (absolute[2]!.startsWith('/') ? absolute[2]! : `/${absolute[2]}`) : request.url!;
+    this.isWebSocket = isWebSocket;
+    const [contentLength] = this.headers.contentLengths;
+    this.hasBody =
+      this.headers.transferEncodings.length > 0 || (contentLength !== undefined && !/^0+$/.test(contentLength));
+    this.#awaitsContinue = this.headers.expect !== null && this.version === '1.1';
+    response.on('close', () => this.#close());
+    response.on('error', () => undefined);
+    request.on('error', () => undefined);
+  }
+
+  get trailers(): string[] {
+    return forwardableTrailers(this.body.rawTrailers);
+  }
+
+  get isRequestComplete(): boolean {
+    return this.body.complete || this.isWebSocket;
+  }
+
+  get isHeadSent(): boolean {
+    return this.#headSent;
+  }
+
+  get isClosed(): boolean {
+    return this.#closed;
+  }
+
+  get responseStatus(): number {
+    return this.#headSent ? this.#response.statusCode : 0;
+  }
+
+  sendContinue(): void {
+    if (!this.#awaitsContinue) return;
+    this.#awaitsContinue = false;
+    this.#response.writeContinue();
+  }
+
+  sendInformational(head: ResponseHead): void {
+    if (this.version === '1.1') this.#response.writeInformation(head.status, head.headers);
+  }
+
+  sendHead(head: ResponseHead): void {
+    this.#headSent = true;
+    // A client that still waits to be told may or may not send the body: what follows could be taken for a request.
+    if (this.#awaitsContinue || this.#isDraining()) this.#response.shouldKeepAlive = false;
+    this.#response.writeHead(head.status, head.reason, head.headers);
+  }
+
+  flushHead(): void {
+    if (this.#headFlushed || this.#response.writableEnded) return;
+    this.#headFlushed = true;
+    this.#response.flushHeaders();
+  }
+
+  sendBody(bytes: Buffer, flushed: () => void): boolean {
+    const response = this.#response;
+    const { socket } = response;
+    if (socket && bytes.length > COPIED_BODY_BYTES) {
+      this.flushHead();
+      this.#writeDirect(socket, bytes, flushed);
+      return socket.writableLength === 0;
+    }
+    this.#headFlushed = true;
+    response.write(Buffer.from(bytes), flushed);
+    // Copied, but a client that does not read must hold the sandbox back.
+    return response.writableLength < response.writableHighWaterMark;
+  }
+
+  finish(bytes: Buffer, trailers: string[], flushed: () => void): boolean {
+    const response = this.#response;
+    const { socket } = response;
+    if (trailers.length > 0 && this.version === '1.1') response.addTrailers(pairsOf(trailers));
+    let hasLeft = true;
+    if (bytes.length === 0) response.end(flushed);
+    else if (bytes.length <= COPIED_BODY_BYTES) {
+      // As text it leaves together with the head, in one write.
+      response.end(bytes.toString('latin1'), 'latin1', flushed);
+    } else {
+      if (socket) {
+        this.flushHead();
+        this.#writeDirect(socket, bytes);
+        hasLeft = socket.writableLength === 0;
+        response.end(flushed);
+      } else {
+        hasLeft = false;
+        response.end(bytes, flushed);
+      }
+    }
+    this.#discardRest();
+    return hasLeft;
+  }
+
+  refuse(error: GatewayError): void {
+    const { headers, body } = errorReply(error, this.requestId);
+    this.#headSent = true;
+    if (this.#awaitsContinue || error.closesConnection || this.#isDraining()) this.#response.shouldKeepAlive = false;
+    this.#response.writeHead(error.status, headers);
+    this.#response.end(body);
+    this.#discardRest();
+  }
+
+  accept(head: ResponseHead): Duplex {
+    const socket = this.#response.socket!;
+    let text = `HTTP/1.1 101 ${head.reason || 'Switching Protocols'}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n`;
+    for (let i = 0; i < head.headers.length; i += 2) text += `${head.headers[i]}: ${head.headers[i + 1]}\r\n`;
+    this.#headSent = true;
+    this.#response.statusCode = 101;
+    this.#response.detachSocket(socket);
+    socket.on('close', () => this.#close());
+    socket.setKeepAlive(true, 30_000);
+    socket.write(`${text}\r\n`, 'latin1');
+    return socket;
+  }
+
+  abort(): void {
+    (this.#response.socket ?? this.body.socket).destroy();
+  }
+
+  /** Past the response object, which would copy or hold back what can leave at once. */
+  #writeDirect(socket: net.Socket, bytes: Buffer, flushed?: () => void): void {
+    if (!this.#response.chunkedEncoding) {
+      socket.write(bytes, flushed);
+      return;
+    }
+    socket.cork();
+    socket.write(`${bytes.length.toString(16)}\r\n`, 'latin1');
+    socket.write(bytes);
+    socket.write('\r\n', 'latin1', flushed);
+    socket.uncork();
+  }
+
+  /** The connection is gone, also when this response had not come to its turn on it. */
+  connectionClosed(): void {
+    this.#close();
+  }
+
+  #close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.onDone();
+    this.onClosed(this.#response.writableFinished);
+  }
+
+  /** Reads what the client still sends, so that it gets to see the response, but not for ever. */
+  #discardRest(): void {
+    if (this.isRequestComplete || this.body.destroyed) return;
+    const { socket } = this.body;
+    const timer = setTimeout(() => socket.destroy(), DISCARD_TIMEOUT_MS).unref();
+    this.body.once('close', () => clearTimeout(timer));
+    this.body.removeAllListeners('data');
+    this.body.resume();
+  }
+}
+
+/** A request id of the caller's is kept when it is harmless. */
+export function acceptableRequestId(id: string | null): string | null {
+  return id !== null && /^[A-Za-z0-9._-]{1,128}$/.test(id) ? id : null;
+}
+
+export function methodNotAllowed(): GatewayError {
+  return new GatewayError(405, 'method_not_allowed', 'This method is not forwarded');
+}
+
+function headersTooLarge(): GatewayError {
+  return new GatewayError(431, 'headers_too_large', 'The header fields of the request are too large or too many', {
+    closesConnection: true,
+  });
+}
+
+function tooManyPipelined(): GatewayError {
+  return new GatewayError(429, 'too_many_requests', 'Too many requests wait on this connection', {
+    retryAfterSeconds: 1,
+  });
+}
+
+function isWebSocketRequest(request: http.IncomingMessage): boolean {
+  return (
+    request.method === 'GET' &&
+    request.httpVersionMinor === 1 &&
+    request.headers.upgrade?.trim().toLowerCase() === 'websocket' &&
+    request.headers['transfer-encoding'] === undefined &&
+    /^0*$/.test(request.headers['content-length'] ?? '')
+  );
+}
+
+function refusalOf(error: NodeJS.ErrnoException): GatewayError {
+  if (error.code === 'HPE_HEADER_OVERFLOW') return headersTooLarge();
+  // Nothing that follows on the connection can be read.
+  const options = { closesConnection: true };
+  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') {
+    return new GatewayError(408, 'request_timeout', 'The header fields of the request did not arrive in time', options);
+  }
+  return new GatewayError(400, 'malformed_request', 'The request is not valid HTTP', options);
+}
+
+function refuseRaw(socket: Duplex, error: GatewayError): void {
+  const { headers, body } = errorReply(error, randomUUID());
+  let text = `HTTP/1.1 ${error.status} ${http.STATUS_CODES[error.status]}\r\nConnection: close\r\n`;
+  for (let i = 0; i < headers.length; i += 2) text += `${headers[i]}: ${headers[i + 1]}\r\n`;
+  socket.on('error', () => undefined);
+  socket.end(`${text}\r\n${body}`, () => socket.destroy());
+}
+
+function pairsOf(flat: string[]): [string, string][] {
+  const pairs: [string, string][] = [];
+  for (let i = 0; i < flat.length; i += 2) pairs.push([flat[i]!, flat[i + 1]!]);
+  return pairs;
+}

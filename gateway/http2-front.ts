@@ -1,0 +1,283 @@
+import { randomUUID } from 'node:crypto';
+import http2 from 'node:http2';
+import type net from 'node:net';
+import type { Duplex } from 'node:stream';
+import { errorReply, type GatewayError } from './error-reply.ts';
+import type { ClientConnection, Exchange, ExchangeListener } from './exchange.ts';
+import { forwardableTrailers, http2Headers } from './header-fields.ts';
+import { acceptableRequestId } from './http1-front.ts';
+import { type RequestHeaders, readRequestHeaders } from './request-headers.ts';
+import type { ResponseHead } from './upstream/response-parser.ts';
+
+const { NGHTTP2_NO_ERROR, NGHTTP2_INTERNAL_ERROR, NGHTTP2_CANCEL } = http2.constants;
+/** A connection without a request is closed after that long; the first one has to come sooner. */
+const IDLE_SESSION_MS = 65_000;
+const COPIED_BODY_BYTES = 16 * 1024;
+export interface Http2FrontOptions {
+  maxHeaderBytes: number;
+  /** Until the first request of a connection has arrived. */
+  headersTimeoutMs: number;
+  maxStreamsPerConnection: number;
+  clientOf: (socket: net.Socket) => ClientConnection;
+  onExchange: ExchangeListener;
+}
+
+/** The HTTP/2 side towards clients, by ALPN or by prior knowledge. It does not listen itself. */
+export class Http2Front {
+  readonly #server: http2.Http2Server;
+  readonly #options: Http2FrontOptions;
+  readonly #sessions = new Map<http2.ServerHttp2Session, ClientConnection>();
+
+  /** Whose connection is being handed over. */
+  #taken: ClientConnection | null = null;
+
+  constructor(options: Http2FrontOptions) {
+    this.#options = options;
+    const server = http2.createServer({
+      settings: {
+        enablePush: false,
+        enableConnectProtocol: true,
+        maxConcurrentStreams: options.maxStreamsPerConnection,
+        maxHeaderListSize: options.maxHeaderBytes,
+        initialWindowSize: 1 << 20,
+      },
+      maxHeaderListPairs: 200,
+      maxSessionInvalidFrames: 100,
+      maxSessionRejectedStreams: 100,
+      // Rapid resets: a burst of them, then a few a second.
+      streamResetBurst: 200,
+      streamResetRate: 33,
+    });
+    server.on('stream', (stream, headers, flags, rawHeaders) => this.#onStream(stream, headers, flags, rawHeaders));
+    // Emitted while the connection is handed over.
+    server.on('session', (session: http2.ServerHttp2Session) => this.#watch(session, this.#taken!));
+    server.on('sessionError', () => undefined);
+    this.#server = server;
+  }
+
+  /** Takes a connection whose first bytes have been put back. */
+  take(socket: net.Socket): void {
+    this.#taken = this.#options.clientOf(socket);
+    this.#server.emit('connection', socket);
+  }
+
+  /** Lets the requests under way end and takes no more. */
+  drain(): void {
+    for (const session of this.#sessions.keys()) session.close();
+  }
+
+  close(): void {
+    for (const session of this.#sessions.keys()) session.destroy();
+  }
+
+  #watch(session: http2.ServerHttp2Session, client: ClientConnection): void {
+    this.#sessions.set(session, client);
+    session.on('error', () => undefined);
+    session.on('close', () => this.#sessions.delete(session));
+    let openStreams = 0;
+    // Not the session's own time-out: trickling bytes would put that off for ever.
+    let timer: NodeJS.Timeout | null = null;
+    const expireAfter = (ms: number) => {
+      timer = setTimeout(() => {
+        session.close();
+        // Headers that are only half there keep a closed session open.
+        setTimeout(() => session.destroy(), 1000).unref();
+      }, ms).unref();
+    };
+    expireAfter(this.#options.headersTimeoutMs);
+    session.on('close', () => timer && clearTimeout(timer));
+    session.on('stream', (stream) => {
+      openStreams++;
+      if (timer) clearTimeout(timer);
+      stream.once('close', () => {
+        if (--openStreams === 0 && !session.closed) expireAfter(IDLE_SESSION_MS);
+      });
+    });
+  }
+
+  #onStream(
+    stream: http2.ServerHttp2Stream,
+    headers: http2.IncomingHttpHeaders,
+    flags: number,
+    rawHeaders: string[],
+  ): void {
+    stream.on('error', () => undefined);
+    const client = this.#sessions.get(stream.session as http2.ServerHttp2Session);
+    if (!client) {
+      stream.close(NGHTTP2_INTERNAL_ERROR);
+      return;
+    }
+    this.#options.onExchange(new Http2Exchange(stream, headers, flags, rawHeaders, client));
+  }
+}
+
+class Http2Exchange implements Exchange {
+  readonly requestId: string;
+  readonly client: ClientConnection;
+  readonly version = '2';
+  readonly method: string;
+  readonly target: string;
+  readonly targetAuthority: string | null;
+  readonly headers: RequestHeaders;
+  readonly isWebSocket: boolean;
+  readonly hasBody: boolean;
+  readonly body: http2.ServerHttp2Stream;
+  readonly http2Stream: http2.ServerHttp2Stream;
+  trailers: string[] = [];
+  #responseTrailers: string[] = [];
+  #awaitsContinue: boolean;
+  #status = 0;
+  #pendingHead: ResponseHead | null = null;
+  #finished = false;
+  #closed = false;
+  onClosed: (completed: boolean) => void = () => undefined;
+
+  constructor(
+    stream: http2.ServerHttp2Stream,
+    headers: http2.IncomingHttpHeaders,
+    flags: number,
+    rawHeaders: string[],
+    client: ClientConnection,
+  ) {
+    this.http2Stream = stream;
+    this.body = stream;
+    this.client = client;
+    this.headers = readRequestHeaders(withoutPseudo(rawHeaders));
+    this.requestId = acceptableRequestId(this.headers.requestId) ?? randomUUID();
+    const method = headers[':method'] ?? '';
+    // A WebSocket in HTTP/2 (RFC 8441) is a GET to the sandbox.
+    this.isWebSocket = method === 'CONNECT' && headers[':protocol'] === 'websocket';
+    this.method = this.isWebSocket ? 'GET' : method;
+    this.target = headers[':path'] ?? '';
+    this.targetAuthority = headers[':authority'] ?? null;
+    this.hasBody = !this.isWebSocket && (flags & http2.constants.NGHTTP2_FLAG_END_STREAM) === 0;
+    this.#awaitsContinue = this.headers.expect?.toLowerCase() === '100-continue';
+    stream.on('trailers', (_headers, _flags, ...rest) => {
+      const [raw] = rest as unknown as [string[] | undefined];
+      this.trailers = forwardableTrailers(raw ?? []);
+    });
+    stream.on('close', () => this.#close());
+  }
+
+  get isRequestComplete(): boolean {
+    return !this.hasBody || this.http2Stream.readableEnded || this.isWebSocket;
+  }
+
+  get isHeadSent(): boolean {
+    return this.#status !== 0 || this.http2Stream.headersSent;
+  }
+
+  get isClosed(): boolean {
+    return this.#closed;
+  }
+
+  get responseStatus(): number {
+    return this.#status || Number(this.http2Stream.sentHeaders?.[':status'] ?? 0);
+  }
+
+  sendContinue(): void {
+    if (!this.#awaitsContinue) return;
+    this.#awaitsContinue = false;
+    if (this.#isWritable) this.http2Stream.additionalHeaders({ ':status': 100 });
+  }
+
+  sendInformational(head: ResponseHead): void {
+    if (head.status === 100 || !this.#isWritable) return;
+    this.http2Stream.additionalHeaders({ ':status': head.status, ...http2Headers(head.headers) });
+  }
+
+  sendHead(head: ResponseHead): void {
+    this.#status = head.status;
+    this.#pendingHead = head;
+  }
+
+  flushHead(): void {
+    this.#respond(false);
+  }
+
+  sendBody(bytes: Buffer, flushed: () => void): boolean {
+    this.#respond(false);
+    if (!this.#isWritable) return false;
+    if (bytes.length <= COPIED_BODY_BYTES) {
+      this.http2Stream.write(Buffer.from(bytes), flushed);
+      return !this.http2Stream.writableNeedDrain;
+    }
+    this.http2Stream.write(bytes, flushed);
+    return this.http2Stream.writableLength === 0;
+  }
+
+  finish(bytes: Buffer, trailers: string[], flushed: () => void): boolean {
+    this.#finished = true;
+    this.#responseTrailers = trailers;
+    const isEmpty = bytes.length === 0 && trailers.length === 0;
+    this.#respond(isEmpty);
+    // Of a HEAD, a 204 and a 304 the stream has ended by itself.
+    if (!this.#isWritable || this.http2Stream.writableEnded) return true;
+    if (isEmpty) this.http2Stream.end(flushed);
+    else if (bytes.length <= COPIED_BODY_BYTES) this.http2Stream.end(Buffer.from(bytes), flushed);
+    else this.http2Stream.end(bytes, flushed);
+    this.#discardRest();
+    return bytes.length <= COPIED_BODY_BYTES;
+  }
+
+  refuse(error: GatewayError): void {
+    const { headers, body } = errorReply(error, this.requestId);
+    this.#status = error.status;
+    this.#finished = true;
+    if (!this.#isWritable) return;
+    const isHead = this.method === 'HEAD';
+    this.http2Stream.respond({ ':status': error.status, ...http2Headers(headers) }, { endStream: isHead });
+    if (!isHead) this.http2Stream.end(body);
+    this.#discardRest();
+  }
+
+  accept(head: ResponseHead): Duplex {
+    this.#status = 200;
+    const headers = http2Headers(head.headers);
+    // The key and its answer belong to the handshake of HTTP/1.1.
+    delete headers['sec-websocket-accept'];
+    if (this.#isWritable) this.http2Stream.respond({ ':status': 200, ...headers });
+    return this.http2Stream;
+  }
+
+  abort(): void {
+    this.http2Stream.close(this.isHeadSent ? NGHTTP2_INTERNAL_ERROR : NGHTTP2_CANCEL);
+  }
+
+  get #isWritable(): boolean {
+    return !this.http2Stream.destroyed && !this.http2Stream.closed;
+  }
+
+  #respond(endStream: boolean): void {
+    const head = this.#pendingHead;
+    this.#pendingHead = null;
+    if (!head || !this.#isWritable || this.http2Stream.headersSent) return;
+    const hasTrailers = !endStream && head.bodyLength === null;
+    this.http2Stream.respond(
+      { ':status': head.status, ...http2Headers(head.headers) },
+      { endStream, waitForTrailers: hasTrailers },
+    );
+    if (!hasTrailers) return;
+    this.http2Stream.once('wantTrailers', () => {
+      this.http2Stream.sendTrailers(http2Headers(this.#responseTrailers));
+    });
+  }
+
+  #close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.onClosed(this.#finished && this.http2Stream.rstCode === NGHTTP2_NO_ERROR);
+  }
+
+  /** A client that is still sending is told to stop, once it has the response. */
+  #discardRest(): void {
+    if (this.isRequestComplete) return;
+    this.http2Stream.removeAllListeners('data');
+    this.http2Stream.resume();
+    this.http2Stream.once('finish', () => this.http2Stream.close(NGHTTP2_NO_ERROR));
+  }
+}
+
+function withoutPseudo(raw: string[]): string[] {
+  return raw.flatMap((name, i) => (i % 2 === 0 && !name.startsWith(':') ? [name, raw[i + 1]!] : []));
+}

@@ -1,0 +1,170 @@
+import net from 'node:net';
+import tls from 'node:tls';
+import type { Logger } from 'pino';
+import { BoundedCounts, clientKey, type GatewayLimits } from './connection-limits.ts';
+import type { ClientConnection } from './exchange.ts';
+
+const TLS_HANDSHAKE_BYTE = 0x16;
+/** How HTTP/2 with prior knowledge begins; no method of HTTP/1.1 does. */
+const HTTP2_PREFACE_START = 'PRI';
+const KEEPALIVE_PROBE_DELAY_MS = 30_000;
+
+export interface Certificate {
+  cert: string | Buffer;
+  key: string | Buffer;
+}
+
+export interface ListenerOptions {
+  certificate: Certificate;
+  limits: GatewayLimits;
+  logger: Logger;
+  onHttp1: (socket: net.Socket) => void;
+  onHttp2: (socket: net.Socket) => void;
+}
+
+/** One port for everything: looks at a connection's first bytes and hands it to who speaks that. */
+export class Listener {
+  readonly #server: net.Server;
+  readonly #tls: tls.Server;
+  readonly #options: ListenerOptions;
+  readonly #sockets = new Set<net.Socket>();
+  /** Those whose first bytes have not come yet. */
+  readonly #silent = new Set<net.Socket>();
+  readonly #perClient: BoundedCounts;
+  /** Over the limit, and told so; as many again are not even told. */
+  readonly #overPerClient: BoundedCounts;
+  /** By peer, for the TLS socket that comes of each of them. */
+  readonly #handshakes = new Map<string, ClientConnection>();
+  readonly #clients = new WeakMap<net.Socket, ClientConnection>();
+
+  constructor(options: ListenerOptions) {
+    this.#options = options;
+    const { limits, certificate } = options;
+    this.#perClient = new BoundedCounts(limits.maxConnectionsPerClient);
+    this.#overPerClient = new BoundedCounts(Math.ceil(limits.maxConnectionsPerClient / 4));
+    this.#server = net.createServer({
+      noDelay: true,
+      keepAlive: true,
+      keepAliveInitialDelay: KEEPALIVE_PROBE_DELAY_MS,
+    });
+    this.#server.maxConnections = limits.maxConnections;
+    this.#server.on('connection', (socket) => this.#onConnection(socket));
+    this.#tls = tls.createServer({
+      ...certificate,
+      ALPNProtocols: ['h2', 'http/1.1'],
+      minVersion: 'TLSv1.2',
+      handshakeTimeout: limits.headersTimeoutMs,
+    });
+    this.#tls.on('secureConnection', (socket) => this.#onSecure(socket));
+    this.#tls.on('tlsClientError', (error, socket) => {
+      options.logger.debug({ err: error.message }, 'TLS handshake failed');
+      socket.destroy();
+    });
+  }
+
+  /** Starts to listen. Rejects when the address is taken. */
+  listen(port: number, host: string): Promise<net.AddressInfo> {
+    return new Promise((resolve, reject) => {
+      this.#server.once('error', reject);
+      this.#server.listen({ port, host, backlog: 4096 }, () => {
+        this.#server.off('error', reject);
+        resolve(this.#server.address() as net.AddressInfo);
+      });
+    });
+  }
+
+  /** New handshakes get this certificate. */
+  setCertificate(certificate: Certificate): void {
+    this.#tls.setSecureContext({ ...certificate, minVersion: 'TLSv1.2' });
+  }
+
+  clientOf(socket: net.Socket): ClientConnection {
+    return this.#clients.get(socket)!;
+  }
+
+  get connectionCount(): number {
+    return this.#sockets.size;
+  }
+
+  /** Stops accepting, and closes what has not said a word; resolves when every connection is gone. */
+  stop(): Promise<void> {
+    for (const socket of this.#silent) socket.destroy();
+    return new Promise((resolve) => this.#server.close(() => resolve()));
+  }
+
+  destroyAll(): void {
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  #onConnection(socket: net.Socket): void {
+    const address = socket.remoteAddress;
+    if (!address) {
+      socket.destroy();
+      return;
+    }
+    const key = clientKey(address);
+    const counts = this.#perClient.tryAdd(key) ? this.#perClient : this.#overPerClient;
+    if (counts === this.#overPerClient && !counts.tryAdd(key)) {
+      socket.destroy();
+      return;
+    }
+    const client = { address, secure: false, serverName: null, isOneTooMany: counts === this.#overPerClient };
+    this.#clients.set(socket, client);
+    this.#sockets.add(socket);
+    socket.on('error', () => undefined);
+    socket.once('close', () => {
+      counts.remove(key);
+      this.#sockets.delete(socket);
+    });
+    this.#sniff(socket);
+  }
+
+  #sniff(socket: net.Socket): void {
+    const timer = setTimeout(() => socket.destroy(), this.#options.limits.headersTimeoutMs);
+    this.#silent.add(socket);
+    const stopWaiting = () => {
+      clearTimeout(timer);
+      this.#silent.delete(socket);
+    };
+    socket.once('close', stopWaiting);
+    const look = () => {
+      const first: Buffer | null = socket.read();
+      if (!first) return;
+      const start = first.toString('latin1', 0, HTTP2_PREFACE_START.length);
+      socket.unshift(first);
+      // Not yet enough to tell; wait for more.
+      if (start.length < HTTP2_PREFACE_START.length && HTTP2_PREFACE_START.startsWith(start)) return;
+      stopWaiting();
+      socket.off('close', stopWaiting);
+      socket.off('readable', look);
+      if (first[0] === TLS_HANDSHAKE_BYTE) this.#startTls(socket);
+      else if (start === HTTP2_PREFACE_START) this.#options.onHttp2(socket);
+      else this.#options.onHttp1(socket);
+    };
+    socket.on('readable', look);
+  }
+
+  #startTls(socket: net.Socket): void {
+    const peer = peerOf(socket);
+    this.#handshakes.set(peer, this.clientOf(socket));
+    socket.once('close', () => this.#handshakes.delete(peer));
+    this.#tls.emit('connection', socket);
+  }
+
+  #onSecure(socket: tls.TLSSocket): void {
+    socket.on('error', () => undefined);
+    const serverName = typeof socket.servername === 'string' && socket.servername !== '' ? socket.servername : null;
+    const client = this.#handshakes.get(peerOf(socket));
+    if (!client) {
+      socket.destroy();
+      return;
+    }
+    this.#clients.set(socket, { ...client, secure: true, serverName });
+    if (socket.alpnProtocol === 'h2') this.#options.onHttp2(socket);
+    else this.#options.onHttp1(socket);
+  }
+}
+
+function peerOf(socket: net.Socket): string {
+  return `${socket.remoteAddress}|${socket.remotePort}`;
+}

@@ -1,0 +1,38 @@
+import type { SandboxRoute } from './routes.ts';
+import { isQuerySigned, type SignedOperation, secretsEqual } from './signed-query.ts';
+
+/** Where a request goes inside the sandbox, and what it must show to get there. */
+export type PortAccess =
+  /** The agent asks for its token itself. */
+  | { kind: 'agent'; port: number }
+  | { kind: 'public'; port: number }
+  | { kind: 'token'; port: number }
+  | { kind: 'not_http' };
+
+/**
+ * Which port of the sandbox a request for `requestedPort` reaches (null: the agent), and whether it needs the token.
+ * A declared port is public unless `is_protected`; one that is not declared asks for the token when the sandbox is
+ * `secure`. Whatever leads to the agent's port is the agent, also through a declared port.
+ */
+export function portAccess(route: SandboxRoute, requestedPort: number | null): PortAccess {
+  if (requestedPort === null) return { kind: 'agent', port: route.agentPort };
+  const declared = route.ports.filter((port) => port.port === requestedPort);
+  const http = declared.find((port) => port.protocol !== 'UDP');
+  const port = http?.servicePort ?? requestedPort;
+  if (port === route.agentPort || requestedPort === route.agentPort) return { kind: 'agent', port: route.agentPort };
+  if (declared.length > 0 && !http) return { kind: 'not_http' };
+  const needsToken = http ? http.isProtected : route.secure;
+  return { kind: needsToken ? 'token' : 'public', port };
+}
+
+/** Whether a request may use a port that needs the token: by `X-Access-Token` or by a signed query. */
+export function isPortAuthorized(
+  route: SandboxRoute,
+  request: { accessToken: string | null; target: string; method: string; isWebSocket: boolean },
+): boolean {
+  if (!route.accessToken) return false;
+  if (request.accessToken !== null) return secretsEqual(request.accessToken, route.accessToken);
+  const reads = ['GET', 'HEAD', 'OPTIONS'].includes(request.method) && !request.isWebSocket;
+  const needed: SignedOperation = reads ? 'read' : 'write';
+  return isQuerySigned(request.target, needed, route.accessToken, Date.now());
+}

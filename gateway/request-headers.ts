@@ -1,0 +1,111 @@
+import { isDisguisedCredential, nominatedNames, withoutNames } from './header-fields.ts';
+
+/**
+ * A request's header fields, read once. `forward` is what may go on to a sandbox: without connection-level fields,
+ * without what only the gateway says (`X-Forwarded-*`), and never with the platform's own credential.
+ */
+export interface RequestHeaders {
+  /** Flat list of names and values, as sent. */
+  forward: string[];
+  hosts: string[];
+  accessToken: string | null;
+  contentType: string | null;
+  contentLengths: string[];
+  transferEncodings: string[];
+  expect: string | null;
+  upgrade: string | null;
+  requestId: string | null;
+  forwardedFor: string | null;
+  forwardedProto: string | null;
+  /** The caller understands trailers. */
+  acceptsTrailers: boolean;
+}
+
+/** Reads a flat list of raw names and values. */
+export function readRequestHeaders(raw: string[]): RequestHeaders {
+  const headers: RequestHeaders = {
+    forward: [],
+    hosts: [],
+    accessToken: null,
+    contentType: null,
+    contentLengths: [],
+    transferEncodings: [],
+    expect: null,
+    upgrade: null,
+    requestId: null,
+    forwardedFor: null,
+    forwardedProto: null,
+    acceptsTrailers: false,
+  };
+  const { forward } = headers;
+  let nominated: Set<string> | null = null;
+  let cookies: string[] | null = null;
+  for (let i = 0; i < raw.length; i += 2) {
+    const name = raw[i]!;
+    const value = raw[i + 1]!;
+    switch (name.toLowerCase()) {
+      case 'host':
+        headers.hosts.push(value);
+        break;
+      case 'connection':
+        nominated = nominatedNames(value, nominated);
+        break;
+      case 'content-length':
+        headers.contentLengths.push(value);
+        break;
+      case 'transfer-encoding':
+        headers.transferEncodings.push(value);
+        break;
+      case 'te':
+        headers.acceptsTrailers ||= /(^|,)\s*trailers\s*($|,|;)/i.test(value);
+        break;
+      case 'upgrade':
+        headers.upgrade = value;
+        break;
+      case 'expect':
+        headers.expect = value;
+        break;
+      case 'x-access-token':
+        headers.accessToken = headers.accessToken === null ? value : `${headers.accessToken}, ${value}`;
+        break;
+      case 'x-request-id':
+        headers.requestId = value;
+        break;
+      case 'x-forwarded-for':
+        headers.forwardedFor = headers.forwardedFor === null ? value : `${headers.forwardedFor}, ${value}`;
+        break;
+      case 'x-forwarded-proto':
+        headers.forwardedProto = value;
+        break;
+      case 'cookie':
+        // HTTP/2 splits cookies into a field each; HTTP/1.1 has one.
+        if (cookies) cookies.push(value);
+        else cookies = [value];
+        break;
+      case 'content-type':
+        headers.contentType = value;
+        forward.push(name, value);
+        break;
+      case 'keep-alive':
+      case 'proxy-connection':
+      case 'proxy-authorization':
+      case 'proxy-authenticate':
+      case 'http2-settings':
+      case 'trailer':
+      case 'x-platform-token':
+      case 'x-forwarded-host':
+      case 'x-forwarded-port':
+      case 'x-forwarded-server':
+      case 'x-forwarded-prefix':
+      case 'x-forwarded-scheme':
+      case 'x-real-ip':
+      case 'forwarded':
+        break;
+      default:
+        if (!isDisguisedCredential(name)) forward.push(name, value);
+    }
+  }
+  if (cookies) forward.push('cookie', cookies.join('; '));
+  if (nominated) headers.forward = withoutNames(forward, nominated);
+  return headers;
+}

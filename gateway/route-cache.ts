@@ -1,0 +1,125 @@
+import type { RouteChanges, RouteSource, RouteTable, SandboxRoute } from './routes.ts';
+
+interface CacheEntry {
+  route: SandboxRoute;
+  /** `performance.now()` of its end; Infinity while changes are told. */
+  expiresAtMs: number;
+  lookedUpAtMs: number;
+}
+
+export interface RouteCacheOptions {
+  maxEntries?: number;
+  /** How long a route is trusted while changes are not told, and an unknown id at all times. */
+  shortTtlMs?: number;
+}
+
+/**
+ * Routes kept until a change is told. A look-up that was under way when its sandbox changed is answered to those who
+ * wait for it but never kept, and later callers start a new one. Without live news everything kept is dropped and
+ * routes live for a second only.
+ */
+export class RouteCache implements RouteTable {
+  readonly #source: RouteSource;
+  readonly #changes: RouteChanges;
+  readonly #maxEntries: number;
+  readonly #shortTtlMs: number;
+  /** Least recently used first. */
+  readonly #entries = new Map<string, CacheEntry>();
+  /** Ids that no sandbox has, with the end of that knowledge. Apart, so that guesses never push out real routes. */
+  readonly #unknown = new Map<string, number>();
+  readonly #lookups = new Map<string, Promise<SandboxRoute | null>>();
+  readonly #listeners: ((sandboxId: string | null) => void)[] = [];
+
+  constructor(source: RouteSource, changes: RouteChanges, options: RouteCacheOptions = {}) {
+    this.#source = source;
+    this.#changes = changes;
+    this.#maxEntries = options.maxEntries ?? 10_000;
+    this.#shortTtlMs = options.shortTtlMs ?? 1000;
+    changes.onChange((sandboxId) => this.drop(sandboxId));
+    changes.onLiveChange(() => this.#dropAll());
+  }
+
+  /** Rejects with the source's error when the route is neither kept nor to be found now. */
+  find(sandboxId: string): Promise<SandboxRoute | null> {
+    const now = performance.now();
+    const entry = this.#entries.get(sandboxId);
+    if (entry) {
+      this.#entries.delete(sandboxId);
+      if (entry.expiresAtMs > now) {
+        this.#entries.set(sandboxId, entry);
+        return Promise.resolve(entry.route);
+      }
+    }
+    if ((this.#unknown.get(sandboxId) ?? 0) > now) return Promise.resolve(null);
+    return this.#lookups.get(sandboxId) ?? this.#lookUp(sandboxId);
+  }
+
+  onChange(listener: (sandboxId: string | null) => void): void {
+    this.#listeners.push(listener);
+  }
+
+  /** Forgets one sandbox, as if a change of it had been told. */
+  drop(sandboxId: string): void {
+    this.#entries.delete(sandboxId);
+    this.#unknown.delete(sandboxId);
+    this.#lookups.delete(sandboxId);
+    for (const listener of this.#listeners) listener(sandboxId);
+  }
+
+  suspect(sandboxId: string): boolean {
+    const entry = this.#entries.get(sandboxId);
+    if (entry && performance.now() - entry.lookedUpAtMs < this.#shortTtlMs) return false;
+    this.drop(sandboxId);
+    return true;
+  }
+
+  get size(): number {
+    return this.#entries.size + this.#unknown.size;
+  }
+
+  #dropAll(): void {
+    this.#entries.clear();
+    this.#unknown.clear();
+    this.#lookups.clear();
+    for (const listener of this.#listeners) listener(null);
+  }
+
+  #lookUp(sandboxId: string): Promise<SandboxRoute | null> {
+    const lookup = this.#source.find(sandboxId).then(
+      (route) => {
+        if (this.#lookups.get(sandboxId) === lookup) {
+          this.#lookups.delete(sandboxId);
+          this.#keep(sandboxId, route);
+        }
+        return route;
+      },
+      (error: unknown) => {
+        if (this.#lookups.get(sandboxId) === lookup) this.#lookups.delete(sandboxId);
+        throw error;
+      },
+    );
+    this.#lookups.set(sandboxId, lookup);
+    return lookup;
+  }
+
+  #keep(sandboxId: string, route: SandboxRoute | null): void {
+    const now = performance.now();
+    const shortEnd = now + this.#shortTtlMs;
+    if (!route) {
+      this.#unknown.delete(sandboxId);
+      this.#unknown.set(sandboxId, shortEnd);
+      trim(this.#unknown, this.#maxEntries);
+      return;
+    }
+    const expiresAtMs = this.#changes.live ? Number.POSITIVE_INFINITY : shortEnd;
+    this.#entries.set(sandboxId, { route, expiresAtMs, lookedUpAtMs: now });
+    trim(this.#entries, this.#maxEntries);
+  }
+}
+
+/** Removes the oldest entry when there is one too many. */
+function trim(map: Map<string, unknown>, maxEntries: number): void {
+  if (map.size <= maxEntries) return;
+  const oldest = map.keys().next();
+  if (!oldest.done) map.delete(oldest.value);
+}

@@ -1,0 +1,48 @@
+/** One port object of a sandbox, as far as the gateway needs it (section 2.1 of the contract). */
+export interface RoutePort {
+  /** The number callers use in `<port>-<sandbox_domain>`. */
+  port: number;
+  /** The number the service listens on inside the sandbox. */
+  servicePort: number;
+  protocol: 'TCP' | 'UDP' | 'WEBRTC';
+  isProtected: boolean;
+}
+
+/** Where a sandbox is and who may reach it. */
+export interface SandboxRoute {
+  sandboxId: string;
+  /** Only `running` is served. */
+  status: string;
+  /** IPv4 address on the host's bridge; null before it is placed and after it is gone. */
+  address: string | null;
+  agentPort: number;
+  /** Ports that are not declared ask for the access token too. */
+  secure: boolean;
+  accessToken: string | null;
+  ports: RoutePort[];
+}
+
+/** Where routes come from: one query by id. */
+export interface RouteSource {
+  /** The route of a sandbox, null when there is none by that id. Rejects when it cannot be known now. */
+  find(sandboxId: string): Promise<SandboxRoute | null>;
+}
+
+/** Routes that also tell when one may have changed. */
+export interface RouteTable extends RouteSource {
+  /**
+   * Nothing was reached where a route led. Forgets the route unless it was looked up just now; true when it did, so
+   * that another look-up may tell something new.
+   */
+  suspect(sandboxId: string): boolean;
+  /** Calls back with the id of a sandbox whose route may have changed, or null when any may have. */
+  onChange(listener: (sandboxId: string | null) => void): void;
+}
+
+/** News of changed routes. While it is not `live`, changes may be missed. */
+export interface RouteChanges {
+  readonly live: boolean;
+  onChange(listener: (sandboxId: string) => void): void;
+  /** Called after `live` has turned. */
+  onLiveChange(listener: (live: boolean) => void): void;
+}

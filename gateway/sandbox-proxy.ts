@@ -1,0 +1,240 @@
+import type { Logger } from 'pino';
+import { BoundedCounts, clientKey, type GatewayLimits } from './connection-limits.ts';
+import { GatewayError } from './error-reply.ts';
+import type { Exchange } from './exchange.ts';
+import { methodNotAllowed } from './http1-front.ts';
+import { isPlatformPath } from './platform-path.ts';
+import { isPortAuthorized, portAccess } from './port-access.ts';
+import type { RouteTable, SandboxRoute } from './routes.ts';
+import { withoutSignature } from './signed-query.ts';
+import { isServerNameAllowed, readTargetHost } from './target-host.ts';
+import { GrpcForwarding, isGrpc } from './upstream/grpc-forwarding.ts';
+import { type ForwardingContext, HttpForwarding, SandboxUnreachable, unreachable } from './upstream/http-forwarding.ts';
+import type { UpstreamPool } from './upstream/pool.ts';
+import type { UpstreamRequest } from './upstream/request-head.ts';
+import { WebSocketForwarding } from './upstream/websocket-forwarding.ts';
+
+/** Methods that are for proxies themselves, or make a server tell a script what it may not see. */
+const REFUSED_METHODS = new Set(['CONNECT', 'TRACE', 'TRACK']);
+
+export interface SandboxProxyOptions {
+  baseDomain: string;
+  trustProxy: boolean;
+  limits: GatewayLimits;
+  routes: RouteTable;
+  pool: UpstreamPool;
+  /** Hears of every sandbox that is used. */
+  onAccess: (sandboxId: string) => void;
+  logger: Logger;
+}
+
+interface Forwarding {
+  start(): Promise<void>;
+  clientClosed(completed: boolean): void;
+}
+
+/** Decides about every request: to which sandbox and port, whether it may, and what is answered when it may not. */
+export class SandboxProxy {
+  readonly #options: SandboxProxyOptions;
+  readonly #perClient: BoundedCounts;
+  readonly #perSandbox: BoundedCounts;
+
+  constructor(options: SandboxProxyOptions) {
+    this.#options = options;
+    this.#perClient = new BoundedCounts(options.limits.maxRequestsPerClient);
+    this.#perSandbox = new BoundedCounts(options.limits.maxRequestsPerSandbox);
+  }
+
+  /** Takes a request and sees to it that it is answered. */
+  handle(exchange: Exchange): void {
+    this.#serve(exchange).catch((error: unknown) => {
+      if (exchange.isClosed) return;
+      if (exchange.isHeadSent) exchange.abort();
+      else exchange.refuse(error instanceof GatewayError ? error : this.#unexpected(error));
+    });
+  }
+
+  /** How many sandboxes and clients have requests under way. */
+  get underWay(): { sandboxes: number; clients: number } {
+    return { sandboxes: this.#perSandbox.size, clients: this.#perClient.size };
+  }
+
+  async #serve(exchange: Exchange): Promise<void> {
+    const { baseDomain, onAccess, logger } = this.#options;
+    const host = authorityOf(exchange);
+    checkTarget(exchange);
+    if (!isServerNameAllowed(exchange.client.serverName, baseDomain)) {
+      throw new GatewayError(421, 'misdirected_request', 'This TLS connection was opened for another name');
+    }
+    const target = readTargetHost(host, baseDomain);
+    if (target.kind === 'malformed') throw invalidHost();
+    if (target.kind === 'unknown') throw new GatewayError(404, 'unknown_host', 'No sandbox has this host name');
+    if (target.kind === 'base') {
+      this.#serveBase(exchange);
+      return;
+    }
+    const { sandboxId, port } = target;
+    const releases: (() => void)[] = [];
+    let forwarding: Forwarding | null = null;
+    const startedAt = performance.now();
+    exchange.onClosed = (completed) => {
+      for (const release of releases) release();
+      forwarding?.clientClosed(completed);
+      if (logger.isLevelEnabled('debug')) this.#log(exchange, sandboxId, port, completed, startedAt);
+    };
+    this.#countClient(exchange, releases);
+    for (let triedAddress: string | null = null; ; ) {
+      const route = await this.#findRoute(sandboxId);
+      if (exchange.isClosed) return;
+      if (triedAddress === route.address) throw unreachable();
+      const context = this.#admit(exchange, route, port, host);
+      if (triedAddress === null) {
+        this.#countSandbox(sandboxId, releases);
+        onAccess(sandboxId);
+        releases.push(() => onAccess(sandboxId));
+      }
+      forwarding = forwardingOf(context);
+      try {
+        await forwarding.start();
+        return;
+      } catch (error) {
+        if (!(error instanceof SandboxUnreachable)) throw error;
+        // Nothing was sent. The sandbox may just have moved: one more look, unless this was one.
+        if (exchange.isClosed) return;
+        if (triedAddress !== null || !this.#options.routes.suspect(sandboxId)) throw unreachable();
+        triedAddress = route.address;
+      }
+    }
+  }
+
+  #serveBase(exchange: Exchange): void {
+    const isHealth = /^\/healthz(\?|$)/.test(exchange.target) && ['GET', 'HEAD'].includes(exchange.method);
+    if (!isHealth) throw notFound();
+    const body = Buffer.from('{"status":"ok"}');
+    const headers = ['Content-Type', 'application/json', 'Content-Length', String(body.length)];
+    headers.push('Cache-Control', 'no-store', 'X-Request-Id', exchange.requestId);
+    exchange.sendHead({ status: 200, reason: 'OK', headers, bodyLength: body.length, upgrade: null });
+    exchange.finish(exchange.method === 'HEAD' ? body.subarray(0, 0) : body, [], () => undefined);
+  }
+
+  async #findRoute(sandboxId: string): Promise<SandboxRoute> {
+    let route: SandboxRoute | null;
+    try {
+      route = await this.#options.routes.find(sandboxId);
+    } catch (error) {
+      this.#options.logger.warn({ err: error }, 'routes cannot be looked up');
+      throw new GatewayError(503, 'temporarily_unavailable', 'Sandboxes cannot be looked up now', {
+        retryAfterSeconds: 1,
+      });
+    }
+    if (!route) throw new GatewayError(404, 'sandbox_not_found', 'No such sandbox');
+    if (route.status !== 'running' || route.address === null) {
+      throw new GatewayError(502, 'sandbox_not_running', 'The sandbox is not running');
+    }
+    return route;
+  }
+
+  /** Which port the request reaches and as what; or why it may not. */
+  #admit(exchange: Exchange, route: SandboxRoute, requestedPort: number | null, host: string): ForwardingContext {
+    const { target, method, isWebSocket } = exchange;
+    const { trustProxy, pool } = this.#options;
+    const access = portAccess(route, requestedPort);
+    if (access.kind === 'not_http') {
+      throw new GatewayError(404, 'port_not_http', 'This port of the sandbox is UDP: the gateway does not carry it');
+    }
+    const isAgent = access.kind === 'agent';
+    // As if there were no such path.
+    if (isAgent && isPlatformPath(target)) throw notFound();
+    const request: UpstreamRequest = { target, host, trustProxy, passesAccessToken: isAgent };
+    if (access.kind === 'token') {
+      const { accessToken } = exchange.headers;
+      if (!isPortAuthorized(route, { accessToken, target, method, isWebSocket })) {
+        throw new GatewayError(401, 'unauthenticated', 'This port asks for the access token of the sandbox');
+      }
+      request.target = withoutSignature(target);
+    }
+    return { exchange, route, port: access.port, request, pool };
+  }
+
+  #countClient(exchange: Exchange, releases: (() => void)[]): void {
+    const { trustProxy } = this.#options;
+    const told = trustProxy ? exchange.headers.forwardedFor?.split(',').at(-1)?.trim() : undefined;
+    const key = clientKey(told || exchange.client.address);
+    if (exchange.client.isOneTooMany) throw tooMany('connections');
+    if (!this.#perClient.tryAdd(key)) throw tooMany('requests');
+    releases.push(() => this.#perClient.remove(key));
+  }
+
+  #countSandbox(sandboxId: string, releases: (() => void)[]): void {
+    if (!this.#perSandbox.tryAdd(sandboxId)) {
+      throw new GatewayError(503, 'sandbox_busy', 'The sandbox has as many requests under way as it may', {
+        retryAfterSeconds: 1,
+      });
+    }
+    releases.push(() => this.#perSandbox.remove(sandboxId));
+  }
+
+  #unexpected(error: unknown): GatewayError {
+    this.#options.logger.error({ err: error }, 'request failed');
+    return new GatewayError(500, 'internal_error', 'Something went wrong', { closesConnection: true });
+  }
+
+  #log(exchange: Exchange, sandboxId: string, port: number | null, completed: boolean, startedAt: number): void {
+    this.#options.logger.debug(
+      {
+        requestId: exchange.requestId,
+        sandboxId,
+        port,
+        method: exchange.method,
+        // Queries may carry signatures and tokens.
+        path: exchange.target.split('?', 1)[0],
+        status: exchange.responseStatus,
+        completed,
+        durationMs: Math.round(performance.now() - startedAt),
+      },
+      'request',
+    );
+  }
+}
+
+function forwardingOf(context: ForwardingContext): Forwarding {
+  const { exchange } = context;
+  if (exchange.isWebSocket) return new WebSocketForwarding(context);
+  if (exchange.http2Stream && isGrpc(exchange.headers.contentType)) return new GrpcForwarding(context);
+  return new HttpForwarding(context);
+}
+
+/** The one authority the request names. */
+function authorityOf(exchange: Exchange): string {
+  const { hosts } = exchange.headers;
+  const authority = exchange.targetAuthority ?? hosts[0];
+  if (!authority || hosts.length > 1) throw invalidHost();
+  if (hosts.length === 1 && hosts[0]!.toLowerCase() !== authority.toLowerCase()) throw invalidHost();
+  return authority;
+}
+
+function checkTarget(exchange: Exchange): void {
+  const { target, method } = exchange;
+  if (REFUSED_METHODS.has(method) || !/^[A-Za-z-]{1,32}$/.test(method)) throw methodNotAllowed();
+  const isWellFormed = target.startsWith('/') ? !/[^\x21-\x7e]|#/.test(target) : target === '*' && method === 'OPTIONS';
+  if (!isWellFormed) throw new GatewayError(400, 'invalid_target', 'The request target is not a path');
+  const [contentLength, ...others] = exchange.headers.contentLengths;
+  if (others.length > 0 || (contentLength !== undefined && !/^[0-9]{1,15}$/.test(contentLength))) {
+    throw new GatewayError(400, 'malformed_request', 'Content-Length is not one number', { closesConnection: true });
+  }
+}
+
+function invalidHost(): GatewayError {
+  return new GatewayError(400, 'invalid_host', 'The request must name exactly one valid host');
+}
+
+function notFound(): GatewayError {
+  return new GatewayError(404, 'not_found', 'Not found');
+}
+
+function tooMany(what: string): GatewayError {
+  return new GatewayError(429, 'too_many_requests', `Too many ${what} from this address`, {
+    retryAfterSeconds: 1,
+    closesConnection: true,
+  });
+}

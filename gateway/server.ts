@@ -1,0 +1,50 @@
+import { pino } from 'pino';
+import { deriveSecrets } from '../config/secrets.ts';
+import { loadSettings } from '../config/settings.ts';
+import { createOrm } from '../db/orm.ts';
+import { recordAccess } from '../db/repositories/sandbox-routes.ts';
+import { createGateway } from './gateway.ts';
+import { RouteCache } from './route-cache.ts';
+import { PostgresRouteChanges } from './route-changes.ts';
+import { createSandboxRouteSource } from './sandbox-route-source.ts';
+import { openCertificates } from './tls/certificates.ts';
+
+/** The gateway's process. Any number may run; each keeps its own cache, told of changes by Postgres. */
+const settings = loadSettings();
+const logger = pino({ level: settings.PLATFORM_LOG_LEVEL, name: 'gateway' });
+const baseDomain = settings.PLATFORM_BASE_DOMAIN.toLowerCase();
+const certificates = await openCertificates({
+  dataDir: settings.PLATFORM_DATA_DIR,
+  baseDomain,
+  certFile: settings.PLATFORM_TLS_CERT_FILE,
+  keyFile: settings.PLATFORM_TLS_KEY_FILE,
+  logger,
+});
+const orm = await createOrm(settings.DATABASE_URL, settings.DATABASE_POOL_SIZE);
+const changes = new PostgresRouteChanges({ databaseUrl: settings.DATABASE_URL, logger });
+const routes = new RouteCache(createSandboxRouteSource(orm, deriveSecrets(settings)), changes);
+changes.start();
+const gateway = createGateway({
+  baseDomain,
+  trustProxy: settings.PLATFORM_TRUST_PROXY,
+  routes,
+  certificates,
+  recordAccess: (sandboxIds) => recordAccess(orm.em, sandboxIds, new Date()),
+  logger,
+});
+const address = await gateway.listen(settings.PLATFORM_GATEWAY_PORT, settings.PLATFORM_GATEWAY_HOST);
+logger.info({ host: address.address, port: address.port }, 'ready');
+
+let isStopping = false;
+async function stop(): Promise<void> {
+  // Who asks twice does not want to wait.
+  if (isStopping) process.exit(1);
+  isStopping = true;
+  await gateway.close();
+  await changes.close();
+  await orm.close();
+  logger.info('stopped');
+  process.exit(0);
+}
+process.on('SIGTERM', () => void stop());
+process.on('SIGINT', () => void stop());

@@ -1,0 +1,36 @@
+/** What a Host names: the platform itself, a sandbox's agent, or a port of a sandbox. */
+export type TargetHost =
+  | { kind: 'base' }
+  | { kind: 'sandbox'; sandboxId: string /** Null: the agent. */; port: number | null }
+  | { kind: 'unknown' }
+  | { kind: 'malformed' };
+
+const AUTHORITY = /^([a-z0-9]([a-z0-9.-]*[a-z0-9])?)\.?(?::([0-9]{1,5}))?$/;
+const SANDBOX_LABEL = /^(?:([1-9][0-9]{0,4})-)?(sbx-[a-z0-9]+(?:-[a-z0-9]+)*)$/;
+const MAX_LABEL_LENGTH = 63;
+
+/**
+ * Reads a Host header or `:authority`: `<sandbox_id>.<base domain>[:port]`, `<port>-<sandbox_id>.<base domain>[:port]`
+ * or the base domain. Case and one trailing dot mean nothing; the port that clients see is not checked, because
+ * proxies and port mappings in front change it.
+ */
+export function readTargetHost(authority: string, baseDomain: string): TargetHost {
+  const match = AUTHORITY.exec(authority.toLowerCase());
+  const host = match?.[1];
+  if (!host || Number(match[3] ?? 0) > 65535) return { kind: 'malformed' };
+  if (host === baseDomain) return { kind: 'base' };
+  if (!host.endsWith(`.${baseDomain}`)) return { kind: 'unknown' };
+  const label = host.slice(0, -baseDomain.length - 1);
+  const parts = label.length <= MAX_LABEL_LENGTH ? SANDBOX_LABEL.exec(label) : null;
+  if (!parts) return { kind: 'unknown' };
+  const port = parts[1] === undefined ? null : Number(parts[1]);
+  if (port !== null && port > 65535) return { kind: 'unknown' };
+  return { kind: 'sandbox', sandboxId: parts[2]!, port };
+}
+
+/** Whether a TLS server name may carry requests for the base domain: none at all, the base domain, or one under it. */
+export function isServerNameAllowed(serverName: string | null, baseDomain: string): boolean {
+  if (!serverName) return true;
+  const name = serverName.toLowerCase().replace(/\.$/, '');
+  return name === baseDomain || name.endsWith(`.${baseDomain}`);
+}

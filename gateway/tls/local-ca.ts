@@ -1,0 +1,141 @@
+import 'reflect-metadata';
+import { createPrivateKey, randomBytes, webcrypto, X509Certificate } from 'node:crypto';
+import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import * as x509 from '@peculiar/x509';
+import type { Certificate } from '../listener.ts';
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+const CA_LIFETIME_MS = 3650 * DAY_MS;
+/** What clients accept at most. */
+const LEAF_LIFETIME_MS = 397 * DAY_MS;
+const RENEW_BEFORE_MS = 30 * DAY_MS;
+/** Clocks of clients may be behind. */
+const BACKDATE_MS = 60 * 60 * 1000;
+const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
+
+x509.cryptoProvider.set(webcrypto);
+
+/** A certificate authority of this installation alone, for where no certificate is configured. */
+export interface LocalCa {
+  certificatePem: string;
+  privateKeyPem: string;
+}
+
+/**
+ * The CA in `<data>/ca`: `ca.pem`, to be trusted by clients, and `ca-key.pem`, mode 600. Makes one where there is none
+ * or where it is about to expire; processes that start at once agree on one.
+ */
+export async function openLocalCa(dataDir: string): Promise<LocalCa> {
+  const dir = path.join(dataDir, 'ca');
+  const known = await readCa(dir);
+  if (known && !isNearExpiry(known.certificatePem)) return known;
+  if (known) await rename(dir, `${dir}.expired-${Date.now()}`).catch(ignoreMissing);
+  await mkdir(dataDir, { recursive: true });
+  const made = await makeCa();
+  const draft = await mkdtemp(path.join(dataDir, '.ca-'));
+  try {
+    await writeFile(path.join(draft, 'ca.pem'), made.certificatePem, { mode: 0o644 });
+    await writeFile(path.join(draft, 'ca-key.pem'), made.privateKeyPem, { mode: 0o600 });
+    await rename(draft, dir);
+    return made;
+  } catch (error) {
+    await rm(draft, { recursive: true, force: true });
+    // Another process was faster: a folder is never moved over one with files.
+    const others = await readCa(dir);
+    if (others) return others;
+    throw error;
+  }
+}
+
+/** A certificate for `<base domain>` and `*.<base domain>`, with a key that never touches the disk. */
+export async function issueLeaf(ca: LocalCa, baseDomain: string): Promise<Certificate> {
+  const caCertificate = new x509.X509Certificate(ca.certificatePem);
+  const caKey = await importKey(ca.privateKeyPem);
+  const keys = await webcrypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify']);
+  const notBefore = new Date(Date.now() - BACKDATE_MS);
+  const notAfter = new Date(Math.min(notBefore.getTime() + LEAF_LIFETIME_MS, caCertificate.notAfter.getTime()));
+  const leaf = await x509.X509CertificateGenerator.create({
+    serialNumber: serialNumber(),
+    subject: [{ CN: [baseDomain] }],
+    issuer: caCertificate.subjectName,
+    notBefore,
+    notAfter,
+    signingAlgorithm: ALGORITHM,
+    publicKey: keys.publicKey,
+    signingKey: caKey,
+    extensions: [
+      new x509.BasicConstraintsExtension(false, undefined, true),
+      new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
+      new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.serverAuth]),
+      new x509.SubjectAlternativeNameExtension([
+        { type: 'dns', value: baseDomain },
+        { type: 'dns', value: `*.${baseDomain}` },
+      ]),
+      await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
+      await x509.AuthorityKeyIdentifierExtension.create(caCertificate),
+    ],
+  });
+  return { cert: `${leaf.toString('pem')}\n${ca.certificatePem}`, key: await exportKey(keys.privateKey) };
+}
+
+/** Whether the first certificate of a PEM text ends within a month, or has ended. */
+export function isNearExpiry(pem: string): boolean {
+  return new X509Certificate(pem).validToDate.getTime() - Date.now() < RENEW_BEFORE_MS;
+}
+
+async function makeCa(): Promise<LocalCa> {
+  const keys = await webcrypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify']);
+  const notBefore = new Date(Date.now() - BACKDATE_MS);
+  const certificate = await x509.X509CertificateGenerator.createSelfSigned({
+    serialNumber: serialNumber(),
+    name: [{ CN: [`Sandbox platform local CA ${randomBytes(4).toString('hex')}`] }],
+    notBefore,
+    notAfter: new Date(notBefore.getTime() + CA_LIFETIME_MS),
+    signingAlgorithm: ALGORITHM,
+    keys,
+    extensions: [
+      new x509.BasicConstraintsExtension(true, 0, true),
+      new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true),
+      await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
+    ],
+  });
+  return { certificatePem: `${certificate.toString('pem')}\n`, privateKeyPem: await exportKey(keys.privateKey) };
+}
+
+async function readCa(dir: string): Promise<LocalCa | null> {
+  try {
+    const [certificatePem, privateKeyPem] = await Promise.all([
+      readFile(path.join(dir, 'ca.pem'), 'utf8'),
+      readFile(path.join(dir, 'ca-key.pem'), 'utf8'),
+    ]);
+    return { certificatePem, privateKeyPem };
+  } catch (error) {
+    ignoreMissing(error as NodeJS.ErrnoException);
+    return null;
+  }
+}
+
+function ignoreMissing(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'ENOENT') throw error;
+}
+
+async function exportKey(key: webcrypto.CryptoKey): Promise<string> {
+  const pkcs8 = Buffer.from(await webcrypto.subtle.exportKey('pkcs8', key));
+  return createPrivateKey({ key: pkcs8, format: 'der', type: 'pkcs8' }).export({
+    format: 'pem',
+    type: 'pkcs8',
+  }) as string;
+}
+
+function importKey(pem: string): Promise<webcrypto.CryptoKey> {
+  const pkcs8 = createPrivateKey(pem).export({ format: 'der', type: 'pkcs8' });
+  return webcrypto.subtle.importKey('pkcs8', pkcs8, ALGORITHM, false, ['sign']);
+}
+
+/** 127 random bits that are never read as negative. */
+function serialNumber(): string {
+  const bytes = randomBytes(16);
+  bytes[0] = (bytes[0]! & 0x7f) | 0x40;
+  return bytes.toString('hex');
+}

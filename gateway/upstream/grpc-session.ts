@@ -1,0 +1,79 @@
+import http2 from 'node:http2';
+import net from 'node:net';
+
+const IDLE_MS = 30_000;
+const CONNECT_TIMEOUT_MS = 5000;
+const KEEPALIVE_PROBE_DELAY_MS = 30_000;
+
+/** An HTTP/2 connection, prior knowledge and no TLS, to a port of a sandbox, shared by the calls to it. */
+export class GrpcSession {
+  readonly #session: http2.ClientHttp2Session;
+  readonly ready: Promise<void>;
+  #calls = 0;
+  #closeWhenIdle = false;
+  #idleTimer: NodeJS.Timeout | null = null;
+  onClosed: () => void = () => undefined;
+
+  constructor(address: string, port: number) {
+    this.#session = http2.connect(`http://${address}:${port}`, {
+      createConnection: () =>
+        net.connect({ host: address, port, keepAlive: true, keepAliveInitialDelay: KEEPALIVE_PROBE_DELAY_MS }),
+      settings: { enablePush: false, initialWindowSize: 1 << 20 },
+    });
+    const session = this.#session;
+    session.on('error', () => undefined);
+    session.on('close', () => {
+      if (this.#idleTimer) clearTimeout(this.#idleTimer);
+      this.onClosed();
+    });
+    session.on('goaway', () => {
+      this.#closeWhenIdle = true;
+    });
+    this.ready = new Promise((resolve, reject) => {
+      // What listens may not speak HTTP/2: then its first settings never come.
+      const timer = setTimeout(() => session.destroy(new Error('connect timed out')), CONNECT_TIMEOUT_MS);
+      session.once('remoteSettings', () => {
+        clearTimeout(timer);
+        resolve();
+      });
+      let failure: Error | null = null;
+      session.once('error', (error) => {
+        failure = error;
+      });
+      session.once('close', () => {
+        clearTimeout(timer);
+        reject(failure ?? new Error('connection closed'));
+      });
+    });
+    this.ready.catch(() => undefined);
+  }
+
+  /** New calls may be started on it. */
+  get isUsable(): boolean {
+    return !this.#session.closed && !this.#session.destroyed && !this.#closeWhenIdle;
+  }
+
+  /** Starts a call; wait for `ready` first. */
+  request(headers: http2.OutgoingHttpHeaders, endStream: boolean): http2.ClientHttp2Stream {
+    const stream = this.#session.request(headers, { endStream, waitForTrailers: !endStream });
+    this.#calls++;
+    if (this.#idleTimer) clearTimeout(this.#idleTimer);
+    stream.once('close', () => {
+      if (--this.#calls > 0) return;
+      if (this.#closeWhenIdle) this.#session.close();
+      else this.#idleTimer = setTimeout(() => this.#session.close(), IDLE_MS).unref();
+    });
+    return stream;
+  }
+
+  /** Takes no more calls, and closes after the last one. */
+  closeWhenIdle(): void {
+    this.#closeWhenIdle = true;
+    if (this.#calls === 0) this.#session.close();
+  }
+
+  /** Closes at once; calls under way fail. */
+  abort(): void {
+    this.#session.destroy(undefined, http2.constants.NGHTTP2_CANCEL);
+  }
+}

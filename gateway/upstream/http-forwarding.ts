@@ -1,0 +1,195 @@
+import { GatewayError } from '../error-reply.ts';
+import type { Exchange } from '../exchange.ts';
+import type { SandboxRoute } from '../routes.ts';
+import type { ConnectionUser, Http1Connection } from './http1-connection.ts';
+import type { UpstreamPool } from './pool.ts';
+import { framingOf, requestHead, type UpstreamRequest } from './request-head.ts';
+import { MalformedResponse, type ResponseHead } from './response-parser.ts';
+
+const REPEATABLE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE']);
+/** A server that knows nothing of `Expect` waits for the body. */
+const CONTINUE_TIMEOUT_MS = 1000;
+
+/** Nothing could be reached; the request has not been sent. */
+export class SandboxUnreachable extends Error {
+  override name = 'SandboxUnreachable';
+}
+
+export interface ForwardingContext {
+  exchange: Exchange;
+  route: SandboxRoute;
+  port: number;
+  request: UpstreamRequest;
+  pool: UpstreamPool;
+}
+
+/** Carries one request to the sandbox and its response back, without keeping more of either than the sockets do. */
+export class HttpForwarding implements ConnectionUser {
+  protected readonly context: ForwardingContext;
+  protected readonly exchange: Exchange;
+  protected connection: Http1Connection | null = null;
+  readonly #chunked: boolean;
+  #requestSent = false;
+  #isPumping = false;
+  #responseDone = false;
+  #headWaits = false;
+  #continueTimer: NodeJS.Timeout | null = null;
+  readonly #flushed = () => {
+    if (this.#responseDone) this.#settle();
+    else this.connection?.resume();
+  };
+
+  constructor(context: ForwardingContext) {
+    this.context = context;
+    this.exchange = context.exchange;
+    this.#chunked = framingOf(context.exchange) === 'chunked';
+  }
+
+  /** @throws {SandboxUnreachable} when there is no connection to be had; whatever fails later is answered here. */
+  async start(): Promise<void> {
+    await this.connect(this.#isRepeatable ? 'replayable' : 'once');
+  }
+
+  /** The client has left, or has its response. */
+  clientClosed(completed: boolean): void {
+    if (this.#continueTimer) clearTimeout(this.#continueTimer);
+    if (completed) return;
+    this.connection?.destroy();
+    this.connection = null;
+  }
+
+  onInformational(head: ResponseHead): void {
+    if (head.status === 100) this.#continue();
+    else this.exchange.sendInformational(head);
+  }
+
+  onHead(head: ResponseHead): void {
+    if (head.status === 101) throw new MalformedResponse('switches to a protocol nobody asked for');
+    this.#headWaits = true;
+    this.exchange.sendHead(this.withRequestId(head));
+  }
+
+  onBody(bytes: Buffer, last: boolean, trailers: string[]): void {
+    this.#headWaits = false;
+    if (!last) {
+      if (!this.exchange.sendBody(bytes, this.#flushed)) this.connection?.pause();
+      return;
+    }
+    this.#responseDone = true;
+    // Paused until what was read has left; then it is given back, which lets it read again.
+    this.connection?.pause();
+    if (this.exchange.finish(bytes, trailers, this.#flushed)) this.#settle();
+  }
+
+  onTunnelBytes(_bytes: Buffer): void {
+    throw new MalformedResponse('bytes of another protocol');
+  }
+
+  onReadDone(): void {
+    if (!this.#headWaits) return;
+    this.#headWaits = false;
+    this.exchange.flushHead();
+  }
+
+  onWritable(): void {
+    if (this.#isPumping) this.exchange.body.resume();
+  }
+
+  onBroken(error: Error): void {
+    const { connection } = this;
+    this.connection = null;
+    if (this.#responseDone || this.exchange.isClosed) return;
+    if (this.exchange.isHeadSent) {
+      this.exchange.abort();
+    } else if (connection?.wasUsed && !connection.responseStarted && this.#isRepeatable) {
+      this.connect('fresh').catch((failure: Error) => this.#refuse(failure));
+    } else {
+      this.#refuse(error);
+    }
+  }
+
+  protected async connect(need: 'replayable' | 'once' | 'fresh'): Promise<void> {
+    const { pool, route, port } = this.context;
+    let connection: Http1Connection;
+    try {
+      connection = await pool.acquire(route, port, need);
+    } catch (error) {
+      throw new SandboxUnreachable('nothing answers there', { cause: error });
+    }
+    if (this.exchange.isClosed) {
+      pool.release(connection);
+      return;
+    }
+    this.connection = connection;
+    this.send(connection);
+  }
+
+  protected send(connection: Http1Connection): void {
+    const { exchange } = this;
+    const expects = exchange.hasBody && exchange.headers.expect !== null && exchange.version !== '1.0';
+    const extra = expects ? ['Expect', '100-continue'] : [];
+    connection.send(requestHead(exchange, this.context.request, extra), exchange.method, this);
+    if (!exchange.hasBody) this.#requestSent = true;
+    else if (expects) this.#continueTimer = setTimeout(() => this.#continue(), CONTINUE_TIMEOUT_MS);
+    else this.#pumpBody();
+  }
+
+  protected withRequestId(head: ResponseHead): ResponseHead {
+    const { headers } = head;
+    for (let i = 0; i < headers.length; i += 2) {
+      const name = headers[i]!;
+      if (name.length === 12 && name.toLowerCase() === 'x-request-id') return head;
+    }
+    headers.push('X-Request-Id', this.exchange.requestId);
+    return head;
+  }
+
+  get #isRepeatable(): boolean {
+    return !this.exchange.hasBody && REPEATABLE_METHODS.has(this.exchange.method);
+  }
+
+  #continue(): void {
+    if (this.#continueTimer) clearTimeout(this.#continueTimer);
+    if (this.#isPumping || this.#requestSent || this.exchange.isHeadSent) return;
+    this.exchange.sendContinue();
+    this.#pumpBody();
+  }
+
+  #pumpBody(): void {
+    const { body } = this.exchange;
+    this.#isPumping = true;
+    body.on('data', (chunk: Buffer) => {
+      const isWritable = this.#chunked ? this.connection?.writeChunk(chunk) : this.connection?.write(chunk);
+      if (isWritable === false) body.pause();
+    });
+    body.once('end', () => {
+      this.#isPumping = false;
+      if (this.#chunked) this.connection?.endChunks(this.exchange.trailers);
+      this.#requestSent = true;
+    });
+  }
+
+  /** The response has left altogether: its connection may carry the next request, if this one went out whole. */
+  #settle(): void {
+    const { connection } = this;
+    this.connection = null;
+    this.#isPumping = false;
+    if (!connection) return;
+    if (this.#requestSent) this.context.pool.release(connection);
+    else connection.destroy();
+  }
+
+  #refuse(error: Error): void {
+    this.#isPumping = false;
+    if (this.exchange.isClosed || this.exchange.isHeadSent) return;
+    this.exchange.refuse(
+      error instanceof MalformedResponse
+        ? new GatewayError(502, 'sandbox_bad_response', 'What answered in the sandbox does not speak HTTP/1.1')
+        : unreachable(),
+    );
+  }
+}
+
+export function unreachable(): GatewayError {
+  return new GatewayError(502, 'sandbox_unreachable', 'Nothing in the sandbox answers on this port');
+}

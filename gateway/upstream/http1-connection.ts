@@ -1,0 +1,207 @@
+import net from 'node:net';
+import { ResponseParser, type ResponseSink } from './response-parser.ts';
+
+/** Hears how a connection does beside the response itself. */
+export interface ConnectionUser extends ResponseSink {
+  /** Everything of the last read has been handed on. */
+  onReadDone(): void;
+  /** There is room for more of the request's body. */
+  onWritable(): void;
+  /** The connection broke, or the response is malformed; it is destroyed already. */
+  onBroken(error: Error): void;
+}
+
+const SMALL_READ_BYTES = 16 * 1024;
+const BIG_READ_BYTES = 256 * 1024;
+/** A body with that much to come is read with a big buffer. */
+const BIG_BODY_BYTES = 128 * 1024;
+const MAX_SPARE_BIG_BUFFERS = 16;
+const CONNECT_TIMEOUT_MS = 5000;
+const KEEPALIVE_PROBE_DELAY_MS = 30_000;
+
+const spareBigBuffers: Buffer[] = [];
+
+/**
+ * One HTTP/1.1 connection to a port of a sandbox, one request at a time. Reads go into buffers that are used again,
+ * so what a user is handed must have left for the client before reading goes on: see `pause`.
+ */
+export class Http1Connection {
+  readonly #socket: net.Socket;
+  readonly #parser = new ResponseParser();
+  #small: Buffer | null = null;
+  #big: Buffer | null = null;
+  #user: ConnectionUser | null = null;
+  #readWasFull = false;
+  #paused = false;
+  #broken: Error | null = null;
+  #ended = false;
+  /** `performance.now()` when it became idle. */
+  idleSinceMs = 0;
+  /** It carried a request before this one. */
+  wasUsed = false;
+  /** Bytes of the current response have arrived. */
+  responseStarted = false;
+  /** Called once, when it can carry no more requests. */
+  onClosed: () => void = () => undefined;
+
+  private constructor(address: string, port: number) {
+    this.#socket = net.connect({
+      host: address,
+      port,
+      noDelay: true,
+      keepAlive: true,
+      keepAliveInitialDelay: KEEPALIVE_PROBE_DELAY_MS,
+      onread: { buffer: () => this.#nextReadBuffer(), callback: (length, buffer) => this.#onRead(length, buffer) },
+    });
+    this.#socket.on('error', (error) => this.#break(error));
+    this.#socket.on('end', () => this.#onEnd());
+    this.#socket.on('close', () => {
+      this.#break(new Error('connection closed'));
+      this.onClosed();
+    });
+    this.#socket.on('drain', () => this.#user?.onWritable());
+  }
+
+  /** Rejects with the system's error when nothing listens there, or after 5 s. */
+  static connect(address: string, port: number): Promise<Http1Connection> {
+    return new Promise((resolve, reject) => {
+      const connection = new Http1Connection(address, port);
+      const socket = connection.#socket;
+      const timer = setTimeout(() => socket.destroy(new Error('connect timed out')), CONNECT_TIMEOUT_MS);
+      socket.once('connect', () => {
+        clearTimeout(timer);
+        socket.off('close', fail);
+        resolve(connection);
+      });
+      const fail = () => {
+        clearTimeout(timer);
+        reject(connection.#broken ?? new Error('connection closed'));
+      };
+      socket.once('close', fail);
+    });
+  }
+
+  get isOpen(): boolean {
+    return this.#broken === null && !this.#ended;
+  }
+
+  /** The response is complete and the connection fit for another request. */
+  get isReusable(): boolean {
+    return this.isOpen && this.#parser.isComplete && this.#parser.keepAlive;
+  }
+
+  get keepAliveTimeoutMs(): number | null {
+    return this.#parser.keepAliveTimeoutMs;
+  }
+
+  /** Sends a request's head; the response goes to `user`. */
+  send(head: string, method: string, user: ConnectionUser): void {
+    this.#user = user;
+    this.responseStarted = false;
+    this.#parser.begin(method, user);
+    this.#socket.write(head, 'latin1');
+  }
+
+  /** Sends bytes of the request's body as they are. False: wait for `onWritable`. */
+  write(bytes: Buffer): boolean {
+    return this.#socket.write(bytes);
+  }
+
+  /** Sends bytes of the request's body as one chunk. False: wait for `onWritable`. */
+  writeChunk(bytes: Buffer): boolean {
+    this.#socket.cork();
+    this.#socket.write(`${bytes.length.toString(16)}\r\n`, 'latin1');
+    this.#socket.write(bytes);
+    const writable = this.#socket.write('\r\n', 'latin1');
+    this.#socket.uncork();
+    return writable;
+  }
+
+  /** Ends a chunked body. */
+  endChunks(trailers: string[]): void {
+    let text = '0\r\n';
+    for (let i = 0; i < trailers.length; i += 2) text += `${trailers[i]}: ${trailers[i + 1]}\r\n`;
+    this.#socket.write(`${text}\r\n`, 'latin1');
+  }
+
+  /** Ends the sending side of a tunnel. */
+  endTunnel(): void {
+    this.#socket.end();
+  }
+
+  /** Stops reading; the bytes handed out last stay as they are until `resume`. */
+  pause(): void {
+    this.#paused = true;
+  }
+
+  resume(): void {
+    if (!this.#paused) return;
+    this.#paused = false;
+    if (!this.#socket.destroyed) this.#socket.resume();
+  }
+
+  /** The user is done with it, and what it was handed has left. */
+  detach(): void {
+    this.#user = null;
+    this.wasUsed = true;
+    this.idleSinceMs = performance.now();
+    if (this.#big && spareBigBuffers.length < MAX_SPARE_BIG_BUFFERS) spareBigBuffers.push(this.#big);
+    this.#big = null;
+    this.#readWasFull = false;
+    this.resume();
+  }
+
+  /** Closes it without telling the user. */
+  destroy(): void {
+    this.#user = null;
+    this.#socket.destroy();
+  }
+
+  /** Closes it whatever flows, and tells the user. */
+  abort(): void {
+    this.#break(new Error('the sandbox is no longer reached there'));
+  }
+
+  #nextReadBuffer(): Buffer {
+    if (this.#big || this.#readWasFull || this.#parser.remainingBytes > BIG_BODY_BYTES) {
+      this.#big ??= spareBigBuffers.pop() ?? Buffer.allocUnsafeSlow(BIG_READ_BYTES);
+      return this.#big;
+    }
+    this.#small ??= Buffer.allocUnsafeSlow(SMALL_READ_BYTES);
+    return this.#small;
+  }
+
+  #onRead(length: number, buffer: Uint8Array): boolean {
+    this.responseStarted = true;
+    this.#readWasFull = length === buffer.length;
+    // Left to the collector: what was read may still be on its way to the client.
+    if (buffer === this.#big && length < SMALL_READ_BYTES) this.#big = null;
+    try {
+      this.#parser.feed((buffer as Buffer).subarray(0, length));
+      this.#user?.onReadDone();
+    } catch (error) {
+      this.#break(error as Error);
+      return false;
+    }
+    return !this.#paused;
+  }
+
+  #onEnd(): void {
+    this.#ended = true;
+    try {
+      this.#parser.end();
+      if (!this.#user) this.#socket.destroy();
+    } catch (error) {
+      this.#break(error as Error);
+    }
+  }
+
+  #break(error: Error): void {
+    if (this.#broken) return;
+    this.#broken = error;
+    this.#socket.destroy();
+    const user = this.#user;
+    this.#user = null;
+    user?.onBroken(error);
+  }
+}

@@ -1,0 +1,206 @@
+import type { RouteTable, SandboxRoute } from '../routes.ts';
+import { GrpcSession } from './grpc-session.ts';
+import { Http1Connection } from './http1-connection.ts';
+
+/** States in which a sandbox keeps its processes, so that what flows may flow on. */
+const KEEPS_CONNECTIONS = new Set(['running', 'pausing', 'paused', 'resuming']);
+const MAX_IDLE_PER_PORT = 64;
+/** How long an idle connection is kept when the other side does not say how long it waits. */
+const DEFAULT_IDLE_MS = 4000;
+/** The same for a request that could not be sent again if the other side closed just then. */
+const DEFAULT_IDLE_ONCE_MS = 1000;
+const MAX_IDLE_MS = 55_000;
+/** Left of the time the other side said it waits, so that it does not close just as a request leaves. */
+const IDLE_MARGIN_MS = 1000;
+const SWEEP_INTERVAL_MS = 1000;
+
+/** All that is open to one sandbox at one address. */
+interface SandboxUpstreams {
+  sandboxId: string;
+  address: string;
+  closed: boolean;
+  connecting: number;
+  connections: Map<Http1Connection, number>;
+  /** By port, longest idle first. */
+  idle: Map<number, Http1Connection[]>;
+  sessions: Map<number, GrpcSession>;
+}
+
+/**
+ * Connections to sandboxes. They belong to a sandbox, never to an address alone: when a route changes, what was open
+ * to the old address is closed, so an address that is given to another sandbox is never reached by an old connection.
+ */
+export class UpstreamPool {
+  readonly #routes: RouteTable;
+  readonly #sandboxes = new Map<string, SandboxUpstreams>();
+  readonly #owners = new WeakMap<Http1Connection, SandboxUpstreams>();
+  readonly #sweeper: NodeJS.Timeout;
+
+  constructor(routes: RouteTable) {
+    this.#routes = routes;
+    routes.onChange((sandboxId) => {
+      if (sandboxId !== null) void this.#recheck(sandboxId);
+      else for (const id of this.#sandboxes.keys()) void this.#recheck(id);
+    });
+    this.#sweeper = setInterval(() => this.#sweep(), SWEEP_INTERVAL_MS).unref();
+  }
+
+  /**
+   * A connection to that port. `replayable`: an idle one will do. `once`: so it will, if the other side surely still
+   * waits for a request. `fresh`: a new one. Rejects when nothing can be reached there.
+   */
+  async acquire(route: SandboxRoute, port: number, need: 'replayable' | 'once' | 'fresh'): Promise<Http1Connection> {
+    const upstreams = this.#of(route);
+    const idle = need === 'fresh' ? undefined : upstreams.idle.get(port);
+    const now = performance.now();
+    for (let latest = idle?.at(-1); latest; latest = idle?.at(-1)) {
+      const idleMs = now - latest.idleSinceMs;
+      const isFit = latest.isOpen && idleMs < idleLimitMs(latest);
+      if (isFit && need === 'once' && latest.keepAliveTimeoutMs === null && idleMs >= DEFAULT_IDLE_ONCE_MS) break;
+      idle!.pop();
+      if (isFit) return latest;
+      latest.destroy();
+    }
+    const connection = await this.#connect(upstreams, port);
+    this.#owners.set(connection, upstreams);
+    upstreams.connections.set(connection, port);
+    connection.onClosed = () => this.#forget(upstreams, connection);
+    return connection;
+  }
+
+  /** Takes a connection back whose response is complete and has left. */
+  release(connection: Http1Connection): void {
+    const upstreams = this.#owners.get(connection);
+    const port = upstreams?.connections.get(connection);
+    if (!upstreams || port === undefined || upstreams.closed || !connection.isReusable) {
+      connection.destroy();
+      return;
+    }
+    connection.detach();
+    let idle = upstreams.idle.get(port);
+    if (!idle) {
+      idle = [];
+      upstreams.idle.set(port, idle);
+    }
+    idle.push(connection);
+    if (idle.length > MAX_IDLE_PER_PORT) idle.shift()?.destroy();
+  }
+
+  /** An HTTP/2 connection to that port, shared by its calls. */
+  grpcSession(route: SandboxRoute, port: number): GrpcSession {
+    const upstreams = this.#of(route);
+    const known = upstreams.sessions.get(port);
+    if (known?.isUsable) return known;
+    const session = new GrpcSession(upstreams.address, port);
+    upstreams.sessions.set(port, session);
+    session.onClosed = () => {
+      if (upstreams.sessions.get(port) === session) upstreams.sessions.delete(port);
+      this.#forgetIfEmpty(upstreams);
+    };
+    return session;
+  }
+
+  /** Closes everything, whatever flows. */
+  close(): void {
+    clearInterval(this.#sweeper);
+    for (const upstreams of [...this.#sandboxes.values()]) this.#closeAll(upstreams);
+  }
+
+  #of(route: SandboxRoute): SandboxUpstreams {
+    const known = this.#sandboxes.get(route.sandboxId);
+    if (known?.address === route.address) return known;
+    if (known) this.#closeAll(known);
+    const upstreams: SandboxUpstreams = {
+      sandboxId: route.sandboxId,
+      address: route.address!,
+      closed: false,
+      connecting: 0,
+      connections: new Map(),
+      idle: new Map(),
+      sessions: new Map(),
+    };
+    this.#sandboxes.set(route.sandboxId, upstreams);
+    return upstreams;
+  }
+
+  async #connect(upstreams: SandboxUpstreams, port: number): Promise<Http1Connection> {
+    upstreams.connecting++;
+    try {
+      const connection = await Http1Connection.connect(upstreams.address, port);
+      if (!upstreams.closed) return connection;
+      connection.destroy();
+      throw new Error('the route changed while connecting');
+    } finally {
+      upstreams.connecting--;
+      // Once the caller has taken the connection in.
+      setImmediate(() => this.#forgetIfEmpty(upstreams));
+    }
+  }
+
+  /** Looks at a route that may have changed, and closes what it no longer allows. */
+  async #recheck(sandboxId: string): Promise<void> {
+    const upstreams = this.#sandboxes.get(sandboxId);
+    if (!upstreams) return;
+    let route: SandboxRoute | null;
+    try {
+      route = await this.#routes.find(sandboxId);
+    } catch {
+      // Not known now: nothing idle is used again, what flows may still be right. Live news comes with another check.
+      this.#closeIdle(upstreams);
+      return;
+    }
+    if (upstreams.closed) return;
+    if (!route || route.address !== upstreams.address || !KEEPS_CONNECTIONS.has(route.status)) {
+      this.#closeAll(upstreams);
+    } else if (route.status !== 'running') {
+      this.#closeIdle(upstreams);
+    }
+  }
+
+  #closeIdle(upstreams: SandboxUpstreams): void {
+    const idle = [...upstreams.idle.values()].flat();
+    upstreams.idle.clear();
+    for (const connection of idle) connection.destroy();
+    for (const session of upstreams.sessions.values()) session.closeWhenIdle();
+  }
+
+  #closeAll(upstreams: SandboxUpstreams): void {
+    upstreams.closed = true;
+    if (this.#sandboxes.get(upstreams.sandboxId) === upstreams) this.#sandboxes.delete(upstreams.sandboxId);
+    for (const connection of [...upstreams.connections.keys()]) connection.abort();
+    for (const session of [...upstreams.sessions.values()]) session.abort();
+  }
+
+  #sweep(): void {
+    const now = performance.now();
+    for (const upstreams of this.#sandboxes.values()) {
+      for (const idle of upstreams.idle.values()) {
+        const expired = idle.filter((connection) => now - connection.idleSinceMs >= idleLimitMs(connection));
+        for (const connection of expired) {
+          idle.splice(idle.indexOf(connection), 1);
+          connection.destroy();
+        }
+      }
+    }
+  }
+
+  #forget(upstreams: SandboxUpstreams, connection: Http1Connection): void {
+    const port = upstreams.connections.get(connection);
+    upstreams.connections.delete(connection);
+    const idle = port === undefined ? undefined : upstreams.idle.get(port);
+    const at = idle?.indexOf(connection) ?? -1;
+    if (at >= 0) idle?.splice(at, 1);
+    this.#forgetIfEmpty(upstreams);
+  }
+
+  #forgetIfEmpty(upstreams: SandboxUpstreams): void {
+    if (upstreams.connecting > 0 || upstreams.connections.size > 0 || upstreams.sessions.size > 0) return;
+    if (this.#sandboxes.get(upstreams.sandboxId) === upstreams) this.#sandboxes.delete(upstreams.sandboxId);
+  }
+}
+
+function idleLimitMs(connection: Http1Connection): number {
+  const { keepAliveTimeoutMs } = connection;
+  if (keepAliveTimeoutMs === null) return DEFAULT_IDLE_MS;
+  return Math.min(Math.max(0, keepAliveTimeoutMs - IDLE_MARGIN_MS), MAX_IDLE_MS);
+}

@@ -1,0 +1,57 @@
+import type { Exchange } from '../exchange.ts';
+
+export interface UpstreamRequest {
+  /** What goes on to the sandbox; without the signature when that was the gateway's to check. */
+  target: string;
+  /** The Host as the client sent it. */
+  host: string;
+  /** The agent checks its token itself; other ports never get to see it. */
+  passesAccessToken: boolean;
+  /** What a proxy in front says of the client is true. */
+  trustProxy: boolean;
+}
+
+/** How the body of a request travels to the sandbox. */
+export type RequestFraming = 'none' | 'length' | 'chunked';
+
+const METHODS_WITH_BODY = new Set(['POST', 'PUT', 'PATCH']);
+
+export function framingOf(exchange: Exchange): RequestFraming {
+  if (!exchange.hasBody) return 'none';
+  return exchange.headers.contentLengths.length > 0 ? 'length' : 'chunked';
+}
+
+/** The head of the request to the sandbox, written anew from what was understood. `extra`: flat list. */
+export function requestHead(exchange: Exchange, request: UpstreamRequest, extra: string[] = []): string {
+  const { headers, method } = exchange;
+  let head = `${method} ${request.target} HTTP/1.1\r\nHost: ${request.host}\r\n`;
+  const fields = headers.forward;
+  for (let i = 0; i < fields.length; i += 2) head += `${fields[i]}: ${fields[i + 1]}\r\n`;
+  const gatewayFields = gatewayHeaders(exchange, request);
+  for (let i = 0; i < gatewayFields.length; i += 2) head += `${gatewayFields[i]}: ${gatewayFields[i + 1]}\r\n`;
+  for (let i = 0; i < extra.length; i += 2) head += `${extra[i]}: ${extra[i + 1]}\r\n`;
+  const framing = framingOf(exchange);
+  if (framing === 'chunked') head += 'Transfer-Encoding: chunked\r\n';
+  else if (framing === 'length') head += `Content-Length: ${headers.contentLengths[0]}\r\n`;
+  else if (headers.contentLengths.length > 0 || METHODS_WITH_BODY.has(method)) head += 'Content-Length: 0\r\n';
+  return `${head}\r\n`;
+}
+
+/** What the gateway itself tells the sandbox, and the token where it passes; flat list. */
+export function gatewayHeaders(exchange: Exchange, request: UpstreamRequest): string[] {
+  const { client, headers } = exchange;
+  const peer = client.address.startsWith('::ffff:') ? client.address.slice(7) : client.address;
+  const trusted = request.trustProxy ? headers : null;
+  const fields = [
+    'X-Forwarded-For',
+    trusted?.forwardedFor ? `${trusted.forwardedFor}, ${peer}` : peer,
+    'X-Forwarded-Proto',
+    trusted?.forwardedProto ?? (client.secure ? 'https' : 'http'),
+    'X-Forwarded-Host',
+    request.host,
+    'X-Request-Id',
+    exchange.requestId,
+  ];
+  if (request.passesAccessToken && headers.accessToken !== null) fields.push('X-Access-Token', headers.accessToken);
+  return fields;
+}

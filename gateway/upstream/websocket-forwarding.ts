@@ -1,0 +1,62 @@
+import { randomBytes } from 'node:crypto';
+import type { Duplex } from 'node:stream';
+import { HttpForwarding } from './http-forwarding.ts';
+import type { Http1Connection } from './http1-connection.ts';
+import { requestHead } from './request-head.ts';
+import { MalformedResponse, type ResponseHead } from './response-parser.ts';
+
+/**
+ * Carries a WebSocket: once the sandbox has agreed with a 101, bytes both ways as they are. Anything else it answers
+ * goes to the client as the response it is, and nothing is tunnelled.
+ */
+export class WebSocketForwarding extends HttpForwarding {
+  #tunnel: Duplex | null = null;
+  readonly #left = () => this.connection?.resume();
+
+  override async start(): Promise<void> {
+    await this.connect('fresh');
+  }
+
+  override onHead(head: ResponseHead): void {
+    if (head.status !== 101) {
+      super.onHead(head);
+      return;
+    }
+    if (head.upgrade?.toLowerCase() !== 'websocket') throw new MalformedResponse('switches to another protocol');
+    const tunnel = this.exchange.accept(this.withRequestId(head));
+    this.#tunnel = tunnel;
+    tunnel.on('error', () => undefined);
+    tunnel.on('data', (bytes: Buffer) => {
+      if (this.connection?.write(bytes) === false) tunnel.pause();
+    });
+    tunnel.once('end', () => this.connection?.endTunnel());
+    tunnel.resume();
+  }
+
+  override onTunnelBytes(bytes: Buffer): void {
+    const tunnel = this.#tunnel!;
+    tunnel.write(bytes, this.#left);
+    if (tunnel.writableLength > 0) this.connection?.pause();
+  }
+
+  override onWritable(): void {
+    this.#tunnel?.resume();
+  }
+
+  override onBroken(error: Error): void {
+    if (!this.#tunnel) {
+      super.onBroken(error);
+      return;
+    }
+    this.connection = null;
+    const tunnel = this.#tunnel;
+    tunnel.end(() => tunnel.destroy());
+  }
+
+  protected override send(connection: Http1Connection): void {
+    const { exchange } = this;
+    const handshake = ['Connection', 'Upgrade', 'Upgrade', 'websocket'];
+    if (exchange.version === '2') handshake.push('Sec-WebSocket-Key', randomBytes(16).toString('base64'));
+    connection.send(requestHead(exchange, this.context.request, handshake), 'GET', this);
+  }
+}
