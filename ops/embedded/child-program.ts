@@ -1,19 +1,30 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import fs from 'node:fs';
+import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { ProcessRecord } from './process-record.ts';
 import { RotatingLog } from './rotating-log.ts';
+
+/** Where the programs of one data folder leave their traces. */
+export interface ProgramHome {
+  /** Each program's output goes to `<logDir>/<name>.log`, bounded. */
+  logDir: string;
+  /** Remembers what runs, for the next start after a crash of ours. */
+  record?: ProcessRecord;
+  /** Programs that are still starting then give up. */
+  stopping?: AbortSignal;
+}
 
 export interface ProgramOptions {
   /** As it is called in logs and errors: `temporal-server`. */
   name: string;
   command: string;
   args: readonly string[];
+  home: ProgramHome;
+  /** Empty: what any program needs, and none of our settings. */
   env?: NodeJS.ProcessEnv;
-  cwd?: string;
-  /** Everything it prints goes here, bounded. */
-  logFile: string;
   /** Options of setpriv(1) to run it with less than our rights. */
   privileges?: readonly string[];
   /** What asks it to stop. */
@@ -24,7 +35,12 @@ export interface ProgramOptions {
   onLine?: (line: string) => void;
 }
 
-/** A program of ours that ended, or did not get ready. The text carries the end of its log. */
+export interface ProgramEnd {
+  code: number | null;
+  signal: NodeJS.Signals | null;
+}
+
+/** A program that ended while starting, or did not get ready. The text carries the end of its log. */
 export class ProgramError extends Error {
   override name = 'ProgramError';
 }
@@ -35,26 +51,28 @@ export class ProgramError extends Error {
  * alone and we stop everything in order.
  */
 export class ChildProgram {
-  readonly name: string;
   readonly pid: number;
-  readonly ended: Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
-  readonly #child: ChildProcess;
+  readonly ended: Promise<ProgramEnd>;
   readonly #options: ProgramOptions;
+  readonly #child: ChildProcess;
+  readonly #logFile: string;
   /** Its output is in the log. May come late: what it started can hold its output open. */
   readonly #drained: Promise<unknown>;
   #hasEnded = false;
 
   private constructor(options: ProgramOptions, child: ChildProcess, pid: number) {
-    this.name = options.name;
     this.pid = pid;
     this.#options = options;
     this.#child = child;
-    const log = new RotatingLog(options.logFile);
+    this.#logFile = path.join(options.home.logDir, `${options.name}.log`);
+    const log = new RotatingLog(this.#logFile);
     for (const stream of [child.stdout!, child.stderr!]) stream.on('data', (chunk: Buffer) => log.write(chunk));
     if (options.onLine) createInterface(child.stdout!).on('line', options.onLine);
     this.#drained = once(child, 'close').then(() => log.close());
+    options.home.record?.add(options.name, pid);
     this.ended = once(child, 'exit').then(([code, signal]) => {
       this.#hasEnded = true;
+      options.home.record?.remove(pid);
       return { code, signal };
     });
   }
@@ -62,9 +80,9 @@ export class ChildProgram {
   /** @throws {ProgramError} when it cannot be executed at all */
   static async start(options: ProgramOptions): Promise<ChildProgram> {
     const privileges = [...(options.privileges ?? []), '--pdeathsig', options.stopSignal ?? 'SIGTERM'];
+    const { PATH, HOME, LANG, TZ } = process.env;
     const child = spawn('setpriv', [...privileges, '--', options.command, ...options.args], {
-      cwd: options.cwd,
-      env: options.env ?? process.env,
+      env: options.env ?? { PATH, HOME, LANG, TZ },
       stdio: ['ignore', 'pipe', 'pipe'],
       detached: true,
     });
@@ -76,33 +94,36 @@ export class ChildProgram {
     return new ChildProgram(options, child, child.pid!);
   }
 
-  get hasEnded(): boolean {
-    return this.#hasEnded;
-  }
-
   /**
-   * Asks again and again; a rejection counts as "not yet".
-   * @throws {ProgramError} when the program ends first or the time is over
+   * Asks again and again; a rejection counts as "not yet". When it does not get ready, it is stopped.
+   * @throws {ProgramError} when it ends first, the time is over, or everything is being stopped
    */
   async whenReady<Answer>(ask: () => Promise<Answer>, timeoutMs = 60_000): Promise<Answer> {
-    const deadline = Date.now() + timeoutMs;
+    const over = new AbortController();
     let lastRefusal: unknown;
-    for (;;) {
-      try {
-        return await ask();
-      } catch (refusal) {
-        lastRefusal = refusal;
+    const answered = async () => {
+      for (;;) {
+        try {
+          return await ask();
+        } catch (refusal) {
+          lastRefusal = refusal;
+        }
+        await delay(50, undefined, { signal: over.signal });
       }
-      if (this.#hasEnded) {
-        await Promise.race([this.#drained, delay(1000)]);
-        throw new ProgramError(`${this.name} ended while starting:\n${this.#logTail()}`);
-      }
-      if (Date.now() > deadline) {
-        throw new ProgramError(`${this.name} was not ready in ${timeoutMs / 1000} s:\n${this.#logTail()}`, {
-          cause: lastRefusal,
-        });
-      }
-      await delay(50);
+    };
+    const failed = async (): Promise<never> => {
+      const { stopping } = this.#options.home;
+      const timedOut = delay(timeoutMs, undefined, { signal: over.signal });
+      const end = await Promise.race([this.ended, timedOut, ...(stopping ? [whenAborted(stopping)] : [])]);
+      if (!end) await this.stop();
+      await Promise.race([this.#drained, delay(1000)]);
+      const what = end ? `ended while starting (${describeEnd(end)})` : `was not ready in ${timeoutMs / 1000} s`;
+      throw new ProgramError(`${this.#options.name} ${what}:\n${this.logTail()}`, { cause: lastRefusal });
+    };
+    try {
+      return await Promise.race([answered(), failed()]);
+    } finally {
+      over.abort();
     }
   }
 
@@ -115,7 +136,20 @@ export class ChildProgram {
     clearTimeout(killer);
   }
 
-  #logTail(): string {
-    return fs.readFileSync(this.#options.logFile, 'utf8').slice(-2000);
+  /** The last it printed. */
+  logTail(): string {
+    return fs.readFileSync(this.#logFile, 'utf8').slice(-2000);
   }
+}
+
+function whenAborted(signal: AbortSignal): Promise<undefined> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve(undefined);
+    signal.addEventListener('abort', () => resolve(undefined), { once: true });
+  });
+}
+
+/** As people read it: `code 1`, `SIGKILL`. */
+export function describeEnd({ code, signal }: ProgramEnd): string {
+  return signal ?? `code ${code}`;
 }

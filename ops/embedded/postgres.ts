@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { Client } from 'pg';
-import { ChildProgram } from './child-program.ts';
+import { ChildProgram, type ProgramEnd, type ProgramHome } from './child-program.ts';
 
 const run = promisify(execFile);
 
@@ -13,7 +13,7 @@ const unprivilegedUser = 'postgres';
 export interface EmbeddedPostgresOptions {
   /** Its cluster, kept between starts. */
   dir: string;
-  logFile: string;
+  home: ProgramHome;
   port: number;
   /** Of the superuser `postgres`. */
   password: string;
@@ -23,6 +23,7 @@ export interface EmbeddedPostgresOptions {
 
 export interface EmbeddedPostgres {
   pid: number;
+  ended: Promise<ProgramEnd>;
   /** URL of a database of this cluster for the superuser. */
   url(database: string): string;
   /** Makes a role that owns a database of the same name, unless they are there, and gives that database's URL. */
@@ -57,7 +58,7 @@ export async function startPostgres(options: EmbeddedPostgresOptions): Promise<E
     name: 'postgres',
     command: programs.postgres,
     args: ['-D', options.dir, ...Object.entries(flags).flatMap(([name, value]) => ['-c', `${name}=${value}`])],
-    logFile: options.logFile,
+    home: options.home,
     privileges,
     // Fast shutdown: open transactions are rolled back, not waited for.
     stopSignal: 'SIGINT',
@@ -67,6 +68,7 @@ export async function startPostgres(options: EmbeddedPostgresOptions): Promise<E
   await program.whenReady(() => withClient(url('postgres'), (client) => client.query('select 1')));
   return {
     pid: program.pid,
+    ended: program.ended,
     url,
     ensureOwnedDatabase: (name, password) =>
       withClient(url('postgres'), async (client) => {
@@ -84,7 +86,8 @@ export async function startPostgres(options: EmbeddedPostgresOptions): Promise<E
   };
 }
 
-function databaseUrl(user: string, password: string, port: number, database: string): string {
+/** URL of a database of the embedded Postgres. */
+export function databaseUrl(user: string, password: string, port: number, database: string): string {
   return `postgres://${user}:${encodeURIComponent(password)}@127.0.0.1:${port}/${database}`;
 }
 

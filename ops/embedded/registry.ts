@@ -1,9 +1,10 @@
 import fs from 'node:fs';
 import path from 'node:path';
-import { ChildProgram } from './child-program.ts';
+import { ChildProgram, type ProgramEnd, type ProgramHome } from './child-program.ts';
 
 export interface EmbeddedRegistry {
   pid: number;
+  ended: Promise<ProgramEnd>;
   /** `127.0.0.1:<port>`, plain HTTP. */
   address: string;
   stop(): Promise<void>;
@@ -15,7 +16,7 @@ export interface EmbeddedRegistry {
  */
 export async function startRegistry(options: {
   dir: string;
-  logFile: string;
+  home: ProgramHome;
   port: number;
 }): Promise<EmbeddedRegistry> {
   const address = `127.0.0.1:${options.port}`;
@@ -39,11 +40,11 @@ export async function startRegistry(options: {
     name: 'registry',
     command: 'docker-registry',
     args: ['serve', configFile],
-    logFile: options.logFile,
+    home: options.home,
   });
   await program.whenReady(async () => {
     const reply = await fetch(`http://${address}/v2/`);
     if (!reply.ok) throw new Error(`registry answers ${reply.status}`);
   });
-  return { pid: program.pid, address, stop: () => program.stop() };
+  return { pid: program.pid, ended: program.ended, address, stop: () => program.stop() };
 }

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { Connection } from '@temporalio/client';
 import { Client } from 'pg';
-import { ChildProgram } from './child-program.ts';
+import { ChildProgram, type ProgramEnd, type ProgramHome } from './child-program.ts';
 import { ensureNamespace } from './temporal-namespace.ts';
 
 const run = promisify(execFile);
@@ -26,7 +26,7 @@ export interface TemporalServerOptions {
   programs: { server: string; sqlTool: string };
   /** Configuration; what lasts is in Postgres. */
   dir: string;
-  logFile: string;
+  home: ProgramHome;
   ports: TemporalPorts;
   /** Postgres URLs of its two databases, each owned by the role named in it. */
   databaseUrl: string;
@@ -37,6 +37,7 @@ export interface TemporalServerOptions {
 
 export interface EmbeddedTemporal {
   pid: number;
+  ended: Promise<ProgramEnd>;
   /** `127.0.0.1:<port>`, gRPC. */
   address: string;
   stop(): Promise<void>;
@@ -49,7 +50,7 @@ const historyShards = 4;
  * What makes the server quick for one machine. A task queue on one partition never waits for another partition's task
  * to be forwarded; an activity whose worker also holds the workflow's queue starts without a round trip.
  */
-const dynamicConfig: Record<string, unknown> = {
+export const dynamicConfig: Record<string, unknown> = {
   'matching.numTaskqueueReadPartitions': 1,
   'matching.numTaskqueueWritePartitions': 1,
   'system.enableActivityEagerExecution': true,
@@ -88,7 +89,7 @@ export async function startTemporalServer(options: TemporalServerOptions): Promi
     name: 'temporal-server',
     command: options.programs.server,
     args: ['--root', '/', '--config', options.dir, '--env', 'embedded', '--allow-no-auth', 'start'],
-    logFile: options.logFile,
+    home: options.home,
     stopTimeoutMs: 15_000,
   });
   const address = `127.0.0.1:${options.ports.frontend}`;
@@ -98,7 +99,7 @@ export async function startTemporalServer(options: TemporalServerOptions): Promi
   } finally {
     await connection.close();
   }
-  return { pid: program.pid, address, stop: () => program.stop() };
+  return { pid: program.pid, ended: program.ended, address, stop: () => program.stop() };
 }
 
 async function bringSchemaUpToDate(sqlTool: string, databaseUrl: string, schemaName: string): Promise<void> {

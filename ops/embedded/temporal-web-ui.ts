@@ -1,9 +1,10 @@
 import fs from 'node:fs';
 import path from 'node:path';
-import { ChildProgram } from './child-program.ts';
+import { ChildProgram, type ProgramEnd, type ProgramHome } from './child-program.ts';
 
 export interface EmbeddedWebUi {
   pid: number;
+  ended: Promise<ProgramEnd>;
   /** `http://127.0.0.1:<port>` */
   url: string;
   stop(): Promise<void>;
@@ -12,7 +13,7 @@ export interface EmbeddedWebUi {
 export interface WebUiOptions {
   program: string;
   dir: string;
-  logFile: string;
+  home: ProgramHome;
   port: number;
   temporalAddress: string;
   namespace: string;
@@ -46,11 +47,11 @@ export async function startWebUi(options: WebUiOptions): Promise<EmbeddedWebUi> 
     name: 'temporal-web-ui',
     command: options.program,
     args: ['--root', '/', '--config', options.dir, '--env', 'embedded', 'start'],
-    logFile: options.logFile,
+    home: options.home,
   });
   await program.whenReady(async () => {
     const reply = await fetch(`${url}/api/v1/namespaces/${options.namespace}`);
     if (!reply.ok) throw new Error(`Web UI answers ${reply.status}`);
   });
-  return { pid: program.pid, url, stop: () => program.stop() };
+  return { pid: program.pid, ended: program.ended, url, stop: () => program.stop() };
 }

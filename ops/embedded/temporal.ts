@@ -1,4 +1,5 @@
 import path from 'node:path';
+import type { ProgramHome } from './child-program.ts';
 import type { EmbeddedPostgres } from './postgres.ts';
 import { type EmbeddedTemporal, startTemporalServer, type TemporalPorts } from './temporal-server.ts';
 
@@ -23,7 +24,7 @@ export async function startTemporalOnPostgres(options: {
   password: string;
   programs: { server: string; sqlTool: string };
   dataDir: string;
-  logDir: string;
+  home: ProgramHome;
   ports: TemporalPorts;
   namespace: string;
 }): Promise<EmbeddedTemporal> {
@@ -35,7 +36,7 @@ export async function startTemporalOnPostgres(options: {
   return startTemporalServer({
     programs: options.programs,
     dir: path.join(options.dataDir, 'temporal'),
-    logFile: path.join(options.logDir, 'temporal-server.log'),
+    home: options.home,
     ports: options.ports,
     databaseUrl,
     visibilityDatabaseUrl,

@@ -25,7 +25,8 @@ import { ensureWorkflowBundle } from '../../worker/workflow-bundle.ts';
 import { testDatabase, testNamespace } from './stack.ts';
 
 const silent = pino({ level: 'silent' });
-let runtimeInstalled = false;
+// At import, because the SDK takes a logger only before its first connection.
+Runtime.install({ logger: new DefaultLogger('ERROR') });
 
 /** Everything between the API and the driver, in this process, on real Postgres and a Temporal. */
 export interface ControlPlane {
@@ -57,10 +58,6 @@ export async function startControlPlane(options: {
   /** Without a relay, only what a caller starts is started. */
   relay?: boolean;
 }): Promise<ControlPlane> {
-  if (!runtimeInstalled) {
-    Runtime.install({ logger: new DefaultLogger('ERROR') });
-    runtimeInstalled = true;
-  }
   const secrets = deriveSecrets({ PLATFORM_SECRET_KEY: testSecretKey });
   const database = await testDatabase();
   const orm = await createOrm(database.url, 8);

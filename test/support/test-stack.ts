@@ -6,6 +6,7 @@ import path from 'node:path';
 import { Connection } from '@temporalio/client';
 import { Client } from 'pg';
 import { createOrm } from '../../db/orm.ts';
+import type { ProgramHome } from '../../ops/embedded/child-program.ts';
 import { choosePorts } from '../../ops/embedded/ports.ts';
 import { type EmbeddedPostgres, startPostgres } from '../../ops/embedded/postgres.ts';
 import { type EmbeddedRegistry, startRegistry } from '../../ops/embedded/registry.ts';
@@ -24,6 +25,7 @@ const templateDatabase = 'platform_template';
  */
 export class TestStack {
   readonly #dir: string;
+  readonly #home: ProgramHome;
   readonly #server: http.Server;
   readonly #parts = new Map<string, Promise<unknown>>();
   readonly #stops: (() => Promise<void>)[] = [];
@@ -34,6 +36,7 @@ export class TestStack {
 
   private constructor(dir: string) {
     this.#dir = dir;
+    this.#home = { logDir: path.join(dir, 'logs') };
     this.#server = http.createServer((request, response) => {
       this.#answer(request.url ?? '').then(
         (answer) => response.end(JSON.stringify(answer)),
@@ -104,7 +107,7 @@ export class TestStack {
       const { postgres: port } = await this.#ports(['postgres']);
       const postgres = await startPostgres({
         dir: path.join(this.#dir, 'postgres'),
-        logFile: path.join(this.#dir, 'logs/postgres.log'),
+        home: this.#home,
         port,
         password: randomBytes(16).toString('hex'),
         forgetful: true,
@@ -122,7 +125,7 @@ export class TestStack {
         password: randomBytes(16).toString('hex'),
         programs: temporalPrograms(),
         dataDir: this.#dir,
-        logDir: path.join(this.#dir, 'logs'),
+        home: this.#home,
         ports: await this.#ports(['frontend', ...temporalInnerPorts]),
         namespace: 'default',
       });
@@ -136,7 +139,7 @@ export class TestStack {
       const { registry: port } = await this.#ports(['registry']);
       const registry = await startRegistry({
         dir: path.join(this.#dir, 'registry'),
-        logFile: path.join(this.#dir, 'logs/registry.log'),
+        home: this.#home,
         port,
       });
       this.#stops.push(() => registry.stop());

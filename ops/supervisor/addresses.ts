@@ -1,0 +1,79 @@
+import path from 'node:path';
+import { choosePorts } from '../embedded/ports.ts';
+import { databaseUrl } from '../embedded/postgres.ts';
+import { temporalInnerPorts } from '../embedded/temporal.ts';
+import { loadLaunchSettings } from '../launch-settings.ts';
+import { cacheDir } from '../toolchain/locations.mjs';
+import { type DataFolder, derivePassword } from './data-folder.ts';
+
+/** Where each part of a copy listens, and what the platform's processes are told of it. */
+export interface Addresses {
+  ports: Awaited<ReturnType<typeof choosePlatformPorts>>;
+  /** Settings of `config/settings.ts`, as given by the operator and filled in with what is embedded. */
+  processEnv: NodeJS.ProcessEnv;
+}
+
+/**
+ * Settles the addresses of everything before anything is started: each part can so be told of all others.
+ * @throws {SettingsError | PortTakenError}
+ */
+export async function settleAddresses(folder: DataFolder, given: NodeJS.ProcessEnv): Promise<Addresses> {
+  const ports = await choosePlatformPorts(folder.dir, given);
+  const url = given.PLATFORM_URL || `http://${reachable(given.PLATFORM_API_HOST)}:${ports.PLATFORM_API_PORT}`;
+  const embedded: NodeJS.ProcessEnv = {
+    ...(!given.DATABASE_URL && {
+      DATABASE_URL: databaseUrl(
+        'platform',
+        derivePassword(folder.secretKey, 'postgres platform'),
+        ports.PLATFORM_POSTGRES_PORT,
+        'platform',
+      ),
+    }),
+    ...(!given.TEMPORAL_ADDRESS && {
+      TEMPORAL_ADDRESS: `127.0.0.1:${ports.PLATFORM_TEMPORAL_PORT}`,
+      TEMPORAL_UI_URL: given.TEMPORAL_UI_URL || `http://127.0.0.1:${ports.PLATFORM_TEMPORAL_UI_PORT}`,
+    }),
+    ...(!given.PLATFORM_REGISTRY && {
+      PLATFORM_REGISTRY: `127.0.0.1:${ports.PLATFORM_REGISTRY_PORT}`,
+      PLATFORM_REGISTRY_INSECURE_HTTP: 'true',
+    }),
+  };
+  return {
+    ports,
+    processEnv: {
+      // What a process compiled once it need not compile at the next start.
+      NODE_COMPILE_CACHE: path.join(cacheDir(given), 'node-compile'),
+      ...given,
+      ...embedded,
+      PLATFORM_DATA_DIR: folder.dir,
+      PLATFORM_SECRET_KEY: folder.secretKey,
+      PLATFORM_API_PORT: `${ports.PLATFORM_API_PORT}`,
+      PLATFORM_GATEWAY_PORT: `${ports.PLATFORM_GATEWAY_PORT}`,
+      PLATFORM_URL: url,
+    },
+  };
+}
+
+/** An address to connect to, for one to listen on. */
+export function reachable(host: string | undefined): string {
+  return !host || host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
+}
+
+function choosePlatformPorts(dataDir: string, given: NodeJS.ProcessEnv) {
+  const explicit = loadLaunchSettings(given);
+  const wish = <Name extends keyof typeof explicit>(name: Name, preferred: number, host = '127.0.0.1') => ({
+    name,
+    preferred,
+    host,
+    explicit: explicit[name],
+  });
+  return choosePorts(dataDir, [
+    wish('PLATFORM_API_PORT', 7080, given.PLATFORM_API_HOST || undefined),
+    wish('PLATFORM_GATEWAY_PORT', 7081, given.PLATFORM_GATEWAY_HOST || undefined),
+    wish('PLATFORM_TEMPORAL_PORT', 7233),
+    wish('PLATFORM_TEMPORAL_UI_PORT', 8233),
+    wish('PLATFORM_POSTGRES_PORT', 7432),
+    wish('PLATFORM_REGISTRY_PORT', 7500),
+    ...temporalInnerPorts.map((name, index) => ({ name, preferred: 7700 + index, explicit: undefined })),
+  ]);
+}

@@ -1,0 +1,68 @@
+import { hkdfSync, randomBytes } from 'node:crypto';
+import fs from 'node:fs';
+import path from 'node:path';
+import { ProcessRecord } from '../embedded/process-record.ts';
+import { LockHeldError, lockFile } from '../setup/file-lock.mjs';
+
+/** Another copy runs on this data folder. */
+export class DataFolderInUseError extends Error {
+  override name = 'DataFolderInUseError';
+}
+
+/** The folder in which one copy of the platform keeps everything, held by one supervisor at a time. */
+export interface DataFolder {
+  dir: string;
+  logDir: string;
+  record: ProcessRecord;
+  /** Base64 of 32 bytes. */
+  secretKey: string;
+  /** Lets another supervisor have the folder. */
+  release(): Promise<void>;
+}
+
+/**
+ * Makes the folder when it is missing, and takes it. The lock is the kernel's, so it is free as soon as its holder is
+ * gone, even after a SIGKILL.
+ * @param secretKey the operator's own; else one is made and kept in the folder
+ * @throws {DataFolderInUseError}
+ */
+export async function openDataFolder(dir: string, secretKey?: string): Promise<DataFolder> {
+  fs.mkdirSync(dir, { recursive: true });
+  // Others may pass through (Postgres runs as a user of its own) but not look around.
+  fs.chmodSync(dir, 0o711);
+  const pidFile = path.join(dir, 'platform.pid');
+  const lock = await lockFile(path.join(dir, 'platform.lock'), { wait: false }).catch((error) => {
+    if (!(error instanceof LockHeldError)) throw error;
+    const pid = fs.existsSync(pidFile) ? fs.readFileSync(pidFile, 'utf8').trim() : 'unknown';
+    throw new DataFolderInUseError(
+      `A platform already runs on ${dir} (pid ${pid}). Stop it first, or name another folder in PLATFORM_DATA_DIR.`,
+    );
+  });
+  fs.writeFileSync(pidFile, `${process.pid}\n`);
+  const logDir = path.join(dir, 'logs');
+  fs.mkdirSync(logDir, { recursive: true, mode: 0o700 });
+  return {
+    dir,
+    logDir,
+    record: new ProcessRecord(path.join(dir, 'processes.json')),
+    secretKey: secretKey ?? loadOrMakeSecretKey(path.join(dir, 'secret-key')),
+    async release() {
+      fs.rmSync(pidFile, { force: true });
+      await lock.release();
+    },
+  };
+}
+
+function loadOrMakeSecretKey(file: string): string {
+  if (!fs.existsSync(file)) {
+    fs.writeFileSync(`${file}.new`, `${randomBytes(32).toString('base64')}\n`, { mode: 0o600 });
+    fs.renameSync(`${file}.new`, file);
+  }
+  return fs.readFileSync(file, 'utf8').trim();
+}
+
+/** A password of an embedded part, which so needs no file of its own. */
+export function derivePassword(secretKey: string, purpose: string): string {
+  const master = Buffer.from(secretKey, 'base64');
+  return Buffer.from(hkdfSync('sha256', master, 'sandbox-platform-embedded', purpose, 24)).toString('hex');
+}

@@ -1,0 +1,74 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { describeEnd, type ProgramEnd } from '../embedded/child-program.ts';
+
+/** Something that runs, may end at any time, and can be stopped. */
+export interface Part {
+  readonly ended: Promise<ProgramEnd>;
+  stop(): Promise<void>;
+}
+
+const firstPauseMs = 500;
+const longestPauseMs = 30_000;
+/** Who has run this long has not come to grief in starting: the pauses begin anew. */
+const soundAfterMs = 60_000;
+
+/**
+ * Keeps a part running: when it ends by itself it is started again, after a pause that doubles each time.
+ */
+export class KeptRunning {
+  readonly name: string;
+  readonly #start: () => Promise<Part>;
+  readonly #report: (text: string) => void;
+  readonly #stopping = new AbortController();
+  #watch: Promise<void> = Promise.resolve();
+
+  private constructor(name: string, start: () => Promise<Part>, report: (text: string) => void) {
+    this.name = name;
+    this.#start = start;
+    this.#report = report;
+  }
+
+  /**
+   * Resolves when the part is ready for the first time.
+   * @param start resolves when the part is ready; its rejection here is ours, later it counts as an end
+   */
+  static async start(name: string, start: () => Promise<Part>, report: (text: string) => void): Promise<KeptRunning> {
+    const kept = new KeptRunning(name, start, report);
+    const part = await start();
+    kept.#watch = kept.#keep(part);
+    return kept;
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await this.#watch;
+  }
+
+  async #keep(first: Part): Promise<void> {
+    const { signal } = this.#stopping;
+    const stopAsked = new Promise<undefined>((resolve) => signal.addEventListener('abort', () => resolve(undefined)));
+    let part: Part | undefined = first;
+    let startedMs = Date.now();
+    let pauseMs = firstPauseMs;
+    while (!signal.aborted) {
+      if (part) {
+        const end = await Promise.race([part.ended, stopAsked]);
+        if (!end) break;
+        if (Date.now() - startedMs > soundAfterMs) pauseMs = firstPauseMs;
+        this.#report(`${this.name} ended (${describeEnd(end)}), starting it again in ${pauseMs / 1000} s`);
+        part = undefined;
+      }
+      await Promise.race([delay(pauseMs), stopAsked]);
+      if (signal.aborted) break;
+      pauseMs = Math.min(pauseMs * 2, longestPauseMs);
+      try {
+        startedMs = Date.now();
+        part = await this.#start();
+        this.#report(`${this.name} is ready again`);
+      } catch (error) {
+        this.#report(`${(error as Error).message}\n${this.name}: trying again in ${pauseMs / 1000} s`);
+      }
+    }
+    await part?.stop();
+  }
+}

@@ -1,0 +1,38 @@
+import fs from 'node:fs';
+import path from 'node:path';
+
+/** What clients and operators of a running copy need to know, for `. .data/platform.env`. */
+export interface PlatformEnv {
+  PLATFORM_URL: string;
+  /** Told once at the first start; kept here from then on. Missing when another start, with another folder, had it. */
+  PLATFORM_API_KEY?: string | undefined;
+  PLATFORM_GATEWAY: string;
+  /** PEM file of the certificate authority that signed the gateway's certificate. */
+  PLATFORM_CA?: string | undefined;
+  TEMPORAL_ADDRESS: string;
+  TEMPORAL_NAMESPACE: string;
+  TEMPORAL_UI_URL?: string | undefined;
+}
+
+/** Where it is, for a data folder. */
+export function platformEnvFile(dataDir: string): string {
+  return path.join(dataDir, 'platform.env');
+}
+
+/** Writes the file (mode 600) in the form that shells, compose and systemd read alike. */
+export function writePlatformEnv(dataDir: string, values: PlatformEnv): void {
+  const file = platformEnvFile(dataDir);
+  const lines = Object.entries(values)
+    .filter(([, value]) => value)
+    .map(([name, value]) => `${name}='${value}'\n`);
+  fs.writeFileSync(`${file}.new`, lines.join(''), { mode: 0o600 });
+  fs.renameSync(`${file}.new`, file);
+}
+
+/** What the last start wrote; empty when there was none. */
+export function readPlatformEnv(dataDir: string): Partial<PlatformEnv> {
+  const file = platformEnvFile(dataDir);
+  if (!fs.existsSync(file)) return {};
+  const pairs = fs.readFileSync(file, 'utf8').matchAll(/^([A-Z_]+)='(.*)'$/gm);
+  return Object.fromEntries([...pairs].map(([, name, value]) => [name, value]));
+}

@@ -1,0 +1,162 @@
+import path from 'node:path';
+import { Connection } from '@temporalio/client';
+import { loadSettings, type Settings } from '../../config/settings.ts';
+import type { ProgramHome } from '../embedded/child-program.ts';
+import { ensureNamespace } from '../embedded/temporal-namespace.ts';
+import { lockFile } from '../setup/file-lock.mjs';
+import { cacheDir } from '../toolchain/locations.mjs';
+import { reachable, settleAddresses } from './addresses.ts';
+import type { DataFolder } from './data-folder.ts';
+import { embeddedParts } from './embedded-parts.ts';
+import { KeptRunning, type Part } from './kept-running.ts';
+import { migrate } from './migrate.ts';
+import { type PlatformEnv, readPlatformEnv, writePlatformEnv } from './platform-env.ts';
+import { startPlatformProcess } from './platform-process.ts';
+
+/** Scripts of the platform's own parts, from the project's root. */
+export interface PlatformScripts {
+  migrate: string;
+  /** Processes that requests reach: the last to be ready for them, the first to stop. */
+  servers: Record<string, string>;
+  workers: Record<string, string>;
+}
+
+const platformScripts: PlatformScripts = {
+  migrate: 'db/migrate.ts',
+  servers: { api: 'api/server.ts', gateway: 'gateway/server.ts' },
+  workers: { worker: 'worker/control.ts', host: 'worker/host.ts' },
+};
+
+export interface StartedPlatform {
+  env: PlatformEnv;
+  settings: Settings;
+  /** Key of the first account, when this start made it. */
+  madeApiKey: string | undefined;
+}
+
+/**
+ * The whole platform on this machine: Postgres, a registry, Temporal and its Web UI, unless the environment names
+ * others; and the platform's own processes on top of them. Each is started again when it ends by itself.
+ */
+export class Platform {
+  readonly #folder: DataFolder;
+  readonly #given: NodeJS.ProcessEnv;
+  readonly #report: (text: string) => void;
+  readonly #scripts: PlatformScripts;
+  readonly #home: ProgramHome;
+  readonly #stopping = new AbortController();
+  /** In the order of their start: a stage may need those before it. */
+  readonly #stages: Promise<PromiseSettledResult<KeptRunning>[]>[] = [];
+
+  /**
+   * @param report one line for people: what ended, what warns
+   * @param scripts other scripts in place of the platform's own, for tests of this supervisor
+   */
+  constructor(
+    folder: DataFolder,
+    given: NodeJS.ProcessEnv,
+    report: (text: string) => void,
+    scripts: PlatformScripts = platformScripts,
+  ) {
+    this.#folder = folder;
+    this.#given = given;
+    this.#report = report;
+    this.#scripts = scripts;
+    this.#home = { logDir: folder.logDir, record: folder.record, stopping: this.#stopping.signal };
+  }
+
+  /**
+   * Resolves when everything is ready. After an error, `stop()` ends what was started.
+   * @throws {SettingsError | PortTakenError | ProgramError}
+   */
+  async start(): Promise<StartedPlatform> {
+    // Between the choice of a port and its use another copy that starts now could choose it too.
+    const { signal } = this.#stopping;
+    const turn = await lockFile(path.join(cacheDir(this.#given), 'locks', 'start.lock'), { wait: true, signal });
+    try {
+      return await this.#startInTurn();
+    } finally {
+      await turn.release();
+    }
+  }
+
+  /** Stops everything, last stage first. Sandboxes go on. */
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    for (const stage of this.#stages.toReversed()) {
+      const parts = (await stage).filter((part) => part.status === 'fulfilled');
+      await Promise.all(parts.map((part) => part.value.stop()));
+    }
+  }
+
+  async #startInTurn(): Promise<StartedPlatform> {
+    const leftovers = await this.#folder.record.endLeftovers();
+    if (leftovers.length > 0) this.#report(`ended what a former start had left running: ${leftovers.join(', ')}`);
+    const addresses = await settleAddresses(this.#folder, this.#given);
+    const settings = loadSettings(addresses.processEnv);
+    const embedded = embeddedParts(this.#folder, this.#home, addresses, this.#given, settings);
+
+    await this.#stage({ postgres: embedded.postgres, registry: embedded.registry });
+    const [madeApiKey] = await Promise.all([
+      migrate(this.#scripts.migrate, addresses.processEnv, this.#stopping.signal),
+      embedded.temporal ? this.#stage({ temporal: embedded.temporal }) : prepareTemporal(settings, this.#report),
+    ]);
+    // Before anything else can go wrong: the key is told only once.
+    const env = this.#writePlatformEnv(settings, madeApiKey);
+    await Promise.all([
+      this.#stage({ 'temporal-web-ui': embedded.webUi }),
+      this.#stage(this.#processes(this.#scripts.workers, addresses.processEnv)),
+      this.#stage(this.#processes(this.#scripts.servers, addresses.processEnv)),
+    ]);
+    return { env, settings, madeApiKey };
+  }
+
+  /** Starts parts that do not need each other. */
+  async #stage(starts: Record<string, (() => Promise<Part>) | undefined>): Promise<void> {
+    this.#stopping.signal.throwIfAborted();
+    const stage = Promise.allSettled(
+      Object.entries(starts).flatMap(([name, start]) => (start ? KeptRunning.start(name, start, this.#report) : [])),
+    );
+    this.#stages.push(stage);
+    for (const part of await stage) if (part.status === 'rejected') throw part.reason;
+  }
+
+  #processes(scripts: Record<string, string>, env: NodeJS.ProcessEnv): Record<string, () => Promise<Part>> {
+    const starts = Object.entries(scripts).map(([name, script]) => [
+      name,
+      () => startPlatformProcess({ name, script, env, home: this.#home, onWarning: this.#report }),
+    ]);
+    return Object.fromEntries(starts);
+  }
+
+  #writePlatformEnv(settings: Settings, madeApiKey: string | undefined): PlatformEnv {
+    const { dir } = this.#folder;
+    const gatewayHost = reachable(settings.PLATFORM_GATEWAY_HOST);
+    const env: PlatformEnv = {
+      PLATFORM_URL: settings.PLATFORM_URL!,
+      PLATFORM_API_KEY: madeApiKey ?? readPlatformEnv(dir).PLATFORM_API_KEY,
+      PLATFORM_GATEWAY: `http://${gatewayHost}:${settings.PLATFORM_GATEWAY_PORT}`,
+      PLATFORM_CA: settings.PLATFORM_TLS_CERT_FILE ? undefined : path.join(dir, 'ca', 'ca.pem'),
+      TEMPORAL_ADDRESS: settings.TEMPORAL_ADDRESS,
+      TEMPORAL_NAMESPACE: settings.TEMPORAL_NAMESPACE,
+      TEMPORAL_UI_URL: settings.TEMPORAL_UI_URL,
+    };
+    writePlatformEnv(dir, env);
+    return env;
+  }
+}
+
+/** Namespace and search attributes on a Temporal that is not ours, as far as it lets us. */
+async function prepareTemporal(settings: Settings, report: (text: string) => void): Promise<void> {
+  const connection = await Connection.connect({ address: settings.TEMPORAL_ADDRESS, tls: settings.TEMPORAL_TLS });
+  try {
+    await ensureNamespace(connection, settings.TEMPORAL_NAMESPACE);
+  } catch (error) {
+    report(
+      `namespace ${settings.TEMPORAL_NAMESPACE} on ${settings.TEMPORAL_ADDRESS} could not be prepared, ` +
+        `see ops/README.md for what it needs: ${(error as Error).message}`,
+    );
+  } finally {
+    await connection.close();
+  }
+}

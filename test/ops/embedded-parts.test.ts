@@ -1,0 +1,97 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { Connection } from '@temporalio/client';
+import { Client } from 'pg';
+import { processStartedAt } from '../../ops/embedded/process-record.ts';
+import { eventually, newDataDir, RunningPlatform } from './running-platform.ts';
+
+interface Recorded {
+  name: string;
+  pid: number;
+}
+
+const dataDir = newDataDir();
+let running: RunningPlatform | undefined;
+
+const recorded = (): Recorded[] => JSON.parse(fs.readFileSync(path.join(dataDir, 'processes.json'), 'utf8'));
+const isRunning = ({ pid }: Recorded) => processStartedAt(pid) !== undefined;
+
+function start(): RunningPlatform {
+  running = new RunningPlatform(dataDir, { DATABASE_URL: '', TEMPORAL_ADDRESS: '', PLATFORM_REGISTRY: '' });
+  return running;
+}
+
+async function query(url: string, text: string): Promise<unknown[]> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  try {
+    return (await client.query(text)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+afterAll(async () => {
+  await running?.end('SIGTERM');
+  fs.rmSync(dataDir, { recursive: true, force: true });
+});
+
+test('a first start brings up Postgres, Temporal with its Web UI, and a registry, and tells the processes', async () => {
+  const platform = start();
+  const { env } = await platform.ready();
+  const names = recorded().map(({ name }) => name);
+  expect(names.sort()).toEqual(
+    ['api', 'gateway', 'host', 'postgres', 'registry', 'temporal-server', 'temporal-web-ui', 'worker'].sort(),
+  );
+  const { DATABASE_URL, TEMPORAL_ADDRESS } = platform.process('api');
+  expect(await query(DATABASE_URL, 'select current_user as name')).toEqual([{ name: 'platform' }]);
+  expect(TEMPORAL_ADDRESS).toBe(env.TEMPORAL_ADDRESS);
+  const connection = await Connection.connect({ address: TEMPORAL_ADDRESS });
+  const { customAttributes } = await connection.operatorService.listSearchAttributes({ namespace: 'default' });
+  await connection.close();
+  expect(Object.keys(customAttributes!)).toContain('SandboxStatus');
+  const settings = (await (await fetch(`${env.TEMPORAL_UI_URL}/api/v1/settings`)).json()) as {
+    Codec: { Endpoint: string };
+  };
+  expect(settings.Codec.Endpoint).toMatch(new RegExp(`^${env.PLATFORM_URL}/codec/[\\w-]{43}$`));
+}, 60_000);
+
+test('what Postgres holds survives a SIGKILL of the supervisor and of Postgres, and all ports stay', async () => {
+  const before = running!.process('api');
+  await query(before.DATABASE_URL, 'create table kept (answer int)');
+  await query(before.DATABASE_URL, 'insert into kept values (42)');
+  const former = recorded();
+  process.kill(former.find(({ name }) => name === 'postgres')!.pid, 'SIGKILL');
+  await running!.end('SIGKILL');
+
+  const platform = start();
+  await platform.ready();
+  expect(former.filter(isRunning)).toEqual([]);
+  const after = platform.process('api');
+  expect({ ...after, pid: 0 }).toEqual({ ...before, pid: 0 });
+  expect(await query(after.DATABASE_URL, 'select answer from kept')).toEqual([{ answer: 42 }]);
+}, 60_000);
+
+test('Postgres that dies under the platform is started again, and Temporal goes on', async () => {
+  const postgres = recorded().find(({ name }) => name === 'postgres')!;
+  process.kill(postgres.pid, 'SIGKILL');
+  await eventually(() => running!.errors.includes('postgres is ready again') || undefined);
+  const { DATABASE_URL, TEMPORAL_ADDRESS } = running!.process('api');
+  expect(await query(DATABASE_URL, 'select answer from kept')).toEqual([{ answer: 42 }]);
+  const connection = await Connection.connect({ address: TEMPORAL_ADDRESS });
+  const { namespaces } = await connection.workflowService.listNamespaces({});
+  await connection.close();
+  expect(namespaces.map(({ namespaceInfo }) => namespaceInfo?.name)).toContain('default');
+});
+
+test('secrets are in no command line, and files that hold them are private', async () => {
+  const key = fs.readFileSync(path.join(dataDir, 'secret-key'), 'utf8').trim();
+  const password = new URL(running!.process('api').DATABASE_URL).password;
+  const commandLines = recorded().map(({ pid }) => fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8'));
+  expect(
+    commandLines.filter((line) => line.includes(key) || line.includes(password) || line.includes('/codec/')),
+  ).toEqual([]);
+  for (const file of ['temporal/embedded.yaml', 'temporal-web-ui/embedded.yaml', 'platform.env', 'secret-key']) {
+    expect(`${file} ${(fs.statSync(path.join(dataDir, file)).mode & 0o777).toString(8)}`).toBe(`${file} 600`);
+  }
+});

@@ -1,0 +1,1 @@
+import './quiet-process.ts';

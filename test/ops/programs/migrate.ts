@@ -1,0 +1,9 @@
+import fs from 'node:fs';
+import path from 'node:path';
+
+/** Stands for `db/migrate.ts`: makes the first account once for each data folder. */
+const marker = path.join(process.env.PLATFORM_DATA_DIR!, 'migrated');
+const created = !fs.existsSync(marker);
+fs.writeFileSync(marker, '');
+console.log('[migrator] nothing to do');
+console.log(JSON.stringify(created ? { created, apiKey: 'sbp_first', email: 'root@example.org' } : { created }));

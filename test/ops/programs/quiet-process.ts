@@ -1,0 +1,32 @@
+import fs from 'node:fs';
+import net from 'node:net';
+import path from 'node:path';
+
+/**
+ * Stands for a process of the platform: says that it is ready, leaves its pid and settings in the data folder, holds
+ * its port, and runs until it is told to stop. With `FAIL_AT_START` naming it, it ends instead.
+ */
+const name = path.basename(process.argv[1]!, '.ts');
+const dataDir = process.env.PLATFORM_DATA_DIR!;
+if (process.env.FAIL_AT_START === name) {
+  console.error('no such luck');
+  process.exit(3);
+}
+const { PLATFORM_URL, DATABASE_URL, TEMPORAL_ADDRESS } = process.env;
+fs.writeFileSync(
+  path.join(dataDir, `${name}.json`),
+  JSON.stringify({ pid: process.pid, PLATFORM_URL, DATABASE_URL, TEMPORAL_ADDRESS }),
+);
+process.once('SIGTERM', () => {
+  fs.appendFileSync(path.join(dataDir, 'stopped'), `${name}\n`);
+  process.exit(0);
+});
+const ports: Record<string, string | undefined> = {
+  api: process.env.PLATFORM_API_PORT,
+  gateway: process.env.PLATFORM_GATEWAY_PORT,
+};
+// A server holds its port; a worker has none, and takes any.
+net.createServer().listen(Number(ports[name] ?? 0), '127.0.0.1', () => {
+  console.log(JSON.stringify({ level: 30, msg: 'ready' }));
+});
+console.log(JSON.stringify({ level: 40, msg: 'something odd', err: { message: 'a cause' } }));

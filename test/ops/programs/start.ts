@@ -1,0 +1,22 @@
+import { openDataFolder } from '../../../ops/supervisor/data-folder.ts';
+import { Platform } from '../../../ops/supervisor/platform.ts';
+
+/** `npm start` with the processes of this folder in place of the platform's. Prints a JSON line when all is ready. */
+const here = 'test/ops/programs';
+const folder = await openDataFolder(process.env.PLATFORM_DATA_DIR!);
+const platform = new Platform(folder, process.env, (text) => console.error(text), {
+  migrate: `${here}/migrate.ts`,
+  servers: { api: `${here}/api.ts`, gateway: `${here}/gateway.ts` },
+  workers: { worker: `${here}/worker.ts`, host: `${here}/host.ts` },
+});
+const stopAsked = new Promise((resolve) => process.once('SIGTERM', resolve));
+try {
+  const { env, madeApiKey } = await platform.start();
+  console.log(JSON.stringify({ env, madeApiKey }));
+  await stopAsked;
+} catch (error) {
+  console.error((error as Error).message);
+  process.exitCode = 1;
+}
+await platform.stop();
+await folder.release();

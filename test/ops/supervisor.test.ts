@@ -1,0 +1,146 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { processStartedAt } from '../../ops/embedded/process-record.ts';
+import { temporalAddress, testDatabase } from '../support/stack.ts';
+import { eventually, newDataDir, RunningPlatform } from './running-platform.ts';
+
+let env: NodeJS.ProcessEnv;
+let dataDir: string;
+let running: RunningPlatform[];
+
+beforeAll(async () => {
+  const [database, temporal] = await Promise.all([testDatabase(), temporalAddress()]);
+  // The run's own parts instead of embedded ones: what is looked at here is the platform's processes.
+  env = { DATABASE_URL: database.url, TEMPORAL_ADDRESS: temporal, PLATFORM_REGISTRY: '127.0.0.1:1' };
+});
+
+beforeEach(() => {
+  dataDir = newDataDir();
+  running = [];
+});
+
+afterEach(async () => {
+  await Promise.all(running.map((platform) => platform.end('SIGTERM')));
+  fs.rmSync(dataDir, { recursive: true, force: true });
+});
+
+function start(more: NodeJS.ProcessEnv = {}): RunningPlatform {
+  const platform = new RunningPlatform(dataDir, { ...env, ...more });
+  running.push(platform);
+  return platform;
+}
+
+const isRunning = (pid: number) => processStartedAt(pid) !== undefined;
+
+test('platform.env is private and holds the addresses, and the API key from the first start on', async () => {
+  const first = start();
+  const { env: told, madeApiKey } = await first.ready();
+  expect(madeApiKey).toBe('sbp_first');
+  const file = path.join(dataDir, 'platform.env');
+  expect(fs.statSync(file).mode & 0o777).toBe(0o600);
+  const text = fs.readFileSync(file, 'utf8');
+  expect(text).toContain(`PLATFORM_API_KEY='sbp_first'\n`);
+  expect(text).toContain(`PLATFORM_URL='${told.PLATFORM_URL}'\n`);
+  expect(text).toContain(`PLATFORM_GATEWAY='${told.PLATFORM_GATEWAY}'\n`);
+  expect(text).toContain(`PLATFORM_CA='${dataDir}/ca/ca.pem'\n`);
+  expect(text).toContain(`TEMPORAL_ADDRESS='${env.TEMPORAL_ADDRESS}'\n`);
+  await first.end('SIGTERM');
+
+  const { env: toldAgain, madeApiKey: madeAgain } = await start().ready();
+  expect(madeAgain).toBeUndefined();
+  expect(toldAgain).toEqual(told);
+  expect(fs.readFileSync(file, 'utf8')).toBe(text);
+});
+
+test('the secret key is made once, private, and handed to each process', async () => {
+  const first = start();
+  await first.ready();
+  const file = path.join(dataDir, 'secret-key');
+  expect(fs.statSync(file).mode & 0o777).toBe(0o600);
+  const key = fs.readFileSync(file, 'utf8');
+  expect(Buffer.from(key, 'base64')).toHaveLength(32);
+  await first.end('SIGTERM');
+  await start().ready();
+  expect(fs.readFileSync(file, 'utf8')).toBe(key);
+});
+
+test('a process that is killed is started again, and warnings of processes reach the terminal', async () => {
+  const platform = start();
+  await platform.ready();
+  const { pid } = platform.process('api');
+  process.kill(pid, 'SIGKILL');
+  const next = await eventually(() => {
+    const now = platform.process('api').pid;
+    return now === pid ? undefined : now;
+  });
+  expect(isRunning(next)).toBe(true);
+  await eventually(() => platform.errors.includes('api is ready again') || undefined);
+  expect(platform.errors).toContain('api ended (SIGKILL), starting it again in 0.5 s');
+  expect(platform.errors).toContain('api: something odd: a cause');
+});
+
+test('SIGTERM stops the servers before the workers, and leaves nothing running', async () => {
+  const platform = start();
+  await platform.ready();
+  const pids = ['api', 'gateway', 'worker', 'host'].map((name) => platform.process(name).pid);
+  await platform.end('SIGTERM');
+  expect(platform.child.exitCode).toBe(0);
+  expect(pids.filter(isRunning)).toEqual([]);
+  const stopped = fs.readFileSync(path.join(dataDir, 'stopped'), 'utf8').trim().split('\n');
+  expect(stopped.slice(0, 2).sort()).toEqual(['api', 'gateway']);
+  expect(stopped.slice(2).sort()).toEqual(['host', 'worker']);
+});
+
+test('a second supervisor on the same data folder is refused with the pid of the first', async () => {
+  const first = start();
+  await first.ready();
+  const second = start();
+  await expect(second.ready()).rejects.toThrow(`A platform already runs on ${dataDir} (pid ${first.child.pid})`);
+  expect(isRunning(first.process('api').pid)).toBe(true);
+});
+
+test('two copies with two data folders run side by side on ports of their own, and keep them', async () => {
+  const first = await start().ready();
+  const otherDir = newDataDir();
+  const other = new RunningPlatform(otherDir, env);
+  running.push(other);
+  const second = await other.ready();
+  const addresses = [first, second].flatMap(({ env: told }) => [told.PLATFORM_URL, told.PLATFORM_GATEWAY]);
+  expect(new Set(addresses).size).toBe(4);
+  await running[0]!.end('SIGTERM');
+  await other.end('SIGTERM');
+  // Alone now, it could have the other's ports: its clients know its own.
+  const again = new RunningPlatform(otherDir, env);
+  running.push(again);
+  expect((await again.ready()).env).toEqual(second.env);
+  await again.end('SIGTERM');
+  fs.rmSync(otherDir, { recursive: true, force: true });
+});
+
+test('a port that is named and taken is refused by the name of its setting', async () => {
+  const { env: told } = await start().ready();
+  const port = new URL(told.PLATFORM_URL).port;
+  const otherDir = newDataDir();
+  const other = new RunningPlatform(otherDir, { ...env, PLATFORM_API_PORT: port });
+  await expect(other.ready()).rejects.toThrow(`PLATFORM_API_PORT: port ${port} is taken on 127.0.0.1`);
+  fs.rmSync(otherDir, { recursive: true, force: true });
+});
+
+test('after a SIGKILL of the supervisor its processes end, and the next start works', async () => {
+  const first = start();
+  await first.ready();
+  const pids = ['api', 'gateway', 'worker', 'host'].map((name) => first.process(name).pid);
+  await first.end('SIGKILL');
+  const second = start();
+  await second.ready();
+  expect(pids.filter(isRunning)).toEqual([]);
+  expect(isRunning(second.process('host').pid)).toBe(true);
+});
+
+test('a start that fails says why, ends what it had started, and lets go of the folder', async () => {
+  const failing = start({ FAIL_AT_START: 'worker' });
+  await expect(failing.ready()).rejects.toThrow(/worker ended while starting \(code 3\):[\s\S]*no such luck/);
+  expect(failing.child.exitCode).toBe(1);
+  expect(JSON.parse(fs.readFileSync(path.join(dataDir, 'processes.json'), 'utf8'))).toEqual([]);
+  await start().ready();
+});
