@@ -8,11 +8,10 @@ import { SandboxLifeRepository } from '../db/repositories/sandbox-life.ts';
 import { parseCustomCommand, parseReadyCommand } from '../domain/template-commands.ts';
 import { DriverError, type SandboxDriver, type SandboxSpec } from '../runtime/driver.ts';
 
-/** Where a sandbox runs now, and since when (Unix milliseconds). */
+/** Where a sandbox runs now. */
 export interface HostedPlace {
   address: string;
   agentPort: number;
-  atMs: number;
 }
 
 /**
@@ -42,32 +41,26 @@ export function createSandboxHostActivities(deps: {
           signal,
           onPhase: (phase) => life.step(sandboxId, 'starting', phase),
         });
-        return { address: place.address, agentPort: place.agentPort, atMs: Date.now() };
+        return { address: place.address, agentPort: place.agentPort };
       });
     },
 
-    /** Freezes it; answers with the moment at which it stood still. */
-    pauseSandbox(sandboxId: string): Promise<{ atMs: number }> {
-      return onHost(async () => {
-        await deps.driver.pause(sandboxId);
-        return { atMs: Date.now() };
-      });
+    /** Freezes it. */
+    pauseSandbox(sandboxId: string): Promise<void> {
+      return onHost(() => deps.driver.pause(sandboxId));
     },
 
     /** Thaws it, or starts it again on its disk. */
     resumeSandbox(sandboxId: string): Promise<HostedPlace> {
       return onHost(async (signal) => {
         const place = await deps.driver.resume(await specOf(sandboxId), { signal });
-        return { address: place.address, agentPort: place.agentPort, atMs: Date.now() };
+        return { address: place.address, agentPort: place.agentPort };
       });
     },
 
     /** Ends its processes; its disk stays. */
-    stopSandbox(sandboxId: string): Promise<{ atMs: number }> {
-      return onHost(async () => {
-        await deps.driver.stop(sandboxId);
-        return { atMs: Date.now() };
-      });
+    stopSandbox(sandboxId: string): Promise<void> {
+      return onHost(() => deps.driver.stop(sandboxId));
     },
 
     /** Removes all that is left of it. */

@@ -34,6 +34,9 @@ import type { SandboxCommands } from './sandbox-commands.ts';
 /** How long a create waits for the relay when Temporal could not be reached at once. */
 const startPatienceMs = 60_000;
 
+/** How often a command is sent again that the worker never looked at. */
+const unprocessedTries = 6;
+
 /** Sends commands to the workflows of sandboxes. Holds no state: any replica may send any command. */
 export class TemporalSandboxCommands implements SandboxCommands {
   readonly #client: Client;
@@ -134,8 +137,20 @@ export class TemporalSandboxCommands implements SandboxCommands {
     });
   }
 
-  #send<R, A extends [unknown, ...unknown[]]>(sandboxId: string, update: UpdateDefinition<R, A>, args: A): Promise<R> {
-    return this.#client.workflow.getHandle(sandboxId).executeUpdate<R, A>(update, { args });
+  async #send<R, A extends [unknown, ...unknown[]]>(
+    sandboxId: string,
+    update: UpdateDefinition<R, A>,
+    args: A,
+  ): Promise<R> {
+    const handle = this.#client.workflow.getHandle(sandboxId);
+    for (let tries = 1; ; tries++) {
+      try {
+        return await handle.executeUpdate<R, A>(update, { args });
+      } catch (error) {
+        if (!wasNotProcessed(error) || tries === unprocessedTries) throw error;
+        await delay(tries * 50 * (0.5 + Math.random()));
+      }
+    }
   }
 
   #startOptions(sandboxId: string) {
@@ -157,6 +172,18 @@ export class TemporalSandboxCommands implements SandboxCommands {
   }
 }
 
+/**
+ * Under many updates at once a worker may hand a task back without having looked at all of them; the server then
+ * rejects those. Nothing of such an update has happened, so it may be sent again.
+ */
+function wasNotProcessed(error: unknown): boolean {
+  return (
+    error instanceof WorkflowUpdateFailedError &&
+    error.cause instanceof ApplicationFailure &&
+    error.cause.type === 'UnprocessedUpdate'
+  );
+}
+
 function ended(status: string): AppError {
   return new AppError('sandbox_ended', `The sandbox is ${status}`);
 }
@@ -169,7 +196,8 @@ function asAppError(error: unknown): AppError {
     if (cause instanceof ApplicationFailure && isErrorCode(cause.type)) {
       return new AppError(cause.type, cause.message, { cause: error });
     }
-    return ended('ending');
+    // Accepted, but the run came to its end before the handler did.
+    if (cause instanceof ApplicationFailure && cause.type === 'AcceptedUpdateCompletedWorkflow') return ended('ending');
   }
   return unreachable(error);
 }

@@ -10,6 +10,8 @@ import {
   upsertSearchAttributes,
   workflowInfo,
 } from '@temporalio/workflow';
+import type { HostedPlace } from '../activities/sandbox-host.ts';
+import { isErrorCode } from '../domain/errors.ts';
 import { expiryWarningMs, persistenceExpiresAt } from '../domain/persistence.ts';
 import { isOver, outcomeOf, type SandboxReason, type SandboxStatus } from '../domain/sandbox-state.ts';
 import { nextWarning } from '../domain/timeout-warnings.ts';
@@ -127,6 +129,8 @@ class SandboxLife {
     if (this.#status === 'starting') await this.#start();
     while (!isOver(this.#status)) {
       if (this.#ending) await this.#terminate(this.#ending.reason);
+      else if (this.#pause) await this.#freeze(this.#pause);
+      else if (this.#resume) await this.#thaw(this.#resume);
       else if (this.#status === 'running') await this.#run();
       else await this.#stayPaused();
       if (this.#shouldHandOver()) await this.#handOver();
@@ -142,8 +146,7 @@ class SandboxLife {
         const scope = new CancellationScope();
         this.#starting = scope;
         const place = await scope.run(() => startingOn(this.#plan.hostId).startSandbox(this.#id));
-        await rows.recordRunning(this.#id, place, place.atMs);
-        this.#runFrom(place.atMs);
+        await this.#recordRunning(place);
       } catch (error) {
         if (isCancellation(error) && this.#ending) return;
         if (!neverStarted(error)) await this.#fail(readHostFailure(error, 'start_failed'));
@@ -179,17 +182,22 @@ class SandboxLife {
         this.#shouldHandOver(),
       Math.max(1, warning?.inMs ?? deadlineMs - Date.now()),
     );
-    if (this.#ending) return;
+    if (this.#ending || this.#pause) return;
     if (this.#hostRestartedAtMs !== null) return this.#afterHostRestart(this.#hostRestartedAtMs);
     if (this.#exit) return this.#afterExit(this.#exit);
-    if (this.#pause) return this.#freeze(this.#pause);
     if (somethingElse) return;
     if (warning) await rows.warnOfTimeout(this.#id, deadlineMs, warning.beforeSeconds);
     else if (this.#plan.autoPause) this.#askPause('auto_pause');
     else this.#ending = { reason: 'timeout', forget: false };
   }
 
-  #runFrom(atMs: number): void {
+  /**
+   * Every time of a life is the workflow's own, never a host's: deadlines and totals then cannot disagree, whatever the
+   * clocks of other machines say.
+   */
+  async #recordRunning(place: HostedPlace): Promise<void> {
+    const atMs = Date.now();
+    await rows.recordRunning(this.#id, place, atMs);
     this.#timeoutFromMs = atMs;
     this.#failedAutoPauses = 0;
     this.#setStatus('running', 'user_requested');
@@ -230,7 +238,8 @@ class SandboxLife {
     await rows.recordPausing(this.#id, reason, Date.now());
     pause.recorded = true;
     try {
-      const { atMs, memoryKept } = await this.#bringToStand(reason);
+      const memoryKept = await this.#bringToStand(reason);
+      const atMs = Date.now();
       await rows.recordPaused(this.#id, reason, atMs, memoryKept);
       this.#pauseFrom(atMs, reason, memoryKept);
     } catch (error) {
@@ -244,11 +253,12 @@ class SandboxLife {
     }
   }
 
-  async #bringToStand(reason: SandboxReason): Promise<{ atMs: number; memoryKept: boolean }> {
-    if (reason === 'auto_pause' && this.#failedAutoPauses >= autoPauseTries) {
-      return { ...(await cleaningOn(this.#plan.hostId).stopSandbox(this.#id)), memoryKept: false };
-    }
-    return { ...(await pausingOn(this.#plan.hostId).pauseSandbox(this.#id)), memoryKept: true };
+  /** @returns whether its processes are still there, frozen */
+  async #bringToStand(reason: SandboxReason): Promise<boolean> {
+    const freeze = reason !== 'auto_pause' || this.#failedAutoPauses < autoPauseTries;
+    if (freeze) await pausingOn(this.#plan.hostId).pauseSandbox(this.#id);
+    else await cleaningOn(this.#plan.hostId).stopSandbox(this.#id);
+    return freeze;
   }
 
   #pauseFrom(atMs: number, reason: SandboxReason, memoryKept: boolean): void {
@@ -271,7 +281,7 @@ class SandboxLife {
       this.#shouldHandOver();
     const somethingElse =
       wake === null ? await condition(asked).then(() => true) : await condition(asked, Math.max(1, wake - Date.now()));
-    if (this.#ending) return;
+    if (this.#ending || this.#resume) return;
     if (this.#hostRestartedAtMs !== null) return this.#afterHostRestart(this.#hostRestartedAtMs);
     if (this.#exit) {
       // Frozen processes were ended from outside; the disk is what a paused sandbox promises, and it is there.
@@ -279,7 +289,6 @@ class SandboxLife {
       this.#memoryKept = false;
       return;
     }
-    if (this.#resume) return this.#thaw(this.#resume);
     if (somethingElse || expires === null) return;
     if (warnAt !== null) {
       await rows.warnOfExpiry(this.#id, expires);
@@ -302,9 +311,8 @@ class SandboxLife {
       const scope = new CancellationScope();
       this.#starting = scope;
       const place = await scope.run(() => startingOn(this.#plan.hostId).resumeSandbox(this.#id));
-      await rows.recordRunning(this.#id, place, place.atMs);
       this.#exit = null;
-      this.#runFrom(place.atMs);
+      await this.#recordRunning(place);
     } catch (error) {
       if (resume.recorded) await rows.recordResumeFailed(this.#id, this.#memoryKept);
       this.#setStatus('paused', resume.recorded ? 'resume_failed' : this.#pauseReason);
@@ -340,8 +348,8 @@ class SandboxLife {
     return CancellationScope.nonCancellable(async () => {
       const host = cleaningOn(this.#plan.hostId);
       try {
-        const { atMs } = await host.stopSandbox(this.#id);
-        await rows.recordStopped(this.#id, atMs);
+        await host.stopSandbox(this.#id);
+        await rows.recordStopped(this.#id, Date.now());
         await host.removeSandbox(this.#id);
         return true;
       } catch (error) {
@@ -554,11 +562,10 @@ function refused(code: string, message: string): ApplicationFailure {
   return ApplicationFailure.nonRetryable(message, code);
 }
 
-/** The refusal of an activity, under its own code where it has one. */
+/** The refusal of an activity, under its own code where callers know it. */
 function asRefusal(error: unknown, otherwise: SandboxReason): ApplicationFailure {
   const cause = error instanceof Error && 'cause' in error ? error.cause : error;
-  if (cause instanceof ApplicationFailure && cause.nonRetryable && cause.type)
-    return refused(cause.type, cause.message);
+  if (cause instanceof ApplicationFailure && isErrorCode(cause.type)) return refused(cause.type, cause.message);
   const { failure } = readHostFailure(error, otherwise);
   return refused(otherwise, failure.message);
 }

@@ -32,7 +32,12 @@ const refusal = (code: string) => expect.objectContaining({ name: 'AppError', co
 describe('starting', () => {
   test('a create that waits is answered once the sandbox runs', async () => {
     const row = await runningSandbox();
-    expect(row).toMatchObject({ status: 'running', substatus: null, reason: 'user_requested', agentAddress: '10.99.0.2' });
+    expect(row).toMatchObject({
+      status: 'running',
+      substatus: null,
+      reason: 'user_requested',
+      agentAddress: '10.99.0.2',
+    });
     expect(row.startedAt).toBeInstanceOf(Date);
     expect(await eventsOf(row.sandboxId)).toEqual(['sandbox.created', 'sandbox.started']);
   });
@@ -66,7 +71,12 @@ describe('starting', () => {
       status: 'failed',
       reason: 'not_ready',
       lifecycleOutcome: 'failed',
-      failure: { message: 'The ready probe never succeeded', exitCode: 3, outOfMemory: true, commandOutput: 'last words' },
+      failure: {
+        message: 'The ready probe never succeeded',
+        exitCode: 3,
+        outOfMemory: true,
+        commandOutput: 'last words',
+      },
       holdsCompute: false,
     });
     expect(await eventsOf(sandboxId)).toEqual(['sandbox.created', 'sandbox.failed']);
@@ -95,7 +105,12 @@ describe('pausing and resuming', () => {
     const sandbox = await runningSandbox();
     await plane.commands.pause(sandbox, { wait: true });
     const paused = await plane.row(sandbox.sandboxId);
-    expect(paused).toMatchObject({ status: 'paused', reason: 'user_requested', phaseKind: 'paused', timeoutFrom: null });
+    expect(paused).toMatchObject({
+      status: 'paused',
+      reason: 'user_requested',
+      phaseKind: 'paused',
+      timeoutFrom: null,
+    });
     expect(paused.runningMs).toBe(paused.pausedAt!.getTime() - paused.startedAt!.getTime());
     await plane.commands.resume(sandbox, { wait: true });
     const resumed = await plane.row(sandbox.sandboxId);
@@ -120,7 +135,11 @@ describe('pausing and resuming', () => {
     const sandbox = await runningSandbox();
     driver.failNext.set('pause', new DriverError('pause_failed', 'A process could not be frozen'));
     await expect(plane.commands.pause(sandbox, { wait: true })).rejects.toEqual(refusal('pause_failed'));
-    expect(await plane.row(sandbox.sandboxId)).toMatchObject({ status: 'running', reason: 'pause_failed', pausingAt: null });
+    expect(await plane.row(sandbox.sandboxId)).toMatchObject({
+      status: 'running',
+      reason: 'pause_failed',
+      pausingAt: null,
+    });
   });
 
   test('a resume that fails rolls back to paused and says so', async () => {
@@ -190,7 +209,12 @@ describe('ending', () => {
     expect(await plane.commands.terminate(sandbox, { forget: false })).toEqual({ alreadyTerminated: false });
     await until(async () => (await plane.row(sandbox.sandboxId)).status === 'terminated');
     const row = await plane.row(sandbox.sandboxId);
-    expect(row).toMatchObject({ lifecycleOutcome: 'completed', holdsCompute: false, holdsDisk: false, phaseKind: null });
+    expect(row).toMatchObject({
+      lifecycleOutcome: 'completed',
+      holdsCompute: false,
+      holdsDisk: false,
+      phaseKind: null,
+    });
     expect(row.runningMs).toBe(row.stoppedAt!.getTime() - row.startedAt!.getTime());
     expect(driver.states.has(sandbox.sandboxId)).toBe(false);
     expect(await plane.commands.terminate(row, { forget: false })).toEqual({ alreadyTerminated: true });
@@ -260,9 +284,15 @@ describe('what operators see', () => {
   test('the status is a search attribute and the query tells what happens next', async () => {
     const sandbox = await runningSandbox({ autoPause: true });
     const handle = plane.client.workflow.getHandle(sandbox.sandboxId);
-    expect(await handle.query(lifeQuery)).toMatchObject({ status: 'running', nextAction: 'auto_pause', hostId: plane.hostId });
+    expect(await handle.query(lifeQuery)).toMatchObject({
+      status: 'running',
+      nextAction: 'auto_pause',
+      hostId: plane.hostId,
+    });
     await until(async () => {
-      const found = plane.client.workflow.list({ query: `SandboxStatus = "running" and AccountId = "${plane.account.accountId}"` });
+      const found = plane.client.workflow.list({
+        query: `SandboxStatus = "running" and AccountId = "${plane.account.accountId}"`,
+      });
       for await (const workflow of found) if (workflow.workflowId === sandbox.sandboxId) return true;
       return false;
     });

@@ -1,0 +1,113 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { DriverError } from '../../runtime/driver.ts';
+import { hostRestartedSignal } from '../../workflows/sandbox-messages.ts';
+import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
+import { MemoryDriver } from '../support/memory-driver.ts';
+import { recordHistory } from '../support/recorded-histories.ts';
+import { until } from '../support/until.ts';
+
+/**
+ * The ways a life can go, one after the other. With RECORD_HISTORIES=1 their histories are kept for the replay tests;
+ * without it each must still come to its end.
+ */
+const recording = process.env.RECORD_HISTORIES === '1';
+const driver = new MemoryDriver();
+let plane: ControlPlane;
+
+beforeAll(async () => {
+  plane = await startControlPlane({ driver, planName: 'pro', relay: false });
+}, 120_000);
+afterAll(() => plane.stop());
+
+async function runningSandbox() {
+  const { sandboxId } = await plane.admit();
+  await plane.commands.start(sandboxId, { wait: true });
+  return plane.row(sandboxId);
+}
+
+async function endOf(name: string, workflowId: string, runId?: string) {
+  await plane.client.workflow.getHandle(workflowId, runId, { followRuns: false }).result().catch(ignoreHandOver);
+  if (recording) await recordHistory(plane.client, name, workflowId, runId);
+}
+
+const ignoreHandOver = (error: Error) => expect(error.name).toBe('WorkflowExecutionContinuedAsNewError');
+
+test('terminated', async () => {
+  const sandbox = await runningSandbox();
+  await plane.commands.setTimeout(sandbox, { timeoutSeconds: 900, mustRaise: true });
+  await plane.commands.terminate(sandbox, { forget: true });
+  await endOf('sandbox-terminated', sandbox.sandboxId);
+});
+
+test('paused and resumed, also when either fails at first', async () => {
+  const sandbox = await runningSandbox();
+  driver.failNext.set('pause', new DriverError('pause_failed', 'no'));
+  await plane.commands.pause(sandbox, { wait: true }).catch((error) => expect(error.code).toBe('pause_failed'));
+  await plane.commands.pause(sandbox, { wait: true });
+  driver.failNext.set('resume', new DriverError('start_failed', 'no'));
+  await plane.commands.resume(sandbox, { wait: true }).catch((error) => expect(error.code).toBe('resume_failed'));
+  await plane.commands.connect(sandbox, { timeoutSeconds: 600 });
+  await plane.commands.terminate(sandbox, { forget: false });
+  await endOf('sandbox-paused-and-resumed', sandbox.sandboxId);
+});
+
+test('failed start, and its deletion afterwards', async () => {
+  driver.failNext.set('create', new DriverError('image_pull_failed', 'no such image'));
+  const sandbox = await runningSandbox();
+  await endOf('sandbox-failed-start', sandbox.sandboxId);
+  await plane.commands.terminate(sandbox, { forget: true });
+  await endOf('sandbox-deletion', `${sandbox.sandboxId}/deletion`);
+});
+
+test('terminated while starting', async () => {
+  driver.hold = new Promise(() => {});
+  const sandbox = await plane.admit();
+  await plane.commands.start(sandbox.sandboxId, { wait: false });
+  await until(async () => (await plane.row(sandbox.sandboxId)).substatus === 'deploying');
+  await plane.commands.terminate(sandbox, { forget: false });
+  driver.hold = null;
+  await endOf('sandbox-terminated-while-starting', sandbox.sandboxId);
+});
+
+test('runtime exited', async () => {
+  const sandbox = await runningSandbox();
+  driver.exit(sandbox.sandboxId, { exitCode: 1, outOfMemory: false, commandOutput: '' });
+  await endOf('sandbox-runtime-exited', sandbox.sandboxId);
+});
+
+test('host restarted', async () => {
+  const sandbox = await runningSandbox();
+  driver.states.set(sandbox.sandboxId, 'exited');
+  const at = new Date().toISOString();
+  await plane.client.workflow.getHandle(sandbox.sandboxId).signal(hostRestartedSignal, { at });
+  await until(async () => (await plane.row(sandbox.sandboxId)).status === 'paused');
+  await plane.commands.resume(sandbox, { wait: true });
+  await plane.commands.terminate(sandbox, { forget: false });
+  await endOf('sandbox-host-restarted', sandbox.sandboxId);
+});
+
+test('handed over to a next run when its history grows long, without losing a command', async () => {
+  const sandbox = await runningSandbox();
+  const handle = plane.client.workflow.getHandle(sandbox.sandboxId);
+  const firstRun = (await handle.describe()).runId;
+  let timeoutSeconds = 300;
+  while ((await handle.describe()).runId === firstRun) {
+    expect(timeoutSeconds).toBeLessThan(3000);
+    const changes = Array.from({ length: 8 }, async () => {
+      timeoutSeconds += 1;
+      await plane.commands.setTimeout(sandbox, { timeoutSeconds, mustRaise: false });
+    });
+    for (const result of await Promise.allSettled(changes)) {
+      // More in flight than the server lets through is told to the caller, who may try again.
+      if (result.status === 'rejected') expect(result.reason.code).toBe('too_many_requests');
+    }
+  }
+  await plane.commands.setTimeout(sandbox, { timeoutSeconds: 3000, mustRaise: true });
+  expect(await plane.row(sandbox.sandboxId)).toMatchObject({ status: 'running', timeoutSeconds: 3000 });
+  expect((await handle.describe()).searchAttributes.SandboxStatus).toEqual(['running']);
+  await plane.commands.pause(sandbox, { wait: true });
+  const secondRun = (await handle.describe()).runId;
+  await plane.commands.terminate(sandbox, { forget: false });
+  await endOf('sandbox-handed-over-first-run', sandbox.sandboxId, firstRun);
+  await endOf('sandbox-handed-over-second-run', sandbox.sandboxId, secondRun);
+}, 120_000);

@@ -1,0 +1,47 @@
+import os from 'node:os';
+import path from 'node:path';
+import { describe, expect, test } from '@jest/globals';
+import type { temporal } from '@temporalio/proto';
+import { Worker } from '@temporalio/worker';
+import { deriveSecrets } from '../../config/secrets.ts';
+import { createDataConverter } from '../../temporal/data-converter.ts';
+import { ensureWorkflowBundle } from '../../worker/workflow-bundle.ts';
+import { testSecretKey } from '../support/control-plane.ts';
+import { readHistory, recordedHistories } from '../support/recorded-histories.ts';
+
+const expected = [
+  'sandbox-deletion',
+  'sandbox-failed-start',
+  'sandbox-handed-over-first-run',
+  'sandbox-handed-over-second-run',
+  'sandbox-host-restarted',
+  'sandbox-paused-and-resumed',
+  'sandbox-runtime-exited',
+  'sandbox-terminated',
+  'sandbox-terminated-while-starting',
+];
+
+async function replay(history: temporal.api.history.v1.History): Promise<void> {
+  const codePath = await ensureWorkflowBundle(path.join(os.tmpdir(), 'sandbox-platform-test-bundles'));
+  const dataConverter = createDataConverter(deriveSecrets({ PLATFORM_SECRET_KEY: testSecretKey }));
+  await Worker.runReplayHistory({ workflowBundle: { codePath }, dataConverter }, history, 'replayed');
+}
+
+/**
+ * Lives that began under an older version of the code must go on under this one. The histories were recorded from real
+ * runs: `RECORD_HISTORIES=1 npm test -- record-histories`. A change that breaks one of them needs `patched()`.
+ */
+describe('recorded histories replay on the present code', () => {
+  test('there is one for every workflow type and every way a life can go', () => {
+    expect(recordedHistories().sort()).toEqual(expected);
+  });
+
+  test.each(expected)('%s', (name) => replay(readHistory(name)), 60_000);
+});
+
+test('a history that the code does not follow is noticed', async () => {
+  const history = readHistory('sandbox-terminated');
+  const scheduled = history.events.find((event) => event.activityTaskScheduledEventAttributes);
+  scheduled!.activityTaskScheduledEventAttributes!.activityType!.name = 'anotherActivity';
+  await expect(replay(history)).rejects.toThrow(/[Nn]ondeterminism/);
+});

@@ -1,0 +1,141 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import type { TestWorkflowEnvironment } from '@temporalio/testing';
+import { Notification } from '../../db/entities/notification.ts';
+import { DriverError } from '../../runtime/driver.ts';
+import { hostRestartedSignal } from '../../workflows/sandbox-messages.ts';
+import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
+import { MemoryDriver } from '../support/memory-driver.ts';
+import { timeSkippingEnvironment } from '../support/stack.ts';
+import { until } from '../support/until.ts';
+
+const driver = new MemoryDriver();
+let environment: TestWorkflowEnvironment;
+let plane: ControlPlane;
+
+beforeAll(async () => {
+  environment = await timeSkippingEnvironment();
+  plane = await startControlPlane({
+    driver,
+    relay: false,
+    temporal: {
+      connection: environment.connection,
+      nativeConnection: environment.nativeConnection,
+      namespace: environment.namespace ?? 'default',
+    },
+  });
+}, 120_000);
+afterAll(async () => {
+  await plane.stop();
+  await environment.teardown();
+});
+
+async function runningSandbox(wanted: Parameters<ControlPlane['admit']>[0] = {}) {
+  const { sandboxId } = await plane.admit(wanted);
+  await plane.commands.start(sandboxId, { wait: true });
+  return plane.row(sandboxId);
+}
+
+const warnings = (sandboxId: string) =>
+  plane.orm.em.fork().find(Notification, { relatedEntityId: sandboxId }, { orderBy: { createdAt: 'asc' } });
+
+describe('a timeout', () => {
+  test('ends the sandbox, after its owner was told once at each distance', async () => {
+    const sandbox = await runningSandbox({ timeoutSeconds: 3600 });
+    await environment.sleep('3650s');
+    await until(async () => (await plane.row(sandbox.sandboxId)).status === 'terminated');
+    expect(await plane.row(sandbox.sandboxId)).toMatchObject({ reason: 'timeout', lifecycleOutcome: 'timed_out' });
+    const told = await warnings(sandbox.sandboxId);
+    expect(told.map((each) => each.type)).toEqual(['sandbox_timeout', 'sandbox_timeout', 'sandbox_timeout']);
+    expect(told.map((each) => /in (\d+) seconds/.exec(each.message)![1])).toEqual(['300', '60', '15']);
+  });
+
+  test('that was raised in time ends it later', async () => {
+    const sandbox = await runningSandbox({ timeoutSeconds: 300 });
+    await plane.commands.setTimeout(sandbox, { timeoutSeconds: 3000, mustRaise: true });
+    await environment.sleep('2000s');
+    expect((await plane.row(sandbox.sandboxId)).status).toBe('running');
+    await environment.sleep('1100s');
+    await until(async () => (await plane.row(sandbox.sandboxId)).status === 'terminated');
+  });
+
+  test('does not run while the sandbox is paused, and is whole again after a resume', async () => {
+    const sandbox = await runningSandbox({ timeoutSeconds: 300 });
+    await plane.commands.pause(sandbox, { wait: true });
+    await environment.sleep('1h');
+    expect((await plane.row(sandbox.sandboxId)).status).toBe('paused');
+    await plane.commands.resume(sandbox, { wait: true });
+    await environment.sleep('200s');
+    expect((await plane.row(sandbox.sandboxId)).status).toBe('running');
+    await plane.commands.terminate(sandbox, { forget: false });
+  });
+
+  test('pauses the sandbox where auto-pause is on', async () => {
+    const sandbox = await runningSandbox({ timeoutSeconds: 300, autoPause: true });
+    await environment.sleep('310s');
+    await until(async () => (await plane.row(sandbox.sandboxId)).status === 'paused');
+    expect(await plane.row(sandbox.sandboxId)).toMatchObject({ reason: 'auto_pause', holdsCompute: true });
+    expect(driver.states.get(sandbox.sandboxId)).toBe('paused');
+  });
+
+  test('whose auto-pause never takes keeps the disk and ends the processes', async () => {
+    const sandbox = await runningSandbox({ timeoutSeconds: 300, autoPause: true });
+    for (let tries = 0; tries < 3; tries++) {
+      driver.failNext.set('pause', new DriverError('pause_failed', 'A process could not be frozen'));
+      await environment.sleep(tries === 0 ? '305s' : '20s');
+      await until(() => !driver.failNext.has('pause'));
+    }
+    await environment.sleep('25s');
+    await until(async () => (await plane.row(sandbox.sandboxId)).status === 'paused');
+    expect(await plane.row(sandbox.sandboxId)).toMatchObject({
+      reason: 'auto_pause',
+      holdsCompute: false,
+      holdsDisk: true,
+    });
+    expect(driver.states.get(sandbox.sandboxId)).toBe('exited');
+  });
+});
+
+describe('a paused sandbox', () => {
+  test('is removed when its days are over, after its owner was told', async () => {
+    const sandbox = await runningSandbox();
+    await plane.commands.pause(sandbox, { wait: true });
+    await environment.sleep('145h');
+    await until(async () => (await warnings(sandbox.sandboxId)).length === 1);
+    expect((await plane.row(sandbox.sandboxId)).status).toBe('paused');
+    await environment.sleep('1 day');
+    await until(async () => (await plane.row(sandbox.sandboxId)).status === 'terminated');
+    expect(await plane.row(sandbox.sandboxId)).toMatchObject({
+      reason: 'persistence_expired',
+      lifecycleOutcome: 'expired',
+    });
+  });
+
+  test('counts its days anew after a resume', async () => {
+    const sandbox = await runningSandbox({ timeoutSeconds: 3600 });
+    await plane.commands.pause(sandbox, { wait: true });
+    await environment.sleep('5 days');
+    await plane.commands.resume(sandbox, { wait: true });
+    await plane.commands.pause(sandbox, { wait: true });
+    await environment.sleep('5 days');
+    expect((await plane.row(sandbox.sandboxId)).status).toBe('paused');
+    await plane.commands.terminate(sandbox, { forget: false });
+  });
+});
+
+describe('a host that restarted', () => {
+  test('leaves a running sandbox paused, counted as running only until the host went down', async () => {
+    const sandbox = await runningSandbox();
+    const at = new Date(sandbox.startedAt!.getTime() + 5000);
+    driver.states.set(sandbox.sandboxId, 'exited');
+    await plane.client.workflow.getHandle(sandbox.sandboxId).signal(hostRestartedSignal, { at: at.toISOString() });
+    await until(async () => (await plane.row(sandbox.sandboxId)).status === 'paused');
+    expect(await plane.row(sandbox.sandboxId)).toMatchObject({
+      reason: 'host_restarted',
+      holdsCompute: false,
+      holdsDisk: true,
+      runningMs: 5000,
+    });
+    await plane.commands.resume(sandbox, { wait: true });
+    expect((await plane.row(sandbox.sandboxId)).status).toBe('running');
+  });
+});
