@@ -219,6 +219,7 @@ export class Migration20261121Foundation extends Migration {
         request_hash text not null,
         reply_status integer,
         reply_body jsonb,
+        object_id text,
         created_at timestamptz(3) not null default now(),
         primary key (caller, key)
       );

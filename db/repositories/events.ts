@@ -11,7 +11,8 @@ export type SandboxEventType =
   | 'sandbox.paused'
   | 'sandbox.resumed'
   | 'sandbox.terminated'
-  | 'sandbox.failed';
+  | 'sandbox.failed'
+  | 'sandbox.project_switched';
 
 /**
  * Tells a fact of a sandbox, in the transaction that made it one. The caller holds the row's lock, which is what keeps

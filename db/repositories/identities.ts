@@ -11,6 +11,8 @@ export interface Identity {
   role: 'user' | 'admin';
   isRootUser: boolean;
   planName: string;
+  /** The account is suspended: it may look, but change nothing. */
+  isSuspended: boolean;
 }
 
 /** What is stored of an API key's secret. */
@@ -25,7 +27,7 @@ export function hashApiKey(secret: string): string {
 export async function identifyApiKey(em: EntityManager, secret: string): Promise<Identity | null> {
   if (!isApiKeyShape(secret)) return null;
   const [row] = (await em.fork().execute(
-    `select k.key_id, k.last_used_at, u.user_id, u.account_id, u.role, u.is_root_user, a.plan_name
+    `select k.key_id, k.last_used_at, u.user_id, u.account_id, u.role, u.is_root_user, a.plan_name, a.status as account_status
        from api_keys k join users u using (user_id) join accounts a on a.account_id = u.account_id
       where k.secret_hash = ? and k.is_active and u.status = 'enabled'`,
     [hashApiKey(secret)],
@@ -37,6 +39,7 @@ export async function identifyApiKey(em: EntityManager, secret: string): Promise
     role: 'user' | 'admin';
     is_root_user: boolean;
     plan_name: string;
+    account_status: string;
   }[];
   if (!row) return null;
   // To the minute is enough, and a write on every request is not.
@@ -50,5 +53,6 @@ export async function identifyApiKey(em: EntityManager, secret: string): Promise
     role: row.role,
     isRootUser: row.is_root_user,
     planName: row.plan_name,
+    isSuspended: row.account_status === 'suspended',
   };
 }

@@ -1,0 +1,40 @@
+import type {
+  FastifyBaseLogger,
+  FastifyInstance,
+  RawReplyDefaultExpression,
+  RawRequestDefaultExpression,
+  RawServerDefault,
+} from 'fastify';
+import type { ZodTypeProvider } from 'fastify-type-provider-zod';
+import type { Logger } from 'pino';
+import type { Settings } from '../config/settings.ts';
+import type { Orm } from '../db/orm.ts';
+import type { PlanCatalog } from '../db/plans.ts';
+import type { SandboxCommands } from './sandbox-commands.ts';
+
+/** Everything the API needs from the process that hosts it. */
+export interface ApiDependencies {
+  orm: Orm;
+  plans: PlanCatalog;
+  settings: Settings;
+  sandboxCommands: SandboxCommands;
+  /** The token `X-Access-Token` must carry to a sandbox's agent; derived, never stored. */
+  deriveAgentToken(sandboxId: string): string;
+  readiness: ReadinessCheck[];
+  logger: Logger;
+}
+
+/** Something the API cannot serve without. `check` rejects when it is out of reach. */
+export interface ReadinessCheck {
+  name: string;
+  check(): Promise<unknown>;
+}
+
+/** The Fastify instance as routes see it: requests and replies are typed by their zod schemas. */
+export type Api = FastifyInstance<
+  RawServerDefault,
+  RawRequestDefaultExpression,
+  RawReplyDefaultExpression,
+  FastifyBaseLogger,
+  ZodTypeProvider
+>;

@@ -1,0 +1,47 @@
+import type { FastifyRequest } from 'fastify';
+import fp from 'fastify-plugin';
+import type { Orm } from '../../db/orm.ts';
+import { type Identity, identifyApiKey } from '../../db/repositories/identities.ts';
+import { AppError } from '../../domain/errors.ts';
+
+/**
+ * Tells who is calling, before the body is read (section 5). Keys come as `X-API-Key` or `Authorization: Api-Key …`.
+ * Whoever brings no valid key is counted by address, so that keys cannot be guessed at speed.
+ */
+export const authentication = fp<{ orm: Orm }>(
+  async (app, { orm }) => {
+    app.decorateRequest('identity', null);
+    app.decorateRequest('workflowId', null);
+    app.addHook('onRequest', async (request, reply) => {
+      if (request.is404 || request.routeOptions.config.public) {
+        if (!request.routeOptions.config.quiet) await app.rateLimits.perAddress(request, reply);
+        return;
+      }
+      const secret = apiKeyOf(request);
+      request.identity = secret === null ? null : await identifyApiKey(orm.em, secret);
+      if (!request.identity) {
+        await app.rateLimits.perAddress(request, reply);
+        reply.header('www-authenticate', 'Api-Key');
+        throw new AppError('unauthenticated', secret === null ? 'An API key is required' : 'The API key is not valid');
+      }
+      await app.rateLimits.perKey(request, reply);
+      if (request.identity.isSuspended && request.method !== 'GET' && request.method !== 'HEAD') {
+        throw new AppError('account_suspended', 'The account is suspended');
+      }
+    });
+  },
+  { name: 'authentication', dependencies: ['rate-limits'] },
+);
+
+/** Who is calling a route that is not public. */
+export function callerOf(request: FastifyRequest): Identity {
+  if (!request.identity) throw new Error(`${request.routeOptions.url} asked for the caller of a public route`);
+  return request.identity;
+}
+
+function apiKeyOf(request: FastifyRequest): string | null {
+  const header = request.headers['x-api-key'];
+  if (typeof header === 'string' && header !== '') return header.trim();
+  const scheme = /^api-key +(\S+) *$/i.exec(request.headers.authorization ?? '');
+  return scheme ? scheme[1]! : null;
+}

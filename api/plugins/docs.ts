@@ -1,0 +1,27 @@
+import reference from '@scalar/fastify-api-reference';
+import fp from 'fastify-plugin';
+
+/** `GET /docs`: the OpenAPI document for people. Its script is served from here; nothing is fetched from elsewhere. */
+export const docs = fp(
+  async (app) => {
+    app.addHook('onRoute', (route) => {
+      if (!route.url.startsWith('/docs')) return;
+      route.config = { ...route.config, public: true };
+      route.schema = { ...route.schema, hide: true };
+    });
+    await app.register(reference, {
+      routePrefix: '/docs',
+      logLevel: 'silent',
+      configuration: {
+        url: '/openapi.json',
+        title: 'Sandbox platform',
+        withDefaultFonts: false,
+        telemetry: false,
+        showDeveloperTools: 'never',
+        mcp: { disabled: true },
+        agent: { disabled: true },
+      },
+    });
+  },
+  { name: 'docs', dependencies: ['openapi'] },
+);

@@ -1,0 +1,75 @@
+import fp from 'fastify-plugin';
+import { z } from 'zod';
+import type { Api, ReadinessCheck } from '../dependencies.ts';
+
+const limitMs = 2_000;
+
+const readiness = z.object({
+  status: z.enum(['ready', 'unavailable']),
+  checks: z.record(z.string(), z.enum(['ok', 'unavailable'])).describe('By name, such as postgres and temporal'),
+});
+
+/** `GET /healthz`: the process is up. `GET /readyz`: what it needs is in reach. Neither has the envelope. */
+export const health = fp<{ checks: ReadinessCheck[] }>(
+  async (app, { checks }) => {
+    (app as unknown as Api).route({
+      method: 'GET',
+      url: '/healthz',
+      config: { public: true, quiet: true },
+      schema: {
+        operationId: 'getHealth',
+        tags: ['Operation'],
+        summary: 'Whether the process is up',
+        security: [],
+        response: { 200: z.object({ status: z.literal('ok') }).describe('It is up') },
+      },
+      handler: async () => ({ status: 'ok' as const }),
+    });
+
+    (app as unknown as Api).route({
+      method: 'GET',
+      url: '/readyz',
+      config: { public: true, quiet: true },
+      schema: {
+        operationId: 'getReadiness',
+        tags: ['Operation'],
+        summary: 'Whether Postgres and Temporal are in reach',
+        security: [],
+        response: {
+          200: readiness.describe('Everything is in reach'),
+          503: readiness.describe('Something is out of reach'),
+        },
+      },
+      handler: async (request, reply) => {
+        const results = await Promise.all(
+          checks.map(async ({ name, check }) => {
+            try {
+              await withinLimit(check());
+              return [name, 'ok'] as const;
+            } catch (error) {
+              request.log.warn({ err: error, check: name }, 'not ready');
+              return [name, 'unavailable'] as const;
+            }
+          }),
+        );
+        const ready = results.every(([, state]) => state === 'ok');
+        return reply
+          .code(ready ? 200 : 503)
+          .send({ status: ready ? 'ready' : 'unavailable', checks: Object.fromEntries(results) });
+      },
+    });
+  },
+  { name: 'health', dependencies: ['authentication'] },
+);
+
+async function withinLimit(work: Promise<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const limit = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new Error(`no answer within ${limitMs} ms`)), limitMs);
+  });
+  try {
+    await Promise.race([work, limit]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,126 @@
+import { createHash } from 'node:crypto';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import fp from 'fastify-plugin';
+import { z } from 'zod';
+import { newId } from '../../db/new-id.ts';
+import type { Orm } from '../../db/orm.ts';
+import { claimIdempotencyKey, keepIdempotentReply, releaseIdempotencyKey } from '../../db/repositories/idempotency.ts';
+import { AppError } from '../../domain/errors.ts';
+import type { IdKind } from '../../domain/ids.ts';
+import { callerOf } from './authentication.ts';
+
+/** What a route that takes `Idempotency-Key` says of itself, in its `config.idempotency`. */
+export interface IdempotencyOptions {
+  /** The kind of what it makes, when a request taken over has to find what the first try made. */
+  makes?: IdKind;
+  /** Fields of `data` that are not stored. */
+  secrets?: readonly string[];
+  /** Puts back what may be told again into the stored `data`. */
+  restore?(data: Record<string, unknown>): Record<string, unknown>;
+}
+
+/** Headers of a route that takes the key. */
+export const idempotencyHeaders = z.looseObject({
+  'idempotency-key': z
+    .string()
+    .regex(/^[\x21-\x7e]{1,255}$/, 'must be 1 to 255 visible ASCII characters')
+    .optional()
+    .describe('The same key, caller and body give the first reply again for 24 hours, less its secrets'),
+});
+
+interface Held {
+  caller: string;
+  key: string;
+  claimedAt: string;
+}
+
+/**
+ * The first successful reply to a key is kept and given again. A request that failed made nothing, so its key is free
+ * at once; one that died with its process is taken over by its repetition after two minutes.
+ */
+export const idempotency = fp<{ orm: Orm }>(
+  async (app, { orm }) => {
+    const hashes = new WeakMap<FastifyRequest, string>();
+    const holding = new WeakMap<FastifyRequest, Held>();
+    app.decorateRequest('idempotentObject', null);
+
+    app.addHook('preValidation', async (request) => {
+      // Before validation, which fills in defaults that may change with a release.
+      if (request.routeOptions.config.idempotency && request.headers['idempotency-key']) {
+        hashes.set(request, hashOf(request));
+      }
+    });
+
+    app.addHook('preHandler', async (request, reply) => {
+      const options = request.routeOptions.config.idempotency;
+      const requestHash = hashes.get(request);
+      if (!options || !requestHash) return;
+      const identity = callerOf(request);
+      const caller = identity.keyId ?? identity.userId;
+      const key = request.headers['idempotency-key'] as string;
+      const objectId = options.makes ? newId(options.makes) : null;
+      const claim = await claimIdempotencyKey(orm.em.fork(), { caller, key, requestHash, objectId });
+      switch (claim.kind) {
+        case 'reused':
+          throw new AppError('idempotency_key_reused', 'This Idempotency-Key was used with another request');
+        case 'in_use':
+          throw new AppError('idempotency_key_in_use', 'The first request with this Idempotency-Key is still running');
+        case 'replay':
+          return replay(reply, options, claim);
+        case 'run':
+          holding.set(request, { caller, key, claimedAt: claim.claimedAt });
+          if (claim.objectId) request.idempotentObject = { id: claim.objectId, takenOver: claim.takenOver };
+      }
+    });
+
+    app.addHook('onSend', async (request, reply, payload) => {
+      const held = holding.get(request);
+      if (!held) return;
+      try {
+        if (reply.statusCode < 300) {
+          const body = withoutSecrets(JSON.parse(payload as string), request.routeOptions.config.idempotency!);
+          await keepIdempotentReply(orm.em.fork(), held, { status: reply.statusCode, body });
+        } else {
+          await releaseIdempotencyKey(orm.em.fork(), held);
+        }
+      } catch (error) {
+        // The caller gets the reply that is due; the claim is taken over when they ask again.
+        request.log.error({ err: error }, 'idempotency key not settled');
+      }
+    });
+  },
+  { name: 'idempotency', dependencies: ['authentication', 'bodies'] },
+);
+
+interface StoredReply {
+  data?: Record<string, unknown>;
+}
+
+function withoutSecrets(body: StoredReply, { secrets = [] }: IdempotencyOptions): StoredReply {
+  if (!body.data) return body;
+  return { ...body, data: Object.fromEntries(Object.entries(body.data).filter(([name]) => !secrets.includes(name))) };
+}
+
+function replay(
+  reply: FastifyReply,
+  options: IdempotencyOptions,
+  first: { status: number; body: unknown },
+): FastifyReply {
+  const body = first.body as StoredReply;
+  const restored = body.data && options.restore ? { ...body, data: options.restore(body.data) } : body;
+  return reply
+    .code(first.status)
+    .header('idempotent-replayed', 'true')
+    .type('application/json; charset=utf-8')
+    .send(JSON.stringify(restored));
+}
+
+/** SHA-256 of what was asked; the order of a body's fields does not matter. */
+function hashOf(request: FastifyRequest): string {
+  const body = JSON.stringify(request.body ?? null, (_key, value) =>
+    value !== null && typeof value === 'object' && !Array.isArray(value)
+      ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : value,
+  );
+  return createHash('sha256').update(`${request.method} ${request.url}\n${body}`).digest('hex');
+}

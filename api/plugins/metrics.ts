@@ -1,0 +1,52 @@
+import fp from 'fastify-plugin';
+import { collectDefaultMetrics, Histogram, Registry } from 'prom-client';
+import { z } from 'zod';
+import { AppError } from '../../domain/errors.ts';
+import type { Api } from '../dependencies.ts';
+import { failures } from '../schemas/failures.ts';
+import { callerOf } from './authentication.ts';
+
+/**
+ * Measures requests and serves `GET /metrics`.
+ * @param open asks for no key; otherwise it takes an operator's (`role` admin)
+ */
+export const metrics = fp<{ open: boolean }>(
+  async (app, { open }) => {
+    const registry = new Registry();
+    collectDefaultMetrics({ register: registry });
+    const durations = new Histogram({
+      name: 'http_request_duration_seconds',
+      help: 'Time from the request to the end of the reply',
+      labelNames: ['method', 'route', 'status'],
+      buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
+      registers: [registry],
+    });
+    app.addHook('onResponse', async (request, reply) => {
+      const labels = { method: request.method, route: request.routeOptions.url ?? 'none', status: reply.statusCode };
+      durations.observe(labels, reply.elapsedTime / 1000);
+    });
+
+    (app as unknown as Api).route({
+      method: 'GET',
+      url: '/metrics',
+      config: { public: open, quiet: true },
+      schema: {
+        operationId: 'getMetrics',
+        tags: ['Operation'],
+        summary: 'Metrics for Prometheus',
+        ...(open ? { security: [] } : {}),
+        response: {
+          200: { description: 'Metrics', content: { 'text/plain': { schema: z.string() } } },
+          ...failures('admin_required'),
+        },
+      },
+      handler: async (request, reply) => {
+        if (!open && callerOf(request).role !== 'admin') {
+          throw new AppError('admin_required', 'Metrics are for operators of the platform');
+        }
+        return reply.type(registry.contentType).send(await registry.metrics());
+      },
+    });
+  },
+  { name: 'metrics', dependencies: ['authentication'] },
+);

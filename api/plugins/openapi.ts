@@ -1,0 +1,62 @@
+import swagger from '@fastify/swagger';
+import fp from 'fastify-plugin';
+import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-provider-zod';
+
+/** The OpenAPI 3.1 document, made from the schemas that validate and serialise: `GET /openapi.json`. */
+export const openapi = fp<{ serverUrl: string }>(
+  async (app, { serverUrl }) => {
+    await app.register(swagger, {
+      openapi: {
+        openapi: '3.1.0',
+        info: {
+          title: 'Sandbox platform',
+          description:
+            'Isolated development sandboxes. Replies have an envelope `{success, data, message, timestamp}`; errors carry a stable `code`. ' +
+            'Optional fields may be null, and unknown ones are ignored. Every reply has `X-Request-Id`; `RateLimit-*` headers tell what is left of the limit.',
+          version: '1.0.0',
+          license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+        },
+        servers: [{ url: serverUrl }],
+        components: {
+          securitySchemes: {
+            apiKey: { type: 'apiKey', in: 'header', name: 'X-API-Key' },
+            authorization: { type: 'apiKey', in: 'header', name: 'Authorization', description: '`Api-Key <key>`' },
+          },
+        },
+        security: [{ apiKey: [] }, { authorization: [] }],
+      },
+      transform: jsonSchemaTransform,
+      transformObject: (document) => withoutUnusedSchemas(jsonSchemaTransformObject(document)),
+    });
+
+    app.get('/openapi.json', { config: { public: true }, schema: { hide: true } }, async (_request, reply) =>
+      reply.type('application/json; charset=utf-8').send(document(app)),
+    );
+  },
+  { name: 'openapi' },
+);
+
+/** Made once, when it is first asked for: it does not change while the process runs. */
+const documents = new WeakMap<object, string>();
+function document(app: { swagger(): unknown }): string {
+  const made = documents.get(app) ?? JSON.stringify(app.swagger());
+  documents.set(app, made);
+  return made;
+}
+
+/** Each named schema comes in a form for requests and one for replies; drops those nothing refers to. */
+function withoutUnusedSchemas<D extends ReturnType<typeof jsonSchemaTransformObject>>(document: D): D {
+  const { components, paths } = document as { components?: { schemas?: Record<string, unknown> }; paths?: unknown };
+  const schemas = components?.schemas ?? {};
+  const used = new Set<string>();
+  const visit = (part: unknown) => {
+    for (const [, name] of JSON.stringify(part).matchAll(/"#\/components\/schemas\/([^"]+)"/g)) {
+      if (used.has(name!)) continue;
+      used.add(name!);
+      visit(schemas[name!]);
+    }
+  };
+  visit(paths ?? {});
+  for (const name of Object.keys(schemas)) if (!used.has(name)) delete schemas[name];
+  return document;
+}

@@ -1,0 +1,32 @@
+import type { FastifyRequest } from 'fastify';
+import fp from 'fastify-plugin';
+
+/** One line a request, without headers, query or body: those may carry secrets. */
+export const requestLogs = fp(
+  async (app) => {
+    app.addHook('onResponse', async (request, reply) => {
+      const line = {
+        method: request.method,
+        path: request.url.split('?', 1)[0],
+        route: request.routeOptions.url ?? null,
+        status: reply.statusCode,
+        duration_ms: Math.round(reply.elapsedTime * 10) / 10,
+        remote_address: request.ip,
+        account_id: request.identity?.accountId,
+        user_id: request.identity?.userId,
+        key_id: request.identity?.keyId,
+        workflow_id: workflowIdOf(request),
+      };
+      if (request.routeOptions.config.quiet && reply.statusCode < 500) request.log.debug(line, 'request');
+      else request.log.info(line, 'request');
+    });
+  },
+  { name: 'request-logs', dependencies: ['authentication'] },
+);
+
+/** A sandbox's id is its workflow's id, so one search finds the request and the history. */
+function workflowIdOf(request: FastifyRequest): string | undefined {
+  if (request.workflowId) return request.workflowId;
+  const params = request.params as { sandbox_id?: string } | undefined;
+  return params?.sandbox_id;
+}

@@ -1,0 +1,56 @@
+import { z } from 'zod';
+import type { ApiKey } from '../../../db/entities/api-key.ts';
+import { time } from '../../schemas/fields.ts';
+import { personSchema } from '../../schemas/person.ts';
+
+/** What any reply but create tells of a key (section 2.7). */
+const metadata = {
+  key_id: z.string(),
+  name: z.string(),
+  description: z.string(),
+  prefix: z.string().describe("The secret's first characters"),
+  is_active: z.boolean(),
+  last_used_at: time().nullable().describe('To the minute'),
+  created_at: time(),
+  updated_at: time(),
+};
+
+/** The update reply. */
+export const updatedApiKeySchema = z.object(metadata).meta({ id: 'UpdatedApiKey' });
+
+/** The list and get reply. */
+export const apiKeySchema = z.object({ ...metadata, owner: personSchema }).meta({ id: 'ApiKey' });
+
+/** The create reply, and the only one with the secret. */
+export const createdApiKeySchema = z
+  .object({
+    key_id: z.string(),
+    name: z.string(),
+    description: z.string(),
+    api_key: z
+      .string()
+      .optional()
+      .describe('The secret, told this once; not in a reply given again for a repeated Idempotency-Key'),
+    prefix: z.string(),
+    is_active: z.boolean(),
+    created_at: time(),
+    max_active_api_keys: z.int(),
+    owner: personSchema,
+  })
+  .meta({ id: 'CreatedApiKey' });
+
+/** Path of routes on one key. */
+export const apiKeyPath = z.object({ key_id: z.string().describe('`key-…`') });
+
+export function presentApiKey(key: ApiKey): z.output<typeof updatedApiKeySchema> {
+  return {
+    key_id: key.keyId,
+    name: key.name,
+    description: key.description,
+    prefix: key.prefix,
+    is_active: key.isActive,
+    last_used_at: key.lastUsedAt ?? null,
+    created_at: key.createdAt,
+    updated_at: key.updatedAt,
+  };
+}

@@ -1,0 +1,61 @@
+import { z } from 'zod';
+import { createApiKey as makeApiKey } from '../../../db/repositories/api-keys.ts';
+import { findProfile } from '../../../db/repositories/users.ts';
+import { checkApiKeyName } from '../../../domain/names.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { callerOf } from '../../plugins/authentication.ts';
+import { idempotencyHeaders } from '../../plugins/idempotency.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
+import { description, withDefault } from '../../schemas/fields.ts';
+import { presentPerson } from '../../schemas/person.ts';
+import { createdApiKeySchema } from './api-key-schema.ts';
+
+/** Characters of the secret that the create reply shows; lists show more, where keys must be told apart. */
+const shortPrefix = 8;
+
+const body = z.object({
+  name: z.string().max(256).describe('1 to 64 characters, unique among your keys'),
+  description: withDefault(description(), ''),
+});
+
+/** `POST /v1/api-keys` (section 4.4). */
+export function createApiKey(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/api-keys',
+    config: { idempotency: { secrets: ['api_key'] } },
+    schema: {
+      operationId: 'createApiKey',
+      tags: ['API keys'],
+      summary: 'Create an API key; its secret is told this once',
+      headers: idempotencyHeaders,
+      body,
+      response: {
+        201: envelope(createdApiKeySchema, 'The key with its secret'),
+        ...failures(ofMutations, ofIdempotency, 'invalid_name', 'api_key_limit_reached', 'api_key_name_taken'),
+      },
+    },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const em = deps.orm.em.fork();
+      const wanted = { name: checkApiKeyName(request.body.name.trim()), description: request.body.description };
+      const planLimit = deps.plans.get(caller.planName).maxActiveApiKeys;
+      const { key, secret, limit } = await makeApiKey(em, caller, wanted, planLimit);
+      const { user } = await findProfile(em, caller.userId);
+      return reply.code(201).send(
+        success({
+          key_id: key.keyId,
+          name: key.name,
+          description: key.description,
+          api_key: secret,
+          prefix: key.prefix.slice(0, shortPrefix),
+          is_active: key.isActive,
+          created_at: key.createdAt,
+          max_active_api_keys: limit,
+          owner: presentPerson(user),
+        }),
+      );
+    },
+  });
+}

@@ -1,0 +1,25 @@
+import { deleteApiKey as removeApiKey } from '../../../db/repositories/api-keys.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { callerOf } from '../../plugins/authentication.ts';
+import { messageEnvelope, successMessage } from '../../schemas/envelope.ts';
+import { failures, ofMutations } from '../../schemas/failures.ts';
+import { apiKeyPath } from './api-key-schema.ts';
+
+/** `DELETE /v1/api-keys/{key_id}` (section 4.4). */
+export function deleteApiKey(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'DELETE',
+    url: '/v1/api-keys/:key_id',
+    schema: {
+      operationId: 'deleteApiKey',
+      tags: ['API keys'],
+      summary: 'Delete an API key',
+      params: apiKeyPath,
+      response: { 200: messageEnvelope('It is deleted'), ...failures(ofMutations, 'not_found') },
+    },
+    handler: async (request) => {
+      await removeApiKey(deps.orm.em.fork(), callerOf(request), request.params.key_id);
+      return successMessage('The API key is deleted');
+    },
+  });
+}

@@ -1,0 +1,28 @@
+import { findApiKeyView } from '../../../db/repositories/api-keys.ts';
+import { notFound } from '../../../domain/errors.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { callerOf } from '../../plugins/authentication.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures } from '../../schemas/failures.ts';
+import { presentPerson } from '../../schemas/person.ts';
+import { apiKeyPath, apiKeySchema, presentApiKey } from './api-key-schema.ts';
+
+/** `GET /v1/api-keys/{key_id}` (section 4.4): without the secret. */
+export function getApiKey(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'GET',
+    url: '/v1/api-keys/:key_id',
+    schema: {
+      operationId: 'getApiKey',
+      tags: ['API keys'],
+      summary: 'Read an API key',
+      params: apiKeyPath,
+      response: { 200: envelope(apiKeySchema, 'The key'), ...failures('not_found') },
+    },
+    handler: async (request) => {
+      const view = await findApiKeyView(deps.orm.em.fork(), callerOf(request), request.params.key_id);
+      if (!view) throw notFound('API key');
+      return success({ ...presentApiKey(view.key), owner: presentPerson(view.owner) });
+    },
+  });
+}

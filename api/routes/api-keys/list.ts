@@ -1,0 +1,66 @@
+import { z } from 'zod';
+import { activeKeyLimit, apiKeySortColumns, listApiKeyViews } from '../../../db/repositories/api-keys.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { callerOf } from '../../plugins/authentication.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofPaging } from '../../schemas/failures.ts';
+import { optionalQuery } from '../../schemas/fields.ts';
+import { ownerFilter } from '../../schemas/owner-filter.ts';
+import { pageOf, paginationOf, paginationSchema, pagingQuery, sortOrder } from '../../schemas/paging.ts';
+import { presentPerson } from '../../schemas/person.ts';
+import { apiKeySchema, presentApiKey } from './api-key-schema.ts';
+
+const query = z.object({
+  ...pagingQuery,
+  user_id: optionalQuery(z.string().max(64)).describe('Account root only'),
+  status: optionalQuery(z.enum(['active', 'inactive'])),
+  search: optionalQuery(z.string().max(256)).describe('Part of the name'),
+  sort_by: optionalQuery(z.enum(apiKeySortColumns)).describe('Default created_at'),
+  sort_order: sortOrder,
+});
+
+/** `GET /v1/api-keys` (section 4.4). A user sees their own, the account root the account's. */
+export function listApiKeys(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'GET',
+    url: '/v1/api-keys',
+    schema: {
+      operationId: 'listApiKeys',
+      tags: ['API keys'],
+      summary: 'List API keys, newest first',
+      querystring: query,
+      response: {
+        200: envelope(
+          z.object({
+            api_keys: z.array(apiKeySchema),
+            pagination: paginationSchema,
+            max_active_api_keys: z.int().describe('Of the user the list is about, else of the caller'),
+          }),
+          'A page of keys, without their secrets',
+        ),
+        ...failures(ofPaging, 'root_required'),
+      },
+    },
+    handler: async (request) => {
+      const caller = callerOf(request);
+      const em = deps.orm.em.fork();
+      const page = pageOf(request.query, 50);
+      const userId = ownerFilter(caller, request.query.user_id);
+      const { status } = request.query;
+      const { views, total } = await listApiKeyViews(em, caller, {
+        userId,
+        isActive: status && status === 'active',
+        search: request.query.search,
+        sortBy: request.query.sort_by ?? 'created_at',
+        sortOrder: request.query.sort_order ?? 'desc',
+        ...page,
+      });
+      const planLimit = deps.plans.get(caller.planName).maxActiveApiKeys;
+      return success({
+        api_keys: views.map(({ key, owner }) => ({ ...presentApiKey(key), owner: presentPerson(owner) })),
+        pagination: paginationOf(page, total),
+        max_active_api_keys: await activeKeyLimit(em, caller.accountId, userId ?? caller.userId, planLimit),
+      });
+    },
+  });
+}

@@ -1,0 +1,33 @@
+import { z } from 'zod';
+import { setApiKeyActive } from '../../../db/repositories/api-keys.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { callerOf } from '../../plugins/authentication.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofMutations } from '../../schemas/failures.ts';
+import { apiKeyPath } from './api-key-schema.ts';
+
+/** `PUT /v1/api-keys/{key_id}/status` (section 4.4): a disabled key stops working with the next request. */
+export function setApiKeyStatus(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'PUT',
+    url: '/v1/api-keys/:key_id/status',
+    schema: {
+      operationId: 'setApiKeyStatus',
+      tags: ['API keys'],
+      summary: 'Enable or disable an API key',
+      params: apiKeyPath,
+      body: z.object({ is_active: z.boolean() }),
+      response: {
+        200: envelope(z.object({ message: z.string(), is_active: z.boolean() }), 'Its status'),
+        ...failures(ofMutations, 'not_found', 'api_key_limit_reached'),
+      },
+    },
+    handler: async (request) => {
+      const caller = callerOf(request);
+      const { is_active: isActive } = request.body;
+      const planLimit = deps.plans.get(caller.planName).maxActiveApiKeys;
+      await setApiKeyActive(deps.orm.em.fork(), caller, request.params.key_id, isActive, planLimit);
+      return success({ message: `The API key is ${isActive ? 'enabled' : 'disabled'}`, is_active: isActive });
+    },
+  });
+}

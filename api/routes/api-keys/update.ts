@@ -1,0 +1,43 @@
+import { z } from 'zod';
+import { updateApiKey as changeApiKey } from '../../../db/repositories/api-keys.ts';
+import { checkApiKeyName } from '../../../domain/names.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { callerOf } from '../../plugins/authentication.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofMutations } from '../../schemas/failures.ts';
+import { description, optional, optionalBody } from '../../schemas/fields.ts';
+import { apiKeyPath, presentApiKey, updatedApiKeySchema } from './api-key-schema.ts';
+
+const body = optionalBody(
+  z.object({
+    name: optional(z.string().max(256)).describe("1 to 64 characters, unique among the owner's keys"),
+    description: optional(description()),
+  }),
+);
+
+/** `PUT /v1/api-keys/{key_id}` (section 4.4). */
+export function updateApiKey(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'PUT',
+    url: '/v1/api-keys/:key_id',
+    schema: {
+      operationId: 'updateApiKey',
+      tags: ['API keys'],
+      summary: 'Rename or describe an API key',
+      params: apiKeyPath,
+      body,
+      response: {
+        200: envelope(updatedApiKeySchema, 'The key'),
+        ...failures(ofMutations, 'not_found', 'invalid_name', 'api_key_name_taken'),
+      },
+    },
+    handler: async (request) => {
+      const { name } = request.body;
+      const key = await changeApiKey(deps.orm.em.fork(), callerOf(request), request.params.key_id, {
+        name: name === undefined ? undefined : checkApiKeyName(name.trim()),
+        description: request.body.description,
+      });
+      return success(presentApiKey(key));
+    },
+  });
+}

@@ -1,0 +1,19 @@
+import type { Api, ApiDependencies } from '../dependencies.ts';
+import { apiKeyRoutes } from './api-keys/index.ts';
+import { projectRoutes } from './projects/index.ts';
+import { sandboxRoutes } from './sandboxes/index.ts';
+import { getTemplate } from './templates/get.ts';
+import { listTemplates } from './templates/list.ts';
+import { listPlans } from './user-management/plans.ts';
+import { getProfile } from './users/me.ts';
+
+/** Every route under `/v1`. */
+export const routes: readonly ((api: Api, deps: ApiDependencies) => void)[] = [
+  ...sandboxRoutes,
+  listTemplates,
+  getTemplate,
+  ...projectRoutes,
+  ...apiKeyRoutes,
+  getProfile,
+  listPlans,
+];

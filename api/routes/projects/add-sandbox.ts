@@ -1,0 +1,37 @@
+import { moveSandboxToProject } from '../../../db/repositories/sandbox-projects.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { callerOf } from '../../plugins/authentication.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofMutations } from '../../schemas/failures.ts';
+import { moveOf, projectSandboxPath } from './sandbox-move.ts';
+
+/** `POST /v1/projects/{project_id}/sandboxes/{sandbox_id}/add` (section 4.3): for a running sandbox. */
+export function addSandboxToProject(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/projects/:project_id/sandboxes/:sandbox_id/add',
+    schema: {
+      operationId: 'addSandboxToProject',
+      tags: ['Projects'],
+      summary: 'Put a running sandbox into a project',
+      params: projectSandboxPath,
+      response: {
+        200: envelope(moveOf('added_to_project'), 'It is in the project now'),
+        ...failures(ofMutations, 'not_found', 'sandbox_not_running'),
+      },
+    },
+    handler: async (request) => {
+      const { project_id: projectId, sandbox_id: sandboxId } = request.params;
+      const previous = await moveSandboxToProject(deps.orm.em.fork(), callerOf(request), sandboxId, projectId);
+      return success(
+        {
+          sandbox_id: sandboxId,
+          project_id: projectId,
+          previous_project: previous,
+          action: 'added_to_project' as const,
+        },
+        'The sandbox is in the project now',
+      );
+    },
+  });
+}

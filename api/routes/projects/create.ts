@@ -1,0 +1,45 @@
+import { z } from 'zod';
+import { createProject as makeProject } from '../../../db/repositories/projects.ts';
+import { checkProjectName } from '../../../domain/names.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { callerOf } from '../../plugins/authentication.ts';
+import { idempotencyHeaders } from '../../plugins/idempotency.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
+import { description, withDefault } from '../../schemas/fields.ts';
+import { projectSchema, readProject } from './project-schema.ts';
+
+const body = z.object({
+  name: z.string().max(256).describe('1 to 64 characters, unique among your projects'),
+  description: withDefault(description(), ''),
+  is_default: withDefault(z.boolean(), false).describe("A user's first project is the default whatever this says"),
+});
+
+/** `POST /v1/projects` (section 4.3). */
+export function createProject(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/projects',
+    config: { idempotency: {} },
+    schema: {
+      operationId: 'createProject',
+      tags: ['Projects'],
+      summary: 'Create a project',
+      headers: idempotencyHeaders,
+      body,
+      response: {
+        201: envelope(projectSchema, 'The project'),
+        ...failures(ofMutations, ofIdempotency, 'invalid_name', 'project_name_taken'),
+      },
+    },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const project = await makeProject(deps.orm.em.fork(), caller, {
+        name: checkProjectName(request.body.name.trim()),
+        description: request.body.description,
+        isDefault: request.body.is_default,
+      });
+      return reply.code(201).send(success(await readProject(deps, caller, project.projectId)));
+    },
+  });
+}

@@ -1,0 +1,50 @@
+import { findDefaultProjectId } from '../../../db/repositories/projects.ts';
+import { moveSandboxToProject } from '../../../db/repositories/sandbox-projects.ts';
+import { notFound } from '../../../domain/errors.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { callerOf } from '../../plugins/authentication.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofMutations } from '../../schemas/failures.ts';
+import { sandboxOf } from '../sandboxes/read-sandbox.ts';
+import { readProject } from './project-schema.ts';
+import { moveOf, projectSandboxPath } from './sandbox-move.ts';
+
+/**
+ * `POST /v1/projects/{project_id}/sandboxes/{sandbox_id}/evict` (section 4.3): out of the project, into the caller's
+ * default one; for a running sandbox.
+ */
+export function evictSandboxFromProject(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/projects/:project_id/sandboxes/:sandbox_id/evict',
+    schema: {
+      operationId: 'evictSandboxFromProject',
+      tags: ['Projects'],
+      summary: "Put a running sandbox back into the caller's default project",
+      params: projectSandboxPath,
+      response: {
+        200: envelope(moveOf('evicted_to_default_project'), 'It is in the default project now'),
+        ...failures(ofMutations, 'not_found', 'sandbox_not_running'),
+      },
+    },
+    handler: async (request) => {
+      const caller = callerOf(request);
+      const { project_id: projectId, sandbox_id: sandboxId } = request.params;
+      const project = await readProject(deps, caller, projectId);
+      const sandbox = await sandboxOf(deps, request, sandboxId);
+      if (sandbox.projectId !== project.project_id) throw notFound('Sandbox in this project');
+      const em = deps.orm.em.fork();
+      const home = await findDefaultProjectId(em, caller.userId);
+      const previous = await moveSandboxToProject(em, caller, sandboxId, home);
+      return success(
+        {
+          sandbox_id: sandboxId,
+          project_id: home,
+          previous_project: previous,
+          action: 'evicted_to_default_project' as const,
+        },
+        'The sandbox is in your default project now',
+      );
+    },
+  });
+}

@@ -1,0 +1,21 @@
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { callerOf } from '../../plugins/authentication.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures } from '../../schemas/failures.ts';
+import { projectPath, projectSchema, readProject } from './project-schema.ts';
+
+/** `GET /v1/projects/{project_id}` (section 4.3). */
+export function getProject(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'GET',
+    url: '/v1/projects/:project_id',
+    schema: {
+      operationId: 'getProject',
+      tags: ['Projects'],
+      summary: 'Read a project',
+      params: projectPath,
+      response: { 200: envelope(projectSchema, 'The project'), ...failures('not_found') },
+    },
+    handler: async (request) => success(await readProject(deps, callerOf(request), request.params.project_id)),
+  });
+}

@@ -1,0 +1,50 @@
+import { z } from 'zod';
+import { listSandboxViews } from '../../../db/repositories/sandbox-reads.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { callerOf } from '../../plugins/authentication.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofPaging } from '../../schemas/failures.ts';
+import { pageOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/paging.ts';
+import { statusFilter } from '../sandboxes/list-query.ts';
+import { presentSandbox } from '../sandboxes/present-sandbox.ts';
+import { slimSandboxSchema } from '../sandboxes/sandbox-schema.ts';
+import { projectPath, readProject } from './project-schema.ts';
+
+/** `GET /v1/projects/{project_id}/sandboxes` (section 4.3). */
+export function listProjectSandboxes(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'GET',
+    url: '/v1/projects/:project_id/sandboxes',
+    schema: {
+      operationId: 'listProjectSandboxes',
+      tags: ['Projects'],
+      summary: "List a project's sandboxes, newest first",
+      params: projectPath,
+      querystring: z.object({ ...pagingQuery, status: statusFilter }),
+      response: {
+        200: envelope(
+          z.object({ sandboxes: z.array(slimSandboxSchema), pagination: paginationSchema }),
+          'A page of sandboxes',
+        ),
+        ...failures(ofPaging, 'not_found'),
+      },
+    },
+    handler: async (request) => {
+      const caller = callerOf(request);
+      const project = await readProject(deps, caller, request.params.project_id);
+      const page = pageOf(request.query, 50);
+      const { views, total } = await listSandboxViews(deps.orm.em.fork(), caller, {
+        filter: { projectId: project.project_id, statuses: request.query.status },
+        sortBy: 'created_at',
+        sortOrder: 'desc',
+        ...page,
+      });
+      const now = new Date();
+      const sandboxes = views.map((view) => {
+        const fields = presentSandbox(view, deps.settings, now);
+        return { ...fields, id: fields.sandbox_id };
+      });
+      return success({ sandboxes, pagination: paginationOf(page, total) });
+    },
+  });
+}

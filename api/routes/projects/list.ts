@@ -1,0 +1,44 @@
+import { z } from 'zod';
+import { listProjectViews } from '../../../db/repositories/projects.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { callerOf } from '../../plugins/authentication.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofPaging } from '../../schemas/failures.ts';
+import { optionalQuery } from '../../schemas/fields.ts';
+import { ownerFilter } from '../../schemas/owner-filter.ts';
+import { pageOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/paging.ts';
+import { presentProject, projectSchema } from './project-schema.ts';
+
+/** `GET /v1/projects` (section 4.3). A user sees their own, the account root the account's. */
+export function listProjects(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'GET',
+    url: '/v1/projects',
+    schema: {
+      operationId: 'listProjects',
+      tags: ['Projects'],
+      summary: 'List projects, newest first',
+      querystring: z.object({
+        ...pagingQuery,
+        owner_user_id: optionalQuery(z.string().max(64)).describe('Account root only'),
+      }),
+      response: {
+        200: envelope(
+          z.object({ projects: z.array(projectSchema), pagination: paginationSchema }),
+          'A page of projects',
+        ),
+        ...failures(ofPaging, 'root_required'),
+      },
+    },
+    handler: async (request) => {
+      const caller = callerOf(request);
+      const page = pageOf(request.query, 50);
+      const filter = { ownerUserId: ownerFilter(caller, request.query.owner_user_id) };
+      const { views, total } = await listProjectViews(deps.orm.em.fork(), caller, filter, page);
+      return success({
+        projects: views.map((view) => presentProject(view, caller)),
+        pagination: paginationOf(page, total),
+      });
+    },
+  });
+}

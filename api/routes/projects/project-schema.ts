@@ -1,0 +1,53 @@
+import { z } from 'zod';
+import type { Identity } from '../../../db/repositories/identities.ts';
+import { findProjectView, type ProjectView } from '../../../db/repositories/projects.ts';
+import { notFound } from '../../../domain/errors.ts';
+import type { ApiDependencies } from '../../dependencies.ts';
+import { time } from '../../schemas/fields.ts';
+import { personSchema, presentPerson } from '../../schemas/person.ts';
+
+/** Section 2.6. `owner` is there for account root callers. */
+export const projectSchema = z
+  .object({
+    project_id: z.string(),
+    name: z.string(),
+    description: z.string(),
+    owner_user_id: z.string(),
+    status: z.string().describe('`active`; reserved'),
+    is_default: z.boolean(),
+    sandbox_count: z.int().min(0).describe('Sandboxes that are not deleted, terminated ones included'),
+    created_at: time(),
+    updated_at: time(),
+    owner: personSchema.optional(),
+  })
+  .meta({ id: 'Project' });
+
+/** Path of routes on one project. */
+export const projectPath = z.object({ project_id: z.string().describe('`prj-…`') });
+
+export function presentProject(view: ProjectView, caller: Identity): z.output<typeof projectSchema> {
+  const { project } = view;
+  return {
+    project_id: project.projectId,
+    name: project.name,
+    description: project.description,
+    owner_user_id: project.ownerUserId,
+    status: project.status,
+    is_default: project.isDefault,
+    sandbox_count: view.sandboxCount,
+    created_at: project.createdAt,
+    updated_at: project.updatedAt,
+    ...(caller.isRootUser ? { owner: presentPerson(view.owner) } : {}),
+  };
+}
+
+/** The project as its row stands now. @throws {AppError} `not_found` */
+export async function readProject(
+  deps: ApiDependencies,
+  caller: Identity,
+  projectId: string,
+): Promise<z.output<typeof projectSchema>> {
+  const view = await findProjectView(deps.orm.em.fork(), caller, projectId);
+  if (!view) throw notFound('Project');
+  return presentProject(view, caller);
+}

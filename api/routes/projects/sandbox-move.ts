@@ -1,0 +1,16 @@
+import { z } from 'zod';
+
+/** Path of routes on a sandbox in a project. */
+export const projectSandboxPath = z.object({
+  project_id: z.string().describe('`prj-…`'),
+  sandbox_id: z.string().describe('`sbx-…`'),
+});
+
+/** What add and evict answer. */
+export const moveOf = <A extends string>(action: A) =>
+  z.object({
+    sandbox_id: z.string(),
+    project_id: z.string().describe('Where it is now'),
+    previous_project: z.string(),
+    action: z.literal(action),
+  });

@@ -1,0 +1,47 @@
+import { z } from 'zod';
+import { updateProject as changeProject } from '../../../db/repositories/projects.ts';
+import { checkProjectName } from '../../../domain/names.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { callerOf } from '../../plugins/authentication.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofMutations } from '../../schemas/failures.ts';
+import { description, optional, optionalBody } from '../../schemas/fields.ts';
+import { projectPath, projectSchema, readProject } from './project-schema.ts';
+
+const body = optionalBody(
+  z.object({
+    name: optional(z.string().max(256)).describe("1 to 64 characters, unique among the owner's projects"),
+    description: optional(description()),
+    is_default: optional(z.boolean()).describe('true takes it from the present default; false is refused on that one'),
+  }),
+);
+
+/** `PUT /v1/projects/{project_id}` (section 4.3). */
+export function updateProject(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'PUT',
+    url: '/v1/projects/:project_id',
+    schema: {
+      operationId: 'updateProject',
+      tags: ['Projects'],
+      summary: 'Change a project',
+      params: projectPath,
+      body,
+      response: {
+        200: envelope(projectSchema, 'The project'),
+        ...failures(ofMutations, 'not_found', 'invalid_name', 'project_name_taken', 'only_default_project'),
+      },
+    },
+    handler: async (request) => {
+      const caller = callerOf(request);
+      const { project_id: projectId } = request.params;
+      const { name } = request.body;
+      await changeProject(deps.orm.em.fork(), caller, projectId, {
+        name: name === undefined ? undefined : checkProjectName(name.trim()),
+        description: request.body.description,
+        isDefault: request.body.is_default,
+      });
+      return success(await readProject(deps, caller, projectId), 'The project is changed');
+    },
+  });
+}

@@ -1,0 +1,48 @@
+import { z } from 'zod';
+import { checkPlanLimits } from '../../../domain/plans.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { callerOf } from '../../plugins/authentication.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofMutations } from '../../schemas/failures.ts';
+import { optional, optionalBody } from '../../schemas/fields.ts';
+import { fullSandbox, sandboxOf } from './read-sandbox.ts';
+import { sandboxPath } from './sandbox-path.ts';
+import { sandboxSchema } from './sandbox-schema.ts';
+import { timeoutSeconds } from './timeout-body.ts';
+
+const connectBody = optionalBody(
+  z.object({
+    timeout: optional(timeoutSeconds()).describe('Counts anew from now, and may be shorter; kept when left out'),
+  }),
+);
+
+/** `POST /v1/sandboxes/{sandbox_id}/connect`: makes sure that it runs; resumes a paused one. */
+export function connectSandbox(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/sandboxes/:sandbox_id/connect',
+    schema: {
+      operationId: 'connectSandbox',
+      tags: ['Sandboxes'],
+      summary: 'Make sure that a sandbox runs, and read it',
+      params: sandboxPath,
+      body: connectBody,
+      response: {
+        200: envelope(sandboxSchema, 'The running sandbox'),
+        ...failures(
+          ofMutations,
+          ...(['not_found', 'plan_limit_exceeded', 'sandbox_ended', 'sandbox_busy', 'resume_failed'] as const),
+          ...(['concurrent_limit_reached', 'no_capacity'] as const),
+        ),
+      },
+    },
+    handler: async (request) => {
+      const { sandbox_id: sandboxId } = request.params;
+      const sandbox = await sandboxOf(deps, request, sandboxId);
+      const { timeout } = request.body;
+      checkPlanLimits(deps.plans.get(callerOf(request).planName), { timeoutSeconds: timeout });
+      await deps.sandboxCommands.connect(sandbox, { timeoutSeconds: timeout ?? null });
+      return success(await fullSandbox(deps, request, sandboxId));
+    },
+  });
+}

@@ -1,0 +1,101 @@
+import { z } from 'zod';
+import { defaultTimeoutSeconds, minTimeoutSeconds } from '../../../domain/plans.ts';
+import { description, optional, optionalBody, positiveInt, withDefault } from '../../schemas/fields.ts';
+
+const maxVariables = 256;
+const maxVariablesBytes = 128 * 1024;
+
+/** The environment of a sandbox; as much as a process can be given with room to spare. */
+const envVars = z
+  .record(
+    z
+      .string()
+      .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'must be letters, digits and _, and not begin with a digit')
+      .max(256),
+    z.string().max(32_768),
+  )
+  .refine((all) => Object.keys(all).length <= maxVariables, `has more than ${maxVariables} variables`)
+  .refine((all) => JSON.stringify(all).length <= maxVariablesBytes, `is larger than ${maxVariablesBytes / 1024} KiB`);
+
+/** Values are stored and answered as strings; numbers and booleans become that. */
+const metadata = z
+  .record(
+    z.string().min(1).max(128),
+    z.union([z.string().max(4096), z.number(), z.boolean()]).transform((value) => String(value)),
+  )
+  .refine((all) => Object.keys(all).length <= 100, 'has more than 100 keys');
+
+/** Section 2.2. Credentials pass through; nothing here stores or echoes them. */
+const mount = z
+  .object({
+    uri: z
+      .string()
+      .regex(/^(?:s3|oss):\/\/[^/\s]+(?:\/\S*)?$/, 'must be s3://<bucket>/<path> or oss://<bucket>/<path>'),
+    mount_point: z
+      .string()
+      .regex(/^\/[^\s]*$/, 'must be an absolute path')
+      .max(1024),
+    access_key: z.string().min(1).max(1024),
+    secret_key: z.string().min(1).max(1024),
+    session_token: optional(z.string().min(1).max(8192)),
+    region: optional(z.string().min(1).max(64)),
+    endpoint: optional(z.string().url().max(1024)),
+  })
+  .refine((item) => item.region !== undefined || item.endpoint !== undefined, 'needs a region or an endpoint');
+
+const customPorts = z
+  .array(
+    z.object({
+      port: z.int().min(1).max(65535),
+      name: z
+        .string()
+        .max(15)
+        .regex(/^[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?$/, 'must be 1 to 15 letters, digits and . _ -'),
+      protocol: withDefault(z.enum(['TCP', 'UDP', 'WEBRTC']), 'TCP'),
+    }),
+  )
+  .max(64)
+  .superRefine((ports, context) => {
+    for (const field of ['port', 'name'] as const) {
+      const seen = new Set<unknown>();
+      for (const [index, item] of ports.entries()) {
+        if (seen.has(item[field])) {
+          context.addIssue({ code: 'custom', path: [index, field], message: 'is there twice' });
+        }
+        seen.add(item[field]);
+      }
+    }
+  });
+
+const locality = z.object({
+  auto_detect: optional(z.boolean()),
+  region: optional(z.string().min(1).max(64)),
+  force: optional(z.boolean()),
+});
+
+/** Body of `POST /v1/sandboxes` (section 4.1). */
+export const createBody = optionalBody(
+  z.object({
+    name: withDefault(z.string().max(256), '').describe('0 to 24 characters; generated when empty'),
+    description: withDefault(description(), ''),
+    template: withDefault(z.string().min(1).max(128), 'base').describe('Name or id'),
+    project_id: optional(z.string().max(64)).describe("The user's default project when left out"),
+    cpu_count: optional(positiveInt()).describe("The template's default when left out"),
+    memory_mb: optional(positiveInt().min(128)).describe("The template's default when left out"),
+    storage_gb: optional(positiveInt()).describe("Half of the plan's maximum when left out"),
+    timeout: withDefault(positiveInt().min(minTimeoutSeconds), defaultTimeoutSeconds).describe('Seconds'),
+    env_vars: withDefault(envVars, {}),
+    metadata: withDefault(metadata, {}),
+    secure: withDefault(z.boolean(), true).describe('The agent asks for the access token'),
+    allow_internet_access: withDefault(z.boolean(), true),
+    object_storage: optional(z.union([mount, z.array(mount).max(16)])).describe('Not available yet (501)'),
+    object_storage_direct_mount: withDefault(z.boolean(), false).describe('Not available yet (501)'),
+    s3fs_executable_path: withDefault(z.string().max(1024), '').describe('Not available yet (501)'),
+    custom_ports: withDefault(customPorts, []).describe('TCP; UDP and WEBRTC are not available yet (501)'),
+    locality: optional(locality).describe('`force` is not available yet (501)'),
+    auto_pause: withDefault(z.boolean(), false).describe('The timeout pauses instead of terminating'),
+    is_async: withDefault(z.boolean(), false).describe('Answer at once instead of when it runs or has failed'),
+  }),
+);
+
+export type CreateBody = z.output<typeof createBody>;

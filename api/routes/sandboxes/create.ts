@@ -1,0 +1,149 @@
+import { randomBytes } from 'node:crypto';
+import { type EntityManager, ForeignKeyConstraintViolationException } from '@mikro-orm/postgresql';
+import type { FastifyRequest } from 'fastify';
+import { Sandbox } from '../../../db/entities/sandbox.ts';
+import { newId } from '../../../db/new-id.ts';
+import { admitSandbox, type NewSandbox } from '../../../db/repositories/admission.ts';
+import { isKnownRegion } from '../../../db/repositories/hosts.ts';
+import type { Identity } from '../../../db/repositories/identities.ts';
+import { findDefaultProjectId, findProjectView } from '../../../db/repositories/projects.ts';
+import { findTemplateByNameOrId } from '../../../db/repositories/templates.ts';
+import { AppError, notFound } from '../../../domain/errors.ts';
+import { checkSandboxName, generateSandboxName } from '../../../domain/names.ts';
+import { checkPlanLimits, defaultStorageGb } from '../../../domain/plans.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { callerOf } from '../../plugins/authentication.ts';
+import { idempotencyHeaders } from '../../plugins/idempotency.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
+import { type CreateBody, createBody } from './create-body.ts';
+import { fullSandbox } from './read-sandbox.ts';
+import { refuseUnavailable } from './refuse-unavailable.ts';
+import { createdSandboxSchema } from './sandbox-schema.ts';
+
+/** `POST /v1/sandboxes` (section 4.1). */
+export function createSandbox(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/sandboxes',
+    config: {
+      idempotency: {
+        makes: 'sandbox',
+        secrets: ['envd_access_token'],
+        restore: (data) => ({ ...data, envd_access_token: deps.deriveAgentToken(String(data.sandbox_id)) }),
+      },
+    },
+    schema: {
+      operationId: 'createSandbox',
+      tags: ['Sandboxes'],
+      summary: 'Create a sandbox; answers when it runs or has failed, or at once with is_async',
+      headers: idempotencyHeaders,
+      body: createBody,
+      response: {
+        201: envelope(createdSandboxSchema, 'The sandbox'),
+        ...failures(
+          ...([ofMutations, ofIdempotency, 'invalid_name', 'invalid_region', 'plan_limit_exceeded'] as const),
+          ...(['template_not_found', 'template_not_usable', 'not_found', 'concurrent_limit_reached'] as const),
+          ...(['not_available_yet', 'no_capacity'] as const),
+        ),
+      },
+    },
+    handler: async (request, reply) => {
+      const sandboxId = await admit(deps, request, request.body);
+      request.workflowId = sandboxId;
+      try {
+        await deps.sandboxCommands.start(sandboxId, { wait: !request.body.is_async });
+      } catch (error) {
+        // It is admitted, and the relay starts it: the caller gets it as it stands rather than an error that hides it.
+        request.log.error({ err: error, workflow_id: sandboxId }, 'sandbox not started yet');
+      }
+      return reply.code(201).send(success(await fullSandbox(deps, request, sandboxId)));
+    },
+  });
+}
+
+async function admit(deps: ApiDependencies, request: FastifyRequest, body: CreateBody): Promise<string> {
+  const caller = callerOf(request);
+  const em = deps.orm.em.fork();
+  const again = request.idempotentObject;
+  const sandboxId = again?.id ?? newId('sandbox');
+  if (again?.takenOver && (await em.count(Sandbox, { sandboxId, accountId: caller.accountId })) > 0) return sandboxId;
+
+  const wanted = await newSandbox(em, deps, caller, body, sandboxId);
+  try {
+    await admitSandbox(em, deps.plans, wanted, body.locality?.region ?? null);
+  } catch (error) {
+    // The project was deleted after it was looked up.
+    if (error instanceof ForeignKeyConstraintViolationException) throw notFound('Project');
+    throw error;
+  }
+  return sandboxId;
+}
+
+/** Holds the request against everything but the room there is, and fills in what it left open. */
+async function newSandbox(
+  em: EntityManager,
+  deps: ApiDependencies,
+  caller: Identity,
+  body: CreateBody,
+  sandboxId: string,
+): Promise<NewSandbox> {
+  const name = checkSandboxName(body.name.trim()) || generateSandboxName(randomBytes(4));
+  const region = body.locality?.region;
+  if (region !== undefined && !(await isKnownRegion(em, region))) {
+    throw new AppError('invalid_region', 'There is no such region', {
+      details: [{ path: 'locality.region', reason: 'there is no such region' }],
+    });
+  }
+  refuseUnavailable(body);
+  const template = await findTemplateByNameOrId(em, caller, body.template);
+  if (!template) throw templateError('template_not_found', 'There is no such template');
+  if (template.status !== 'available' || !template.image) {
+    throw templateError('template_not_usable', `The template is ${template.status}, not available`);
+  }
+  const plan = deps.plans.get(caller.planName);
+  const wanted: NewSandbox = {
+    sandboxId,
+    accountId: caller.accountId,
+    ownerUserId: caller.userId,
+    projectId: await projectFor(em, caller, body.project_id),
+    name,
+    description: body.description,
+    templateId: template.templateId,
+    templateName: template.name,
+    templateSource: template.templateSource,
+    templatePorts: template.ports,
+    templateCustomCommand: template.customCommand ?? null,
+    templateReadyCommand: template.readyCommand ?? null,
+    image: template.image,
+    cpuCount: body.cpu_count ?? template.defaultCpuCount,
+    memoryMb: body.memory_mb ?? template.defaultMemoryMb,
+    storageGb: body.storage_gb ?? defaultStorageGb(plan),
+    timeoutSeconds: body.timeout,
+    autoPause: body.auto_pause,
+    secure: body.secure,
+    allowInternetAccess: body.allow_internet_access,
+    metadata: body.metadata,
+    envVars: body.env_vars,
+    customPorts: body.custom_ports.map(({ port, name, protocol }) => ({
+      port,
+      servicePort: port,
+      protocol,
+      name,
+      isProtected: false,
+    })),
+  };
+  checkPlanLimits(plan, wanted);
+  return wanted;
+}
+
+async function projectFor(em: EntityManager, caller: Identity, projectId: string | undefined): Promise<string> {
+  if (projectId === undefined) return findDefaultProjectId(em, caller.userId);
+  const view = await findProjectView(em, caller, projectId);
+  if (!view) throw notFound('Project');
+  return view.project.projectId;
+}
+
+function templateError(code: 'template_not_found' | 'template_not_usable', message: string): AppError {
+  return new AppError(code, message, { details: [{ path: 'template', reason: message }] });
+}

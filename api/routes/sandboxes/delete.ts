@@ -1,0 +1,34 @@
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofMutations } from '../../schemas/failures.ts';
+import { ending, forceQuery } from './ending.ts';
+import { sandboxOf } from './read-sandbox.ts';
+import { sandboxPath } from './sandbox-path.ts';
+
+/** `DELETE /v1/sandboxes/{sandbox_id}` (section 4.1): from every state; then it answers 404. */
+export function deleteSandbox(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'DELETE',
+    url: '/v1/sandboxes/:sandbox_id',
+    schema: {
+      operationId: 'deleteSandbox',
+      tags: ['Sandboxes'],
+      summary: 'Delete a sandbox, ending it first if need be',
+      params: sandboxPath,
+      querystring: forceQuery,
+      response: {
+        202: envelope(ending('deletion_in_progress'), 'It is being deleted'),
+        ...failures(ofMutations, 'not_found', 'sandbox_busy'),
+      },
+    },
+    handler: async (request, reply) => {
+      const { sandbox_id: sandboxId } = request.params;
+      const sandbox = await sandboxOf(deps, request, sandboxId);
+      await deps.sandboxCommands.terminate(sandbox, { forget: true });
+      const note = 'It answers 404 once its data is gone';
+      return reply
+        .code(202)
+        .send(success({ sandbox_id: sandboxId, status: 'deletion_in_progress', note }, 'The sandbox is being deleted'));
+    },
+  });
+}

@@ -1,0 +1,22 @@
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures } from '../../schemas/failures.ts';
+import { fullSandbox } from './read-sandbox.ts';
+import { sandboxPath } from './sandbox-path.ts';
+import { sandboxSchema } from './sandbox-schema.ts';
+
+/** `GET /v1/sandboxes/{sandbox_id}` (section 4.1): every field of section 2.1. */
+export function getSandbox(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'GET',
+    url: '/v1/sandboxes/:sandbox_id',
+    schema: {
+      operationId: 'getSandbox',
+      tags: ['Sandboxes'],
+      summary: 'Read a sandbox',
+      params: sandboxPath,
+      response: { 200: envelope(sandboxSchema, 'The sandbox'), ...failures('not_found') },
+    },
+    handler: async (request) => success(await fullSandbox(deps, request, request.params.sandbox_id)),
+  });
+}

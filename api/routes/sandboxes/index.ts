@@ -1,0 +1,31 @@
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { connectSandbox } from './connect.ts';
+import { createSandbox } from './create.ts';
+import { deleteSandbox } from './delete.ts';
+import { getSandbox } from './get.ts';
+import { listSandboxes } from './list.ts';
+import { pauseSandbox } from './pause.ts';
+import { raiseSandboxTimeout } from './raise-timeout.ts';
+import { resumeSandbox } from './resume.ts';
+import { setSandboxTimeout } from './set-timeout.ts';
+import { getSandboxStats } from './stats.ts';
+import { getSandboxStatus } from './status.ts';
+import { switchSandboxProject } from './switch-project.ts';
+import { terminateSandbox } from './terminate.ts';
+
+/** Section 4.1. */
+export const sandboxRoutes: readonly ((api: Api, deps: ApiDependencies) => void)[] = [
+  createSandbox,
+  listSandboxes,
+  getSandboxStats,
+  getSandbox,
+  getSandboxStatus,
+  raiseSandboxTimeout,
+  setSandboxTimeout,
+  connectSandbox,
+  pauseSandbox,
+  resumeSandbox,
+  terminateSandbox,
+  deleteSandbox,
+  switchSandboxProject,
+];

@@ -1,0 +1,56 @@
+import { z } from 'zod';
+import { sandboxSortColumns } from '../../../db/repositories/sandbox-reads.ts';
+import { optionalQuery } from '../../schemas/fields.ts';
+import { pagingQuery, sortOrder } from '../../schemas/paging.ts';
+import { sandboxStatus } from './sandbox-schema.ts';
+
+/** One status, or several with commas between. */
+export const statusFilter = optionalQuery(
+  z
+    .string()
+    .max(200)
+    .transform((text) => text.split(',').map((word) => word.trim()))
+    .pipe(z.array(sandboxStatus).max(sandboxStatus.options.length)),
+).describe('One status, or several with commas between');
+
+/** `{"key":"value"}`, or `key=value` pairs with commas or `&` between. */
+const metadataFilter = optionalQuery(
+  z
+    .string()
+    .max(8192)
+    .transform((text, context) => {
+      const found = text.trim().startsWith('{') ? fromJson(text) : fromPairs(text);
+      if (found) return found;
+      context.addIssue({ code: 'custom', message: 'must be a JSON object of strings, or key=value pairs' });
+      return z.NEVER;
+    }),
+).describe('`{"key":"value"}`, or `key=value` pairs with commas or & between; each must be there');
+
+/** Query of `GET /v1/sandboxes`. */
+export const listQuery = z.object({
+  ...pagingQuery,
+  status: statusFilter,
+  project_id: optionalQuery(z.string().max(64)),
+  owner_user_id: optionalQuery(z.string().max(64)).describe('Account root only'),
+  search: optionalQuery(z.string().max(256)).describe('Part of a name, description or id'),
+  metadata: metadataFilter,
+  sort_by: optionalQuery(z.enum(sandboxSortColumns)).describe('Default created_at'),
+  sort_order: sortOrder,
+});
+
+const scalars = z.record(z.string(), z.union([z.string(), z.number(), z.boolean()]).transform(String));
+
+function fromJson(text: string): Record<string, string> | null {
+  try {
+    return scalars.safeParse(JSON.parse(text)).data ?? null;
+  } catch {
+    // Not JSON: told to the caller as an invalid filter.
+    return null;
+  }
+}
+
+function fromPairs(text: string): Record<string, string> | null {
+  const pairs = text.split(/[,&]/).map((pair) => pair.split(/=(.*)/s, 2) as [string, string | undefined]);
+  if (pairs.some(([key, value]) => key.trim() === '' || value === undefined)) return null;
+  return Object.fromEntries(pairs.map(([key, value]) => [key.trim(), value!.trim()]));
+}

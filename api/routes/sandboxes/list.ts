@@ -1,0 +1,55 @@
+import { z } from 'zod';
+import { listSandboxViews } from '../../../db/repositories/sandbox-reads.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { callerOf } from '../../plugins/authentication.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofPaging } from '../../schemas/failures.ts';
+import { ownerFilter } from '../../schemas/owner-filter.ts';
+import { pageOf, paginationOf, paginationSchema } from '../../schemas/paging.ts';
+import { listQuery } from './list-query.ts';
+import { presentSandbox } from './present-sandbox.ts';
+import { sandboxSummarySchema } from './sandbox-schema.ts';
+
+/** `GET /v1/sandboxes` (section 4.1). A user sees their own, the account root the account's. */
+export function listSandboxes(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'GET',
+    url: '/v1/sandboxes',
+    schema: {
+      operationId: 'listSandboxes',
+      tags: ['Sandboxes'],
+      summary: 'List sandboxes, newest first',
+      querystring: listQuery,
+      response: {
+        200: envelope(
+          z.object({ sandboxes: z.array(sandboxSummarySchema), pagination: paginationSchema }),
+          'A page of sandboxes',
+        ),
+        ...failures(ofPaging, 'root_required'),
+      },
+    },
+    handler: async (request) => {
+      const caller = callerOf(request);
+      const { query } = request;
+      const page = pageOf(query, 50);
+      const { views, total } = await listSandboxViews(deps.orm.em.fork(), caller, {
+        filter: {
+          statuses: query.status,
+          projectId: query.project_id,
+          ownerUserId: ownerFilter(caller, query.owner_user_id),
+          search: query.search,
+          metadata: query.metadata,
+        },
+        sortBy: query.sort_by ?? 'created_at',
+        sortOrder: query.sort_order ?? 'desc',
+        ...page,
+      });
+      const now = new Date();
+      const sandboxes = views.map((view) => {
+        const { owner, ...fields } = presentSandbox(view, deps.settings, now);
+        return caller.isRootUser ? { ...fields, owner } : fields;
+      });
+      return success({ sandboxes, pagination: paginationOf(page, total) });
+    },
+  });
+}

@@ -1,0 +1,37 @@
+import { z } from 'zod';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofMutations } from '../../schemas/failures.ts';
+import { optionalBody, withDefault } from '../../schemas/fields.ts';
+import { fullSandbox, sandboxOf } from './read-sandbox.ts';
+import { sandboxPath } from './sandbox-path.ts';
+import { sandboxSchema } from './sandbox-schema.ts';
+
+const pauseBody = optionalBody(
+  z.object({ is_async: withDefault(z.boolean(), false).describe('Answer at `pausing` instead of `paused`') }),
+);
+
+/** `POST /v1/sandboxes/{sandbox_id}/pause` (section 4.1). */
+export function pauseSandbox(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/sandboxes/:sandbox_id/pause',
+    schema: {
+      operationId: 'pauseSandbox',
+      tags: ['Sandboxes'],
+      summary: 'Pause a running sandbox',
+      params: sandboxPath,
+      body: pauseBody,
+      response: {
+        200: envelope(sandboxSchema, 'The sandbox, paused or about to be'),
+        ...failures(ofMutations, 'not_found', 'sandbox_not_running', 'sandbox_busy', 'sandbox_ended', 'pause_failed'),
+      },
+    },
+    handler: async (request) => {
+      const { sandbox_id: sandboxId } = request.params;
+      const sandbox = await sandboxOf(deps, request, sandboxId);
+      await deps.sandboxCommands.pause(sandbox, { wait: !request.body.is_async });
+      return success(await fullSandbox(deps, request, sandboxId));
+    },
+  });
+}

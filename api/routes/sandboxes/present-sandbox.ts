@@ -1,0 +1,130 @@
+import type { Settings } from '../../../config/settings.ts';
+import type { Sandbox } from '../../../db/entities/sandbox.ts';
+import type { SandboxView } from '../../../db/repositories/sandbox-reads.ts';
+import { persistenceDaysRemaining, persistenceExpiresAt } from '../../../domain/persistence.ts';
+import { unionOfPorts } from '../../../domain/ports.ts';
+import { remainingSeconds, timeoutAt, totals } from '../../../domain/sandbox-clock.ts';
+import { presentPerson } from '../../schemas/person.ts';
+import { presentPort } from '../../schemas/port.ts';
+import type { SandboxFields } from './sandbox-schema.ts';
+
+/** A sandbox's fields as they stand at `now`, without its token (section 2.1). */
+export function presentSandbox(
+  view: SandboxView,
+  settings: Settings,
+  now = new Date(),
+): Omit<SandboxFields, 'envd_access_token'> {
+  const { sandbox } = view;
+  const isRunning = sandbox.status === 'running';
+  const owner = presentPerson(view.owner);
+  return {
+    ...identityOf(sandbox),
+    template_exists: view.templateExists,
+    project_name: view.projectName,
+    owner,
+    account_owner: view.accountOwner && presentPerson(view.accountOwner),
+    userName: owner.display_name,
+    userEmail: owner.email,
+    ...accessOf(sandbox, settings, isRunning),
+    ...portsOf(sandbox),
+    ...timesOf(sandbox, now),
+    metadata: sandbox.metadata,
+    env_vars: sandbox.envVars,
+    object_storage: null,
+    object_storage_single: null,
+    object_storage_direct_mount: false,
+    object_storage_s3fs_path: '',
+    template_custom_command: sandbox.templateCustomCommand ?? null,
+    template_ready_command: sandbox.templateReadyCommand ?? null,
+    template_source: sandbox.templateSource as SandboxFields['template_source'],
+    lifecycle_outcome: sandbox.lifecycleOutcome ?? null,
+    failure: sandbox.failure
+      ? {
+          message: sandbox.failure.message,
+          exit_code: sandbox.failure.exitCode,
+          out_of_memory: sandbox.failure.outOfMemory,
+          command_output: sandbox.failure.commandOutput,
+        }
+      : null,
+  };
+}
+
+/** `<sandbox_id>.<base domain>[:port]`. */
+export function sandboxDomain(sandboxId: string, settings: Settings): string {
+  const port = settings.PLATFORM_GATEWAY_PUBLIC_PORT ?? settings.PLATFORM_GATEWAY_PORT;
+  const domain = `${sandboxId}.${settings.PLATFORM_BASE_DOMAIN}`;
+  return port === 443 || port === 80 ? domain : `${domain}:${port}`;
+}
+
+function identityOf(sandbox: Sandbox) {
+  return {
+    sandbox_id: sandbox.sandboxId,
+    name: sandbox.name,
+    description: sandbox.description,
+    status: sandbox.status,
+    substatus: sandbox.substatus ?? null,
+    reason: sandbox.reason ?? null,
+    template_id: sandbox.templateId,
+    template_name: sandbox.templateName,
+    project_id: sandbox.projectId,
+    owner_user_id: sandbox.ownerUserId,
+    region: sandbox.region,
+    visibility: 'private' as const,
+    user_account_id: sandbox.accountId,
+  };
+}
+
+function accessOf(sandbox: Sandbox, settings: Settings, isRunning: boolean) {
+  return {
+    cpu_count: sandbox.cpuCount,
+    memory_mb: sandbox.memoryMb,
+    storage_gb: sandbox.storageGb,
+    resources: { cpu: sandbox.cpuCount, memory: sandbox.memoryMb, storage: sandbox.storageGb, bandwidth: null },
+    timeout: sandbox.timeoutSeconds,
+    auto_pause: sandbox.autoPause,
+    secure: sandbox.secure,
+    allow_internet_access: sandbox.allowInternetAccess,
+    sandbox_domain: sandboxDomain(sandbox.sandboxId, settings),
+    sandbox_domain_internal: sandbox.agentAddress ? `${sandbox.agentAddress}:${sandbox.agentPort}` : null,
+    web_terminal_available: isRunning,
+    web_files_available: isRunning,
+  };
+}
+
+function portsOf(sandbox: Sandbox) {
+  return {
+    ports: unionOfPorts(sandbox.templatePorts, sandbox.customPorts).map(presentPort),
+    template_ports: sandbox.templatePorts.map(presentPort),
+    custom_ports: sandbox.customPorts.map(presentPort),
+  };
+}
+
+function timesOf(sandbox: Sandbox, now: Date) {
+  const { phaseKind, phaseSince } = sandbox;
+  const phase = phaseKind && phaseSince ? { kind: phaseKind, since: phaseSince } : null;
+  const clock = totals({ runningMs: sandbox.runningMs, pausedMs: sandbox.pausedMs, phase }, now);
+  const deadline = timeoutAt(sandbox.status, sandbox.timeoutFrom ?? null, sandbox.timeoutSeconds);
+  const isKept = sandbox.status === 'paused' || sandbox.status === 'resuming';
+  const expiresAt = persistenceExpiresAt((isKept && sandbox.pausedAt) || null, sandbox.persistenceDays ?? null);
+  return {
+    created_at: sandbox.createdAt,
+    updated_at: sandbox.updatedAt,
+    started_at: sandbox.startedAt ?? null,
+    stopped_at: sandbox.stoppedAt ?? null,
+    ended_at: sandbox.endedAt ?? null,
+    timeout_at: deadline,
+    remaining_seconds: remainingSeconds(deadline, now),
+    paused_at: sandbox.pausedAt ?? null,
+    pausing_at: sandbox.pausingAt ?? null,
+    resumed_at: sandbox.resumedAt ?? null,
+    uptime: clock.totalRunningSeconds,
+    total_paused_seconds: clock.totalPausedSeconds,
+    total_running_seconds: clock.totalRunningSeconds,
+    actual_total_paused_seconds: clock.actualTotalPausedSeconds,
+    actual_total_running_seconds: clock.actualTotalRunningSeconds,
+    last_accessed_at: sandbox.lastAccessedAt ?? null,
+    persistence_days: sandbox.persistenceDays ?? null,
+    persistence_expires_at: expiresAt,
+    persistence_days_remaining: persistenceDaysRemaining(expiresAt, now),
+  };
+}

@@ -1,0 +1,34 @@
+import { checkPlanLimits } from '../../../domain/plans.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { callerOf } from '../../plugins/authentication.ts';
+import { messageEnvelope, successMessage } from '../../schemas/envelope.ts';
+import { failures, ofMutations } from '../../schemas/failures.ts';
+import { sandboxOf } from './read-sandbox.ts';
+import { sandboxPath } from './sandbox-path.ts';
+import { timeoutBody } from './timeout-body.ts';
+
+/** `PUT /v1/sandboxes/{sandbox_id}` (section 4.1): a timeout that must exceed the present one. */
+export function raiseSandboxTimeout(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'PUT',
+    url: '/v1/sandboxes/:sandbox_id',
+    schema: {
+      operationId: 'updateSandbox',
+      tags: ['Sandboxes'],
+      summary: "Raise a sandbox's timeout",
+      params: sandboxPath,
+      body: timeoutBody,
+      response: {
+        200: messageEnvelope('The timeout is raised'),
+        ...failures(ofMutations, 'not_found', 'plan_limit_exceeded', 'timeout_not_raised', 'sandbox_ended'),
+      },
+    },
+    handler: async (request) => {
+      const sandbox = await sandboxOf(deps, request, request.params.sandbox_id);
+      const { timeout } = request.body;
+      checkPlanLimits(deps.plans.get(callerOf(request).planName), { timeoutSeconds: timeout });
+      await deps.sandboxCommands.setTimeout(sandbox, { timeoutSeconds: timeout, mustRaise: true });
+      return successMessage(`The timeout is now ${timeout} seconds`);
+    },
+  });
+}

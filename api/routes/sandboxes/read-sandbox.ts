@@ -1,0 +1,37 @@
+import type { FastifyRequest } from 'fastify';
+import type { Sandbox } from '../../../db/entities/sandbox.ts';
+import { findSandboxView, type SandboxView } from '../../../db/repositories/sandbox-reads.ts';
+import { notFound } from '../../../domain/errors.ts';
+import { isId } from '../../../domain/ids.ts';
+import type { ApiDependencies } from '../../dependencies.ts';
+import { callerOf } from '../../plugins/authentication.ts';
+import { presentSandbox } from './present-sandbox.ts';
+import type { SandboxFields } from './sandbox-schema.ts';
+
+/** The sandbox the caller names, as its row stands now. @throws {AppError} `not_found` */
+export async function readSandbox(
+  deps: ApiDependencies,
+  request: FastifyRequest,
+  sandboxId: string,
+): Promise<SandboxView> {
+  const view = isId('sandbox', sandboxId)
+    ? await findSandboxView(deps.orm.em.fork(), callerOf(request), sandboxId)
+    : null;
+  if (!view) throw notFound('Sandbox');
+  return view;
+}
+
+/** The row a command is about. @throws {AppError} `not_found` */
+export async function sandboxOf(deps: ApiDependencies, request: FastifyRequest, sandboxId: string): Promise<Sandbox> {
+  return (await readSandbox(deps, request, sandboxId)).sandbox;
+}
+
+/** Every field as it stands now, read after a command. @throws {AppError} `not_found` */
+export async function fullSandbox(
+  deps: ApiDependencies,
+  request: FastifyRequest,
+  sandboxId: string,
+): Promise<SandboxFields> {
+  const view = await readSandbox(deps, request, sandboxId);
+  return { ...presentSandbox(view, deps.settings), envd_access_token: deps.deriveAgentToken(sandboxId) };
+}

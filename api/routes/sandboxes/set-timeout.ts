@@ -1,0 +1,62 @@
+import { z } from 'zod';
+import { checkPlanLimits } from '../../../domain/plans.ts';
+import { remainingSeconds } from '../../../domain/sandbox-clock.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { callerOf } from '../../plugins/authentication.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofMutations } from '../../schemas/failures.ts';
+import { time } from '../../schemas/fields.ts';
+import { sandboxOf } from './read-sandbox.ts';
+import { sandboxPath } from './sandbox-path.ts';
+import { timeoutBody } from './timeout-body.ts';
+
+const timeoutStanding = z.object({
+  timeout: z.int(),
+  timeout_at: time().nullable().describe('Null while it does not run'),
+  remaining_time: z.int().min(0).nullable().describe('Seconds; null while it does not run'),
+  applies_to: z.enum(['current_phase', 'next_phase']),
+  note: z.string(),
+});
+
+const notes = {
+  current_phase: 'The new timeout counts from where the current running phase began',
+  next_phase: 'The new timeout counts from when the sandbox runs again',
+};
+
+/** `POST /v1/sandboxes/{sandbox_id}/timeout` (section 4.1): another timeout, longer or shorter. */
+export function setSandboxTimeout(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/sandboxes/:sandbox_id/timeout',
+    schema: {
+      operationId: 'setSandboxTimeout',
+      tags: ['Sandboxes'],
+      summary: "Set a sandbox's timeout",
+      params: sandboxPath,
+      body: timeoutBody,
+      response: {
+        200: envelope(timeoutStanding, 'Where the timeout stands'),
+        ...failures(ofMutations, 'not_found', 'plan_limit_exceeded', 'timeout_already_passed', 'sandbox_ended'),
+      },
+    },
+    handler: async (request) => {
+      const sandbox = await sandboxOf(deps, request, request.params.sandbox_id);
+      const { timeout } = request.body;
+      checkPlanLimits(deps.plans.get(callerOf(request).planName), { timeoutSeconds: timeout });
+      const standing = await deps.sandboxCommands.setTimeout(sandbox, { timeoutSeconds: timeout, mustRaise: false });
+      const timeoutAt = standing.timeoutAtMs === null ? null : new Date(standing.timeoutAtMs);
+      const data = {
+        timeout: standing.timeoutSeconds,
+        timeout_at: timeoutAt,
+        remaining_time: remainingSeconds(timeoutAt, new Date()),
+        applies_to: standing.appliesTo,
+        note: notes[standing.appliesTo],
+      };
+      const message =
+        data.remaining_time === null
+          ? `The timeout will be ${data.timeout} seconds when the sandbox runs again`
+          : `The timeout is now ${data.timeout} seconds; ${data.remaining_time} are left`;
+      return success(data, message);
+    },
+  });
+}

@@ -1,0 +1,41 @@
+import { z } from 'zod';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures } from '../../schemas/failures.ts';
+import { time } from '../../schemas/fields.ts';
+import { sandboxOf } from './read-sandbox.ts';
+import { sandboxPath } from './sandbox-path.ts';
+import { sandboxReason, sandboxStatus, sandboxSubstatus } from './sandbox-schema.ts';
+
+const standing = z.object({
+  sandbox_id: z.string(),
+  status: sandboxStatus,
+  substatus: sandboxSubstatus.nullable(),
+  reason: sandboxReason.nullable(),
+  updated_at: time(),
+});
+
+/** `GET /v1/sandboxes/{sandbox_id}/status`: what a client polls. */
+export function getSandboxStatus(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'GET',
+    url: '/v1/sandboxes/:sandbox_id/status',
+    schema: {
+      operationId: 'getSandboxStatus',
+      tags: ['Sandboxes'],
+      summary: "Read a sandbox's status",
+      params: sandboxPath,
+      response: { 200: envelope(standing, 'Where it stands'), ...failures('not_found') },
+    },
+    handler: async (request) => {
+      const sandbox = await sandboxOf(deps, request, request.params.sandbox_id);
+      return success({
+        sandbox_id: sandbox.sandboxId,
+        status: sandbox.status,
+        substatus: sandbox.substatus ?? null,
+        reason: sandbox.reason ?? null,
+        updated_at: sandbox.updatedAt,
+      });
+    },
+  });
+}

@@ -1,0 +1,32 @@
+import { z } from 'zod';
+import { moveSandboxToProject } from '../../../db/repositories/sandbox-projects.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { callerOf } from '../../plugins/authentication.ts';
+import { messageEnvelope, successMessage } from '../../schemas/envelope.ts';
+import { failures, ofMutations } from '../../schemas/failures.ts';
+import { sandboxPath } from './sandbox-path.ts';
+
+/** `POST /v1/sandboxes/{sandbox_id}/switch-project` (section 4.1): for a running sandbox. */
+export function switchSandboxProject(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/sandboxes/:sandbox_id/switch-project',
+    schema: {
+      operationId: 'switchSandboxProject',
+      tags: ['Sandboxes'],
+      summary: 'Put a running sandbox into another project',
+      params: sandboxPath,
+      body: z.object({ project_id: z.string().max(64) }),
+      response: {
+        200: messageEnvelope('It is in that project now'),
+        ...failures(ofMutations, 'not_found', 'sandbox_not_running'),
+      },
+    },
+    handler: async (request) => {
+      const { sandbox_id: sandboxId } = request.params;
+      const { project_id: projectId } = request.body;
+      await moveSandboxToProject(deps.orm.em.fork(), callerOf(request), sandboxId, projectId);
+      return successMessage(`The sandbox is in project ${projectId} now`);
+    },
+  });
+}

@@ -1,0 +1,46 @@
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofMutations } from '../../schemas/failures.ts';
+import { ending, forceQuery } from './ending.ts';
+import { sandboxOf } from './read-sandbox.ts';
+import { sandboxPath } from './sandbox-path.ts';
+
+/** `POST /v1/sandboxes/{sandbox_id}/terminate` (section 4.1): from every state, `failed` included. */
+export function terminateSandbox(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/sandboxes/:sandbox_id/terminate',
+    schema: {
+      operationId: 'terminateSandbox',
+      tags: ['Sandboxes'],
+      summary: 'Terminate a sandbox; it stays readable',
+      params: sandboxPath,
+      querystring: forceQuery,
+      response: {
+        200: envelope(ending('terminated'), 'It was terminated already'),
+        202: envelope(ending('termination_in_progress'), 'It is being terminated'),
+        ...failures(ofMutations, 'not_found', 'sandbox_busy'),
+      },
+    },
+    handler: async (request, reply) => {
+      const { sandbox_id: sandboxId } = request.params;
+      const sandbox = await sandboxOf(deps, request, sandboxId);
+      const { alreadyTerminated } = await deps.sandboxCommands.terminate(sandbox, { forget: false });
+      if (alreadyTerminated) {
+        const note = 'Nothing of it is left to end';
+        return reply
+          .code(200)
+          .send(success({ sandbox_id: sandboxId, status: 'terminated', note }, 'The sandbox is already terminated'));
+      }
+      const note = 'Its processes end now; its disk goes after them';
+      return reply
+        .code(202)
+        .send(
+          success(
+            { sandbox_id: sandboxId, status: 'termination_in_progress', note },
+            'The sandbox is being terminated',
+          ),
+        );
+    },
+  });
+}

@@ -1,0 +1,45 @@
+import { z } from 'zod';
+import { listTemplateViews } from '../../../db/repositories/templates.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { callerOf } from '../../plugins/authentication.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofPaging } from '../../schemas/failures.ts';
+import { optionalQuery, queryFlag } from '../../schemas/fields.ts';
+import { pageOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/paging.ts';
+import { presentTemplate, templateItemSchema, templateStatus, templateVisibility } from './template-schema.ts';
+
+const query = z.object({
+  ...pagingQuery,
+  status: optionalQuery(templateStatus),
+  visibility: optionalQuery(templateVisibility),
+  name: optionalQuery(z.string().max(128)).describe('Exact'),
+  usable: queryFlag().describe('true: only those a sandbox can be made from'),
+});
+
+/** `GET /v1/templates` (section 4.2): public ones, the account's shared ones, and one's own. */
+export function listTemplates(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'GET',
+    url: '/v1/templates',
+    schema: {
+      operationId: 'listTemplates',
+      tags: ['Templates'],
+      summary: 'List templates, newest first',
+      querystring: query,
+      response: {
+        200: envelope(
+          z.object({ templates: z.array(templateItemSchema), pagination: paginationSchema }),
+          'A page of templates',
+        ),
+        ...failures(ofPaging),
+      },
+    },
+    handler: async (request) => {
+      const caller = callerOf(request);
+      const page = pageOf(request.query, 20);
+      const { views, total } = await listTemplateViews(deps.orm.em.fork(), caller, request.query, page);
+      const templates = views.map((view) => presentTemplate(view, caller.accountId));
+      return success({ templates, pagination: paginationOf(page, total) });
+    },
+  });
+}

@@ -1,0 +1,94 @@
+import { z } from 'zod';
+import type { TemplateView } from '../../../db/repositories/templates.ts';
+import { time } from '../../schemas/fields.ts';
+import { personSchema } from '../../schemas/person.ts';
+import { portSchema, presentPort } from '../../schemas/port.ts';
+
+export const templateVisibility = z.enum(['private', 'account_shared', 'public']);
+export const templateStatus = z.enum(['pending', 'building', 'pushing', 'available', 'failed']);
+
+/** An item of the list (section 2.4). */
+export const templateItemSchema = z
+  .object({
+    template_id: z.string(),
+    name: z.string(),
+    description: z.string(),
+    default_cpu_count: z.int(),
+    default_memory_mb: z.int(),
+    visibility: templateVisibility,
+    template_source: z.enum(['platform_family', 'custom']),
+    custom_image_source: z.enum(['external', 'imported']).nullable(),
+    external_image_url: z.string().nullable(),
+    external_registry_username: z.string().nullable(),
+    status: templateStatus,
+    owner_user_id: z.string().nullable().describe('Null for what the platform brings itself'),
+    owner_account_id: z.string().nullable(),
+    registry_image_url: z.string().nullable(),
+    registry_project: z.string().nullable(),
+    registry_repository: z.string().nullable(),
+    registry_tag: z.string().nullable(),
+    image_size_bytes: z.int().nullable(),
+    metadata: z.string().nullable().describe('JSON in text'),
+    ports: z.array(portSchema),
+    custom_command: z.string().nullable(),
+    ready_command: z.string().nullable(),
+    build_started_at: time().nullable(),
+    push_started_at: time().nullable(),
+    push_completed_at: time().nullable(),
+    build_error_message: z.string().nullable(),
+    last_storage_sync_at: time().nullable(),
+    created_at: time(),
+    updated_at: time(),
+    has_template_document: z.boolean(),
+    owner: personSchema.omit({ email: true }).optional(),
+  })
+  .meta({ id: 'TemplateItem' });
+
+/** The get reply. */
+export const templateSchema = templateItemSchema
+  .extend({
+    parent_template_id: z.string().nullable(),
+    root_template_id: z.string().nullable(),
+    template_document: z.string().nullable().describe('Markdown'),
+  })
+  .meta({ id: 'Template' });
+
+/** Every field of a template. Names of registry accounts are for those the template belongs to. */
+export function presentTemplate({ template, owner }: TemplateView, accountId: string): z.output<typeof templateSchema> {
+  return {
+    template_id: template.templateId,
+    name: template.name,
+    description: template.description,
+    default_cpu_count: template.defaultCpuCount,
+    default_memory_mb: template.defaultMemoryMb,
+    visibility: template.visibility,
+    template_source: template.templateSource,
+    custom_image_source: template.customImageSource ?? null,
+    external_image_url: template.externalImageUrl ?? null,
+    external_registry_username: template.accountId === accountId ? (template.externalRegistryUsername ?? null) : null,
+    status: template.status,
+    owner_user_id: template.ownerUserId ?? null,
+    owner_account_id: template.accountId ?? null,
+    registry_image_url: template.registryImageUrl ?? null,
+    registry_project: template.registryProject ?? null,
+    registry_repository: template.registryRepository ?? null,
+    registry_tag: template.registryTag ?? null,
+    image_size_bytes: template.imageSizeBytes ?? null,
+    metadata: template.metadata ?? null,
+    ports: template.ports.map(presentPort),
+    custom_command: template.customCommand ?? null,
+    ready_command: template.readyCommand ?? null,
+    build_started_at: template.buildStartedAt ?? null,
+    push_started_at: template.pushStartedAt ?? null,
+    push_completed_at: template.pushCompletedAt ?? null,
+    build_error_message: template.buildErrorMessage ?? null,
+    last_storage_sync_at: template.lastStorageSyncAt ?? null,
+    created_at: template.createdAt,
+    updated_at: template.updatedAt,
+    has_template_document: Boolean(template.templateDocument?.trim()),
+    ...(owner ? { owner: { user_id: owner.userId, username: owner.username, display_name: owner.displayName } } : {}),
+    parent_template_id: template.parentTemplateId ?? null,
+    root_template_id: template.rootTemplateId ?? null,
+    template_document: template.templateDocument ?? null,
+  };
+}

@@ -1,0 +1,58 @@
+import { z } from 'zod';
+import { type ErrorCode, errorStatus } from '../../domain/errors.ts';
+import { time } from './fields.ts';
+
+type FailureStatus = (typeof errorStatus)[ErrorCode];
+
+const details = z
+  .array(z.object({ path: z.string(), reason: z.string() }))
+  .optional()
+  .describe('Path and reason of each field that was refused');
+
+function failure(codes: ErrorCode[]) {
+  return z
+    .object({
+      success: z.literal(false),
+      error: z.string().describe('For people; says nothing of the inside'),
+      code: z.enum(codes).describe('For programs; stable'),
+      request_id: z.string(),
+      timestamp: time(),
+      details,
+    })
+    .describe(codes.join(', '));
+}
+
+/** What any route can answer. */
+const anywhere: ErrorCode[] = [
+  'validation_failed',
+  'unauthenticated',
+  'too_many_requests',
+  'internal_error',
+  'temporarily_unavailable',
+];
+
+/** What any route that changes something can answer besides. */
+export const ofMutations: ErrorCode[] = [
+  'invalid_json',
+  'account_suspended',
+  'payload_too_large',
+  'unsupported_media_type',
+];
+
+/** What a POST that takes an `Idempotency-Key` can answer besides. */
+export const ofIdempotency: ErrorCode[] = ['idempotency_key_reused', 'idempotency_key_in_use'];
+
+/** What a list can answer besides. */
+export const ofPaging: ErrorCode[] = ['invalid_pagination'];
+
+/**
+ * The error replies of a route, by status, each with the codes it can carry.
+ * @param codes those beyond what every route can answer
+ */
+export function failures(...codes: (ErrorCode | ErrorCode[])[]): Partial<Record<FailureStatus, z.ZodType>> {
+  const byStatus = new Map<FailureStatus, ErrorCode[]>();
+  for (const code of new Set([...anywhere, ...codes.flat()])) {
+    byStatus.set(errorStatus[code], [...(byStatus.get(errorStatus[code]) ?? []), code]);
+  }
+  return Object.fromEntries([...byStatus].map(([status, known]) => [status, failure(known)]));
+}

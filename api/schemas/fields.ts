@@ -1,0 +1,42 @@
+import { z } from 'zod';
+
+/** A time in a reply; sent as RFC 3339 in UTC. */
+export const time = () => z.date();
+
+/** An optional field of a request: absent, null and not given are the same. */
+export function optional<T extends z.ZodType>(schema: T) {
+  return schema.nullish().transform((value) => value ?? undefined);
+}
+
+/** An optional field of a request with a default; null counts as not given. */
+export function withDefault<T extends z.ZodType>(schema: T, fallback: z.output<T>) {
+  return schema
+    .nullish()
+    .meta({ default: fallback })
+    .transform((value) => value ?? fallback) as z.ZodPipe<
+    z.ZodOptional<z.ZodNullable<T>>,
+    z.ZodTransform<z.output<T>, z.output<T> | null | undefined>
+  >;
+}
+
+/** An optional query parameter: empty, and the word `null`, count as not given. */
+export function optionalQuery<T extends z.ZodType>(schema: T) {
+  return z.preprocess((value) => (value === '' || value === 'null' ? undefined : value), schema.optional()).optional();
+}
+
+/** A body all of whose fields are optional may be left out altogether. */
+export function optionalBody<T extends z.ZodObject>(schema: T) {
+  return z.preprocess((body) => body ?? {}, schema);
+}
+
+/** `true`, `1` and `yes`, or their opposites, in a query. */
+export const queryFlag = () =>
+  optionalQuery(z.enum(['true', 'false', '1', '0', 'yes', 'no'])).transform((word) =>
+    word === undefined ? undefined : word === 'true' || word === '1' || word === 'yes',
+  );
+
+/** A positive number that Postgres can hold as an integer. */
+export const positiveInt = () => z.int().min(1).max(2_147_483_647);
+
+/** Free text of a person. */
+export const description = () => z.string().max(1024);

@@ -1,0 +1,16 @@
+import { z } from 'zod';
+import type { Person } from '../../db/repositories/people.ts';
+
+/** Someone as others see them: owner of a sandbox, a project, a key. */
+export const personSchema = z
+  .object({ user_id: z.string(), username: z.string(), display_name: z.string(), email: z.string() })
+  .meta({ id: 'Person' });
+
+export function presentPerson(person: Person): z.output<typeof personSchema> {
+  return {
+    user_id: person.userId,
+    username: person.username,
+    display_name: person.displayName,
+    email: person.email,
+  };
+}

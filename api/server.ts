@@ -1,0 +1,47 @@
+import { deriveSecrets } from '../config/secrets.ts';
+import { loadSettings } from '../config/settings.ts';
+import { createOrm } from '../db/orm.ts';
+import { loadPlans } from '../db/plans.ts';
+import { createTemporalClient } from '../temporal/client.ts';
+import { createApp } from './app.ts';
+import { createApiLogger } from './logger.ts';
+import { TemporalSandboxCommands } from './temporal-sandbox-commands.ts';
+
+/** How long requests under way may take to end once the process was asked to stop. */
+const graceMs = 30_000;
+
+/** The API's process. Any number may run. */
+const settings = loadSettings();
+const logger = createApiLogger(settings.PLATFORM_LOG_LEVEL);
+const secrets = deriveSecrets(settings);
+const orm = await createOrm(settings.DATABASE_URL, settings.DATABASE_POOL_SIZE);
+const client = createTemporalClient(settings, secrets);
+const app = createApp({
+  orm,
+  plans: loadPlans(settings.PLATFORM_PLANS_FILE),
+  settings,
+  sandboxCommands: new TemporalSandboxCommands({ client, orm, logger }),
+  deriveAgentToken: secrets.agentToken,
+  readiness: [
+    { name: 'postgres', check: () => orm.em.fork().execute('select 1') },
+    { name: 'temporal', check: () => client.workflowService.getSystemInfo({}) },
+  ],
+  logger,
+});
+const address = await app.listen({ host: settings.PLATFORM_API_HOST, port: settings.PLATFORM_API_PORT });
+logger.info({ address }, 'ready');
+
+let isStopping = false;
+async function stop(): Promise<void> {
+  // Who asks twice does not want to wait.
+  if (isStopping) process.exit(1);
+  isStopping = true;
+  setTimeout(() => process.exit(1), graceMs).unref();
+  await app.close();
+  await client.connection.close();
+  await orm.close();
+  logger.info('stopped');
+  process.exit(0);
+}
+process.on('SIGTERM', () => void stop());
+process.on('SIGINT', () => void stop());

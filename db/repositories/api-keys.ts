@@ -1,0 +1,176 @@
+import { randomBytes } from 'node:crypto';
+import { type EntityManager, LockMode, UniqueConstraintViolationException } from '@mikro-orm/postgresql';
+import { makeApiKey } from '../../domain/api-key.ts';
+import { AppError, notFound } from '../../domain/errors.ts';
+import { ApiKey } from '../entities/api-key.ts';
+import { User } from '../entities/user.ts';
+import { newId } from '../new-id.ts';
+import { hashApiKey } from './identities.ts';
+import { type Person, readPerson, selectPerson } from './people.ts';
+import { allOf, containing, type Scope, withinScope } from './scope.ts';
+
+export interface ApiKeyView {
+  key: ApiKey;
+  owner: Person;
+}
+
+export const apiKeySortColumns = ['created_at', 'updated_at', 'last_used_at', 'name'] as const;
+
+export interface ApiKeyListing {
+  userId?: string | undefined;
+  isActive?: boolean | undefined;
+  /** Part of the name. */
+  search?: string | undefined;
+  sortBy: (typeof apiKeySortColumns)[number];
+  sortOrder: 'asc' | 'desc';
+  limit: number;
+  offset: number;
+}
+
+const select = `select k.*, ${selectPerson('o', 'owner')} from api_keys k join users o on o.user_id = k.user_id`;
+
+/** The key a caller may see. */
+export async function findApiKeyView(em: EntityManager, scope: Scope, keyId: string): Promise<ApiKeyView | null> {
+  const where = allOf([{ sql: 'k.key_id = ?', values: [keyId] }, withinScope(scope, 'k', 'user_id')]);
+  const [row] = (await em.execute(`${select} where ${where.sql}`, where.values)) as Record<string, unknown>[];
+  return row ? readView(em, row) : null;
+}
+
+/** A page of the keys a caller may see. */
+export async function listApiKeyViews(
+  em: EntityManager,
+  scope: Scope,
+  listing: ApiKeyListing,
+): Promise<{ views: ApiKeyView[]; total: number }> {
+  const conditions = [withinScope(scope, 'k', 'user_id')];
+  if (listing.userId) conditions.push({ sql: 'k.user_id = ?', values: [listing.userId] });
+  if (listing.isActive !== undefined) conditions.push({ sql: 'k.is_active = ?', values: [listing.isActive] });
+  if (listing.search) conditions.push({ sql: 'k.name ilike ?', values: [containing(listing.search)] });
+  const where = allOf(conditions);
+  const rows = (await em.execute(
+    `${select} where ${where.sql} order by k.${listing.sortBy} ${listing.sortOrder} nulls last, k.key_id limit ? offset ?`,
+    [...where.values, listing.limit, listing.offset],
+  )) as Record<string, unknown>[];
+  const [counted] = (await em.execute(
+    `select count(*)::int as total from api_keys k where ${where.sql}`,
+    where.values,
+  )) as { total: number }[];
+  return { views: rows.map((row) => readView(em, row)), total: counted!.total };
+}
+
+/**
+ * Makes a key. Of creates at once no more succeed than the user may have active.
+ * @returns the key and its secret, which is told once and not stored
+ * @throws {AppError} `api_key_limit_reached`, `api_key_name_taken`
+ */
+export async function createApiKey(
+  em: EntityManager,
+  owner: { accountId: string; userId: string },
+  wanted: { name: string; description: string },
+  planLimit: number,
+): Promise<{ key: ApiKey; secret: string; limit: number }> {
+  const secret = makeApiKey(randomBytes(32));
+  return em.transactional(async (tx) => {
+    const limit = await lockForOneMore(tx, owner.userId, planLimit);
+    const key = tx.create(ApiKey, {
+      keyId: newId('apiKey'),
+      accountId: owner.accountId,
+      userId: owner.userId,
+      name: wanted.name,
+      description: wanted.description,
+      secretHash: hashApiKey(secret),
+      prefix: secret.slice(0, 12),
+    });
+    await flushName(tx);
+    return { key, secret, limit };
+  });
+}
+
+/** @throws {AppError} `not_found`, `api_key_name_taken` */
+export async function updateApiKey(
+  em: EntityManager,
+  scope: Scope,
+  keyId: string,
+  change: { name?: string | undefined; description?: string | undefined },
+): Promise<ApiKey> {
+  return em.transactional(async (tx) => {
+    const key = await lockKey(tx, scope, keyId);
+    if (change.name !== undefined) key.name = change.name;
+    if (change.description !== undefined) key.description = change.description;
+    await flushName(tx);
+    return key;
+  });
+}
+
+/**
+ * Turns a key on or off; off takes effect with the next request.
+ * @throws {AppError} `not_found`, `api_key_limit_reached`
+ */
+export async function setApiKeyActive(
+  em: EntityManager,
+  scope: Scope,
+  keyId: string,
+  isActive: boolean,
+  planLimit: number,
+): Promise<void> {
+  await em.transactional(async (tx) => {
+    const { userId, isActive: wasActive } = await lockKey(tx, scope, keyId);
+    if (isActive && !wasActive) await lockForOneMore(tx, userId, planLimit);
+    await tx.nativeUpdate(ApiKey, { keyId }, { isActive, updatedAt: new Date() });
+  });
+}
+
+/** @throws {AppError} `not_found` */
+export async function deleteApiKey(em: EntityManager, scope: Scope, keyId: string): Promise<void> {
+  await em.transactional(async (tx) => {
+    tx.remove(await lockKey(tx, scope, keyId));
+  });
+}
+
+/** How many active keys a user may have: their own limit, else the plan's. */
+export async function activeKeyLimit(
+  em: EntityManager,
+  accountId: string,
+  userId: string,
+  planLimit: number,
+): Promise<number> {
+  const user = await em.findOne(User, { userId, accountId }, { fields: ['maxActiveApiKeys'] });
+  return user?.maxActiveApiKeys ?? planLimit;
+}
+
+async function lockForOneMore(tx: EntityManager, userId: string, planLimit: number): Promise<number> {
+  const user = await tx.findOneOrFail(User, { userId }, { lockMode: LockMode.PESSIMISTIC_WRITE, refresh: true });
+  const limit = user.maxActiveApiKeys ?? planLimit;
+  if ((await tx.count(ApiKey, { userId, isActive: true })) >= limit) {
+    throw new AppError(
+      'api_key_limit_reached',
+      `A user may have ${limit} active API keys; disable or delete one first`,
+    );
+  }
+  return limit;
+}
+
+async function lockKey(tx: EntityManager, scope: Scope, keyId: string): Promise<ApiKey> {
+  const key = await tx.findOne(
+    ApiKey,
+    scope.isRootUser
+      ? { keyId, accountId: scope.accountId }
+      : { keyId, accountId: scope.accountId, userId: scope.userId },
+    { lockMode: LockMode.PESSIMISTIC_WRITE },
+  );
+  if (!key) throw notFound('API key');
+  return key;
+}
+
+async function flushName(tx: EntityManager): Promise<void> {
+  try {
+    await tx.flush();
+  } catch (error) {
+    if (!(error instanceof UniqueConstraintViolationException)) throw error;
+    throw new AppError('api_key_name_taken', 'Another of your API keys has this name', { cause: error });
+  }
+}
+
+function readView(em: EntityManager, row: Record<string, unknown>): ApiKeyView {
+  return { key: em.map(ApiKey, row), owner: readPerson(row, 'owner')! };
+}

@@ -1,0 +1,78 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+
+/** What a request with an `Idempotency-Key` is told to do. */
+export type IdempotencyClaim =
+  /** Run it. `objectId` is the one to give to what it makes; `takenOver` when an earlier try may have made it. */
+  | { kind: 'run'; claimedAt: string; objectId: string | null; takenOver: boolean }
+  /** Answer the same again. */
+  | { kind: 'replay'; status: number; body: unknown }
+  /** The key was used with another request. */
+  | { kind: 'reused' }
+  /** The first request still runs. */
+  | { kind: 'in_use' };
+
+/** How long a first reply is given again, and how long a request that died holds its key. */
+const keptHours = 24;
+const abandonedMinutes = 2;
+
+/**
+ * Claims a key for a request, insert first, so that of many at once one runs. A claim whose request never ended is
+ * taken over after two minutes by the same request, and keeps its `objectId`.
+ */
+export async function claimIdempotencyKey(
+  em: EntityManager,
+  claim: { caller: string; key: string; requestHash: string; objectId: string | null },
+): Promise<IdempotencyClaim> {
+  const expired = `k.created_at < now() - interval '${keptHours} hours'`;
+  const abandoned = `k.reply_status is null and k.created_at < now() - interval '${abandonedMinutes} minutes'`;
+  const [claimed] = (await em.execute(
+    `insert into idempotency_keys as k (caller, key, request_hash, object_id, created_at) values (?, ?, ?, ?, now())
+     on conflict (caller, key) do update
+        set request_hash = excluded.request_hash, reply_status = null, reply_body = null, created_at = now(),
+            object_id = case when ${expired} then excluded.object_id else k.object_id end
+      where ${expired} or (${abandoned} and k.request_hash = excluded.request_hash)
+     returning created_at::text as claimed_at, object_id`,
+    [claim.caller, claim.key, claim.requestHash, claim.objectId],
+  )) as { claimed_at: string; object_id: string | null }[];
+  if (claimed) {
+    const takenOver = claimed.object_id !== claim.objectId;
+    return { kind: 'run', claimedAt: claimed.claimed_at, objectId: claimed.object_id, takenOver };
+  }
+  const [first] = (await em.execute(
+    'select request_hash, reply_status, reply_body from idempotency_keys where caller = ? and key = ?',
+    [claim.caller, claim.key],
+  )) as { request_hash: string; reply_status: number | null; reply_body: unknown }[];
+  // Gone in between: the first request failed this very moment and gave its key back.
+  if (!first) return { kind: 'in_use' };
+  if (first.request_hash !== claim.requestHash) return { kind: 'reused' };
+  if (first.reply_status === null) return { kind: 'in_use' };
+  return { kind: 'replay', status: first.reply_status, body: first.reply_body };
+}
+
+interface HeldClaim {
+  caller: string;
+  key: string;
+  claimedAt: string;
+}
+
+/** Keeps the first reply, unless the claim was taken over meanwhile. */
+export async function keepIdempotentReply(
+  em: EntityManager,
+  held: HeldClaim,
+  reply: { status: number; body: unknown },
+): Promise<void> {
+  await em.execute(
+    `update idempotency_keys set reply_status = ?, reply_body = ?::jsonb
+      where caller = ? and key = ? and created_at = ?::timestamptz`,
+    [reply.status, JSON.stringify(reply.body), held.caller, held.key, held.claimedAt],
+  );
+}
+
+/** Gives the key back: the request made nothing, so it may be sent again, also changed. */
+export async function releaseIdempotencyKey(em: EntityManager, held: HeldClaim): Promise<void> {
+  await em.execute(
+    `delete from idempotency_keys
+      where caller = ? and key = ? and created_at = ?::timestamptz and reply_status is null`,
+    [held.caller, held.key, held.claimedAt],
+  );
+}

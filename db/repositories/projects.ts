@@ -1,0 +1,165 @@
+import { type EntityManager, LockMode, UniqueConstraintViolationException } from '@mikro-orm/postgresql';
+import { AppError, notFound } from '../../domain/errors.ts';
+import { Project } from '../entities/project.ts';
+import { Sandbox } from '../entities/sandbox.ts';
+import { User } from '../entities/user.ts';
+import { newId } from '../new-id.ts';
+import { type Person, readPerson, selectPerson } from './people.ts';
+import { allOf, type Scope, withinScope } from './scope.ts';
+
+export interface ProjectView {
+  project: Project;
+  owner: Person;
+  sandboxCount: number;
+}
+
+const select = `select p.*, ${selectPerson('o', 'owner')},
+                  (select count(*)::int from sandboxes s
+                    where s.project_id = p.project_id and s.deleted_at is null) as sandbox_count
+                  from projects p join users o on o.user_id = p.owner_user_id`;
+
+/** The project a caller may see. */
+export async function findProjectView(em: EntityManager, scope: Scope, projectId: string): Promise<ProjectView | null> {
+  const where = allOf([{ sql: 'p.project_id = ?', values: [projectId] }, withinScope(scope, 'p')]);
+  const [row] = (await em.execute(`${select} where ${where.sql}`, where.values)) as ViewRow[];
+  return row ? readView(em, row) : null;
+}
+
+/** A page of the projects a caller may see, newest first. */
+export async function listProjectViews(
+  em: EntityManager,
+  scope: Scope,
+  filter: { ownerUserId?: string | undefined },
+  page: { limit: number; offset: number },
+): Promise<{ views: ProjectView[]; total: number }> {
+  const conditions = [withinScope(scope, 'p')];
+  if (filter.ownerUserId) conditions.push({ sql: 'p.owner_user_id = ?', values: [filter.ownerUserId] });
+  const where = allOf(conditions);
+  const rows = (await em.execute(
+    `${select} where ${where.sql} order by p.created_at desc, p.project_id limit ? offset ?`,
+    [...where.values, page.limit, page.offset],
+  )) as ViewRow[];
+  const [counted] = (await em.execute(
+    `select count(*)::int as total from projects p where ${where.sql}`,
+    where.values,
+  )) as { total: number }[];
+  return { views: rows.map((row) => readView(em, row)), total: counted!.total };
+}
+
+/** The project new and evicted sandboxes of a user go to. */
+export async function findDefaultProjectId(em: EntityManager, userId: string): Promise<string> {
+  const project = await em.findOneOrFail(Project, { ownerUserId: userId, isDefault: true }, { fields: ['projectId'] });
+  return project.projectId;
+}
+
+/**
+ * Makes a project. The first of a user is their default whatever was asked.
+ * @throws {AppError} `project_name_taken`
+ */
+export async function createProject(
+  em: EntityManager,
+  owner: { accountId: string; userId: string },
+  wanted: { name: string; description: string; isDefault: boolean },
+): Promise<Project> {
+  return em.transactional(async (tx) => {
+    await lockOwner(tx, owner.userId);
+    const isFirst = (await tx.count(Project, { ownerUserId: owner.userId })) === 0;
+    const isDefault = isFirst || wanted.isDefault;
+    if (isDefault) await unsetDefault(tx, owner.userId);
+    const project = tx.create(Project, {
+      projectId: newId('project'),
+      accountId: owner.accountId,
+      ownerUserId: owner.userId,
+      name: wanted.name,
+      description: wanted.description,
+      isDefault,
+    });
+    await flushName(tx);
+    return project;
+  });
+}
+
+/**
+ * Changes a project the caller may see. Making it the default takes that from the one which was.
+ * @throws {AppError} `not_found`, `project_name_taken`, `only_default_project`
+ */
+export async function updateProject(
+  em: EntityManager,
+  scope: Scope,
+  projectId: string,
+  change: { name?: string | undefined; description?: string | undefined; isDefault?: boolean | undefined },
+): Promise<void> {
+  await em.transactional(async (tx) => {
+    const project = await lockProject(tx, scope, projectId);
+    if (change.isDefault === false && project.isDefault) {
+      throw new AppError(
+        'only_default_project',
+        'A user has exactly one default project; make another one the default instead',
+      );
+    }
+    if (change.isDefault && !project.isDefault) {
+      await unsetDefault(tx, project.ownerUserId);
+      project.isDefault = true;
+    }
+    if (change.name !== undefined) project.name = change.name;
+    if (change.description !== undefined) project.description = change.description;
+    await flushName(tx);
+  });
+}
+
+/**
+ * Removes an empty project. Rows of sandboxes deleted earlier, which nobody can see, pass to the owner's default one.
+ * @throws {AppError} `not_found`, `project_not_empty`, `only_default_project`
+ */
+export async function deleteProject(em: EntityManager, scope: Scope, projectId: string): Promise<void> {
+  await em.transactional(async (tx) => {
+    const project = await lockProject(tx, scope, projectId);
+    if (project.isDefault) {
+      throw new AppError('only_default_project', 'The default project cannot be deleted; make another one the default');
+    }
+    const left = await tx.count(Sandbox, { projectId, deletedAt: null });
+    if (left > 0) {
+      throw new AppError('project_not_empty', `The project still has ${left} sandboxes; move or delete them first`);
+    }
+    const heir = await findDefaultProjectId(tx, project.ownerUserId);
+    await tx.nativeUpdate(Sandbox, { projectId }, { projectId: heir });
+    tx.remove(project);
+  });
+}
+
+/** Locks the project's owner first, then the project: the order every change of projects keeps. */
+async function lockProject(tx: EntityManager, scope: Scope, projectId: string): Promise<Project> {
+  const seen = scope.isRootUser
+    ? { projectId, accountId: scope.accountId }
+    : { projectId, accountId: scope.accountId, ownerUserId: scope.userId };
+  const found = await tx.findOne(Project, seen, { fields: ['ownerUserId'], disableIdentityMap: true });
+  if (!found) throw notFound('Project');
+  await lockOwner(tx, found.ownerUserId);
+  const project = await tx.findOne(Project, seen, { lockMode: LockMode.PESSIMISTIC_WRITE });
+  if (!project) throw notFound('Project');
+  return project;
+}
+
+async function lockOwner(tx: EntityManager, userId: string): Promise<void> {
+  await tx.findOneOrFail(User, { userId }, { lockMode: LockMode.PESSIMISTIC_WRITE });
+}
+
+async function unsetDefault(tx: EntityManager, ownerUserId: string): Promise<void> {
+  await tx.nativeUpdate(Project, { ownerUserId, isDefault: true }, { isDefault: false, updatedAt: new Date() });
+}
+
+/** Writes what is pending; the only unique thing about it that a caller chooses is the name. */
+async function flushName(tx: EntityManager): Promise<void> {
+  try {
+    await tx.flush();
+  } catch (error) {
+    if (!(error instanceof UniqueConstraintViolationException)) throw error;
+    throw new AppError('project_name_taken', 'Another of your projects has this name', { cause: error });
+  }
+}
+
+type ViewRow = Record<string, unknown> & { sandbox_count: number };
+
+function readView(em: EntityManager, row: ViewRow): ProjectView {
+  return { project: em.map(Project, row), owner: readPerson(row, 'owner')!, sandboxCount: row.sandbox_count };
+}

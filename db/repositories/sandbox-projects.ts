@@ -1,0 +1,45 @@
+import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
+import { AppError, notFound } from '../../domain/errors.ts';
+import { Project } from '../entities/project.ts';
+import { Sandbox } from '../entities/sandbox.ts';
+import { tellSandboxEvent } from './events.ts';
+import type { Scope } from './scope.ts';
+
+/**
+ * Puts a running sandbox into another project. The caller must be able to see both (sections 3.1 and 4.3).
+ * @returns the project it was in
+ * @throws {AppError} `not_found`, `sandbox_not_running`
+ */
+export async function moveSandboxToProject(
+  em: EntityManager,
+  scope: Scope,
+  sandboxId: string,
+  projectId: string,
+): Promise<string> {
+  const mine = scope.isRootUser
+    ? { accountId: scope.accountId }
+    : { accountId: scope.accountId, ownerUserId: scope.userId };
+  return em.transactional(async (tx) => {
+    // Shared, so that the project cannot go in between and other moves into it do not wait.
+    const project = await tx.findOne(Project, { projectId, ...mine }, { lockMode: LockMode.PESSIMISTIC_READ });
+    if (!project) throw notFound('Project');
+    const sandbox = await tx.findOne(
+      Sandbox,
+      { sandboxId, deletedAt: null, ...mine },
+      { lockMode: LockMode.PESSIMISTIC_WRITE },
+    );
+    if (!sandbox) throw notFound('Sandbox');
+    if (sandbox.status !== 'running') {
+      throw new AppError(
+        'sandbox_not_running',
+        `Only a running sandbox can change its project; this one is ${sandbox.status}`,
+      );
+    }
+    const previous = sandbox.projectId;
+    if (previous !== projectId) {
+      sandbox.projectId = projectId;
+      tellSandboxEvent(tx, sandbox, 'sandbox.project_switched', new Date());
+    }
+    return previous;
+  });
+}

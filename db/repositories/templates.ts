@@ -1,0 +1,91 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import { isId } from '../../domain/ids.ts';
+import { Template } from '../entities/template.ts';
+import { type Person, readPerson, selectPerson } from './people.ts';
+import { allOf, type Scope, type SqlCondition } from './scope.ts';
+
+export interface TemplateView {
+  template: Template;
+  /** Null for what the platform brings itself. */
+  owner: Person | null;
+}
+
+export interface TemplateFilter {
+  status?: Template['status'] | undefined;
+  visibility?: Template['visibility'] | undefined;
+  /** Exact. */
+  name?: string | undefined;
+  /** Only those a sandbox can be made from now. */
+  usable?: boolean | undefined;
+}
+
+/** Public ones, those shared in the account, one's own, and as account root every one of the account (section 4.2). */
+function visible(scope: Scope): SqlCondition {
+  return {
+    sql: `(t.visibility = 'public'
+           or (t.account_id = ? and (t.visibility = 'account_shared' or t.owner_user_id = ? or ?)))`,
+    values: [scope.accountId, scope.userId, scope.isRootUser],
+  };
+}
+
+const select = `select t.*, ${selectPerson('o', 'owner')} from templates t
+                  left join users o on o.user_id = t.owner_user_id`;
+
+/**
+ * The template a caller means by a name or an id, whatever its status. A name is looked for among one's own templates,
+ * then the account's, the platform's, and other accounts' public ones.
+ */
+export async function findTemplateByNameOrId(
+  em: EntityManager,
+  scope: Scope,
+  nameOrId: string,
+): Promise<Template | null> {
+  const seen = visible(scope);
+  const [row] = (await em.execute(
+    `select t.* from templates t where ${isId('template', nameOrId) ? 't.template_id' : 't.name'} = ? and ${seen.sql}
+      order by t.owner_user_id is not distinct from ? desc, t.account_id is not distinct from ? desc,
+               t.account_id is null desc, t.created_at
+      limit 1`,
+    [nameOrId, ...seen.values, scope.userId, scope.accountId],
+  )) as Record<string, unknown>[];
+  return row ? em.map(Template, row) : null;
+}
+
+/** The template with its owner. */
+export async function findTemplateView(
+  em: EntityManager,
+  scope: Scope,
+  templateId: string,
+): Promise<TemplateView | null> {
+  const where = allOf([{ sql: 't.template_id = ?', values: [templateId] }, visible(scope)]);
+  const [row] = (await em.execute(`${select} where ${where.sql}`, where.values)) as Record<string, unknown>[];
+  return row ? readView(em, row) : null;
+}
+
+/** A page of the templates a caller may see, newest first. */
+export async function listTemplateViews(
+  em: EntityManager,
+  scope: Scope,
+  filter: TemplateFilter,
+  page: { limit: number; offset: number },
+): Promise<{ views: TemplateView[]; total: number }> {
+  const conditions = [visible(scope)];
+  if (filter.status) conditions.push({ sql: 't.status = ?', values: [filter.status] });
+  if (filter.visibility) conditions.push({ sql: 't.visibility = ?', values: [filter.visibility] });
+  if (filter.name) conditions.push({ sql: 't.name = ?', values: [filter.name] });
+  if (filter.usable) conditions.push({ sql: "t.status = 'available' and t.image is not null", values: [] });
+  const where = allOf(conditions);
+  const rows = (await em.execute(
+    `${select} where ${where.sql} order by t.created_at desc, t.template_id limit ? offset ?`,
+    [...where.values, page.limit, page.offset],
+  )) as Record<string, unknown>[];
+  const [counted] = (await em.execute(
+    `select count(*)::int as total from templates t where ${where.sql}`,
+    where.values,
+  )) as { total: number }[];
+  return { views: rows.map((row) => readView(em, row)), total: counted!.total };
+}
+
+function readView(em: EntityManager, row: Record<string, unknown>): TemplateView {
+  return { template: em.map(Template, row), owner: readPerson(row, 'owner') };
+}
