@@ -1,0 +1,109 @@
+import { Code, ConnectError } from '@connectrpc/connect';
+import type { Kernel, Outcome } from './kernel.ts';
+import type { KernelLanguage } from './languages.ts';
+import type { RunOutput } from './run-output.ts';
+
+/** What CreateContext answers. */
+export interface ContextInfo {
+  id: string;
+  /** As it was asked for. */
+  language: string;
+  cwd: string;
+  /** RFC 3339 */
+  createdAt: string;
+  envVars: Record<string, string>;
+}
+
+/** One interpreter and the runs waiting for it. */
+export class Context {
+  readonly info: ContextInfo;
+  readonly language: KernelLanguage;
+  private readonly kernel: Kernel;
+  private readonly interruptGraceMs: number;
+  private queue: Promise<void> = Promise.resolve();
+  private runs = 0;
+  private closed = false;
+  /** The kernel died or was ended: nothing can run here any more. */
+  private dead_ = false;
+
+  /** @param interruptGraceMs how long an interrupted run may take to end before its kernel is killed */
+  constructor(info: ContextInfo, language: KernelLanguage, kernel: Kernel, interruptGraceMs: number) {
+    this.info = info;
+    this.language = language;
+    this.kernel = kernel;
+    this.interruptGraceMs = interruptGraceMs;
+  }
+
+  get dead(): boolean {
+    return this.dead_ || this.closed;
+  }
+
+  /**
+   * Runs code after the runs before it have ended. What it puts out goes to `output`, last the main result or the
+   * error. When `signal` aborts, the run is interrupted, or never begun, and nobody is told.
+   */
+  run(code: string, envVars: Record<string, string>, output: RunOutput, signal: AbortSignal): void {
+    this.queue = this.queue.then(() => this.runNow(code, envVars, output, signal));
+  }
+
+  /** Ends the interpreter and everything in its process group. */
+  async close(): Promise<void> {
+    this.closed = true;
+    await this.kernel.close();
+  }
+
+  private async runNow(
+    code: string,
+    envVars: Record<string, string>,
+    output: RunOutput,
+    signal: AbortSignal,
+  ): Promise<void> {
+    if (signal.aborted) return;
+    const startedAt = new Date().toISOString();
+    const count = ++this.runs;
+    let escalation: NodeJS.Timeout | undefined;
+    const interrupt = () => {
+      this.kernel.interrupt();
+      escalation = setTimeout(() => this.kernel.kill(), this.interruptGraceMs);
+    };
+    signal.addEventListener('abort', interrupt);
+    const outcome = await this.kernel.execute({ code, envVars, startedAt, count }, output);
+    signal.removeEventListener('abort', interrupt);
+    clearTimeout(escalation);
+    if (!outcome.ok && outcome.error.name === 'KernelDied') this.dead_ = true;
+    this.tell(outcome, output, startedAt, count);
+  }
+
+  private tell(outcome: Outcome, output: RunOutput, startedAt: string, count: number): void {
+    if (outcome.ok) {
+      output.push({
+        type: 'result',
+        result: {
+          ...outcome.value,
+          exitCode: outcome.exitCode,
+          startedAt,
+          finishedAt: new Date().toISOString(),
+          executionCount: outcome.executionCount ?? count,
+          isMainResult: true,
+        },
+      });
+    } else if (this.closed) {
+      const value = `the context was destroyed while it ran this code`;
+      output.push({ type: 'error', error: { name: 'ContextDestroyed', value, traceback: '' } });
+    } else output.push({ type: 'error', error: outcome.error });
+    output.finish();
+  }
+}
+
+/** @throws {ConnectError} `invalid_argument` for a variable that no process can be given */
+export function checkEnvVars(language: KernelLanguage, envVars: Record<string, string>): void {
+  for (const [name, value] of Object.entries(envVars)) {
+    const valid = language === 'bash' ? /^[A-Za-z_]\w*$/.test(name) : name !== '' && !/[=\0]/.test(name);
+    if (!valid || value.includes('\0')) {
+      throw new ConnectError(`env_vars: '${name}' cannot be an environment variable`, Code.InvalidArgument);
+    }
+  }
+  if (language === 'java' && Object.keys(envVars).length > 0) {
+    throw new ConnectError('env_vars: java cannot change its environment while it runs', Code.InvalidArgument);
+  }
+}

@@ -1,0 +1,176 @@
+import { randomUUID } from 'node:crypto';
+import fs from 'node:fs';
+import path from 'node:path';
+import { Code, ConnectError } from '@connectrpc/connect';
+import type { AgentEnvironment } from '../boot/environment.ts';
+import { BashKernel } from './bash-kernel.ts';
+import { Context, type ContextInfo, checkEnvVars } from './context.ts';
+import { startInstalledKernel } from './jupyter/installed-kernel.ts';
+import { startPython } from './jupyter/python.ts';
+import type { Kernel, KernelStart } from './kernel.ts';
+import { type KernelLanguage, kernelLanguage } from './languages.ts';
+import { NodeKernel } from './node-kernel.ts';
+import { type ExecuteEvent, RunOutput } from './run-output.ts';
+
+export interface ContextsOptions {
+  environment: AgentEnvironment;
+  /** Folder of the scripts that run in the kernels' processes. */
+  scripts: () => string;
+  /** The Node that runs JavaScript and TypeScript; this process's own otherwise. */
+  node?: string;
+  /** How long an interrupted run may take to end before its kernel is killed. */
+  interruptGraceMs?: number;
+}
+
+export interface ExecuteRequest {
+  /** Empty: the sandbox's default context of the language. */
+  contextId: string;
+  code: string;
+  /** Empty: the context's own, and Python for a default context. */
+  language: string;
+  envVars: Record<string, string>;
+}
+
+const defaultLanguage = 'python';
+const defaultInterruptGraceMs = 5000;
+
+/** The code contexts of this sandbox (sections 2.16 and 4.12: ContextService, ExecutionService). */
+export class Contexts {
+  private readonly options: ContextsOptions;
+  private readonly contexts = new Map<string, Context>();
+  private readonly defaults = new Map<KernelLanguage, Promise<Context>>();
+
+  constructor(options: ContextsOptions) {
+    this.options = options;
+  }
+
+  /**
+   * Starts an interpreter and returns once it can run code.
+   * @throws {ConnectError} `invalid_argument` for an unknown language or a `cwd` that is no folder,
+   *   `failed_precondition` where the template lacks the language
+   */
+  async create(request: { language: string; cwd: string }, signal: AbortSignal): Promise<ContextInfo> {
+    const context = await this.start(request.language || defaultLanguage, request.cwd, signal);
+    return context.info;
+  }
+
+  /** Ends a context, a dead one too. @throws {ConnectError} `not_found` */
+  async destroy(contextId: string): Promise<void> {
+    const context = this.find(contextId);
+    this.contexts.delete(contextId);
+    await context.close();
+  }
+
+  /**
+   * Runs code and yields what it puts out; the last event is the main result or the error. When the reader leaves or
+   * `signal` aborts, the code is interrupted.
+   * @throws {ConnectError} `not_found` for an unknown context, and as `create` for a default one
+   */
+  async *execute(request: ExecuteRequest, signal: AbortSignal): AsyncGenerator<ExecuteEvent> {
+    const context = await this.contextFor(request, signal);
+    checkEnvVars(context.language, request.envVars);
+    const output = new RunOutput();
+    const cancel = new AbortController();
+    const leave = () => {
+      output.discard();
+      cancel.abort();
+    };
+    signal.addEventListener('abort', leave);
+    try {
+      if (signal.aborted) return;
+      context.run(request.code, request.envVars, output, cancel.signal);
+      yield* output;
+    } finally {
+      signal.removeEventListener('abort', leave);
+      leave();
+    }
+  }
+
+  /** Ends every context. */
+  async close(): Promise<void> {
+    const all = [...this.contexts.values()];
+    this.contexts.clear();
+    this.defaults.clear();
+    await Promise.all(all.map((context) => context.close()));
+  }
+
+  private async contextFor({ contextId, language }: ExecuteRequest, signal: AbortSignal): Promise<Context> {
+    if (contextId === '') return this.defaultContext(language || defaultLanguage);
+    const context = this.find(contextId);
+    if (language !== '' && kernelLanguage(language) !== context.language) {
+      throw new ConnectError(
+        `context ${contextId} is for ${context.info.language}, not ${language}`,
+        Code.InvalidArgument,
+      );
+    }
+    signal.throwIfAborted();
+    return context;
+  }
+
+  private find(contextId: string): Context {
+    const context = this.contexts.get(contextId);
+    if (!context) throw new ConnectError(`context ${contextId} not found`, Code.NotFound);
+    return context;
+  }
+
+  /** One that died is followed by a new one: its id is nobody's, so nobody could destroy it. */
+  private defaultContext(language: string): Promise<Context> {
+    const kernel = kernelLanguage(language);
+    // One after the other, so that the first two runs of a language share a context; a failed start is tried again.
+    const before = this.defaults.get(kernel)?.catch(() => undefined) ?? Promise.resolve(undefined);
+    const context = before.then(async (known) => {
+      if (known && !known.dead) return known;
+      if (known) await this.destroy(known.info.id);
+      // It is everybody's: it starts to its end, whoever leaves meanwhile.
+      return this.start(language, '', new AbortController().signal);
+    });
+    this.defaults.set(kernel, context);
+    return context;
+  }
+
+  private async start(language: string, cwd: string, signal: AbortSignal): Promise<Context> {
+    const kernelName = kernelLanguage(language);
+    const { environment, scripts, node = process.execPath, interruptGraceMs = defaultInterruptGraceMs } = this.options;
+    const folder = workingFolder(cwd, environment.home());
+    const env = { ...environment.variables(), PWD: folder };
+    const createdAt = new Date().toISOString();
+    const kernel = await startKernel(kernelName, { cwd: folder, env, scripts: scripts(), node, signal });
+    const info = { id: `ctx-${randomUUID()}`, language, cwd: folder, createdAt, envVars: {} };
+    const context = new Context(info, kernelName, kernel, interruptGraceMs);
+    if (signal.aborted) {
+      await context.close();
+      signal.throwIfAborted();
+    }
+    this.contexts.set(info.id, context);
+    return context;
+  }
+}
+
+async function startKernel(language: KernelLanguage, start: KernelStart): Promise<Kernel> {
+  switch (language) {
+    case 'python':
+      return startPython(start);
+    case 'javascript':
+    case 'typescript':
+      return NodeKernel.start(language, start);
+    case 'bash':
+      return BashKernel.start(start);
+    case 'r':
+    case 'java':
+      return startInstalledKernel(language, start);
+  }
+}
+
+/** @throws {ConnectError} `invalid_argument` */
+function workingFolder(cwd: string, home: string): string {
+  const folder = path.resolve(home, cwd);
+  let stats: fs.Stats | undefined;
+  try {
+    stats = fs.statSync(folder, { throwIfNoEntry: false });
+  } catch {
+    // A folder on the way that is a file, or not ours to enter, is no folder to work in either.
+  }
+  if (stats?.isDirectory()) return folder;
+  const reason = stats ? 'not a directory' : 'no such file or directory';
+  throw new ConnectError(`cwd ${folder}: ${reason}`, Code.InvalidArgument);
+}

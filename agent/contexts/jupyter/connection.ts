@@ -1,0 +1,138 @@
+import { type JupyterMessage, MessageCodec } from './messages.ts';
+import { type Endpoint, type ZmtpEvents, ZmtpSocket } from './zmtp.ts';
+
+/** The file that tells a kernel where to listen. */
+export interface ConnectionFile {
+  transport: 'ipc' | 'tcp';
+  ip: string;
+  shell_port: number;
+  iopub_port: number;
+  stdin_port: number;
+  control_port: number;
+  hb_port: number;
+  key: string;
+  signature_scheme: 'hmac-sha256';
+}
+
+type Channel = 'shell' | 'control' | 'iopub';
+
+const retryMs = 50;
+const subscribeMs = 200;
+
+/** The channels to a running kernel: shell and control for requests, iopub for what it publishes. */
+export class KernelConnection {
+  onShell: (message: JupyterMessage) => void = () => {};
+  onPublished: (message: JupyterMessage) => void = () => {};
+  /** A channel was lost; when the kernel has died, iopub is read to its end before. */
+  onLost: () => void = () => {};
+  private readonly file: ConnectionFile;
+  private readonly codec: MessageCodec;
+  private readonly sockets = new Map<Channel, ZmtpSocket>();
+  private open = true;
+
+  private constructor(file: ConnectionFile) {
+    this.file = file;
+    this.codec = new MessageCodec(file.key);
+  }
+
+  /**
+   * Connects, again and again while the kernel is not listening yet, and returns once it has answered and its
+   * publications arrive: a SUB socket that subscribes late misses what was published before.
+   */
+  static async open(file: ConnectionFile, signal: AbortSignal): Promise<KernelConnection> {
+    const connection = new KernelConnection(file);
+    try {
+      await Promise.all((['iopub', 'shell', 'control'] as const).map((channel) => connection.connect(channel, signal)));
+      await connection.handshake(signal);
+    } catch (error) {
+      connection.close();
+      throw error;
+    }
+    return connection;
+  }
+
+  /** Sends a request and returns its `msg_id`. */
+  request(channel: 'shell' | 'control', type: string, content: object, metadata?: object): string {
+    const { id, frames } = this.codec.pack(type, content, metadata);
+    this.sockets.get(channel)?.send(frames);
+    return id;
+  }
+
+  /** Whether what the kernel publishes is read; while it is not, the kernel has to wait with it. */
+  setFlowing(flowing: boolean): void {
+    const iopub = this.sockets.get('iopub');
+    if (flowing) iopub?.resume();
+    else iopub?.pause();
+  }
+
+  close(): void {
+    this.open = false;
+    for (const socket of this.sockets.values()) socket.close();
+  }
+
+  private async connect(channel: Channel, signal: AbortSignal): Promise<void> {
+    for (;;) {
+      signal.throwIfAborted();
+      if (await this.tryConnect(channel)) return;
+      await new Promise((resolve) => setTimeout(resolve, retryMs));
+    }
+  }
+
+  private tryConnect(channel: Channel): Promise<boolean> {
+    return new Promise((resolve) => {
+      const events: ZmtpEvents = {
+        onReady: () => {
+          this.sockets.set(channel, socket);
+          resolve(true);
+        },
+        onMessage: (frames) => this.receive(channel, frames),
+        onClose: () => {
+          resolve(false);
+          if (this.sockets.delete(channel) && this.open) this.onLost();
+        },
+      };
+      const socket = new ZmtpSocket(channel === 'iopub' ? 'SUB' : 'DEALER', endpointOf(this.file, channel), events);
+    });
+  }
+
+  private receive(channel: Channel, frames: (Buffer | null)[]): void {
+    const message = this.codec.unpack(frames);
+    if (!message) return;
+    if (channel === 'shell') this.onShell(message);
+    else if (channel === 'iopub') this.onPublished(message);
+  }
+
+  private async handshake(signal: AbortSignal): Promise<void> {
+    let answered = false;
+    let published = false;
+    let wake = () => {};
+    this.onShell = () => {
+      answered = true;
+      wake();
+    };
+    this.onPublished = () => {
+      published = true;
+      wake();
+    };
+    this.onLost = () => wake();
+    signal.addEventListener('abort', () => wake(), { once: true });
+    this.request('shell', 'kernel_info_request', {});
+    while (!answered || !published) {
+      let again: NodeJS.Timeout | undefined;
+      await new Promise<void>((resolve) => {
+        wake = resolve;
+        // Answered, yet nothing published: the subscription came too late for this one.
+        if (answered) again = setTimeout(resolve, subscribeMs);
+      });
+      clearTimeout(again);
+      signal.throwIfAborted();
+      if (this.sockets.size < 3) throw new Error('the kernel closed its sockets while it started');
+      if (again && answered && !published) this.request('shell', 'kernel_info_request', {});
+    }
+  }
+}
+
+function endpointOf(file: ConnectionFile, channel: Channel): Endpoint {
+  const port = file[`${channel}_port`];
+  return file.transport === 'ipc' ? { path: `${file.ip}-${port}` } : { host: file.ip, port };
+}

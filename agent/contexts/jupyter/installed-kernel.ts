@@ -1,0 +1,117 @@
+import { randomBytes } from 'node:crypto';
+import fs from 'node:fs';
+import net from 'node:net';
+import path from 'node:path';
+import { Code, ConnectError } from '@connectrpc/connect';
+import type { KernelStart } from '../kernel.ts';
+import { findExecutable, KernelProcess, makeKernelFolder } from '../kernel-process.ts';
+import { type ConnectionFile, KernelConnection } from './connection.ts';
+import { JupyterKernel, type KernelTraits } from './kernel.ts';
+import { findKernelSpecs } from './kernel-spec.ts';
+
+const startSeconds = 60;
+
+/** What to install where a template lacks the language, and how its kernel differs. */
+const kernels: Record<'r' | 'java', { install: string; traits: Omit<KernelTraits, 'interruptMode'> }> = {
+  r: {
+    install: "r-cran-irkernel (Debian), or in R: install.packages('IRkernel'); IRkernel::installspec()",
+    traits: { language: 'r', environmentCode: rEnvironment, valueIsLastDisplay: true, processOutputIsCode: true },
+  },
+  java: {
+    install: 'a JDK and a Jupyter kernel for Java (JJava or IJava), whose kernel spec says language: java',
+    traits: {
+      language: 'java',
+      environmentCode: () => ({ before: '', after: '' }),
+      valueIsLastDisplay: false,
+      processOutputIsCode: true,
+    },
+  },
+};
+
+/**
+ * Starts the language's kernel as its kernel spec says.
+ * @throws {ConnectError} `failed_precondition` where no such kernel is installed, or it does not start
+ */
+export async function startInstalledKernel(language: 'r' | 'java', start: KernelStart): Promise<JupyterKernel> {
+  const { install, traits } = kernels[language];
+  const spec = findKernelSpecs(start.env).find((found) => found.language === language);
+  const program = spec && findExecutable(spec.argv[0]!, start.env);
+  if (!spec || !program) {
+    const reason = spec ? `its kernel spec starts ${spec.argv[0]}, which is not there` : 'no kernel spec was found';
+    throw new ConnectError(`${language} is not available: ${reason}; install ${install}`, Code.FailedPrecondition);
+  }
+  const folder = makeKernelFolder();
+  const file = await chooseConnection();
+  const connectionFile = path.join(folder, 'connection.json');
+  fs.writeFileSync(connectionFile, JSON.stringify(file), { mode: 0o600 });
+  const fill = (word: string) =>
+    word.replaceAll('{connection_file}', connectionFile).replaceAll('{resource_dir}', spec.folder);
+  const kernel = new KernelProcess([program, ...spec.argv.slice(1).map(fill)], {
+    cwd: start.cwd,
+    env: { ...start.env, ...spec.env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    folder,
+  });
+  const signal = AbortSignal.any([start.signal, kernel.gone, AbortSignal.timeout(startSeconds * 1000)]);
+  let errors = '';
+  const keep = (chunk: Buffer) => {
+    errors = (errors + chunk.toString()).slice(-2000);
+  };
+  kernel.child.stdout!.on('data', keep);
+  kernel.child.stderr!.on('data', keep);
+  try {
+    const connection = await KernelConnection.open(file, signal);
+    return new JupyterKernel(kernel, connection, { ...traits, interruptMode: spec.interruptMode });
+  } catch {
+    const how = kernel.ending ?? `no answer in ${startSeconds} s`;
+    await kernel.close();
+    start.signal.throwIfAborted();
+    throw new ConnectError(`the ${language} kernel did not start: ${how}\n${errors}`, Code.FailedPrecondition);
+  } finally {
+    kernel.child.stdout!.off('data', keep);
+    kernel.child.stderr!.off('data', keep);
+  }
+}
+
+/** Free ports of the loopback interface: kernels of other makers speak TCP only. */
+async function chooseConnection(): Promise<ConnectionFile> {
+  const servers = await Promise.all(
+    Array.from({ length: 5 }, () => {
+      const server = net.createServer();
+      return new Promise<net.Server>((resolve, reject) => {
+        server.once('error', reject);
+        server.listen(0, '127.0.0.1', () => resolve(server));
+      });
+    }),
+  );
+  const ports = servers.map((server) => (server.address() as net.AddressInfo).port);
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+  return {
+    transport: 'tcp',
+    ip: '127.0.0.1',
+    shell_port: ports[0]!,
+    iopub_port: ports[1]!,
+    stdin_port: ports[2]!,
+    control_port: ports[3]!,
+    hb_port: ports[4]!,
+    key: randomBytes(32).toString('hex'),
+    signature_scheme: 'hmac-sha256',
+  };
+}
+
+/** R has no per-evaluation environment: variables are set before and put back after. */
+function rEnvironment(envVars: Record<string, string>): { before: string; after: string } {
+  const names = Object.keys(envVars);
+  if (names.length === 0) return { before: '', after: '' };
+  const values = names.map((name) => `${rText(name)} = ${rText(envVars[name]!)}`).join(', ');
+  const list = names.map(rText).join(', ');
+  return {
+    before: `options(sandbox.environment = Sys.getenv(c(${list}), unset = NA, names = TRUE)); do.call(Sys.setenv, list(${values}))`,
+    after: `local({ saved <- getOption("sandbox.environment"); Sys.unsetenv(names(saved)); saved <- saved[!is.na(saved)]; if (length(saved)) do.call(Sys.setenv, as.list(saved)) })`,
+  };
+}
+
+/** R reads the escapes of JSON, but for those of code points above the basic plane, which stand as themselves. */
+function rText(text: string): string {
+  return JSON.stringify(text);
+}

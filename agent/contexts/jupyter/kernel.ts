@@ -1,0 +1,228 @@
+import { StringDecoder } from 'node:string_decoder';
+import { type Kernel, kernelDied, type Outcome, type Run } from '../kernel.ts';
+import { type KernelProcess, pipesRead } from '../kernel-process.ts';
+import { type MimeBundle, representations } from '../representations.ts';
+import { displayEvent, type Representations, type RunOutput } from '../run-output.ts';
+import type { KernelConnection } from './connection.ts';
+import type { JupyterMessage } from './messages.ts';
+
+/** How kernels of one language differ for their client. */
+export interface KernelTraits {
+  language: string;
+  /** `message`: the kernel is interrupted by a request instead of a signal. */
+  interruptMode: 'signal' | 'message';
+  /** Code that sets and puts back variables around a run; undefined: the kernel takes them from the request's metadata. */
+  environmentCode?: (envVars: Record<string, string>) => { before: string; after: string };
+  /** The kernel publishes the value of a run as a display of its own, the last one. */
+  valueIsLastDisplay: boolean;
+  /** What the process itself writes belongs to the code, not to its last words. */
+  processOutputIsCode: boolean;
+}
+
+/** What is known of the run in progress. */
+interface RunState {
+  readonly id: string;
+  readonly run: Run;
+  readonly output: RunOutput;
+  main: Representations | undefined;
+  executionCount: number | undefined;
+  error: { name: string; value: string; traceback: string } | undefined;
+  /** A display that may turn out to be the value. */
+  held: Representations | undefined;
+  replied: boolean;
+  idle: boolean;
+  readonly finish: () => void;
+}
+
+/** A kernel behind the Jupyter protocol: ipykernel, IRkernel, a Java kernel. */
+export class JupyterKernel implements Kernel {
+  private readonly process: KernelProcess;
+  private readonly connection: KernelConnection;
+  private readonly traits: KernelTraits;
+  private current: RunState | undefined;
+  private lost = false;
+
+  constructor(process: KernelProcess, connection: KernelConnection, traits: KernelTraits) {
+    this.process = process;
+    this.connection = connection;
+    this.traits = traits;
+    connection.onShell = (message) => this.receiveReply(message);
+    connection.onPublished = (message) => this.receivePublished(message);
+    connection.onLost = () => this.lose();
+    void process.exited.then(() => this.lose());
+    const { stdout, stderr } = process.child;
+    if (traits.processOutputIsCode) {
+      this.forward('stdout', stdout!);
+      this.forward('stderr', stderr!);
+    } else stdout?.resume();
+    if (stderr) process.keepLastWords(stderr);
+  }
+
+  async execute(run: Run, output: RunOutput): Promise<Outcome> {
+    output.onFlow((flowing) => this.setFlowing(flowing));
+    try {
+      const around = this.traits.environmentCode?.(run.envVars);
+      if (around?.before) await this.request(around.before, true, run, output);
+      const state = await this.request(run.code, false, run, output);
+      if (around?.after && !this.lost) await this.request(around.after, true, run, output);
+      return this.outcome(state);
+    } finally {
+      output.onFlow(undefined);
+      this.setFlowing(true);
+    }
+  }
+
+  interrupt(): void {
+    if (this.traits.interruptMode === 'message') this.connection.request('control', 'interrupt_request', {});
+    else this.process.signalGroup('SIGINT');
+  }
+
+  kill(): void {
+    this.process.signalGroup('SIGKILL');
+  }
+
+  async close(): Promise<void> {
+    await this.process.close();
+    this.connection.close();
+  }
+
+  private async request(code: string, silent: boolean, run: Run, output: RunOutput): Promise<RunState> {
+    return new Promise((resolve) => {
+      const content = {
+        code,
+        silent,
+        store_history: !silent,
+        user_expressions: {},
+        allow_stdin: false,
+        stop_on_error: false,
+      };
+      const metadata = this.traits.environmentCode ? {} : { env_vars: run.envVars };
+      const state: RunState = {
+        id: this.lost ? '' : this.connection.request('shell', 'execute_request', content, metadata),
+        run,
+        output,
+        main: undefined,
+        executionCount: undefined,
+        error: undefined,
+        held: undefined,
+        replied: false,
+        idle: false,
+        finish: () => {
+          this.current = undefined;
+          resolve(state);
+        },
+      };
+      this.current = state;
+      if (this.lost) state.finish();
+    });
+  }
+
+  private outcome(state: RunState): Outcome {
+    if (!state.idle || !state.replied) {
+      const how = this.process.ending ?? 'it closed its sockets';
+      return { ok: false, error: kernelDied(this.traits.language, how, this.process.lastWords) };
+    }
+    if (state.error) return { ok: false, error: state.error };
+    const value = state.main ?? state.held ?? {};
+    return { ok: true, exitCode: 0, value, executionCount: state.executionCount };
+  }
+
+  private receiveReply({ type, parentId, content }: JupyterMessage): void {
+    const state = this.current;
+    if (!state || type !== 'execute_reply' || parentId !== state.id) return;
+    state.replied = true;
+    if (typeof content.execution_count === 'number') state.executionCount = content.execution_count;
+    if (content.status !== 'ok') {
+      state.error ??= errorOf({ ename: content.status, evalue: 'the kernel did not run the code', ...content });
+    }
+    for (const payload of asArray(content.payload)) {
+      // Help asked for with `?` comes as a page.
+      if (payload.source === 'page') this.display(state, { ...(payload.data as MimeBundle) });
+    }
+    if (state.idle) state.finish();
+  }
+
+  private receivePublished({ type, parentId, content }: JupyterMessage): void {
+    const state = this.current;
+    if (!state) return;
+    switch (type) {
+      case 'stream':
+        // Threads of earlier runs write, too; their output is heard while anyone listens.
+        this.publishHeld(state);
+        state.output.write(content.name === 'stderr' ? 'stderr' : 'stdout', String(content.text));
+        return;
+      case 'display_data':
+      case 'update_display_data':
+        this.display(state, content.data as MimeBundle);
+        return;
+    }
+    if (type.endsWith('_too_large')) state.output.write('stderr', 'an output of more than 256 MiB was left out\n');
+    if (parentId !== state.id) return;
+    if (type === 'execute_result') state.main = representations(content.data as MimeBundle);
+    else if (type === 'error') state.error = errorOf(content);
+    else if (type === 'status' && content.execution_state === 'idle') {
+      state.idle = true;
+      if (state.replied) state.finish();
+    }
+  }
+
+  private display(state: RunState, data: MimeBundle): void {
+    this.publishHeld(state);
+    const shown = representations(data);
+    if (this.traits.valueIsLastDisplay) state.held = shown;
+    else state.output.push(displayEvent(shown, state.run));
+  }
+
+  private publishHeld(state: RunState): void {
+    if (state.held) state.output.push(displayEvent(state.held, state.run));
+    state.held = undefined;
+  }
+
+  private forward(name: 'stdout' | 'stderr', stream: NodeJS.ReadableStream): void {
+    const decoder = new StringDecoder('utf8');
+    stream.on('data', (chunk: Buffer) => this.current?.output.write(name, decoder.write(chunk)));
+  }
+
+  private setFlowing(flowing: boolean): void {
+    this.connection.setFlowing(flowing);
+    if (!this.traits.processOutputIsCode) return;
+    for (const stream of [this.process.child.stdout!, this.process.child.stderr!]) {
+      if (flowing) stream.resume();
+      else stream.pause();
+    }
+  }
+
+  /** The process ended or closed a channel: a kernel that is half there is of no use. */
+  private lose(): void {
+    if (this.lost) return;
+    this.lost = true;
+    this.process.signalGroup('SIGKILL');
+    void this.process.exited.then(async () => {
+      const state = this.current;
+      if (!state) return;
+      do {
+        await state.output.room();
+        await pipesRead();
+      } while (state.output.isFull);
+      if (this.current === state) state.finish();
+    });
+  }
+}
+
+function errorOf(content: Record<string, unknown>): RunState['error'] {
+  const traceback = Array.isArray(content.traceback) ? content.traceback.join('\n') : String(content.traceback ?? '');
+  return {
+    name: String(content.ename ?? 'Error'),
+    value: withoutColours(String(content.evalue ?? '')),
+    traceback: withoutColours(traceback),
+  };
+}
+
+function withoutColours(text: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: terminal escape sequences begin with one
+  return text.replaceAll(/\u001b\[[0-9;]*m/g, '');
+}
+
+function asArray(value: unknown): Record<string, unknown>[] {
+  return Array.isArray(value) ? value : [];
+}

@@ -1,0 +1,105 @@
+import { randomBytes } from 'node:crypto';
+import fs from 'node:fs';
+import path from 'node:path';
+import { Code, ConnectError } from '@connectrpc/connect';
+import type { KernelStart } from '../kernel.ts';
+import { findExecutable, KernelProcess, makeKernelFolder, pipesRead } from '../kernel-process.ts';
+import { type ConnectionFile, KernelConnection } from './connection.ts';
+import { JupyterKernel } from './kernel.ts';
+import { findKernelSpecs } from './kernel-spec.ts';
+
+const missingIpykernel = 'install it with: pip install ipykernel';
+
+/**
+ * Starts ipykernel under the first Python that has it: the `python3` and `python` of PATH, then those that kernel
+ * specs name.
+ * @throws {ConnectError} `failed_precondition` where there is none
+ */
+export async function startPython(start: KernelStart): Promise<JupyterKernel> {
+  const interpreters = new Set(['python3', 'python'].map((name) => findExecutable(name, start.env)));
+  for (const spec of findKernelSpecs(start.env)) {
+    if (spec.language === 'python' && path.isAbsolute(spec.argv[0]!))
+      interpreters.add(findExecutable(spec.argv[0]!, start.env));
+  }
+  interpreters.delete(undefined);
+  const refusals: string[] = [];
+  for (const interpreter of interpreters) {
+    const started = await startWith(interpreter!, start);
+    if (started instanceof JupyterKernel) return started;
+    refusals.push(started.missing);
+  }
+  const reason = refusals.length > 0 ? `no ipykernel (${refusals.join('; ')})` : 'no python3 on PATH';
+  throw new ConnectError(`python is not available: ${reason}; ${missingIpykernel}`, Code.FailedPrecondition);
+}
+
+async function startWith(interpreter: string, start: KernelStart): Promise<JupyterKernel | { missing: string }> {
+  const folder = makeKernelFolder();
+  // Unix sockets in a private folder: nobody else in the sandbox can reach the kernel.
+  const file: ConnectionFile = {
+    transport: 'ipc',
+    ip: path.join(folder, 'kernel'),
+    shell_port: 1,
+    iopub_port: 2,
+    stdin_port: 3,
+    control_port: 4,
+    hb_port: 5,
+    key: randomBytes(32).toString('hex'),
+    signature_scheme: 'hmac-sha256',
+  };
+  const connectionFile = path.join(folder, 'connection.json');
+  fs.writeFileSync(connectionFile, JSON.stringify(file), { mode: 0o600 });
+  const kernel = new KernelProcess([interpreter, path.join(start.scripts, 'python_kernel.py'), connectionFile], {
+    cwd: start.cwd,
+    env: start.env,
+    stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
+    folder,
+  });
+  const kill = () => kernel.signalGroup('SIGKILL');
+  start.signal.addEventListener('abort', kill);
+  try {
+    const said = await firstLine(kernel);
+    if (said.failed) {
+      throw new ConnectError(`the python kernel did not start: ${said.failed}`, Code.FailedPrecondition);
+    }
+    if (said.missing) {
+      await kernel.close();
+      return { missing: said.missing };
+    }
+    const connection = await KernelConnection.open(file, AbortSignal.any([start.signal, kernel.gone]));
+    return new JupyterKernel(kernel, connection, {
+      language: 'python',
+      interruptMode: 'signal',
+      valueIsLastDisplay: false,
+      processOutputIsCode: false,
+    });
+  } catch (error) {
+    await kernel.close();
+    start.signal.throwIfAborted();
+    throw error;
+  } finally {
+    start.signal.removeEventListener('abort', kill);
+  }
+}
+
+/** What the start script says on descriptor 3 once it knows. */
+function firstLine(kernel: KernelProcess): Promise<{ ready?: true; missing?: string; failed?: string }> {
+  return new Promise((resolve, reject) => {
+    const stderr = kernel.child.stderr!;
+    let errors = '';
+    const keep = (chunk: Buffer) => {
+      errors = (errors + chunk.toString()).slice(-2000);
+    };
+    stderr.on('data', keep);
+    let text = '';
+    kernel.child.stdio[3]!.on('data', (chunk: Buffer) => {
+      text += chunk.toString();
+      if (!text.endsWith('\n')) return;
+      stderr.off('data', keep);
+      resolve(JSON.parse(text));
+    });
+    void kernel.exited.then(async () => {
+      await pipesRead();
+      reject(new ConnectError(`the python kernel did not start: ${kernel.ending}\n${errors}`, Code.FailedPrecondition));
+    });
+  });
+}

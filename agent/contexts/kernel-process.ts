@@ -1,0 +1,128 @@
+import { type ChildProcess, execFile, type StdioOptions, spawn } from 'node:child_process';
+import fs from 'node:fs';
+import net from 'node:net';
+import os from 'node:os';
+import path from 'node:path';
+import type { Readable } from 'node:stream';
+import { promisify } from 'node:util';
+
+const lastWordsBytes = 8 * 1024;
+const leaveMs = 1000;
+
+/** The process of a kernel: leader of its own group, with a private folder for its sockets and files. */
+export class KernelProcess {
+  readonly child: ChildProcess;
+  /** Resolves with how it ended, in words. What it wrote may still lie in its pipes: see `pipesRead`. */
+  readonly exited: Promise<string>;
+  /** Aborted when it has ended. */
+  readonly gone: AbortSignal;
+  /** How it ended; undefined while it runs. */
+  ending: string | undefined;
+  private readonly folder: string | undefined;
+  private tail = Buffer.alloc(0);
+
+  constructor(
+    command: string[],
+    options: { cwd: string; env: Record<string, string>; stdio: StdioOptions; folder?: string },
+  ) {
+    this.folder = options.folder;
+    this.child = spawn(command[0]!, command.slice(1), {
+      cwd: options.cwd,
+      env: options.env,
+      stdio: options.stdio,
+      detached: true,
+    });
+    const gone = new AbortController();
+    this.gone = gone.signal;
+    this.exited = new Promise((resolve) => {
+      const end = (how: string) => {
+        if (this.ending !== undefined) return;
+        this.ending = how;
+        // What it started and left in its group ends with it.
+        this.signalGroup('SIGKILL');
+        gone.abort();
+        resolve(how);
+      };
+      this.child.once('error', (error) => end(error.message));
+      this.child.once('exit', (code, signal) => end(signal ? `killed by ${signal}` : `exit code ${code}`));
+    });
+  }
+
+  /** Keeps the last of what comes from `stream`, to be told when the kernel dies. */
+  keepLastWords(stream: Readable): void {
+    stream.on('data', (chunk: Buffer) => {
+      this.tail = Buffer.concat([this.tail, chunk.subarray(-lastWordsBytes)]).subarray(-lastWordsBytes);
+    });
+  }
+
+  get lastWords(): string {
+    return this.tail.toString('utf8');
+  }
+
+  /** Sends a signal to the whole group; one that is gone is fine. */
+  signalGroup(signal: NodeJS.Signals): void {
+    if (this.child.pid === undefined) return;
+    try {
+      process.kill(-this.child.pid, signal);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+    }
+  }
+
+  /** Lets it leave, then ends its group, and removes its folder. */
+  async close(): Promise<void> {
+    if (this.ending === undefined) {
+      this.signalGroup('SIGTERM');
+      const force = setTimeout(() => this.signalGroup('SIGKILL'), leaveMs);
+      await this.exited;
+      clearTimeout(force);
+    }
+    if (this.folder) await fs.promises.rm(this.folder, { recursive: true, force: true });
+  }
+}
+
+/** A private folder, short enough in name for Unix sockets in it. */
+export function makeKernelFolder(): string {
+  fs.mkdirSync(os.tmpdir(), { recursive: true, mode: 0o1777 });
+  return fs.mkdtempSync(path.join(os.tmpdir(), 'context-'));
+}
+
+/** A pipe for a child's output. */
+export interface OutputPipe {
+  reader: Readable;
+  /** To be handed to the child, then closed here. */
+  writeFd: number;
+}
+
+/**
+ * A pipe with a name: the child's programs can open it again as `/dev/stdout`, which they cannot with the sockets that
+ * Node makes for its children.
+ */
+export async function makePipe(mkfifo: string, file: string): Promise<OutputPipe> {
+  await promisify(execFile)(mkfifo, ['-m', '600', file]);
+  const readFd = fs.openSync(file, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK);
+  const writeFd = fs.openSync(file, fs.constants.O_WRONLY);
+  return { reader: new net.Socket({ fd: readFd, readable: true, writable: false }), writeFd };
+}
+
+/**
+ * Resolves when what lies in pipes and sockets at this moment has been read, but from those that are paused: the poll
+ * phase between two immediates reads whatever is there.
+ */
+export async function pipesRead(): Promise<void> {
+  for (let turn = 0; turn < 2; turn++) await new Promise((resolve) => setImmediate(resolve));
+}
+
+/** The first executable of that name on `PATH`; a name with a slash is a path. */
+export function findExecutable(name: string, env: Record<string, string>): string | undefined {
+  const folders = (env.PATH ?? '').split(':').map((folder) => folder || '.');
+  const candidates = name.includes('/') ? [name] : folders.map((folder) => path.join(folder, name));
+  return candidates.find((candidate) => {
+    try {
+      fs.accessSync(candidate, fs.constants.X_OK);
+      return fs.statSync(candidate).isFile();
+    } catch {
+      return false; // Not there, or not ours to run: the next one may be.
+    }
+  });
+}

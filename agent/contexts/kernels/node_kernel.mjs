@@ -1,0 +1,246 @@
+// Runs the JavaScript and TypeScript of one context. Descriptor 4 brings requests, one JSON a line; descriptor 3 takes
+// frames: a type byte, the length (32 bits, little-endian), and standard output (1), standard error (2) or a JSON
+// message (3). One ordered channel, written synchronously: output stays in order, and a slow reader slows its writer.
+import { Console } from 'node:console';
+import fs from 'node:fs';
+import { Session } from 'node:inspector';
+import { createRequire, stripTypeScriptTypes } from 'node:module';
+import net from 'node:net';
+import path from 'node:path';
+import readline from 'node:readline';
+import { Writable } from 'node:stream';
+import { pathToFileURL } from 'node:url';
+import util from 'node:util';
+import vm from 'node:vm';
+
+const frameType = { stdout: 1, stderr: 2, message: 3 };
+const frameBytes = 64 * 1024;
+
+function send(type, payload) {
+  const head = Buffer.alloc(5);
+  head[0] = type;
+  head.writeUInt32LE(payload.length, 1);
+  for (let rest = Buffer.concat([head, payload]); rest.length > 0; ) rest = rest.subarray(fs.writeSync(3, rest));
+}
+
+const tell = (message) => send(frameType.message, Buffer.from(JSON.stringify(message)));
+
+function outputStream(type, fd) {
+  const stream = new Writable({
+    decodeStrings: true,
+    write(chunk, _encoding, done) {
+      for (let start = 0; start < chunk.length; start += frameBytes)
+        send(type, chunk.subarray(start, start + frameBytes));
+      done();
+    },
+  });
+  return Object.assign(stream, { fd, isTTY: false, _type: 'pipe' });
+}
+
+const stdout = outputStream(frameType.stdout, 1);
+const stderr = outputStream(frameType.stderr, 2);
+Object.defineProperty(process, 'stdout', { value: stdout, configurable: true });
+Object.defineProperty(process, 'stderr', { value: stderr, configurable: true });
+// Node's own console also feeds the inspector, which would keep every value that was ever printed.
+globalThis.console = new Console({ stdout, stderr });
+
+const contextFile = path.join(process.cwd(), '[context]');
+const importFromContext = new vm.Script('(specifier, options) => import(specifier, options)', {
+  filename: contextFile,
+  importModuleDynamically: vm.constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
+}).runInThisContext();
+importFromContext.meta = {
+  url: pathToFileURL(contextFile).href,
+  filename: contextFile,
+  dirname: process.cwd(),
+};
+const hidden = (name, value) => Object.defineProperty(globalThis, name, { value, configurable: true, writable: true });
+const fixed = (name, value) => Object.defineProperty(globalThis, name, { value });
+fixed('__import__', importFromContext);
+hidden('require', createRequire(contextFile));
+hidden('module', { exports: {} });
+hidden('exports', globalThis.module.exports);
+hidden('display', (value, { raw = false } = {}) => {
+  tell({ type: 'display', data: raw ? value : describe(value) });
+});
+
+/** The formats of a value: its own (`Symbol.for('Jupyter.display')`), else as the REPL shows it, and plain data as JSON. */
+function describe(value) {
+  const own = value?.[Symbol.for('Jupyter.display')];
+  if (typeof own === 'function') return own.call(value);
+  const bundle = { 'text/plain': util.inspect(value) };
+  const prototype = typeof value === 'object' && value !== null ? Object.getPrototypeOf(value) : undefined;
+  if (Array.isArray(value) || prototype === Object.prototype || prototype === null) {
+    try {
+      JSON.stringify(value);
+      bundle['application/json'] = value;
+    } catch {
+      // Cycles and big integers have no JSON; their text stands.
+    }
+  }
+  return bundle;
+}
+
+const session = new Session();
+session.connect();
+const post = (method, parameters) =>
+  new Promise((resolve, reject) => {
+    session.post(method, parameters, (error, reply) => (error ? reject(error) : resolve(reply)));
+  });
+
+/** Code as V8's REPL mode takes it: no types, no static imports, an object literal as an expression. */
+async function prepare(code, typescript) {
+  let script = typescript ? stripTypes(code) : code;
+  if (/\b(?:import|export)\b/.test(script)) {
+    const { rewriteImports } = await import('./node_imports.mjs');
+    script = rewriteImports(script);
+  }
+  if (/^\s*\{/.test(script) && !/;\s*$/.test(script)) {
+    const wrapped = `(${script.trim()}\n)`;
+    try {
+      new vm.Script(wrapped);
+      return wrapped;
+    } catch {
+      // A block, not an object.
+    }
+  }
+  return script;
+}
+
+function stripTypes(code) {
+  try {
+    return stripTypeScriptTypes(code);
+  } catch (error) {
+    // Enums and namespaces are code, not only types.
+    if (error.code !== 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX') throw error;
+    return stripTypeScriptTypes(code, { mode: 'transform' });
+  }
+}
+
+class ProcessExit extends Error {}
+
+/** One request to run code; ends once, with its value, its error, or because it was told to. */
+class Run {
+  constructor(request, done) {
+    this.request = request;
+    this.done = done;
+    this.savedEnv = Object.keys(request.envVars).map((name) => [name, process.env[name]]);
+    Object.assign(process.env, request.envVars);
+  }
+
+  end(message) {
+    if (run !== this) return;
+    run = undefined;
+    for (const [name, value] of this.savedEnv) {
+      if (value === undefined) delete process.env[name];
+      else process.env[name] = value;
+    }
+    tell({ type: 'done', ...message });
+    this.done();
+  }
+
+  fail(thrown) {
+    this.end({ error: describeError(thrown) });
+  }
+
+  async evaluate() {
+    let script = await prepare(this.request.code, this.request.typescript);
+    if (run !== this) return;
+    script += `\n//# sourceURL=run-${this.request.count}`;
+    const value = await this.evaluateInterruptibly(script);
+    const awaited = util.types.isPromise(value) ? await value : value;
+    this.end({ value: awaited === undefined ? {} : describe(awaited), exitCode: 0 });
+  }
+
+  /** V8's REPL mode: await at top level, and `const`, `let` and classes can be declared again by a later run. */
+  async evaluateInterruptibly(expression) {
+    let evaluated;
+    startEvaluation = () => {
+      evaluated = post('Runtime.evaluate', { expression, replMode: true, awaitPromise: true, objectGroup: 'run' });
+    };
+    try {
+      // SIGINT ends the synchronous part, however busy it is.
+      evaluationScript.runInThisContext({ breakOnSigint: true });
+    } catch (error) {
+      evaluated?.catch(() => {}); // The inspector answers too, in vain: `error` says why.
+      throw error;
+    }
+    return evaluated.then(async (reply) => {
+      const { exceptionDetails, result } = reply;
+      let value;
+      takeValue = (taken) => {
+        value = taken;
+      };
+      const argument = argumentOf(exceptionDetails ? exceptionDetails.exception : result);
+      const functionDeclaration = 'function (value) { this(value); }';
+      await post('Runtime.callFunctionOn', {
+        functionDeclaration,
+        objectId: takerId,
+        arguments: [argument],
+        silent: true,
+      });
+      await post('Runtime.releaseObjectGroup', { objectGroup: 'run' });
+      if (exceptionDetails) throw value;
+      return value;
+    });
+  }
+}
+
+function argumentOf({ objectId, unserializableValue, value }) {
+  if (objectId) return { objectId };
+  return unserializableValue ? { unserializableValue } : { value };
+}
+
+let run;
+let startEvaluation;
+let takeValue;
+fixed('__start__', () => startEvaluation());
+const evaluationScript = new vm.Script('__start__()', { filename: 'node:context' });
+fixed('__take__', (value) => takeValue(value));
+const takerId = (await post('Runtime.evaluate', { expression: '__take__' })).result.objectId;
+
+function describeError(thrown) {
+  if (!util.types.isNativeError(thrown) && !(thrown instanceof Error)) {
+    return { name: 'Error', value: typeof thrown === 'string' ? thrown : util.inspect(thrown), traceback: '' };
+  }
+  const stack = String(thrown.stack ?? thrown);
+  // Frames below the code of the run are this script's.
+  const own = stack.search(
+    /\n +at (?:Session\.post|.*node:context|.*node_kernel\.mjs|.*node:internal\/(?:modules\/typescript|process\/task_queues))/,
+  );
+  return { name: String(thrown.name), value: String(thrown.message), traceback: own < 0 ? stack : stack.slice(0, own) };
+}
+
+const requests = new net.Socket({ fd: 4, readable: true, writable: false });
+// Without its agent a context has nobody to run for.
+requests.on('close', () => process.reallyExit(0));
+readline.createInterface({ input: requests }).on('line', (line) => {
+  // While a run awaits, an empty event loop means that what it awaits can never come.
+  requests.unref();
+  run = new Run(JSON.parse(line), () => requests.ref());
+  const current = run;
+  run.evaluate().catch((error) => {
+    if (error?.code === 'ERR_SCRIPT_EXECUTION_INTERRUPTED') current.end({ error: interrupted() });
+    else current.fail(error);
+  });
+});
+
+const interrupted = () => ({ name: 'Interrupted', value: 'the run was interrupted', traceback: '' });
+process.on('SIGINT', () => run?.end({ error: interrupted() }));
+process.on('beforeExit', () => {
+  run?.end({
+    error: { name: 'Error', value: 'the run awaits a promise that nothing can settle any more', traceback: '' },
+  });
+});
+process.on('uncaughtException', (thrown) => {
+  if (thrown instanceof ProcessExit) return;
+  const { name, value, traceback } = describeError(thrown);
+  stderr.write(`Uncaught ${traceback || `${name}: ${value}`}\n`);
+});
+// `process.exit()` ends the run as it would end a script; the context stays.
+process.exit = (code = process.exitCode ?? 0) => {
+  run?.end({ value: {}, exitCode: Number(code) });
+  throw new ProcessExit('process.exit');
+};
+
+tell({ type: 'ready' });

@@ -1,0 +1,154 @@
+"""The IPython kernel of a context, with what the agent adds: streams in order, variables of one run, charts."""
+
+import faulthandler
+import json
+import os
+import sys
+import traceback
+import warnings
+
+import python_charts
+import python_streams
+import zmq
+from ipykernel.kernelapp import IPKernelApp
+from IPython.core.formatters import BaseFormatter
+from traitlets import ObjectName, Unicode
+
+chart_mime = "application/vnd.sandbox.chart+json"
+data_mime = "application/vnd.sandbox.data+json"
+largest_data_cells = 100_000
+# With messages of at most 64 Ki characters, what waits for a slow reader stays small.
+queued_messages = 16
+
+
+class ContextKernelApp(IPKernelApp):
+    agent_fd = -1
+
+    def init_iopub(self, context):
+        # Without these, ZeroMQ drops output that its reader cannot take at once.
+        limits = {zmq.SNDHWM: queued_messages, zmq.XPUB_NODROP: 1}
+        for option, value in limits.items():
+            context.setsockopt(option, value)
+        try:
+            super().init_iopub(context)
+        finally:
+            for option in limits:
+                del context.sockopts[option]
+
+    def init_io(self):
+        super().init_io()
+        self.publisher = python_streams.OutputPublisher(self.session, self.iopub_thread, self.agent_fd)
+        sys.stdout = python_streams.OutputStream(self.publisher, "stdout")
+        sys.stderr = python_streams.OutputStream(self.publisher, "stderr")
+        faulthandler.enable(self.publisher.fatal_fd)
+
+    def init_kernel(self):
+        super().init_kernel()
+        self.publisher.get_parent = lambda: self.kernel.get_parent("shell")
+
+
+def start(connection_file, agent_fd):
+    """Makes the kernel ready to be connected to."""
+    # pandas and matplotlib read these when they are imported.
+    os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+    app = ContextKernelApp.instance()
+    app.agent_fd = agent_fd
+    app.initialize(
+        [
+            f"--f={connection_file}",
+            "--log-level=50",
+            # The stream class of ipykernel drops what comes late and does not slow its writer.
+            "--IPKernelApp.capture_fd_output=False",
+            "--HistoryManager.enabled=False",
+            "--InteractiveShell.colors=NoColor",
+        ]
+    )
+    shell = app.shell
+    run_environment = RunEnvironment(shell)
+    shell.events.register("pre_run_cell", run_environment.set)
+    shell.events.register("post_run_cell", run_environment.restore)
+    shell.user_ns["exit"] = shell.user_ns["quit"] = leave
+    shell.user_ns_hidden.update({"exit": leave, "quit": leave})
+    # IPython says so to people at a prompt.
+    warnings.filterwarnings("ignore", message="To exit: use 'exit'", category=UserWarning)
+    add_formatters(shell.display_formatter)
+    return app
+
+
+def leave(*code):
+    """`exit()` ends the run as it would end a script; the context stays."""
+    raise SystemExit(*code)
+
+
+class RunEnvironment:
+    """Environment variables of one run: set before it, put back after it."""
+
+    def __init__(self, shell):
+        self.shell = shell
+        self.saved = {}
+
+    def set(self, *_):
+        self.restore()
+        for name, value in self.shell.get_parent().get("metadata", {}).get("env_vars", {}).items():
+            self.saved[name] = os.environ.get(name)
+            os.environ[name] = value
+
+    def restore(self, *_):
+        for name, value in self.saved.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        self.saved = {}
+
+
+class ChartFormatter(BaseFormatter):
+    format_type = Unicode(chart_mime)
+    print_method = ObjectName("_repr_sandbox_chart_")
+    _return_type = dict
+
+    def __call__(self, value):
+        # Not by `for_type`: the inline backend takes the printers of figures out of every formatter it finds.
+        figures = sys.modules.get("matplotlib.figure")
+        if figures and isinstance(value, figures.Figure):
+            return never_fail(python_charts.figure_chart)(value)
+        return super().__call__(value)
+
+
+class DataFormatter(BaseFormatter):
+    format_type = Unicode(data_mime)
+    print_method = ObjectName("_repr_sandbox_data_")
+    _return_type = dict
+
+
+def add_formatters(display_formatter):
+    data = DataFormatter(parent=display_formatter)
+    # pandas 3 tells its public module as the class's own, earlier ones tell where it is defined.
+    for module in ("pandas", "pandas.core.frame"):
+        data.for_type_by_name(module, "DataFrame", never_fail(frame_data))
+    display_formatter.formatters[chart_mime] = ChartFormatter(parent=display_formatter)
+    display_formatter.formatters[data_mime] = data
+    python_charts.watch_box_plots()
+
+
+def frame_data(frame):
+    """A DataFrame as `{column: [values]}`; none for a large one, whose HTML is cut as well."""
+    if frame.size > largest_data_cells:
+        return None
+    columns = json.loads(frame.to_json(orient="split", date_format="iso", default_handler=str))
+    rows = columns["data"]
+    return {str(name): [row[index] for row in rows] for index, name in enumerate(columns["columns"])}
+
+
+def never_fail(describe):
+    """A figure or table that cannot be described is still shown: why goes to the agent, as a fault of this code."""
+
+    def described(value):
+        try:
+            return describe(value)
+        except Exception:
+            fatal_fd = ContextKernelApp.instance().publisher.fatal_fd
+            python_streams.write_all(fatal_fd, traceback.format_exc().encode())
+            return None
+
+    return described

@@ -1,0 +1,199 @@
+"""Standard output and error of a Python context: what print writes, and what its subprocesses write to descriptors
+1 and 2, published in the order it was written. A slow reader slows the writer instead of filling memory."""
+
+import codecs
+import fcntl
+import io
+import os
+import select
+import signal
+import threading
+import time
+
+message_chars = 64 * 1024
+# Larger than a pipe is made: native code that prints while it holds the interpreter's lock keeps its reader waiting.
+pipe_bytes = 1024 * 1024
+flush_seconds = 0.03
+set_pipe_size = 1031  # F_SETPIPE_SZ, which Python names from 3.10 on.
+
+
+class OutputPublisher:
+    """Both streams as one sequence of Jupyter `stream` messages."""
+
+    def __init__(self, session, iopub_thread, agent_fd):
+        self.session = session
+        self.iopub_thread = iopub_thread
+        self.get_parent = dict
+        self.pid = os.getpid()
+        self.lock = threading.RLock()
+        self.pending_name = None
+        self.pending = []
+        self.pending_chars = 0
+        self.sent_at = 0.0
+        # What the interpreter itself says when it dies goes to the agent, not to the context's own pipes.
+        self.fatal_fd = os.dup(2)
+        self.captured = {name: CapturedDescriptor(fd) for name, fd in (("stdout", 1), ("stderr", 2))}
+        self.captured_poll = select.poll()
+        for captured in self.captured.values():
+            self.captured_poll.register(captured.read_fd, select.POLLIN)
+        self.agent_fd = agent_fd
+        self.wake_fd, self.waker_fd = os.pipe()
+        os.set_blocking(self.waker_fd, False)
+        threading.Thread(target=self.watch, name="output", daemon=True).start()
+
+    def write(self, name, text):
+        if os.getpid() != self.pid:
+            # A forked child has none of this process's threads, but it has the pipe.
+            write_all(self.captured[name].fd, text.encode("utf-8", "backslashreplace"))
+        elif threading.current_thread() is self.iopub_thread.thread:
+            # This very thread is what a waiting send waits for.
+            write_all(self.fatal_fd, text.encode("utf-8", "backslashreplace"))
+        else:
+            with self.lock:
+                self.take_captured()
+                self.append(name, text)
+                if self.pending and "\n" in text and time.monotonic() - self.sent_at > flush_seconds:
+                    self.send()
+
+    def flush(self):
+        if os.getpid() == self.pid and threading.current_thread() is not self.iopub_thread.thread:
+            with self.lock:
+                self.take_captured()
+                self.send()
+
+    def take_captured(self):
+        """At most what the pipes hold now, so that an endless writer does not keep its reader."""
+        if not self.captured_poll.poll(0):
+            return
+        for name, captured in self.captured.items():
+            text = captured.read()
+            if text:
+                self.append(name, text)
+
+    def append(self, name, text):
+        if not text:
+            return
+        if name != self.pending_name:
+            self.send()
+            self.pending_name = name
+        for start in range(0, len(text), message_chars):
+            piece = text[start : start + message_chars]
+            if not self.pending:
+                self.wake()
+            self.pending.append(piece)
+            self.pending_chars += len(piece)
+            if self.pending_chars >= message_chars:
+                self.send()
+
+    def send(self):
+        """Publishes what is pending and waits until the socket has taken it."""
+        if not self.pending:
+            return
+        content = {"name": self.pending_name, "text": "".join(self.pending)}
+        self.pending, self.pending_chars = [], 0
+        # Lone surrogates (undecodable file names) are not valid in JSON.
+        content["text"] = content["text"].encode("utf-8", "backslashreplace").decode("utf-8")
+        self.session.send(
+            self.iopub_thread, "stream", content, parent=self.get_parent(), ident=b"stream." + content["name"].encode()
+        )
+        sent = threading.Event()
+        self.iopub_thread.schedule(sent.set)
+        sent.wait()
+        self.sent_at = time.monotonic()
+
+    def wake(self):
+        try:
+            os.write(self.waker_fd, b"\0")
+        except BlockingIOError:
+            pass  # Enough wake-ups are waiting already.
+
+    def watch(self):
+        """Publishes what nobody flushed, soon after it was written, and ends this process when the agent is gone."""
+        poll = select.poll()
+        for fd in (self.agent_fd, self.wake_fd, *(captured.read_fd for captured in self.captured.values())):
+            poll.register(fd, select.POLLIN)
+        while True:
+            for fd, events in poll.poll():
+                if fd == self.wake_fd:
+                    os.read(fd, 4096)
+                if fd == self.agent_fd and events & (select.POLLHUP | select.POLLERR):
+                    os.killpg(0, signal.SIGKILL)
+            time.sleep(flush_seconds)
+            self.flush()
+
+
+class CapturedDescriptor:
+    """A descriptor of this process turned into a pipe that this process reads."""
+
+    def __init__(self, fd):
+        self.fd = fd
+        self.read_fd, write_fd = os.pipe()
+        os.dup2(write_fd, fd)
+        os.close(write_fd)
+        fcntl.fcntl(self.read_fd, set_pipe_size, pipe_bytes)
+        os.set_blocking(self.read_fd, False)
+        self.decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+
+    def read(self):
+        try:
+            return self.decode(os.read(self.read_fd, pipe_bytes))
+        except BlockingIOError:
+            return ""
+
+
+class OutputStream(io.TextIOBase):
+    """`sys.stdout` or `sys.stderr` of the context."""
+
+    encoding = "utf-8"
+    errors = "backslashreplace"
+
+    def __init__(self, publisher, name):
+        self.publisher = publisher
+        self.name = f"<{name}>"
+        self.stream = name
+        self.buffer = BinaryOutput(self)
+
+    def write(self, text):
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        self.publisher.write(self.stream, text)
+        return len(text)
+
+    def flush(self):
+        self.publisher.flush()
+
+    def fileno(self):
+        return self.publisher.captured[self.stream].fd
+
+    def writable(self):
+        return True
+
+    def reconfigure(self, **options):
+        """Accepted, as scripts set their encoding so; it is UTF-8."""
+
+
+class BinaryOutput(io.RawIOBase):
+    """`sys.stdout.buffer`: bytes go the way of text."""
+
+    def __init__(self, stream):
+        self.stream = stream
+        self.decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+
+    def write(self, data):
+        data = bytes(data)
+        self.stream.write(self.decode(data))
+        return len(data)
+
+    def flush(self):
+        self.stream.flush()
+
+    def fileno(self):
+        return self.stream.fileno()
+
+    def writable(self):
+        return True
+
+
+def write_all(fd, data):
+    while data:
+        data = data[os.write(fd, data) :]

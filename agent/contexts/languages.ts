@@ -1,0 +1,28 @@
+import { Code, ConnectError } from '@connectrpc/connect';
+
+/** Languages that have a kernel of their own. */
+export type KernelLanguage = 'python' | 'javascript' | 'typescript' | 'bash' | 'r' | 'java';
+
+const kernelOf: Record<string, KernelLanguage> = {
+  python: 'python',
+  python3: 'python',
+  javascript: 'javascript',
+  node: 'javascript',
+  nodejs: 'javascript',
+  typescript: 'typescript',
+  deno: 'typescript',
+  bash: 'bash',
+  r: 'r',
+  java: 'java',
+};
+
+/**
+ * The kernel for a language as clients name it, in either case.
+ * @throws {ConnectError} `invalid_argument` for an unknown one
+ */
+export function kernelLanguage(name: string): KernelLanguage {
+  const known = Object.hasOwn(kernelOf, name.toLowerCase()) ? kernelOf[name.toLowerCase()] : undefined;
+  if (known) return known;
+  const names = Object.keys(kernelOf).join(', ');
+  throw new ConnectError(`unknown language '${name}': expected one of ${names}`, Code.InvalidArgument);
+}

@@ -1,0 +1,90 @@
+import path from 'node:path';
+import type { Readable, Writable } from 'node:stream';
+import { StringDecoder } from 'node:string_decoder';
+import { Code, ConnectError } from '@connectrpc/connect';
+import { FrameReader } from './frames.ts';
+import type { KernelStart, Run } from './kernel.ts';
+import { KernelProcess, pipesRead } from './kernel-process.ts';
+import { type MimeBundle, representations } from './representations.ts';
+import { displayEvent, type RunError } from './run-output.ts';
+import { ScriptKernel } from './script-kernel.ts';
+
+/** What the script says in its message frames. */
+type Message =
+  | { type: 'ready' }
+  | { type: 'display'; data: MimeBundle }
+  | { type: 'done'; value: MimeBundle; exitCode: number; error?: undefined }
+  | { type: 'done'; error: RunError };
+
+/** JavaScript or TypeScript in a Node process of its own, which runs `kernels/node_kernel.mjs`. */
+export class NodeKernel extends ScriptKernel {
+  private readonly typescript: boolean;
+  private readonly frames = new FrameReader();
+  private readonly stdout = new StringDecoder('utf8');
+  private readonly stderr = new StringDecoder('utf8');
+  private tellReady: () => void = () => {};
+
+  /** @throws {ConnectError} `failed_precondition` when it does not start */
+  static async start(language: 'javascript' | 'typescript', start: KernelStart): Promise<NodeKernel> {
+    const kernel = new NodeKernel(language, start);
+    const kill = () => kernel.kill();
+    start.signal.addEventListener('abort', kill);
+    const failed = kernel.process.exited.then(async (ending) => {
+      await pipesRead();
+      start.signal.throwIfAborted();
+      const reason = `${ending}\n${kernel.process.lastWords}`;
+      throw new ConnectError(`the ${language} kernel did not start: ${reason}`, Code.FailedPrecondition);
+    });
+    try {
+      const ready = new Promise<void>((resolve) => {
+        kernel.tellReady = resolve;
+      });
+      await Promise.race([ready, failed]);
+      return kernel;
+    } catch (error) {
+      await kernel.close();
+      throw error;
+    } finally {
+      failed.catch(() => {}); // From now on its death is a matter of its runs.
+      start.signal.removeEventListener('abort', kill);
+    }
+  }
+
+  private constructor(language: 'javascript' | 'typescript', start: KernelStart) {
+    const command = [start.node, '--disable-warning=ExperimentalWarning', path.join(start.scripts, 'node_kernel.mjs')];
+    const process = new KernelProcess(command, {
+      cwd: start.cwd,
+      env: start.env,
+      stdio: ['ignore', 'pipe', 'pipe', 'pipe', 'pipe'],
+    });
+    const { stdout, stderr, stdio } = process.child;
+    process.keepLastWords(stderr!);
+    super(language, process, {
+      stdout: stdout!,
+      stderr: stderr!,
+      replies: stdio[3] as Readable,
+      requests: stdio[4] as Writable,
+    });
+    this.typescript = language === 'typescript';
+  }
+
+  protected request({ code, envVars, count }: Run): string {
+    return `${JSON.stringify({ code, typescript: this.typescript, envVars, count })}\n`;
+  }
+
+  protected receive(chunk: Buffer): void {
+    for (const { type, payload } of this.frames.push(chunk)) {
+      if (type === 1) this.current?.output.write('stdout', this.stdout.write(payload));
+      else if (type === 2) this.current?.output.write('stderr', this.stderr.write(payload));
+      else this.receiveMessage(JSON.parse(payload.toString('utf8')));
+    }
+  }
+
+  private receiveMessage(message: Message): void {
+    if (message.type === 'ready') this.tellReady();
+    else if (message.type === 'display') {
+      if (this.current) this.current.output.push(displayEvent(representations(message.data), this.current.run));
+    } else if (message.error) this.current?.finish({ ok: false, error: message.error });
+    else this.current?.finish({ ok: true, exitCode: message.exitCode, value: representations(message.value) });
+  }
+}

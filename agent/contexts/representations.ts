@@ -1,0 +1,49 @@
+import { parseChart } from './chart.ts';
+import type { Representations } from './run-output.ts';
+
+/** A Jupyter MIME bundle: one value in several formats. */
+export type MimeBundle = Record<string, unknown>;
+
+/** What `kernels/python_app.py` and `kernels/node_kernel.mjs` add to the formats of a value. */
+const chartMime = 'application/vnd.sandbox.chart+json';
+const dataMime = 'application/vnd.sandbox.data+json';
+
+const fields: Record<string, 'text' | 'html' | 'markdown' | 'svg' | 'png' | 'jpeg' | 'pdf' | 'latex' | 'javascript'> = {
+  'text/plain': 'text',
+  'text/html': 'html',
+  'text/markdown': 'markdown',
+  'image/svg+xml': 'svg',
+  'image/png': 'png',
+  'image/jpeg': 'jpeg',
+  'application/pdf': 'pdf',
+  'text/latex': 'latex',
+  'application/javascript': 'javascript',
+  'text/javascript': 'javascript',
+};
+const base64 = new Set(['image/png', 'image/jpeg', 'application/pdf']);
+
+/** The contract's fields for a MIME bundle; formats without a field go to `extra`. */
+export function representations(bundle: MimeBundle): Representations {
+  const found: Representations = {};
+  for (const [mime, value] of Object.entries(bundle)) {
+    const field = fields[mime];
+    if (field) found[field] = base64.has(mime) ? asText(value).replaceAll(/\s/g, '') : asText(value);
+    else if (mime === 'application/json') {
+      found.json = JSON.stringify(value);
+      found.chart ??= parseChart(value);
+    } else if (mime === chartMime) found.chart = parseChart(value);
+    else if (mime === dataMime) found.data = JSON.stringify(value);
+    else {
+      found.extra ??= {};
+      found.extra[mime] = asText(value);
+    }
+  }
+  return found;
+}
+
+/** Text may come as a list of lines. */
+function asText(value: unknown): string {
+  if (typeof value === 'string') return value;
+  if (Array.isArray(value) && value.every((line) => typeof line === 'string')) return value.join('');
+  return JSON.stringify(value) ?? '';
+}

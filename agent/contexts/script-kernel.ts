@@ -1,0 +1,111 @@
+import type { Readable, Writable } from 'node:stream';
+import { StringDecoder } from 'node:string_decoder';
+import { type Kernel, kernelDied, type Outcome, type Run } from './kernel.ts';
+import { type KernelProcess, pipesRead } from './kernel-process.ts';
+import type { RunOutput } from './run-output.ts';
+
+/** A run in progress. */
+export interface CurrentRun {
+  readonly run: Run;
+  readonly output: RunOutput;
+  /** Ends the run once what lies in the kernel's pipes has been read. */
+  finish(outcome: Outcome): void;
+}
+
+/** The pipes to a kernel that one of the scripts in `kernels/` runs. */
+export interface ScriptPipes {
+  /** Where the script's code and its subprocesses write. */
+  stdout: Readable;
+  stderr: Readable;
+  /** Where the script tells of its runs. */
+  replies: Readable;
+  requests: Writable;
+}
+
+/** What the kernels with scripts of this project have in common; they differ in what they say over their pipes. */
+export abstract class ScriptKernel implements Kernel {
+  protected readonly process: KernelProcess;
+  protected current: CurrentRun | undefined;
+  private readonly language: string;
+  private readonly pipes: ScriptPipes;
+
+  constructor(language: string, process: KernelProcess, pipes: ScriptPipes) {
+    this.language = language;
+    this.process = process;
+    this.pipes = pipes;
+    // A request to a kernel that has just died fails; its death is told on its own.
+    pipes.requests.on('error', () => {});
+    this.forward('stdout', pipes.stdout);
+    this.forward('stderr', pipes.stderr);
+    pipes.replies.on('data', (chunk: Buffer) => this.receive(chunk));
+    void process.exited.then(async () => {
+      await pipesRead();
+      this.current?.finish(this.died());
+    });
+  }
+
+  execute(run: Run, output: RunOutput): Promise<Outcome> {
+    if (this.process.ending !== undefined) return Promise.resolve(this.died());
+    return new Promise((resolve) => {
+      this.current = {
+        run,
+        output,
+        finish: async (outcome) => {
+          // While the reader of the output lags behind, the pipes are not read at all.
+          do {
+            await output.room();
+            await pipesRead();
+          } while (output.isFull);
+          this.current = undefined;
+          output.onFlow(undefined);
+          this.setFlowing(true);
+          resolve(outcome);
+        },
+      };
+      output.onFlow((flowing) => this.setFlowing(flowing));
+      this.pipes.requests.write(this.request(run));
+    });
+  }
+
+  interrupt(): void {
+    this.process.signalGroup('SIGINT');
+  }
+
+  kill(): void {
+    this.process.signalGroup('SIGKILL');
+  }
+
+  async close(): Promise<void> {
+    await this.process.close();
+    // A process that left the group may hold the other ends.
+    for (const pipe of Object.values(this.pipes)) pipe.destroy();
+  }
+
+  /** What asks the script to run `run`. */
+  protected abstract request(run: Run): Buffer | string;
+
+  /** Takes the next bytes of what the script says. */
+  protected abstract receive(chunk: Buffer): void;
+
+  /** How the process ended, for a kernel that died. */
+  protected ending(): string {
+    return this.process.ending ?? '';
+  }
+
+  private died(): Outcome {
+    return { ok: false, error: kernelDied(this.language, this.ending(), this.process.lastWords) };
+  }
+
+  private forward(name: 'stdout' | 'stderr', stream: Readable): void {
+    const decoder = new StringDecoder('utf8');
+    stream.on('data', (chunk: Buffer) => this.current?.output.write(name, decoder.write(chunk)));
+  }
+
+  private setFlowing(flowing: boolean): void {
+    const { stdout, stderr, replies } = this.pipes;
+    for (const source of [stdout, stderr, replies]) {
+      if (flowing) source.resume();
+      else source.pause();
+    }
+  }
+}

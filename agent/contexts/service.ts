@@ -1,0 +1,81 @@
+import path from 'node:path';
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import type { AgentEnvironment } from '../boot/environment.ts';
+import {
+  type ChartElementSchema,
+  type ChartSchema,
+  ContextService,
+  type ExecuteResponseSchema,
+  ExecutionService,
+  type PointSchema,
+} from '../proto/gen/sandboxagent_pb.js';
+import { type AgentService, agentService } from '../rpc/service.ts';
+import type { Chart, ChartElement, Point } from './chart.ts';
+import { Contexts } from './contexts.ts';
+import type { ExecuteEvent } from './run-output.ts';
+
+/** `sandboxagent.ContextService` and `sandboxagent.ExecutionService` (sections 2.16, 4.12 and 6.3). */
+export function contextServices(environment: AgentEnvironment): AgentService[] {
+  // In the same place beside the bundle as beside the sources' main file.
+  const scripts = () => path.join(path.dirname(process.argv[1]!), 'contexts', 'kernels');
+  const contexts = new Contexts({ environment, scripts });
+  return [
+    agentService(ContextService, {
+      createContext: ({ language, cwd }, call) => contexts.create({ language, cwd }, call.signal),
+      async destroyContext({ contextId }) {
+        await contexts.destroy(contextId);
+        return { success: true };
+      },
+    }),
+    agentService(ExecutionService, {
+      async *execute({ contextId, code, language, envVars }, call) {
+        const request = { contextId, code, language, envVars: { ...envVars } };
+        for await (const event of contexts.execute(request, call.signal)) yield { event: messageOf(event) };
+      },
+    }),
+  ];
+}
+
+function messageOf(event: ExecuteEvent): MessageInitShape<typeof ExecuteResponseSchema>['event'] {
+  switch (event.type) {
+    case 'stdout':
+    case 'stderr':
+      return { case: event.type, value: { content: event.content } };
+    case 'error':
+      return { case: 'error', value: event.error };
+    case 'result': {
+      const { chart, ...result } = event.result;
+      return { case: 'result', value: { ...result, ...(chart && { chart: chartMessage(chart) }) } };
+    }
+  }
+}
+
+function chartMessage({ type, title, elements, extra }: Chart): MessageInitShape<typeof ChartSchema> {
+  return { type, title, elements: elements.map(elementMessage), extra };
+}
+
+function elementMessage(element: ChartElement): MessageInitShape<typeof ChartElementSchema> {
+  switch (element.kind) {
+    case 'point':
+      return {
+        element: { case: 'pointData', value: { label: element.label, points: element.points.map(pointMessage) } },
+      };
+    case 'bar':
+      return { element: { case: 'barData', value: element } };
+    case 'pie':
+      return { element: { case: 'pieData', value: element } };
+    case 'box':
+      return { element: { case: 'boxWhiskerData', value: { label: element.label, ...element.box } } };
+    case 'nested':
+      return { element: { case: 'nestedChart', value: chartMessage(element.chart) } };
+  }
+}
+
+function pointMessage({ x, y }: Point): MessageInitShape<typeof PointSchema> {
+  return {
+    x:
+      typeof x === 'number' ? { case: 'xNum', value: x } : x === undefined ? { case: undefined } : { case: 'xStr', value: x },
+    y:
+      typeof y === 'number' ? { case: 'yNum', value: y } : y === undefined ? { case: undefined } : { case: 'yStr', value: y },
+  };
+}
