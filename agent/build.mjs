@@ -1,12 +1,16 @@
-import { execFileSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import fs from 'node:fs';
+import net from 'node:net';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { build } from 'esbuild';
 
 /**
- * Builds the agent into one folder: `agent.cjs`, `agent.blob` (its startup snapshot), `native/`, `flags.json`.
- * `--node` names the very binary that will run it: a snapshot opens only in the binary that made it.
+ * Builds the agent into one folder, which may then be moved anywhere: `agent.cjs` (what node runs), `agent.js` (the
+ * bundle) and `agent.cache` (its compiled code). `--node` names the binary that will run it: a code cache is read only by
+ * the version, and under the V8 flags, that wrote it; others compile anew, some 30 ms later.
  */
 const here = import.meta.dirname;
 const { values } = parseArgs({
@@ -16,46 +20,66 @@ const { values } = parseArgs({
   },
 });
 const out = path.resolve(values.out);
-/** What a host passes to node before `--snapshot-blob`. */
-const flags = [];
 
-/**
- * Built-in modules that cannot be part of a snapshot (they hold handles): each import of one becomes an object whose
- * properties load it when they are first read, which is after the snapshot has been opened.
- */
-const loadedLate = ['http', 'http2', 'child_process', 'net', 'tty', 'zlib', 'worker_threads', 'fs/promises'];
-const lateBuiltins = {
-  name: 'late-builtins',
-  setup(builder) {
-    const filter = new RegExp(`^(node:)?(${loadedLate.join('|')})$`);
-    builder.onResolve({ filter }, ({ path: name }) => ({ path: name.replace(/^node:/, ''), namespace: 'late' }));
-    builder.onLoad({ filter: /.*/, namespace: 'late' }, ({ path: name }) => {
-      const getters = Object.keys(process.getBuiltinModule(name)).map(
-        (key) => `get ${key}() { return load().${key}; }`,
-      );
-      const load = `let loaded; const load = () => (loaded ??= process.getBuiltinModule('${name}'));`;
-      return { contents: `${load} module.exports = { ${getters.join(', ')} };`, loader: 'js' };
-    });
-  },
-};
-
-fs.mkdirSync(path.join(out, 'native'), { recursive: true });
+fs.rmSync(out, { recursive: true, force: true });
+fs.mkdirSync(out, { recursive: true });
 await build({
   entryPoints: [path.join(here, 'main.ts')],
-  outfile: path.join(out, 'agent.cjs'),
+  outfile: path.join(out, 'agent.js'),
   bundle: true,
   platform: 'node',
   format: 'cjs',
   target: 'node24',
+  minify: true,
+  charset: 'ascii',
   legalComments: 'none',
   logLevel: 'warning',
-  plugins: [lateBuiltins],
+  banner: { js: '(function (require, __dirname) {' },
+  footer: { js: '})' },
 });
-execFileSync(
-  values.node,
-  ['--snapshot-blob', path.join(out, 'agent.blob'), '--build-snapshot', path.join(out, 'agent.cjs')],
-  {
-    stdio: 'inherit',
-  },
-);
-fs.writeFileSync(path.join(out, 'flags.json'), `${JSON.stringify(flags)}\n`);
+fs.copyFileSync(path.join(here, 'start.cjs'), path.join(out, 'agent.cjs'));
+await writeCodeCache();
+
+/** Runs the agent, has it serve what every sandbox is first asked for, and lets it write down its compiled code. */
+async function writeCodeCache() {
+  const port = await freePort();
+  const agent = spawn(values.node, [path.join(out, 'agent.cjs')], {
+    stdio: ['ignore', 'inherit', 'inherit'],
+    env: {
+      PATH: process.env.PATH,
+      AGENT_PORT: String(port),
+      AGENT_LISTEN: '127.0.0.1',
+      AGENT_CODE_CACHE: path.join(out, 'agent.cache'),
+    },
+  });
+  const exited = once(agent, 'exit');
+  const address = `http://127.0.0.1:${port}`;
+  while (!(await fetch(`${address}/health`).catch(() => undefined))?.ok) {
+    if (agent.exitCode !== null)
+      throw new Error(`the agent ended with ${agent.exitCode} while its code cache was made`);
+    await sleep(20);
+  }
+  const call = async (procedure, contentType, body) => {
+    const url = `${address}/sandboxagent.${procedure}`;
+    const reply = await fetch(url, { method: 'POST', headers: { 'content-type': contentType }, body });
+    if (!reply.ok) throw new Error(`${procedure} answered ${reply.status} while the code cache was made`);
+    await reply.arrayBuffer();
+  };
+  await call('Filesystem/Stat', 'application/json', JSON.stringify({ path: '/' }));
+  const start = Buffer.from(JSON.stringify({ process: { cmd: '/bin/sh', args: ['-c', 'echo'] } }));
+  const head = Buffer.alloc(5);
+  head.writeUInt32BE(start.length, 1);
+  await call('Process/Start', 'application/connect+json', Buffer.concat([head, start]));
+  agent.kill('SIGUSR2');
+  const [code] = await exited;
+  if (code !== 0) throw new Error(`the agent ended with ${code} while it wrote its code cache`);
+}
+
+async function freePort() {
+  const server = net.createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address();
+  server.close();
+  await once(server, 'close');
+  return port;
+}

@@ -1,12 +1,9 @@
 import fs from 'node:fs';
-import v8 from 'node:v8';
+import tty from 'node:tty';
 import { createEnvironment } from './boot/environment.ts';
 import { PlatformPaths } from './boot/platform.ts';
 import { parseInit, type SandboxState } from './boot/sandbox-state.ts';
-import { filesystemServices } from './filesystem/service.ts';
-import { createAgentServer } from './http/server.ts';
-import { processServices } from './process/service.ts';
-import { procedureTable } from './rpc/procedure.ts';
+import { createAgentServer, type RequestListener } from './http/server.ts';
 
 /** Starts the agent from its boot document (BOOT.md), or from the environment when standard input is empty. */
 function main(): void {
@@ -29,19 +26,29 @@ function main(): void {
     state.platformToken = boot.platformToken;
     if (boot.init) platform.initialise(parseInit(boot.init));
   }
-  const services = [...filesystemServices(environment), ...processServices(environment)];
-  const server = createAgentServer({ state, platform, environment, procedures: procedureTable(services) });
-  server.listen(Number(process.env.AGENT_PORT || 49983), process.env.AGENT_LISTEN || '0.0.0.0');
+
+  // What `/health` does not need is loaded once the agent listens, so that it answers sooner.
+  let sandboxPaths: RequestListener | undefined;
+  const load = async () => {
+    const { createSandboxPaths } = await import('./http/sandbox-paths.ts');
+    sandboxPaths ??= createSandboxPaths(state, environment);
+    return sandboxPaths;
+  };
+  const server = createAgentServer(platform, (req, res) =>
+    sandboxPaths ? sandboxPaths(req, res) : load().then((serve) => serve(req, res)),
+  );
+  server.listen({ port: Number(process.env.AGENT_PORT || 49983), host: process.env.AGENT_LISTEN || undefined }, () =>
+    setTimeout(load, 5),
+  );
   process.on('SIGTERM', () => process.exit(0));
   process.on('SIGINT', () => process.exit(0));
 }
 
 /** The JSON document on standard input; undefined when there is none. */
 function readBootDocument(): Record<string, unknown> | undefined {
-  if (process.stdin.isTTY) return undefined;
+  if (tty.isatty(0)) return undefined;
   const text = fs.readFileSync(0, 'utf8');
   return text.trim() === '' ? undefined : JSON.parse(text);
 }
 
-if (v8.startupSnapshot.isBuildingSnapshot()) v8.startupSnapshot.setDeserializeMainFunction(main);
-else main();
+main();
