@@ -3,8 +3,10 @@ import { loadSettings } from '../config/settings.ts';
 import { createOrm } from '../db/orm.ts';
 import { loadPlans } from '../db/plans.ts';
 import { createTemporalClient } from '../temporal/client.ts';
+import { EncryptionCodec } from '../temporal/payload-codec.ts';
 import { createApp } from './app.ts';
 import { createApiLogger } from './logger.ts';
+import { codecServer } from './plugins/codec-server.ts';
 import { TemporalSandboxCommands } from './temporal-sandbox-commands.ts';
 
 /** How long requests under way may take to end once the process was asked to stop. */
@@ -27,6 +29,11 @@ const app = createApp({
     { name: 'temporal', check: () => client.workflowService.getSystemInfo({}) },
   ],
   logger,
+});
+app.register(codecServer, {
+  codec: new EncryptionCodec(secrets.codecKeys),
+  accessToken: secrets.codecAccessToken,
+  webUiOrigin: settings.TEMPORAL_UI_URL ? new URL(settings.TEMPORAL_UI_URL).origin : null,
 });
 const address = await app.listen({ host: settings.PLATFORM_API_HOST, port: settings.PLATFORM_API_PORT });
 logger.info({ address }, 'ready');

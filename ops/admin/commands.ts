@@ -1,0 +1,122 @@
+import type { ParseArgsOptionsConfig } from 'node:util';
+import { UniqueConstraintViolationException } from '@mikro-orm/postgresql';
+import { Account } from '../../db/entities/account.ts';
+import { User } from '../../db/entities/user.ts';
+import { createAccount } from '../../db/repositories/accounts.ts';
+import type { PlatformDatabase } from './database.ts';
+
+/** A mistake of the operator, told without a stack. */
+export class OperatorError extends Error {
+  override name = 'OperatorError';
+}
+
+type Values = Record<string, string | boolean | undefined | (string | boolean)[]>;
+
+export interface OperatorCommand {
+  usage: string;
+  does: string;
+  options: ParseArgsOptionsConfig;
+  /** @returns what is printed as JSON */
+  run(database: PlatformDatabase, values: Values): Promise<unknown>;
+}
+
+const text = { type: 'string' } as const;
+
+/** Every operator command, by name. */
+export const commands: Record<string, OperatorCommand> = {
+  'create-account': {
+    usage: '--email E [--name N] [--plan P] [--admin]',
+    does: 'An account with its root user, a default project and an API key',
+    options: { email: text, name: text, plan: text, admin: { type: 'boolean' } },
+    async run({ orm, plans }, values) {
+      const email = required(values, 'email');
+      if (!/^[^\s@]+@[^\s@]+$/.test(email)) throw new OperatorError(`${email} is not an e-mail address`);
+      const planName = optional(values, 'plan') ?? plans.all[0]!.planName;
+      if (!plans.all.some((plan) => plan.planName === planName)) {
+        throw new OperatorError(
+          `There is no plan ${planName}; plans are ${plans.all.map((plan) => plan.planName).join(', ')}`,
+        );
+      }
+      const wanted = {
+        email,
+        planName,
+        displayName: optional(values, 'name') ?? email,
+        role: values.admin ? ('admin' as const) : ('user' as const),
+      };
+      try {
+        return await orm.em.fork().transactional((em) => createAccount(em, wanted));
+      } catch (error) {
+        if (error instanceof UniqueConstraintViolationException) throw new OperatorError(`${email} is in use already`);
+        throw error;
+      }
+    },
+  },
+
+  'list-accounts': {
+    usage: '',
+    does: 'All accounts, oldest first',
+    options: {},
+    run: ({ orm }) =>
+      orm.em
+        .fork()
+        .find(
+          Account,
+          {},
+          {
+            orderBy: { createdAt: 'asc' },
+            fields: ['accountId', 'email', 'displayName', 'planName', 'status', 'createdAt'],
+          },
+        ),
+  },
+
+  'suspend-account': {
+    usage: '--account acc-…',
+    does: 'It may read, but change and create nothing',
+    options: { account: text },
+    run: (database, values) => setStatus(database, required(values, 'account'), 'suspended'),
+  },
+
+  'reopen-account': {
+    usage: '--account acc-…',
+    does: 'Ends a suspension',
+    options: { account: text },
+    run: (database, values) => setStatus(database, required(values, 'account'), 'active'),
+  },
+
+  'grant-admin': {
+    usage: '--email E',
+    does: 'Makes a user an operator across accounts',
+    options: { email: text },
+    run: (database, values) => setRole(database, required(values, 'email'), 'admin'),
+  },
+
+  'revoke-admin': {
+    usage: '--email E',
+    does: 'Makes an operator an ordinary user',
+    options: { email: text },
+    run: (database, values) => setRole(database, required(values, 'email'), 'user'),
+  },
+};
+
+async function setStatus({ orm }: PlatformDatabase, accountId: string, status: Account['status']) {
+  const changed = await orm.em.fork().nativeUpdate(Account, { accountId }, { status, updatedAt: new Date() });
+  if (changed === 0) throw new OperatorError(`There is no account ${accountId}`);
+  return { accountId, status };
+}
+
+async function setRole({ orm }: PlatformDatabase, email: string, role: User['role']) {
+  const changed = await orm.em.fork().nativeUpdate(User, { email }, { role, updatedAt: new Date() });
+  if (changed === 0) throw new OperatorError(`There is no user ${email}`);
+  return { email, role };
+}
+
+function required(values: Values, name: string): string {
+  const value = optional(values, name);
+  if (!value) throw new OperatorError(`--${name} is missing`);
+  return value;
+}
+
+function optional(values: Values, name: string): string | undefined {
+  const value = values[name];
+  return typeof value === 'string' ? value : undefined;
+}
