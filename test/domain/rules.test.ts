@@ -1,0 +1,205 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { describe, expect, test } from '@jest/globals';
+import { loadPlans } from '../../db/plans.ts';
+import { isApiKeyShape, makeApiKey } from '../../domain/api-key.ts';
+import { isId, makeId } from '../../domain/ids.ts';
+import { checkApiKeyName, checkProjectName, checkSandboxName, generateSandboxName } from '../../domain/names.ts';
+import { expiryWarningMs, persistenceDaysRemaining, persistenceExpiresAt } from '../../domain/persistence.ts';
+import { bestFit, fits, type HostRoom } from '../../domain/placement.ts';
+import { checkPlanLimits, defaultStorageGb } from '../../domain/plans.ts';
+import { unionOfPorts } from '../../domain/ports.ts';
+import { parseCustomCommand, parseReadyCommand } from '../../domain/template-commands.ts';
+import { nextWarning, timeoutWarnings } from '../../domain/timeout-warnings.ts';
+
+const refusal = (code: string) => expect.objectContaining({ code });
+
+describe('ids', () => {
+  test('carry their kind, fit a DNS label and never repeat', () => {
+    const ids = Array.from({ length: 1000 }, () => makeId('sandbox', randomBytes));
+    for (const id of ids) expect(id).toMatch(/^sbx-[a-z0-9]{20}$/);
+    expect(new Set(ids).size).toBe(ids.length);
+  });
+
+  test('are told from other kinds and from anything else', () => {
+    expect(isId('sandbox', makeId('sandbox', randomBytes))).toBe(true);
+    for (const other of [
+      makeId('project', randomBytes),
+      'sbx-',
+      'sbx-A',
+      'sbx-a/../b',
+      'sbx-a.b',
+      `sbx-${'a'.repeat(41)}`,
+    ]) {
+      expect(isId('sandbox', other)).toBe(false);
+    }
+  });
+});
+
+describe('API keys', () => {
+  test('have a prefix, 256 bits and a checksum that finds every single wrong character', () => {
+    const key = makeApiKey(createHash('sha256').update('seed').digest());
+    expect(key).toMatch(/^spk_[0-9A-Za-z]{49}$/);
+    expect(isApiKeyShape(key)).toBe(true);
+    for (let i = 4; i < key.length; i++) {
+      const wrong = key.slice(0, i) + (key[i] === 'a' ? 'b' : 'a') + key.slice(i + 1);
+      expect(isApiKeyShape(wrong)).toBe(false);
+    }
+  });
+});
+
+describe('names', () => {
+  test.each(['a', 'My sandbox', 'über-projekt_1', 'v1.2 (old)', 'x'.repeat(24)])('%s is fine for a sandbox', (name) => {
+    expect(checkSandboxName(name)).toBe(name);
+  });
+
+  test.each([' a', 'a ', '-a', 'a\n', 'a/b', '<b>', 'x'.repeat(25), '\u202eabc'])(
+    '%j is refused for a sandbox',
+    (name) => {
+      expect(() => checkSandboxName(name)).toThrow(refusal('invalid_name'));
+    },
+  );
+
+  test('an empty one is fine for a sandbox only', () => {
+    expect(checkSandboxName('')).toBe('');
+    expect(() => checkProjectName('')).toThrow(refusal('invalid_name'));
+    expect(() => checkApiKeyName('')).toThrow(refusal('invalid_name'));
+  });
+
+  test('a generated one keeps the rules', () => {
+    for (let i = 0; i < 500; i++) checkSandboxName(generateSandboxName(randomBytes(4)));
+  });
+});
+
+describe('plans', () => {
+  const plans = loadPlans();
+
+  test('are the four of the seed file, and their storage default is half of the maximum', () => {
+    expect(plans.all.map((plan) => plan.planName)).toEqual(['hobby', 'pro', 'team', 'enterprise']);
+    for (const plan of plans.all) expect(defaultStorageGb(plan)).toBe(Math.floor(plan.maxStorageGbPerSandbox / 2));
+  });
+
+  test('what is at a limit passes, what is over it is refused by name of each field', () => {
+    const hobby = plans.get('hobby');
+    const most = { cpuCount: 4, memoryMb: 4096, storageGb: 10, timeoutSeconds: 3600 };
+    expect(() => checkPlanLimits(hobby, most)).not.toThrow();
+    const over = { cpuCount: 5, memoryMb: 4097, storageGb: 11, timeoutSeconds: 3601 };
+    expect(() => checkPlanLimits(hobby, over)).toThrow(
+      expect.objectContaining({
+        code: 'plan_limit_exceeded',
+        details: ['cpu_count', 'memory_mb', 'storage_gb', 'timeout'].map((path) => expect.objectContaining({ path })),
+      }),
+    );
+  });
+});
+
+describe('placement', () => {
+  const host = (hostId: string, reservedMb: number, cpu = 0): HostRoom => ({
+    hostId,
+    region: 'local',
+    cpu: { capacity: 8, reserved: cpu },
+    memoryMb: { capacity: 8192, reserved: reservedMb },
+    diskGb: { capacity: 100, reserved: 0 },
+  });
+  const needed = { cpu: 2, memoryMb: 1024, diskGb: 10 };
+
+  test('takes the fullest host that still has room', () => {
+    expect(bestFit([host('empty', 0), host('fuller', 4096), host('full', 7800)], needed)?.hostId).toBe('fuller');
+  });
+
+  test('finds none where any one resource is short', () => {
+    expect(bestFit([host('no-memory', 8000), host('no-cpu', 0, 7)], needed)).toBeNull();
+    expect(fits(host('exact', 8192 - 1024, 6), needed)).toBe(true);
+  });
+});
+
+describe('persistence', () => {
+  const paused = new Date('2026-01-01T00:00:00Z');
+
+  test('counts whole days up, until none is left', () => {
+    const expires = persistenceExpiresAt(paused, 7)!;
+    expect(expires).toEqual(new Date('2026-01-08T00:00:00Z'));
+    expect(persistenceDaysRemaining(expires, paused)).toBe(7);
+    expect(persistenceDaysRemaining(expires, new Date('2026-01-07T23:59:59Z'))).toBe(1);
+    expect(persistenceDaysRemaining(expires, new Date('2026-01-09T00:00:00Z'))).toBe(0);
+  });
+
+  test('has no end for one that is not paused or is kept for ever', () => {
+    expect(persistenceExpiresAt(null, 7)).toBeNull();
+    expect(persistenceExpiresAt(paused, null)).toBeNull();
+  });
+
+  test('is warned of a day before, or halfway of a shorter time', () => {
+    expect(expiryWarningMs(7)).toBe(86_400_000);
+    expect(expiryWarningMs(1)).toBe(43_200_000);
+  });
+});
+
+describe('warnings before a timeout', () => {
+  test('lie in the second half of the timeout', () => {
+    expect(timeoutWarnings(60)).toEqual([15]);
+    expect(timeoutWarnings(300)).toEqual([60, 15]);
+    expect(timeoutWarnings(3600)).toEqual([300, 60, 15]);
+  });
+
+  test('the next one is the first that has not passed', () => {
+    expect(nextWarning(1_000_000, 600, 400_000)).toEqual({ inMs: 300_000, beforeSeconds: 300 });
+    expect(nextWarning(1_000_000, 600, 700_000)).toEqual({ inMs: 240_000, beforeSeconds: 60 });
+    expect(nextWarning(1_000_000, 600, 990_000)).toBeNull();
+  });
+});
+
+test('a custom port stands in for a template port of the same number', () => {
+  const port = (number: number, name: string) => ({
+    port: number,
+    servicePort: number,
+    protocol: 'TCP' as const,
+    name,
+    isProtected: false,
+  });
+  expect(unionOfPorts([port(80, 'web'), port(90, 'api')], [port(80, 'mine')]).map((each) => each.name)).toEqual([
+    'api',
+    'mine',
+  ]);
+});
+
+describe('commands of a template', () => {
+  test.each([
+    [null, null],
+    ['  ', null],
+    ['python app.py', { entrypoint: ['/bin/sh', '-c'], cmd: ['python app.py'] }],
+    ['{"Entrypoint": ["tini", "--"], "Cmd": ["app"]}', { entrypoint: ['tini', '--'], cmd: ['app'] }],
+    ['{"Cmd": ["app"], "Entrypoint": null}', { entrypoint: [], cmd: ['app'] }],
+    ['{}', null],
+  ])('custom_command %j', (text, words) => expect(parseCustomCommand(text)).toEqual(words));
+
+  test.each(['{"Cmd": "app"}', '{"Entrypoint": [1]}', '{not json'])('custom_command %j is refused', (text) => {
+    expect(() => parseCustomCommand(text)).toThrow(SyntaxError);
+  });
+
+  test('ready_command takes its settings beside the type or below it, with defaults', () => {
+    const timing = { initialDelaySeconds: 0, periodSeconds: 1, timeoutSeconds: 5, failureThreshold: 60 };
+    expect(parseReadyCommand('{"type":"httpGet","httpGet":{"path":"/up","port":8080}}')).toEqual({
+      type: 'httpGet',
+      path: '/up',
+      port: 8080,
+      scheme: 'HTTP',
+      ...timing,
+    });
+    expect(parseReadyCommand('{"type":"tcpSocket","port":5432,"failureThreshold":3}')).toEqual({
+      type: 'tcpSocket',
+      port: 5432,
+      ...timing,
+      failureThreshold: 3,
+    });
+    expect(parseReadyCommand('{"type":"exec","command":"test -f /ready"}')).toEqual({
+      type: 'exec',
+      command: ['/bin/sh', '-c', 'test -f /ready'],
+      ...timing,
+    });
+  });
+
+  test.each(['{"type":"exec"}', '{"type":"httpGet"}', '{"type":"tcpSocket","port":70000}', '{"type":"dns"}', 'x'])(
+    'ready_command %j is refused',
+    (text) => expect(() => parseReadyCommand(text)).toThrow(SyntaxError),
+  );
+});
