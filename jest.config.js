@@ -14,4 +14,5 @@ export default {
   globalSetup: '<rootDir>/test/support/global-setup.ts',
   globalTeardown: '<rootDir>/test/support/global-teardown.ts',
   maxWorkers: 2,
+  reporters: ['default', '<rootDir>/test/support/count-reporter.js'],
 };

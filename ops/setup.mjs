@@ -15,7 +15,7 @@ import { timeSkippingTestServer } from './setup/time-skipping-test-server.mjs';
 import { cacheDir } from './toolchain/locations.mjs';
 
 /**
- * `node ops/setup.mjs [--for start|test|check] [--then SCRIPT ARGS…]`
+ * `node ops/setup.mjs [--for start|test|packages] [--then SCRIPT ARGS…]`
  *
  * Does the set-up that is missing, on whatever Node (20 or newer) the machine has, then runs the script with the
  * project's own Node in place of itself. Without dependencies: at first there are none.
@@ -30,7 +30,7 @@ const { values } = parseArgs({
 
 /** @type {Record<string, () => import('./setup/progress.mjs').Step[]>} */
 const stepsFor = {
-  check: () => [npmPackages(root)],
+  packages: () => [npmPackages(root)],
   start: () => [
     npmPackages(root),
     debianPackages({ tests: false }),

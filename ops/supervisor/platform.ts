@@ -12,6 +12,7 @@ import { KeptRunning, type Part } from './kept-running.ts';
 import { migrate } from './migrate.ts';
 import { type PlatformEnv, readPlatformEnv, writePlatformEnv } from './platform-env.ts';
 import { startPlatformProcess } from './platform-process.ts';
+import { writeProcessSettings } from './running-platform.ts';
 
 /** Scripts of the platform's own parts, from the project's root. */
 export interface PlatformScripts {
@@ -94,6 +95,7 @@ export class Platform {
     if (leftovers.length > 0) this.#report(`ended what a former start had left running: ${leftovers.join(', ')}`);
     const addresses = await settleAddresses(this.#folder, this.#given);
     const settings = loadSettings(addresses.processEnv);
+    writeProcessSettings(this.#folder.dir, addresses.processEnv);
     const embedded = embeddedParts(this.#folder, this.#home, addresses, this.#given, settings);
 
     await this.#stage({ postgres: embedded.postgres, registry: embedded.registry });

@@ -1,0 +1,40 @@
+/** What a folder's files may import from this project and from outside. Itself is always allowed. */
+export interface ImportRule {
+  /** Folders, or path prefixes of files in them. */
+  from: readonly string[];
+  /** Folders of which only types may be imported: nothing of them is there at run time. */
+  typesFrom?: readonly string[];
+  /** Packages, where not any will do. `node:` stands for all of Node's own. */
+  packages?: readonly string[];
+}
+
+const everything = [
+  ...['activities', 'agent', 'api', 'bench', 'config', 'db', 'domain', 'gateway', 'ops', 'runtime', 'temporal'],
+  ...['worker', 'workflows'],
+];
+
+/**
+ * Imports go one way (ARCHITECTURE.md): domain ← db ← activities ← worker; domain ← workflows; the servers on db. A
+ * folder that is not here may not hold code.
+ */
+export const importRules: Readonly<Record<string, ImportRule>> = {
+  domain: { from: [], packages: ['decimal.js', 'node:crypto', 'zod'] },
+  config: { from: [] },
+  db: { from: ['config', 'domain'] },
+  temporal: { from: ['config', 'domain'] },
+  // Workflow code runs in a sandbox without I/O, so nothing that does any may come in.
+  workflows: {
+    from: ['domain', 'temporal/search-attributes.ts'],
+    typesFrom: ['activities'],
+    packages: ['@temporalio/common', '@temporalio/workflow'],
+  },
+  runtime: { from: ['config', 'domain'] },
+  activities: { from: ['config', 'db', 'domain', 'runtime', 'temporal', 'workflows/sandbox-messages.ts'] },
+  worker: { from: ['activities', 'config', 'db', 'domain', 'runtime', 'temporal', 'workflows'] },
+  api: { from: ['config', 'db', 'domain', 'temporal', 'workflows/sandbox-messages.ts'], typesFrom: ['workflows'] },
+  gateway: { from: ['config', 'db', 'domain'] },
+  agent: { from: [] },
+  ops: { from: ['agent/proto/gen', 'config', 'db', 'domain', 'runtime', 'temporal'] },
+  bench: { from: ['test/support', ...everything] },
+  test: { from: everything },
+};

@@ -1,0 +1,116 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { type ModuleItem, parse } from '@swc/core';
+import { type ImportRule, importRules } from './import-rules.ts';
+
+/** One import of a file. */
+interface Import {
+  /** Path from the root for a file of ours, else the package's name; `node:fs` for Node's own. */
+  target: string;
+  isOurs: boolean;
+  typeOnly: boolean;
+}
+
+/**
+ * Checks every import of every file below a folder against the rules, and that no import leads back to where it began.
+ * Imports of types count for the rules and not for the circles: they are gone at run time.
+ * @param root folder whose sub-folders are those of the rules
+ * @returns a sentence for each offence; empty when all is well
+ */
+export async function checkImports(
+  root: string,
+  rules: Readonly<Record<string, ImportRule>> = importRules,
+): Promise<string[]> {
+  const offences: string[] = [];
+  const graph = new Map<string, string[]>();
+  for (const file of sourceFiles(root)) {
+    const folder = file.split('/')[0]!;
+    const rule = rules[folder];
+    if (!rule) {
+      offences.push(`${file}: no rule says what ${folder}/ may import`);
+      continue;
+    }
+    const imports = await importsOf(root, file);
+    graph.set(
+      file,
+      imports.filter(({ isOurs, typeOnly }) => isOurs && !typeOnly).map(({ target }) => target),
+    );
+    for (const found of imports) {
+      if (isAllowed(found, folder, rule)) continue;
+      offences.push(`${file}: may not import ${found.target}`);
+    }
+  }
+  return [...offences, ...circles(graph)];
+}
+
+function isAllowed({ target, isOurs, typeOnly }: Import, folder: string, rule: ImportRule): boolean {
+  if (!isOurs) return !rule.packages || rule.packages.includes(target);
+  const lies = (place: string) => target === place || target.startsWith(`${place}/`);
+  return lies(folder) || rule.from.some(lies) || (typeOnly && (rule.typesFrom ?? []).some(lies));
+}
+
+/** Below the folders at the root; what is built, installed, or data of a run is not source. */
+function sourceFiles(root: string): string[] {
+  return fs
+    .readdirSync(root, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && !entry.name.startsWith('.') && entry.name !== 'node_modules')
+    .flatMap(({ name }) =>
+      fs.readdirSync(path.join(root, name), { recursive: true, encoding: 'utf8' }).map((file) => `${name}/${file}`),
+    )
+    .filter((file) => /\.(ts|mjs|cjs|js)$/.test(file) && !/(^|\/)(dist|gen|node_modules|fixtures)\//.test(file));
+}
+
+async function importsOf(root: string, file: string): Promise<Import[]> {
+  const source = fs.readFileSync(path.join(root, file), 'utf8');
+  const program = await parse(source, { syntax: 'typescript', target: 'es2024' });
+  const written = program.body.flatMap(staticImport);
+  for (const [, specifier] of source.matchAll(/\bimport\(\s*'([^']+)'/g)) {
+    written.push({ specifier: specifier!, typeOnly: false });
+  }
+  return written.map(({ specifier, typeOnly }) => {
+    if (specifier.startsWith('.')) {
+      return { target: path.posix.join(path.posix.dirname(file), specifier), isOurs: true, typeOnly };
+    }
+    const depth = specifier.startsWith('@') ? 2 : 1;
+    return { target: specifier.split('/').slice(0, depth).join('/'), isOurs: false, typeOnly };
+  });
+}
+
+function staticImport(item: ModuleItem): { specifier: string; typeOnly: boolean }[] {
+  switch (item.type) {
+    case 'ImportDeclaration': {
+      const names = item.specifiers;
+      const onlyTypes = names.length > 0 && names.every((name) => name.type === 'ImportSpecifier' && name.isTypeOnly);
+      return [{ specifier: item.source.value, typeOnly: item.typeOnly || onlyTypes }];
+    }
+    case 'ExportAllDeclaration':
+      return [{ specifier: item.source.value, typeOnly: false }];
+    case 'ExportNamedDeclaration':
+      return item.source ? [{ specifier: item.source.value, typeOnly: item.typeOnly }] : [];
+    default:
+      return [];
+  }
+}
+
+/** Each circle of imports once, told from its first file by name. */
+function circles(graph: ReadonlyMap<string, readonly string[]>): string[] {
+  const found = new Set<string>();
+  const done = new Set<string>();
+  const trail: string[] = [];
+  const visit = (file: string): void => {
+    const at = trail.indexOf(file);
+    if (at !== -1) {
+      const circle = trail.slice(at);
+      const first = circle.indexOf([...circle].sort()[0]!);
+      found.add([...circle.slice(first), ...circle.slice(0, first + 1)].join(' → '));
+      return;
+    }
+    if (done.has(file)) return;
+    trail.push(file);
+    for (const next of graph.get(file) ?? []) visit(next);
+    trail.pop();
+    done.add(file);
+  };
+  for (const file of graph.keys()) visit(file);
+  return [...found].map((circle) => `circle: ${circle}`);
+}
