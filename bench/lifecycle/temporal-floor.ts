@@ -1,0 +1,52 @@
+import { randomUUID } from 'node:crypto';
+import path from 'node:path';
+import { Client, Connection, WithStartWorkflowOperation } from '@temporalio/client';
+import { NativeConnection, Worker } from '@temporalio/worker';
+import { inTurn, timed } from '../statistics.ts';
+import { again, done, type floor } from './floor-workflows.ts';
+
+export interface TemporalFloor {
+  /** Milliseconds of a bare update-with-start that waits for one activity. */
+  start: number[];
+  startConcurrent: number[];
+  /** Milliseconds of a bare update with one activity. */
+  update: number[];
+}
+
+/** What the same Temporal server takes for nothing but the bookkeeping. */
+export async function measureTemporalFloor(address: string, times: number, concurrent: number): Promise<TemporalFloor> {
+  const taskQueue = `bench-${randomUUID()}`;
+  const [connection, nativeConnection] = await Promise.all([
+    Connection.connect({ address }),
+    NativeConnection.connect({ address }),
+  ]);
+  const client = new Client({ connection });
+  const worker = await Worker.create({
+    connection: nativeConnection,
+    taskQueue,
+    workflowsPath: path.join(import.meta.dirname, 'floor-workflows.ts'),
+    activities: { nothing: async () => {} },
+  });
+  const measured = await worker.runUntil(async () => {
+    const startOne = (workflowId: string) =>
+      timed(() =>
+        client.workflow.executeUpdateWithStart(done, {
+          startWorkflowOperation: new WithStartWorkflowOperation<typeof floor>('floor', {
+            workflowId,
+            taskQueue,
+            workflowIdConflictPolicy: 'FAIL',
+          }),
+        }),
+      );
+    await startOne(randomUUID());
+    const ids = Array.from({ length: times }, () => randomUUID());
+    const start = await inTurn(times, (index) => startOne(ids[index]!));
+    const update = await inTurn(times, (index) =>
+      timed(() => client.workflow.getHandle(ids[index]!).executeUpdate(again)),
+    );
+    const startConcurrent = await Promise.all(Array.from({ length: concurrent }, () => startOne(randomUUID())));
+    return { start, startConcurrent, update };
+  });
+  await Promise.all([connection.close(), nativeConnection.close()]);
+  return measured;
+}

@@ -1,0 +1,84 @@
+import { setTimeout as delay } from 'node:timers/promises';
+
+export interface ApiReply<Data> {
+  status: number;
+  headers: Headers;
+  body: { success: boolean; data: Data; message?: string; error?: string; code?: string };
+}
+
+/** A sandbox as the API shows it; the fields that scripts need. */
+export interface SandboxView {
+  sandbox_id: string;
+  status: string;
+  substatus: string | null;
+  reason: string | null;
+  sandbox_domain: string;
+  envd_access_token: string;
+  [field: string]: unknown;
+}
+
+/** The control plane's HTTP API with one key. For scripts, benches and end-to-end tests; the contract is `/openapi.json`. */
+export class PlatformClient {
+  readonly #url: string;
+  readonly #apiKey: string | null;
+
+  constructor(url: string, apiKey: string | null) {
+    this.#url = url;
+    this.#apiKey = apiKey;
+  }
+
+  async request<Data = Record<string, unknown>>(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers: Record<string, string> = {},
+  ): Promise<ApiReply<Data>> {
+    const response = await fetch(`${this.#url}${path}`, {
+      method,
+      headers: {
+        ...(this.#apiKey ? { 'X-API-Key': this.#apiKey } : {}),
+        ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    return { status: response.status, headers: response.headers, body: text ? JSON.parse(text) : {} };
+  }
+
+  /** @throws with the error's text when it was not made */
+  async createSandbox(wanted: Record<string, unknown> = {}): Promise<SandboxView> {
+    const { status, body } = await this.request<SandboxView>('POST', '/v1/sandboxes', wanted);
+    if (status !== 201) throw new Error(`create: ${status} ${body.code}: ${body.error}`);
+    return body.data;
+  }
+
+  async sandbox(sandboxId: string): Promise<SandboxView> {
+    return (await this.request<SandboxView>('GET', `/v1/sandboxes/${sandboxId}`)).body.data;
+  }
+
+  /** Waits until the sandbox says so. @throws when it does not within the limit */
+  async untilStatus(sandboxId: string, status: string, timeoutMs = 20_000): Promise<SandboxView> {
+    const deadline = Date.now() + timeoutMs;
+    for (;;) {
+      const sandbox = await this.sandbox(sandboxId);
+      if (sandbox?.status === status) return sandbox;
+      if (Date.now() > deadline) {
+        throw new Error(
+          `${sandboxId} is ${sandbox?.status} (${sandbox?.reason}), not ${status}, after ${timeoutMs} ms`,
+        );
+      }
+      await delay(50);
+    }
+  }
+
+  /** Deletes it and waits until its data is gone. */
+  async deleteSandbox(sandboxId: string, timeoutMs = 20_000): Promise<void> {
+    await this.request('DELETE', `/v1/sandboxes/${sandboxId}`);
+    const deadline = Date.now() + timeoutMs;
+    while ((await this.request('GET', `/v1/sandboxes/${sandboxId}`)).status !== 404) {
+      if (Date.now() > deadline) throw new Error(`${sandboxId} still answers ${timeoutMs} ms after its deletion`);
+      await delay(50);
+    }
+  }
+}

@@ -1,0 +1,211 @@
+import http from 'node:http';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import WebSocket from 'ws';
+import { gatewayLookup } from '../../ops/client/agent-client.ts';
+import type { PlatformClient, SandboxView } from '../../ops/client/platform-client.ts';
+import { RunningPlatform } from '../support/running-platform.ts';
+import { until } from '../support/until.ts';
+
+/**
+ * The whole platform as separate processes on real containers, driven as its users do: API over HTTP, agent through the
+ * gateway.
+ */
+const platform = new RunningPlatform();
+let api: PlatformClient;
+
+beforeAll(async () => {
+  await platform.start();
+  api = platform.client();
+}, 180_000);
+
+afterAll(async () => {
+  await platform.stop();
+  await platform.removeHostRemains();
+  platform.removeData();
+}, 60_000);
+
+const small = { cpu_count: 1, memory_mb: 256, storage_gb: 1 };
+
+async function withSandbox<T>(wanted: Record<string, unknown>, work: (sandbox: SandboxView) => Promise<T>): Promise<T> {
+  const sandbox = await api.createSandbox({ ...small, ...wanted });
+  try {
+    return await work(sandbox);
+  } finally {
+    await api.deleteSandbox(sandbox.sandbox_id);
+  }
+}
+
+describe('a sandbox', () => {
+  test('runs code, keeps files and processes over a pause, and is gone after its deletion', async () => {
+    const sandbox = await api.createSandbox({ ...small, name: 'whole-life', env_vars: { GREETING: 'hello' } });
+    expect(sandbox).toMatchObject({ status: 'running', substatus: null });
+    const agent = platform.agent(sandbox);
+    expect(await agent.run('/bin/sh', ['-c', 'echo $GREETING from $(hostname); id -u; exit 3'])).toEqual({
+      exitCode: 3,
+      stdout: `hello from ${sandbox.sandbox_id}\n0\n`,
+      stderr: '',
+    });
+    await agent.upload('/root/notes/a.txt', 'kept');
+    expect((await agent.download('/root/notes/a.txt')).toString()).toBe('kept');
+    const pid = await agent.start('sleep', ['600']);
+
+    const paused = await api.request<SandboxView>('POST', `/v1/sandboxes/${sandbox.sandbox_id}/pause`, {});
+    expect(paused.body.data).toMatchObject({ status: 'paused', reason: 'user_requested', remaining_seconds: null });
+    expect((await agent.request('/health')).status).toBe(502);
+    const resumed = await api.request<SandboxView>('POST', `/v1/sandboxes/${sandbox.sandbox_id}/resume`, {});
+    expect(resumed.body.data).toMatchObject({ status: 'running' });
+    expect((await agent.download('/root/notes/a.txt')).toString()).toBe('kept');
+    expect(await agent.processes()).toContain(pid);
+
+    const ended = await api.request('POST', `/v1/sandboxes/${sandbox.sandbox_id}/terminate`);
+    expect(ended).toMatchObject({ status: 202, body: { data: { status: 'termination_in_progress' } } });
+    await api.untilStatus(sandbox.sandbox_id, 'terminated');
+    expect((await agent.request('/health')).status).toBe(502);
+    await api.deleteSandbox(sandbox.sandbox_id);
+    expect((await agent.request('/health')).status).toBe(404);
+    agent.close();
+  }, 60_000);
+
+  test('has the limits that were asked for', async () => {
+    await withSandbox({ cpu_count: 1, memory_mb: 300, storage_gb: 2 }, async (sandbox) => {
+      const agent = platform.agent(sandbox);
+      const { stdout } = await agent.run('df', ['-B1M', '--output=size', '/']);
+      const sizeMb = Number(stdout.split('\n')[1]);
+      expect(sizeMb).toBeGreaterThan(1800);
+      expect(sizeMb).toBeLessThanOrEqual(2048);
+      const full = await agent.run('sh', ['-c', 'head -c 3G /dev/zero > /root/fill; rm -f /root/fill']);
+      expect(full.stderr).toContain('No space left on device');
+      agent.close();
+    });
+  }, 60_000);
+
+  test('asks for its token, and another sandbox’s token does not open it', async () => {
+    await withSandbox({}, (mine) =>
+      withSandbox({ secure: false }, async (open) => {
+        for (const token of [null, 'wrong', open.envd_access_token]) {
+          const agent = platform.agent(mine, token);
+          expect((await agent.request('/download/etc/hostname')).status).toBe(401);
+          await expect(agent.run('true')).rejects.toThrow(/unauthenticated/);
+          expect((await agent.request('/health')).status).toBe(200);
+          agent.close();
+        }
+        const anyone = platform.agent(open, null);
+        expect((await anyone.run('echo', ['open'])).stdout).toBe('open\n');
+        anyone.close();
+      }),
+    );
+  }, 60_000);
+
+  test('reaches nothing outside when internet access is off, and never the platform itself', async () => {
+    await withSandbox({ allow_internet_access: false }, async (sandbox) => {
+      const agent = platform.agent(sandbox);
+      const apiPort = new URL(platform.env.PLATFORM_URL).port;
+      const gateway = (
+        await agent.run('sh', ['-c', "ip route 2>/dev/null | awk '/default/ {print $3}' || true"])
+      ).stdout.trim();
+      const targets = [`${gateway || '10.0.0.1'}:${apiPort}`, '127.0.0.1:7080', '169.254.169.254:80', '1.1.1.1:53'];
+      for (const target of targets) {
+        const [address, port] = target.split(':');
+        const attempt = await agent.run('bash', ['-c', `timeout 2 bash -c 'echo > /dev/tcp/${address}/${port}'`]);
+        expect(attempt.exitCode).not.toBe(0);
+      }
+      agent.close();
+    });
+  }, 60_000);
+
+  test('serves its own ports through the gateway, over HTTP and WebSocket', async () => {
+    const ports = [{ port: 8000, name: 'web', protocol: 'TCP' }];
+    await withSandbox({ custom_ports: ports }, async (sandbox) => {
+      const agent = platform.agent(sandbox);
+      await agent.upload('/root/server.mjs', webServer);
+      await agent.start('/.platform/bin/node', ['/root/server.mjs']);
+      await until(async () => (await agent.request('/', { port: 8000 })).status === 200);
+      expect((await agent.request('/hi?x=1', { port: 8000 })).body.toString()).toBe('GET /hi?x=1');
+      const refused = await agent.request('/', { port: 8001 });
+      expect(refused.status).toBe(401);
+      expect(await echoOverWebSocket(`ws://8000-${sandbox.sandbox_domain}/`, 'ping')).toBe('upgraded');
+      agent.close();
+    });
+  }, 60_000);
+
+  test('ends by itself when its timeout is over, and is told apart from one that was terminated', async () => {
+    const sandbox = await api.createSandbox({ ...small, timeout: 60 });
+    const connected = await api.request<SandboxView>('POST', `/v1/sandboxes/${sandbox.sandbox_id}/connect`, {
+      timeout: 60,
+    });
+    expect(connected.body.data.remaining_seconds).toBeGreaterThan(55);
+    const ended = await api.untilStatus(sandbox.sandbox_id, 'terminated', 75_000);
+    expect(ended).toMatchObject({ reason: 'timeout', lifecycle_outcome: 'timed_out' });
+    await api.deleteSandbox(sandbox.sandbox_id);
+  }, 90_000);
+
+  test('whose processes end by themselves is failed, and says how', async () => {
+    const sandbox = await api.createSandbox(small);
+    const agent = platform.agent(sandbox);
+    await agent.run('sh', ['-c', 'kill -9 -1; kill -9 $PPID']).catch(() => undefined);
+    const failed = await api.untilStatus(sandbox.sandbox_id, 'failed');
+    expect(failed).toMatchObject({ reason: 'runtime_exited', lifecycle_outcome: 'failed' });
+    agent.close();
+    await api.deleteSandbox(sandbox.sandbox_id);
+  }, 60_000);
+});
+
+describe('the platform', () => {
+  test('loses no sandbox when its host worker is killed', async () => {
+    await withSandbox({}, async (sandbox) => {
+      const agent = platform.agent(sandbox);
+      const pid = await agent.start('sleep', ['600']);
+      const [host] = platform.pidsOf('worker/host.ts');
+      process.kill(host!, 'SIGKILL');
+      expect(await agent.processes()).toContain(pid);
+      await until(() => platform.pidsOf('worker/host.ts').some((each) => each !== host), 30_000);
+      const paused = await api.request<SandboxView>('POST', `/v1/sandboxes/${sandbox.sandbox_id}/pause`, {});
+      expect(paused.body.data).toMatchObject({ status: 'paused' });
+      await api.request('POST', `/v1/sandboxes/${sandbox.sandbox_id}/resume`, {});
+      expect(await agent.processes()).toContain(pid);
+      agent.close();
+    });
+  }, 90_000);
+
+  test('takes its sandboxes up again after a stop and a start', async () => {
+    await withSandbox({}, async (sandbox) => {
+      const agent = platform.agent(sandbox);
+      const pid = await agent.start('sleep', ['600']);
+      agent.close();
+      await platform.stop();
+      expect(await platform.start()).toBeLessThan(60_000);
+      const again = platform.agent(await api.sandbox(sandbox.sandbox_id));
+      expect(await again.processes()).toContain(pid);
+      again.close();
+    });
+  }, 120_000);
+
+  test('leaves nothing behind when its sandboxes are gone', async () => {
+    const { body } = await api.request<{ sandboxes: unknown[] }>('GET', '/v1/sandboxes');
+    expect(body.data.sandboxes).toEqual([]);
+    expect(await platform.hostInventory()).toEqual([]);
+  });
+});
+
+/** An HTTP server that echoes the request line and takes any upgrade. */
+const webServer = `
+import http from 'node:http';
+import crypto from 'node:crypto';
+http.createServer((q, r) => r.end(q.method + ' ' + q.url)).on('upgrade', (q, socket) => {
+  const accept = crypto.createHash('sha1').update(q.headers['sec-websocket-key'] + '258EAFA5-E914-47DA-95CA-C5AB0DC85B11').digest('base64');
+  socket.write('HTTP/1.1 101 Switching Protocols\\r\\nUpgrade: websocket\\r\\nConnection: Upgrade\\r\\nSec-WebSocket-Accept: ' + accept + '\\r\\n\\r\\n');
+  socket.write(Buffer.from([0x81, 8, ...Buffer.from('upgraded')]));
+}).listen(8000, '0.0.0.0');
+`;
+
+function echoOverWebSocket(url: string, message: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = new WebSocket(url, { lookup: gatewayLookup(), agent: new http.Agent() });
+    socket.once('open', () => socket.send(message));
+    socket.once('message', (data) => {
+      resolve(data.toString());
+      socket.terminate();
+    });
+    socket.once('error', reject);
+  });
+}

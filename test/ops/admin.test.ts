@@ -1,0 +1,68 @@
+import { execFile } from 'node:child_process';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { type TestDatabase, testDatabase } from '../support/stack.ts';
+
+const run = promisify(execFile);
+const root = path.resolve(import.meta.dirname, '../..');
+let database: TestDatabase;
+
+beforeAll(async () => {
+  database = await testDatabase();
+}, 60_000);
+afterAll(() => database.drop());
+
+/** As `npm run admin` runs it. */
+async function admin(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+  const env = {
+    ...process.env,
+    NODE_OPTIONS: '',
+    DATABASE_URL: database.url,
+    PLATFORM_SECRET_KEY: Buffer.alloc(32, 1).toString('base64'),
+  };
+  return run(process.execPath, ['ops/admin.ts', ...args], { cwd: root, env }).then(
+    (done) => ({ code: 0, ...done }),
+    (failed) => ({ code: failed.code, stdout: failed.stdout, stderr: failed.stderr }),
+  );
+}
+
+test('an account is made once, with its key, and then listed, suspended and reopened', async () => {
+  const made = await admin('create-account', '--email', 'ann@example.com', '--plan', 'pro', '--name', 'Ann');
+  const account = JSON.parse(made.stdout);
+  expect(account).toEqual({
+    accountId: expect.stringMatching(/^acc-/),
+    userId: expect.stringMatching(/^usr-/),
+    projectId: expect.stringMatching(/^prj-/),
+    keyId: expect.stringMatching(/^key-/),
+    apiKey: expect.stringMatching(/^spk_/),
+  });
+  const again = await admin('create-account', '--email', 'Ann@example.com');
+  expect(again).toMatchObject({ code: 1, stderr: expect.stringContaining('in use already') });
+
+  await admin('suspend-account', '--account', account.accountId);
+  const [suspended] = JSON.parse((await admin('list-accounts')).stdout);
+  expect(suspended).toMatchObject({
+    accountId: account.accountId,
+    email: 'ann@example.com',
+    planName: 'pro',
+    status: 'suspended',
+  });
+  await admin('reopen-account', '--account', account.accountId);
+  expect(JSON.parse((await admin('list-accounts')).stdout)[0].status).toBe('active');
+  expect(JSON.parse((await admin('grant-admin', '--email', 'ann@example.com')).stdout).role).toBe('admin');
+}, 60_000);
+
+test.each([
+  [['create-account'], '--email is missing'],
+  [['create-account', '--email', 'nonsense'], 'is not an e-mail address'],
+  [['create-account', '--email', 'b@example.com', '--plan', 'gold'], 'There is no plan gold'],
+  [['suspend-account', '--account', 'acc-none'], 'There is no account'],
+  [['grant-admin', '--email', 'none@example.com'], 'There is no user'],
+  [['create-account', '--colour', 'red'], 'Unknown option'],
+])('%j is told what is wrong with it', async (args, text) => {
+  const { code, stderr } = await admin(...args);
+  expect(code).toBe(1);
+  expect(stderr).toContain(text);
+  expect(stderr).not.toContain('    at ');
+});

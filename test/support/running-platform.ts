@@ -1,0 +1,104 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { AgentClient } from '../../ops/client/agent-client.ts';
+import { PlatformClient, type SandboxView } from '../../ops/client/platform-client.ts';
+import { type PlatformEnv, readPlatformEnv } from '../../ops/supervisor/platform-env.ts';
+
+const root = path.resolve(import.meta.dirname, '../..');
+
+/** The whole platform as `npm start` runs it, in a data folder of its own, driven from outside. */
+export class RunningPlatform {
+  readonly dataDir = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-e2e-'));
+  readonly #settings: NodeJS.ProcessEnv;
+  #child: ChildProcess | null = null;
+  output = '';
+
+  /** @param settings over the defaults */
+  constructor(settings: NodeJS.ProcessEnv = {}) {
+    // Postgres does not run as root and must be able to reach its folder.
+    fs.chmodSync(this.dataDir, 0o711);
+    this.#settings = settings;
+  }
+
+  /** @returns milliseconds until it was ready */
+  async start(timeoutMs = 120_000): Promise<number> {
+    const startedMs = Date.now();
+    const child = spawn(process.execPath, ['ops/start.ts'], {
+      cwd: root,
+      env: {
+        ...process.env,
+        NODE_OPTIONS: '',
+        PLATFORM_DATA_DIR: this.dataDir,
+        PLATFORM_LOG_LEVEL: 'info',
+        ...this.#settings,
+      },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    this.#child = child;
+    this.output = '';
+    const collect = (chunk: Buffer) => {
+      this.output += chunk;
+    };
+    child.stdout!.on('data', collect);
+    child.stderr!.on('data', collect);
+    while (!/^Ready in /m.test(this.output)) {
+      if (child.exitCode !== null || child.signalCode !== null || Date.now() - startedMs > timeoutMs) {
+        throw new Error(`npm start did not get ready:\n${this.output}`);
+      }
+      await delay(50);
+    }
+    return Date.now() - startedMs;
+  }
+
+  /** As Ctrl-C does. */
+  async stop(): Promise<void> {
+    const child = this.#child;
+    this.#child = null;
+    if (!child || child.exitCode !== null || child.signalCode !== null) return;
+    const ended = new Promise((resolve) => child.once('exit', resolve));
+    child.kill('SIGTERM');
+    await ended;
+  }
+
+  get env(): PlatformEnv {
+    return readPlatformEnv(this.dataDir) as PlatformEnv;
+  }
+
+  /** The API as the first account's root. */
+  client(apiKey: string | null = this.env.PLATFORM_API_KEY ?? null): PlatformClient {
+    return new PlatformClient(this.env.PLATFORM_URL, apiKey);
+  }
+
+  agent(sandbox: SandboxView, token: string | null = sandbox.envd_access_token): AgentClient {
+    return new AgentClient(sandbox.sandbox_domain, token);
+  }
+
+  /** The pids of one of its processes, found by its script and its data folder. */
+  pidsOf(script: string): number[] {
+    return fs
+      .readdirSync('/proc')
+      .filter((name) => /^\d+$/.test(name))
+      .map(Number)
+      .filter((pid) => {
+        try {
+          const commandLine = fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+          if (!commandLine.some((word) => word.endsWith(script))) return false;
+          return fs
+            .readFileSync(`/proc/${pid}/environ`, 'utf8')
+            .split('\0')
+            .includes(`PLATFORM_DATA_DIR=${this.dataDir}`);
+        } catch (error) {
+          // It ended while we looked.
+          if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return false;
+          throw error;
+        }
+      });
+  }
+
+  removeData(): void {
+    fs.rmSync(this.dataDir, { recursive: true, force: true });
+  }
+}
