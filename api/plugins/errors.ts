@@ -69,6 +69,7 @@ const frameworkErrors: Record<string, { code: ErrorCode; message: string }> = {
     code: 'invalid_json',
     message: 'The body does not have the length its header says',
   },
+  FST_ERR_MAX_PARAM_LENGTH: { code: 'not_found', message: 'Object not found' },
   FST_ERR_BAD_URL: { code: 'validation_failed', message: 'The address is malformed' },
 };
 

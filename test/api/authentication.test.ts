@@ -1,0 +1,106 @@
+import { Account } from '../../db/entities/account.ts';
+import { ApiKey } from '../../db/entities/api-key.ts';
+import { User } from '../../db/entities/user.ts';
+import { startApi, type TestApi } from './test-api.ts';
+
+let api: TestApi;
+beforeAll(async () => {
+  api = await startApi();
+});
+afterAll(() => api.stop());
+
+const me = (headers: Record<string, string>) => api.send(null, 'GET', '/v1/users/me', undefined, { headers });
+
+test.each([
+  ['X-API-Key', (key: string) => ({ 'x-api-key': key })],
+  ['Authorization: Api-Key', (key: string) => ({ authorization: `Api-Key ${key}` })],
+  ['Authorization: api-key', (key: string) => ({ authorization: `api-key  ${key}` })],
+])('a key is accepted as %s', async (_name, headers) => {
+  const reply = await me(headers(api.root.key));
+  expect(reply.status).toBe(200);
+  expect(reply.body.data.user_id).toBe(api.root.userId);
+});
+
+test.each([
+  ['none', {}],
+  ['an empty one', { 'x-api-key': '' }],
+  ['one of the wrong shape', { 'x-api-key': 'secret' }],
+  ['one with a typo', { 'x-api-key': 'spk_00000000000000000000000000000000000000000000000000' }],
+  ['one of the right shape that does not exist', { 'x-api-key': `spk_${'0'.repeat(43)}2kUDc0` }],
+  ['a bearer token', { authorization: 'Bearer root' }],
+  ['a wrong scheme', { authorization: 'Basic abc' }],
+])('401 for a request with %s', async (_name, headers) => {
+  const reply = await me(headers as unknown as Record<string, string>);
+  expect([reply.status, reply.body.code]).toEqual([401, 'unauthenticated']);
+  expect(reply.headers['www-authenticate']).toBe('Api-Key');
+});
+
+test('401 comes before the body is looked at', async () => {
+  const reply = await api.send(null, 'POST', '/v1/sandboxes', undefined, {
+    rawBody: 'x'.repeat(2_000_000),
+    contentType: 'text/plain',
+  });
+  expect(reply.status).toBe(401);
+});
+
+test('a disabled key, a deleted key and a disabled user stop working with the next request', async () => {
+  const member = await api.addUser(api.root);
+  const em = api.orm.em.fork();
+  expect((await api.send(member, 'GET', '/v1/users/me')).status).toBe(200);
+  await em.nativeUpdate(ApiKey, { keyId: member.keyId }, { isActive: false });
+  expect((await api.send(member, 'GET', '/v1/users/me')).status).toBe(401);
+  await em.nativeUpdate(ApiKey, { keyId: member.keyId }, { isActive: true });
+  await em.nativeUpdate(User, { userId: member.userId }, { status: 'disabled' });
+  expect((await api.send(member, 'GET', '/v1/users/me')).status).toBe(401);
+  await em.nativeUpdate(User, { userId: member.userId }, { status: 'enabled' });
+  expect((await api.send(member, 'GET', '/v1/users/me')).status).toBe(200);
+  await em.nativeDelete(ApiKey, { keyId: member.keyId });
+  expect((await api.send(member, 'GET', '/v1/users/me')).status).toBe(401);
+});
+
+test('a key notes when it was used', async () => {
+  const member = await api.addUser(api.root);
+  await api.send(member, 'GET', '/v1/users/me');
+  const reply = await api.send(api.root, 'GET', `/v1/api-keys/${member.keyId}`);
+  expect(Math.abs(Date.parse(reply.body.data.last_used_at) - Date.now())).toBeLessThan(10_000);
+});
+
+test('a suspended account may look and change nothing', async () => {
+  const owner = await api.addAccount();
+  const made = await api.send(owner, 'POST', '/v1/sandboxes');
+  const sandbox = `/v1/sandboxes/${made.body.data.sandbox_id}`;
+  await api.orm.em.fork().nativeUpdate(Account, { accountId: owner.accountId }, { status: 'suspended' });
+  const before = await api.counts();
+
+  for (const url of ['/v1/users/me', '/v1/sandboxes', sandbox, '/v1/projects', '/v1/api-keys', '/v1/templates']) {
+    expect((await api.send(owner, 'GET', url)).status).toBe(200);
+  }
+  for (const [method, url, body] of [
+    ['POST', '/v1/sandboxes', {}],
+    ['PUT', sandbox, { timeout: 600 }],
+    ['POST', `${sandbox}/pause`, {}],
+    ['POST', `${sandbox}/terminate`, undefined],
+    ['DELETE', sandbox, undefined],
+    ['POST', '/v1/projects', { name: 'More' }],
+    ['POST', '/v1/api-keys', { name: 'More' }],
+    ['DELETE', `/v1/api-keys/${owner.keyId}`, undefined],
+  ] as const) {
+    const reply = await api.send(owner, method, url, body);
+    expect([method, url, reply.status, reply.body.code]).toEqual([method, url, 403, 'account_suspended']);
+  }
+  expect(await api.counts()).toEqual(before);
+});
+
+test('every route but the public ones asks for a key', async () => {
+  const open = ['getHealth', 'getReadiness', 'getMetrics'];
+  for (const [template, item] of Object.entries<Record<string, { operationId: string; security?: unknown[] }>>(
+    api.client.document.paths,
+  )) {
+    for (const [method, operation] of Object.entries(item)) {
+      const reply = await api.send(null, method.toUpperCase(), template.replaceAll(/\{[^}]+\}/g, 'some-id'));
+      const isOpen = open.includes(operation.operationId);
+      expect([template, method, reply.status === 401]).toEqual([template, method, !isOpen]);
+      expect([template, method, operation.security?.length === 0]).toEqual([template, method, isOpen]);
+    }
+  }
+});

@@ -1,0 +1,130 @@
+import { startApi, type TestApi } from './test-api.ts';
+
+let api: TestApi;
+let counter = 0;
+beforeAll(async () => {
+  api = await startApi({ planName: 'team' });
+});
+afterAll(() => api.stop());
+
+const fresh = () => `test-${counter++}`;
+const post = (url: string, body: unknown, key: string, caller = api.root) =>
+  api.send(caller, 'POST', url, body, { headers: { 'idempotency-key': key } });
+const age = (key: string, interval: string) =>
+  api.orm.em
+    .fork()
+    .execute(`update idempotency_keys set created_at = created_at - interval '${interval}' where key = ?`, [key]);
+
+test('the same key, caller and body give the first reply again and make nothing more', async () => {
+  const key = fresh();
+  const first = await post('/v1/sandboxes', { name: 'once', metadata: { a: 'b' } }, key);
+  expect(first.status).toBe(201);
+  const between = await api.counts();
+  const again = await post('/v1/sandboxes', { metadata: { a: 'b' }, name: 'once' }, key);
+  expect(again.status).toBe(201);
+  expect(again.body).toEqual(first.body);
+  expect(again.headers['idempotent-replayed']).toBe('true');
+  expect(again.body.data.envd_access_token).toBe(`token-of-${first.body.data.sandbox_id}`);
+  expect(await api.counts()).toEqual(between);
+});
+
+test('a secret is told once: neither given again nor stored', async () => {
+  const key = fresh();
+  const first = await post('/v1/api-keys', { name: `key ${key}` }, key);
+  expect(first.body.data.api_key).toMatch(/^spk_/);
+  const again = await post('/v1/api-keys', { name: `key ${key}` }, key);
+  const { api_key: secret, ...rest } = first.body.data;
+  expect(again.body.data).toEqual(rest);
+  expect(again.text).not.toContain(secret);
+  const stored = JSON.stringify(await api.orm.em.fork().execute('select * from idempotency_keys'));
+  expect(stored).not.toContain(secret);
+  expect(stored).not.toContain('token-of-');
+});
+
+test('another body or another address with the same key is 409', async () => {
+  const key = fresh();
+  await post('/v1/projects', { name: `p ${key}` }, key);
+  for (const [url, body] of [
+    ['/v1/projects', { name: `other ${key}` }],
+    ['/v1/api-keys', { name: `p ${key}` }],
+  ] as const) {
+    const reply = await post(url, body, key);
+    expect([reply.status, reply.body.code]).toEqual([409, 'idempotency_key_reused']);
+  }
+});
+
+test('the key of one caller means nothing to another', async () => {
+  const key = fresh();
+  const other = await api.addUser(api.root);
+  const mine = await post('/v1/projects', { name: `p ${key}` }, key);
+  const theirs = await post('/v1/projects', { name: `p ${key}` }, key, other);
+  expect(theirs.status).toBe(201);
+  expect(theirs.body.data.project_id).not.toBe(mine.body.data.project_id);
+});
+
+test('of many at once one runs, the others are told to wait', async () => {
+  const key = fresh();
+  const hold = Promise.withResolvers<void>();
+  api.commands.hold = hold.promise;
+  const first = post('/v1/sandboxes', { name: key }, key);
+  while (!(await api.orm.em.fork().execute('select 1 from sandboxes where name = ?', [key])).length);
+  const others = await Promise.all(Array.from({ length: 5 }, () => post('/v1/sandboxes', { name: key }, key)));
+  expect(new Set(others.map((reply) => `${reply.status} ${reply.body.code}`))).toEqual(
+    new Set(['409 idempotency_key_in_use']),
+  );
+  hold.resolve();
+  api.commands.hold = null;
+  expect((await first).status).toBe(201);
+  expect((await post('/v1/sandboxes', { name: key }, key)).body).toEqual((await first).body);
+});
+
+test('a request that was refused gives its key back, also for a changed body', async () => {
+  const key = fresh();
+  expect((await post('/v1/sandboxes', { cpu_count: 0 }, key)).status).toBe(400);
+  expect((await post('/v1/sandboxes', { cpu_count: 64 }, key)).body.code).toBe('plan_limit_exceeded');
+  expect((await post('/v1/sandboxes', { cpu_count: 1 }, key)).status).toBe(201);
+});
+
+test('a request that died is taken over after two minutes, and makes nothing twice', async () => {
+  const key = fresh();
+  const first = await post('/v1/sandboxes', { name: key }, key);
+  // What a process leaves behind that dies between making the sandbox and storing the reply.
+  await api.orm.em
+    .fork()
+    .execute('update idempotency_keys set reply_status = null, reply_body = null where key = ?', [key]);
+  expect((await post('/v1/sandboxes', { name: key }, key)).body.code).toBe('idempotency_key_in_use');
+  await age(key, '3 minutes');
+  const before = await api.counts();
+  const again = await post('/v1/sandboxes', { name: key }, key);
+  expect(again.status).toBe(201);
+  expect(again.body.data.sandbox_id).toBe(first.body.data.sandbox_id);
+  expect(await api.counts()).toEqual(before);
+});
+
+test('a request that died before it made anything is run by its repetition', async () => {
+  const key = fresh();
+  const before = await api.counts();
+  const { body } = await post('/v1/sandboxes', { name: key }, key);
+  const em = api.orm.em.fork();
+  await em.execute('delete from events where object_id = ?', [body.data.sandbox_id]);
+  await em.execute('delete from sandboxes where sandbox_id = ?', [body.data.sandbox_id]);
+  await em.execute('update idempotency_keys set reply_status = null, reply_body = null where key = ?', [key]);
+  await age(key, '3 minutes');
+  expect((await post('/v1/sandboxes', { name: key }, key)).status).toBe(201);
+  expect((await api.counts()).sandboxes).toBe(before.sandboxes! + 1);
+});
+
+test('after 24 hours the key is new again', async () => {
+  const key = fresh();
+  const first = await post('/v1/sandboxes', { name: key }, key);
+  await age(key, '25 hours');
+  const later = await post('/v1/sandboxes', { name: `${key}b` }, key);
+  expect(later.status).toBe(201);
+  expect(later.body.data.sandbox_id).not.toBe(first.body.data.sandbox_id);
+});
+
+test.each(['', 'has space', 'x'.repeat(256), 'ünicode'])('a key that is none is 400: %j', async (key) => {
+  const reply = await post('/v1/projects', { name: 'never made' }, key);
+  expect([reply.status, reply.body.code]).toEqual([400, 'validation_failed']);
+  expect(reply.body.details[0].path).toBe('idempotency-key');
+});

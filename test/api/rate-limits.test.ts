@@ -1,0 +1,43 @@
+import { startApi, type TestApi } from './test-api.ts';
+
+let api: TestApi;
+beforeAll(async () => {
+  api = await startApi({ env: { PLATFORM_RATE_LIMIT_PER_KEY: '5', PLATFORM_RATE_LIMIT_PER_ADDRESS: '3' } });
+});
+afterAll(() => api.stop());
+
+test('a key that asks too often is told how long to wait, and other keys go on', async () => {
+  const member = await api.addUser(api.root);
+  for (let left = 4; left >= 0; left--) {
+    const reply = await api.send(member, 'GET', '/v1/users/me');
+    expect(reply.status).toBe(200);
+    expect(reply.headers).toMatchObject({ 'ratelimit-limit': '5', 'ratelimit-remaining': String(left) });
+    expect(Number(reply.headers['ratelimit-reset'])).toBeGreaterThan(0);
+  }
+  const refused = await api.send(member, 'GET', '/v1/users/me');
+  expect([refused.status, refused.body.code]).toEqual([429, 'too_many_requests']);
+  expect(Number(refused.headers['retry-after'])).toBeGreaterThan(0);
+  expect(Number(refused.headers['retry-after'])).toBeLessThanOrEqual(60);
+  expect(refused.headers['ratelimit-remaining']).toBe('0');
+
+  const other = await api.addUser(api.root);
+  expect((await api.send(other, 'GET', '/v1/users/me')).status).toBe(200);
+});
+
+test('an address that brings no valid key is limited, whatever keys it makes up, and a valid key works from there', async () => {
+  const remoteAddress = '192.0.2.7';
+  const guess = (key?: string) => api.send(null, 'GET', '/v1/users/me', undefined, { remoteAddress, ...(key ? { key } : {}) });
+  expect((await guess()).status).toBe(401);
+  expect((await guess('spk_wrong')).status).toBe(401);
+  expect((await guess('spk_wrong-again')).status).toBe(401);
+  const refused = await guess('spk_once-more');
+  expect([refused.status, refused.body.code]).toEqual([429, 'too_many_requests']);
+  expect((await guess(api.root.key)).status).toBe(200);
+  expect((await api.send(null, 'GET', '/v1/users/me', undefined, { remoteAddress: '192.0.2.8' })).status).toBe(401);
+});
+
+test('probes are never limited', async () => {
+  for (let i = 0; i < 10; i++) {
+    expect((await api.send(null, 'GET', '/healthz', undefined, { remoteAddress: '192.0.2.9' })).status).toBe(200);
+  }
+});

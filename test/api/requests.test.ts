@@ -1,0 +1,241 @@
+import net from 'node:net';
+import { startApi, type TestApi } from './test-api.ts';
+
+let api: TestApi;
+beforeAll(async () => {
+  api = await startApi();
+});
+afterAll(() => api.stop());
+
+const code = (reply: { body: { code: string } }) => reply.body.code;
+
+describe('what every reply carries', () => {
+  test('a success has the envelope', async () => {
+    const reply = await api.send(api.root, 'GET', '/v1/users/me');
+    expect(reply.status).toBe(200);
+    expect(Object.keys(reply.body).sort()).toEqual(['data', 'success', 'timestamp']);
+    expect(Math.abs(Date.parse(reply.body.timestamp) - Date.now())).toBeLessThan(5000);
+    expect(reply.body.timestamp).toMatch(/Z$/);
+  });
+
+  test("a caller's request id comes back in header, body and log", async () => {
+    const reply = await api.send(null, 'GET', '/v1/users/me', undefined, { headers: { 'x-request-id': 'mine-42' } });
+    expect(reply.headers['x-request-id']).toBe('mine-42');
+    expect(reply.body.request_id).toBe('mine-42');
+    expect(api.log.some((line) => JSON.parse(line).request_id === 'mine-42')).toBe(true);
+  });
+
+  test.each(['with space', 'x'.repeat(129), '<script>', ''])('a request id that is not sane is replaced: %s', async (id) => {
+    const reply = await api.send(null, 'GET', '/healthz', undefined, { headers: { 'x-request-id': id } });
+    expect(reply.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
+  });
+});
+
+describe('what cannot be read is refused', () => {
+  test.each([
+    ['{"name": ', 'application/json'],
+    ['nonsense', 'application/json'],
+    ['{"__proto__": {"a": 1}}', 'application/json'],
+  ])('bad JSON is 400 invalid_json: %s', async (rawBody, contentType) => {
+    const reply = await api.send(api.root, 'POST', '/v1/sandboxes', undefined, { rawBody, contentType });
+    expect([reply.status, code(reply)]).toEqual([400, 'invalid_json']);
+  });
+
+  test.each([['[]'], ['"text"'], ['7'], ['true']])('a body that is no object is 400: %s', async (rawBody) => {
+    const reply = await api.send(api.root, 'POST', '/v1/sandboxes', undefined, {
+      rawBody,
+      contentType: 'application/json',
+    });
+    expect([reply.status, code(reply)]).toEqual([400, 'validation_failed']);
+  });
+
+  test.each([['text/plain'], ['application/x-www-form-urlencoded'], ['multipart/form-data; boundary=x'], ['nonsense']])(
+    'a body of another type is 415: %s',
+    async (contentType) => {
+      const reply = await api.send(api.root, 'POST', '/v1/projects', undefined, { rawBody: 'name=x', contentType });
+      expect([reply.status, code(reply)]).toEqual([415, 'unsupported_media_type']);
+    },
+  );
+
+  test.each([
+    ['/v1/projects', { name: 'a\u0000b' }, 'name'],
+    ['/v1/sandboxes', { metadata: { key: 'half \ud800 pair' } }, 'metadata.key'],
+    ['/v1/sandboxes', { env_vars: { A: 'x\u0000' } }, 'env_vars.A'],
+  ])('text that a database cannot hold is 400, not 500: %s %j', async (url, body, path) => {
+    const reply = await api.send(api.root, 'POST', url, body);
+    expect([reply.status, code(reply)]).toEqual([400, 'validation_failed']);
+    expect(reply.body.details[0].path).toBe(path);
+  });
+
+  test('the same in a query is 400, and in a path 404', async () => {
+    expect((await api.send(api.root, 'GET', '/v1/sandboxes?search=%00')).status).toBe(400);
+    expect((await api.send(api.root, 'GET', '/v1/projects/%00')).status).toBe(404);
+  });
+
+  test('every wrong field is named with its reason, and no value is repeated', async () => {
+    const reply = await api.send(api.root, 'POST', '/v1/sandboxes', {
+      cpu_count: 'two',
+      custom_ports: [{ port: 80, name: 'web' }, { port: 70_000, name: 'hidden-port' }],
+      env_vars: { GOOD: 'hidden-secret', BAD: 5 },
+    });
+    expect(code(reply)).toBe('validation_failed');
+    expect(reply.body.details.map((item: { path: string }) => item.path).sort()).toEqual([
+      'cpu_count',
+      'custom_ports.1.port',
+      'env_vars.BAD',
+    ]);
+    expect(reply.text).not.toMatch(/hidden-/);
+  });
+});
+
+describe('over a real connection', () => {
+  let port: number;
+  beforeAll(async () => {
+    await api.app.listen({ host: '127.0.0.1', port: 0 });
+    port = (api.app.server.address() as net.AddressInfo).port;
+  });
+
+  test('a body of 10 MB is 413 and the caller gets to read that', async () => {
+    const before = await api.counts();
+    for (let round = 0; round < 5; round++) {
+      const reply = await fetch(`http://127.0.0.1:${port}/v1/sandboxes`, {
+        method: 'POST',
+        headers: { 'x-api-key': api.root.key, 'content-type': 'application/json' },
+        body: JSON.stringify({ description: 'x'.repeat(10 * 1024 * 1024) }),
+      });
+      expect(reply.status).toBe(413);
+      expect(((await reply.json()) as { code: string }).code).toBe('payload_too_large');
+    }
+    expect(await api.counts()).toEqual(before);
+  });
+
+  test('a body of 10 MB in chunks of unknown length is 413 too', async () => {
+    const chunk = new TextEncoder().encode('x'.repeat(64 * 1024));
+    let left = 160;
+    const body = new ReadableStream({
+      pull(controller) {
+        if (left-- > 0) controller.enqueue(chunk);
+        else controller.close();
+      },
+    });
+    const reply = await fetch(`http://127.0.0.1:${port}/v1/sandboxes`, {
+      method: 'POST',
+      headers: { 'x-api-key': api.root.key, 'content-type': 'application/json' },
+      body,
+      duplex: 'half',
+    } as RequestInit);
+    expect(reply.status).toBe(413);
+  });
+
+  test('a request that is not HTTP gets an error body and the connection closes', async () => {
+    const answer = await new Promise<string>((resolve, reject) => {
+      const socket = net.connect(port, '127.0.0.1', () => socket.write('NONSENSE\r\n\r\n'));
+      let text = '';
+      socket.on('data', (data) => {
+        text += data;
+      });
+      socket.on('close', () => resolve(text));
+      socket.on('error', reject);
+    });
+    expect(answer).toMatch(/^HTTP\/1.1 400 /);
+    const body = JSON.parse(answer.split('\r\n\r\n')[1]!);
+    expect(body).toMatchObject({ success: false, code: 'validation_failed' });
+    expect(answer).toContain(`X-Request-Id: ${body.request_id}`);
+  });
+});
+
+describe('what is well meant is accepted', () => {
+  test.each([
+    ['nothing at all', undefined, undefined],
+    ['no body with a JSON content type', '', 'application/json'],
+    ['white space with a JSON content type', ' \n', 'application/json; charset=utf-8'],
+    ['null', 'null', 'application/json'],
+    ['unknown fields', '{"future_field": {"a": [1]}}', 'application/json'],
+    [
+      'null for every optional field',
+      JSON.stringify(
+        Object.fromEntries(
+          [
+            ...['name', 'description', 'template', 'project_id', 'cpu_count', 'memory_mb', 'storage_gb', 'timeout'],
+            ...['env_vars', 'metadata', 'secure', 'allow_internet_access', 'object_storage', 'auto_pause', 'is_async'],
+            ...['object_storage_direct_mount', 's3fs_executable_path', 'custom_ports', 'locality'],
+          ].map((name) => [name, null]),
+        ),
+      ),
+      'application/json',
+    ],
+  ])('create with %s', async (_name, rawBody, contentType) => {
+    const reply = await api.send(api.root, 'POST', '/v1/sandboxes', undefined, {
+      ...(rawBody === undefined ? {} : { rawBody }),
+      ...(contentType === undefined ? {} : { contentType }),
+    });
+    expect(reply.status).toBe(201);
+    expect(reply.body.data).toMatchObject({ cpu_count: 2, memory_mb: 512, storage_gb: 5, timeout: 300, secure: true });
+    const removed = await api.send(api.root, 'DELETE', `/v1/sandboxes/${reply.body.data.sandbox_id}`, undefined, {
+      contentType: 'application/json',
+    });
+    expect(removed.status).toBe(202);
+  });
+
+  test('a slash at the end', async () => {
+    expect((await api.send(api.root, 'GET', '/v1/projects/')).status).toBe(200);
+  });
+});
+
+describe('addresses', () => {
+  test('an unknown one is 404 route_not_found', async () => {
+    const reply = await api.send(api.root, 'GET', '/v1/nothing');
+    expect([reply.status, code(reply)]).toEqual([404, 'route_not_found']);
+  });
+
+  test.each([
+    ['PATCH', '/v1/sandboxes', 'GET, HEAD, POST'],
+    ['POST', '/v1/sandboxes/stats', 'GET, HEAD'],
+    ['DELETE', '/v1/api-keys/key-1/status', 'PUT'],
+  ])('a known one with another method is 405 with Allow: %s %s', async (method, url, allow) => {
+    const reply = await api.send(api.root, method, url);
+    expect([reply.status, code(reply)]).toEqual([405, 'method_not_allowed']);
+    for (const allowed of allow.split(', ')) expect(String(reply.headers.allow)).toContain(allowed);
+  });
+
+  test('a malformed one is 400', async () => {
+    const reply = await api.send(api.root, 'GET', '/v1/%zz');
+    expect([reply.status, code(reply)]).toEqual([400, 'validation_failed']);
+  });
+
+  test('an id that is far too long is not found', async () => {
+    expect((await api.send(api.root, 'GET', `/v1/projects/${'x'.repeat(1000)}`)).status).toBe(404);
+  });
+});
+
+test('what goes wrong inside is 500, its cause in the log and nowhere else', async () => {
+  const made = await api.send(api.root, 'POST', '/v1/sandboxes');
+  api.commands.failNext = new Error('the cause nobody outside may read');
+  const reply = await api.send(api.root, 'POST', `/v1/sandboxes/${made.body.data.sandbox_id}/pause`);
+  expect([reply.status, code(reply)]).toEqual([500, 'internal_error']);
+  expect(reply.text).not.toContain('nobody outside');
+  const entry = api.log.map((line) => JSON.parse(line)).find((line) => line.err?.message.includes('nobody outside'));
+  expect(entry.request_id).toBe(reply.headers['x-request-id']);
+});
+
+test('a request is logged with who asked, the route and the workflow, and without secrets', async () => {
+  const made = await api.send(api.root, 'POST', '/v1/sandboxes', { env_vars: { TOKEN: 'not-for-the-log' } });
+  const sandboxId = made.body.data.sandbox_id;
+  await api.send(api.root, 'GET', `/v1/sandboxes/${sandboxId}?secret=not-for-the-log`);
+  const entries = api.log.map((line) => JSON.parse(line)).filter((line) => line.workflow_id === sandboxId);
+  expect(entries.map((line) => [line.method, line.status, line.msg])).toEqual([
+    ['POST', 201, 'request'],
+    ['GET', 200, 'request'],
+  ]);
+  expect(entries[1]).toMatchObject({
+    path: `/v1/sandboxes/${sandboxId}`,
+    route: '/v1/sandboxes/:sandbox_id',
+    account_id: api.root.accountId,
+    user_id: api.root.userId,
+    key_id: api.root.keyId,
+  });
+  const all = api.log.join('\n');
+  expect(all).not.toContain('not-for-the-log');
+  expect(all).not.toContain(api.root.key);
+  expect(all).not.toContain('token-of-');
+});

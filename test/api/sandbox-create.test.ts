@@ -1,0 +1,358 @@
+import { Sandbox } from '../../db/entities/sandbox.ts';
+import { addHost, type Caller, startApi, type TestApi } from './test-api.ts';
+
+let api: TestApi;
+beforeAll(async () => {
+  api = await startApi();
+});
+afterAll(() => api.stop());
+
+const create = (body: unknown, caller = api.root) => api.send(caller, 'POST', '/v1/sandboxes', body);
+const forget = (sandboxId: string) => api.send(api.root, 'DELETE', `/v1/sandboxes/${sandboxId}`);
+
+/** Refused with this code, and nothing anywhere is different. */
+async function refuses(body: unknown, status: number, code: string, caller?: Caller): Promise<{ path: string }[]> {
+  const before = await api.counts();
+  const reply = await create(body, caller);
+  expect([reply.status, reply.body.code]).toEqual([status, code]);
+  expect(await api.counts()).toEqual(before);
+  return reply.body.details ?? [];
+}
+
+describe('what is asked is what is made', () => {
+  test('every field of the table', async () => {
+    const project = await api.send(api.root, 'POST', '/v1/projects', { name: 'Given' });
+    const asked = {
+      name: 'My box 1',
+      description: 'for a test',
+      template: 'base',
+      project_id: project.body.data.project_id,
+      cpu_count: 1,
+      memory_mb: 256,
+      storage_gb: 3,
+      timeout: 120,
+      env_vars: { GREETING: 'hello', EMPTY: '' },
+      metadata: { team: 'blue', run: 7, dry: true },
+      secure: false,
+      allow_internet_access: false,
+      object_storage: null,
+      object_storage_direct_mount: false,
+      s3fs_executable_path: '',
+      custom_ports: [
+        { port: 8080, name: 'web' },
+        { port: 9000, name: 'metrics', protocol: 'TCP' },
+      ],
+      locality: { auto_detect: true, region: 'local' },
+      auto_pause: true,
+      is_async: false,
+    };
+    const { status, body } = await create(asked);
+    expect(status).toBe(201);
+    const ports = [
+      { port: 8080, service_port: 8080, protocol: 'TCP', name: 'web', is_protected: false },
+      { port: 9000, service_port: 9000, protocol: 'TCP', name: 'metrics', is_protected: false },
+    ];
+    expect(body.data).toMatchObject({
+      name: 'My box 1',
+      description: 'for a test',
+      owner_user_id: api.root.userId,
+      project_id: asked.project_id,
+      cpu_count: 1,
+      memory_mb: 256,
+      storage_gb: 3,
+      timeout: 120,
+      env_vars: asked.env_vars,
+      metadata: { team: 'blue', run: '7', dry: 'true' },
+      secure: false,
+      allow_internet_access: false,
+      object_storage: null,
+      object_storage_single: null,
+      object_storage_direct_mount: false,
+      object_storage_s3fs_path: '',
+      custom_ports: ports,
+      template_ports: [],
+      ports,
+      auto_pause: true,
+      status: 'running',
+      reason: 'user_requested',
+      web_terminal_available: true,
+      web_files_available: true,
+      persistence_days: 7,
+    });
+    expect(body.data.envd_access_token).toBe(`token-of-${body.data.sandbox_id}`);
+    expect(body.data.sandbox_domain).toBe(`${body.data.sandbox_id}.sandbox.localhost:7081`);
+    expect(body.data.sandbox_domain_internal).toBe('10.88.0.7:49983');
+    const row = await api.orm.em.fork().findOneOrFail(Sandbox, { sandboxId: body.data.sandbox_id });
+    expect(row).toMatchObject({ accountId: api.root.accountId, region: 'local', image: 'builtin:base' });
+    await forget(row.sandboxId);
+  });
+
+  test('the defaults', async () => {
+    const { status, body } = await create({});
+    expect(status).toBe(201);
+    expect(body.data).toMatchObject({
+      description: '',
+      project_id: api.root.projectId,
+      cpu_count: 2,
+      memory_mb: 512,
+      storage_gb: 5,
+      timeout: 300,
+      env_vars: {},
+      metadata: {},
+      secure: true,
+      allow_internet_access: true,
+      custom_ports: [],
+      auto_pause: false,
+    });
+    expect(body.data.name).toMatch(/^[a-z]+-[a-z]+-[0-9a-f]{4}$/);
+    await forget(body.data.sandbox_id);
+  });
+
+  test('sync waits until it runs, async answers before', async () => {
+    const sync = await create({});
+    expect(sync.body.data.status).toBe('running');
+    expect(api.commands.calls.at(-1)).toBe('start and wait');
+    await forget(sync.body.data.sandbox_id);
+    const async = await create({ is_async: true });
+    expect(async.status).toBe(201);
+    expect(async.body.data).toMatchObject({ status: 'starting', substatus: 'allocating' });
+    expect(async.body.data.sandbox_domain_internal).toBeNull();
+    expect(api.commands.calls.at(-1)).toBe('start only');
+    await forget(async.body.data.sandbox_id);
+  });
+
+  test('one that is admitted but cannot be started yet is answered as it stands, and left to the relay', async () => {
+    api.commands.failNext = new Error('Temporal is away');
+    const { status, body } = await create({});
+    expect([status, body.data.status]).toEqual([201, 'created']);
+    const waiting = await api.orm.em
+      .fork()
+      .execute('select 1 from outbox where workflow_id = ?', [body.data.sandbox_id]);
+    expect(waiting).toHaveLength(1);
+    await api.orm.em.fork().execute('update sandboxes set status = ? where sandbox_id = ?', ['failed', body.data.sandbox_id]);
+  });
+});
+
+describe('bad input is refused and leaves nothing', () => {
+  test.each([
+    ['a string for a number', { cpu_count: '2' }, 'cpu_count'],
+    ['half a core', { cpu_count: 0.5 }, 'cpu_count'],
+    ['no core', { cpu_count: 0 }, 'cpu_count'],
+    ['fewer cores than none', { cpu_count: -1 }, 'cpu_count'],
+    ['more than an integer holds', { storage_gb: 1e12 }, 'storage_gb'],
+    ['too little memory', { memory_mb: 64 }, 'memory_mb'],
+    ['a timeout under a minute', { timeout: 59 }, 'timeout'],
+    ['a negative timeout', { timeout: -300 }, 'timeout'],
+    ['a word for a flag', { secure: 'yes' }, 'secure'],
+    ['a list for metadata', { metadata: ['a'] }, 'metadata'],
+    ['an object inside metadata', { metadata: { a: { b: 1 } } }, 'metadata.a'],
+    ['a number in env_vars', { env_vars: { A: 1 } }, 'env_vars.A'],
+    ['a variable that has = in its name', { env_vars: { 'A=B': 'x' } }, 'env_vars.A=B'],
+    ['port 0', { custom_ports: [{ port: 0, name: 'a' }] }, 'custom_ports.0.port'],
+    ['port 65536', { custom_ports: [{ port: 65_536, name: 'a' }] }, 'custom_ports.0.port'],
+    ['a port without a name', { custom_ports: [{ port: 80 }] }, 'custom_ports.0.name'],
+    ['a port name of 16 characters', { custom_ports: [{ port: 80, name: 'a'.repeat(16) }] }, 'custom_ports.0.name'],
+    ['a protocol nobody knows', { custom_ports: [{ port: 80, name: 'a', protocol: 'SCTP' }] }, 'custom_ports.0.protocol'],
+    [
+      'one port twice',
+      {
+        custom_ports: [
+          { port: 80, name: 'a' },
+          { port: 80, name: 'b' },
+        ],
+      },
+      'custom_ports.1.port',
+    ],
+    [
+      'one port name twice',
+      {
+        custom_ports: [
+          { port: 80, name: 'a' },
+          { port: 81, name: 'a' },
+        ],
+      },
+      'custom_ports.1.name',
+    ],
+    ['a locality that is a word', { locality: 'local' }, 'locality'],
+    ['a mount without a key', { object_storage: { uri: 's3://b/p', mount_point: '/mnt', region: 'r' } }, 'object_storage.access_key'],
+    [
+      'a mount that is no bucket',
+      { object_storage: [{ uri: 'http://b', mount_point: '/m', access_key: 'a', secret_key: 'b', region: 'r' }] },
+      'object_storage.0.uri',
+    ],
+    [
+      'a mount with neither region nor endpoint',
+      { object_storage: { uri: 's3://b/p', mount_point: '/mnt', access_key: 'a', secret_key: 'b' } },
+      'object_storage',
+    ],
+  ])('%s', async (_name, body, path) => {
+    const details = await refuses(body, 400, 'validation_failed');
+    expect(details.map((item) => item.path)).toContain(path);
+  });
+
+  test.each(['-leads-with-a-dash', 'x'.repeat(25), 'new\nline', 'semi;colon', '<b>', '../up'])('the name %j', async (name) => {
+    expect((await refuses({ name }, 400, 'invalid_name'))[0]!.path).toBe('name');
+  });
+
+  test.each([
+    [{ cpu_count: 5 }, 'cpu_count'],
+    [{ memory_mb: 4097 }, 'memory_mb'],
+    [{ storage_gb: 11 }, 'storage_gb'],
+    [{ timeout: 3601 }, 'timeout'],
+  ])('more than the plan allows: %j', async (body, path) => {
+    expect((await refuses(body, 400, 'plan_limit_exceeded'))[0]!.path).toBe(path);
+  });
+
+  test('everything over the plan is named at once, and its edge is allowed', async () => {
+    const details = await refuses({ cpu_count: 64, memory_mb: 99_999, storage_gb: 500, timeout: 99_999 }, 400, 'plan_limit_exceeded');
+    expect(details.map((item) => item.path)).toEqual(['cpu_count', 'memory_mb', 'storage_gb', 'timeout']);
+    const edge = await create({ cpu_count: 4, memory_mb: 4096, storage_gb: 10, timeout: 3600 });
+    expect(edge.status).toBe(201);
+    await forget(edge.body.data.sandbox_id);
+  });
+
+  test('an unknown region', () => refuses({ locality: { region: 'atlantis' } }, 400, 'invalid_region'));
+
+  test.each([
+    ['object_storage', { object_storage: { uri: 's3://b/p', mount_point: '/mnt', access_key: 'AK-secret', secret_key: 'SK-secret', region: 'r' } }],
+    ['object_storage_direct_mount', { object_storage_direct_mount: true }],
+    ['s3fs_executable_path', { s3fs_executable_path: '/usr/bin/s3fs' }],
+    ['locality.force', { locality: { region: 'local', force: true } }],
+    ['custom_ports', { custom_ports: [{ port: 53, name: 'dns', protocol: 'UDP' }] }],
+    ['custom_ports', { custom_ports: [{ port: 53, name: 'call', protocol: 'WEBRTC' }] }],
+  ])('what is not built yet is 501, not left out: %s', async (path, body) => {
+    expect((await refuses(body, 501, 'not_available_yet'))[0]!.path).toBe(path);
+    expect(api.log.join('\n')).not.toMatch(/AK-secret|SK-secret/);
+  });
+});
+
+describe('templates', () => {
+  test.each(['nothing', 'tpl-doesnotexist', ' base'])('an unknown one is 400: %j', (template) =>
+    refuses({ template }, 400, 'template_not_found'),
+  );
+
+  test.each([['pending'], ['building'], ['pushing'], ['failed']] as const)('one that is %s is 400', async (status) => {
+    const template = await api.addTemplate({ status });
+    await refuses({ template }, 400, 'template_not_usable');
+  });
+
+  test("visible are one's own, the account's shared ones and public ones, by id and by name", async () => {
+    const member = await api.addUser(api.root);
+    const stranger = await api.addAccount('pro');
+    const of = { accountId: api.root.accountId, ownerUserId: member.userId };
+    const own = await api.addTemplate({ ...of, visibility: 'private', name: 'members-own' });
+    const shared = await api.addTemplate({ ...of, visibility: 'account_shared', name: 'shared-one' });
+    const colleague = await api.addUser(api.root);
+    for (const [caller, template, visible] of [
+      [member, own, true],
+      [member, 'members-own', true],
+      [api.root, own, true],
+      [colleague, own, false],
+      [colleague, 'members-own', false],
+      [colleague, shared, true],
+      [colleague, 'shared-one', true],
+      [stranger, own, false],
+      [stranger, shared, false],
+      [stranger, 'shared-one', false],
+      [stranger, 'base', true],
+    ] as const) {
+      const reply = await create({ template, cpu_count: 1 }, caller);
+      expect([template, reply.status]).toEqual([template, visible ? 201 : 400]);
+      if (visible) await api.send(caller, 'DELETE', `/v1/sandboxes/${reply.body.data.sandbox_id}`);
+      else expect(reply.body.code).toBe('template_not_found');
+    }
+  });
+
+  test("what the template says is the sandbox's default, and one's own template wins over another of the same name", async () => {
+    await api.addTemplate({
+      accountId: api.root.accountId,
+      ownerUserId: api.root.userId,
+      visibility: 'private',
+      name: 'base',
+      defaultCpuCount: 3,
+      defaultMemoryMb: 1024,
+      image: 'registry.example/own:1',
+      ports: [{ port: 3000, servicePort: 3001, protocol: 'TCP', name: 'app', isProtected: true }],
+      customCommand: '{"Entrypoint":[],"Cmd":["serve"]}',
+      readyCommand: '{"type":"tcpSocket","port":3000}',
+    });
+    const { body } = await create({ template: 'base', custom_ports: [{ port: 3000, name: 'mine' }] });
+    const custom = { port: 3000, service_port: 3000, protocol: 'TCP', name: 'mine', is_protected: false };
+    expect(body.data).toMatchObject({
+      cpu_count: 3,
+      memory_mb: 1024,
+      template_ports: [{ port: 3000, service_port: 3001, protocol: 'TCP', name: 'app', is_protected: true }],
+      custom_ports: [custom],
+      ports: [custom],
+      template_custom_command: '{"Entrypoint":[],"Cmd":["serve"]}',
+      template_ready_command: '{"type":"tcpSocket","port":3000}',
+    });
+    await forget(body.data.sandbox_id);
+  });
+});
+
+describe('projects', () => {
+  test("another account's, another user's and an unknown one are 404; the account root may use the account's", async () => {
+    const member = await api.addUser(api.root);
+    const stranger = await api.addAccount();
+    await refuses({ project_id: stranger.projectId }, 404, 'not_found');
+    await refuses({ project_id: api.root.projectId }, 404, 'not_found', member);
+    await refuses({ project_id: 'prj-none' }, 404, 'not_found');
+    const allowed = await create({ project_id: member.projectId });
+    expect(allowed.body.data).toMatchObject({ project_id: member.projectId, owner_user_id: api.root.userId });
+    await forget(allowed.body.data.sandbox_id);
+  });
+
+  test('one that is deleted while the request runs is 404', async () => {
+    const project = await api.send(api.root, 'POST', '/v1/projects', { name: 'Vanishing' });
+    const projectId = project.body.data.project_id;
+    const [made, gone] = await Promise.all([
+      create({ project_id: projectId }),
+      api.send(api.root, 'DELETE', `/v1/projects/${projectId}`),
+    ]);
+    // Whoever came first, never both and never an inner error.
+    expect([
+      [201, 400],
+      [404, 200],
+    ]).toContainEqual([made.status, gone.status]);
+    if (made.status === 201) await forget(made.body.data.sandbox_id);
+  });
+});
+
+describe('admission', () => {
+  test('100 creates at once on a plan of 10 admit exactly 10', async () => {
+    const owner = await api.addAccount('hobby');
+    const replies = await Promise.all(
+      Array.from({ length: 100 }, () => create({ cpu_count: 1, memory_mb: 128, storage_gb: 1, is_async: true }, owner)),
+    );
+    const admitted = replies.filter((reply) => reply.status === 201);
+    expect(admitted).toHaveLength(10);
+    expect(new Set(admitted.map((reply) => reply.body.data.sandbox_id)).size).toBe(10);
+    for (const reply of replies.filter((item) => item.status !== 201)) {
+      expect([reply.status, reply.body.code]).toEqual([429, 'concurrent_limit_reached']);
+    }
+    expect(await api.orm.em.fork().count(Sandbox, { accountId: owner.accountId })).toBe(10);
+    const events = await api.orm.em.fork().execute('select 1 from events where account_id = ?', [owner.accountId]);
+    expect(events).toHaveLength(10);
+  });
+
+  test('a host that is full, and no live host at all, are 503 no_capacity', async () => {
+    const small = await startApi({ planName: 'enterprise' });
+    try {
+      const em = small.orm.em.fork();
+      await em.execute('delete from hosts');
+      await addHost(small.orm, 'local', 3);
+      const first = await small.send(small.root, 'POST', '/v1/sandboxes', { cpu_count: 2, storage_gb: 1 });
+      expect(first.status).toBe(201);
+      const before = await small.counts();
+      const full = await small.send(small.root, 'POST', '/v1/sandboxes', { cpu_count: 2, storage_gb: 1 });
+      expect([full.status, full.body.code]).toEqual([503, 'no_capacity']);
+      await em.execute("update hosts set lease_expires_at = now() - interval '1 second'");
+      const none = await small.send(small.root, 'POST', '/v1/sandboxes', { cpu_count: 1, storage_gb: 1 });
+      expect([none.status, none.body.code]).toEqual([503, 'no_capacity']);
+      expect(await small.counts()).toEqual(before);
+    } finally {
+      await small.stop();
+    }
+  });
+});

@@ -1,0 +1,209 @@
+import { randomBytes } from 'node:crypto';
+import { Writable } from 'node:stream';
+import type { FastifyInstance } from 'fastify';
+import { createApp } from '../../api/app.ts';
+import type { ReadinessCheck } from '../../api/dependencies.ts';
+import { createApiLogger } from '../../api/logger.ts';
+import type { SandboxCommands } from '../../api/sandbox-commands.ts';
+import { loadSettings, type Settings } from '../../config/settings.ts';
+import { bootstrap } from '../../db/bootstrap.ts';
+import { Account } from '../../db/entities/account.ts';
+import { ApiKey } from '../../db/entities/api-key.ts';
+import { Host } from '../../db/entities/host.ts';
+import { Project } from '../../db/entities/project.ts';
+import { Template } from '../../db/entities/template.ts';
+import { User } from '../../db/entities/user.ts';
+import { newId } from '../../db/new-id.ts';
+import { createOrm, type Orm } from '../../db/orm.ts';
+import { loadPlans, type PlanCatalog } from '../../db/plans.ts';
+import { createAccount } from '../../db/repositories/accounts.ts';
+import { hashApiKey } from '../../db/repositories/identities.ts';
+import { makeApiKey } from '../../domain/api-key.ts';
+import { testDatabase } from '../support/stack.ts';
+import { ContractClient, type Reply, type Request } from './contract-client.ts';
+import { RowCommands } from './row-commands.ts';
+
+/** Someone who calls the API. */
+export interface Caller {
+  accountId: string;
+  userId: string;
+  projectId: string;
+  keyId: string;
+  key: string;
+}
+
+export interface TestApi {
+  app: FastifyInstance;
+  orm: Orm;
+  plans: PlanCatalog;
+  settings: Settings;
+  commands: RowCommands;
+  client: ContractClient;
+  /** What was logged, a line an entry. */
+  log: string[];
+  /** The platform's first account's root admin, on the plan that was asked for. */
+  root: Caller;
+  send(caller: Caller | null, method: string, url: string, request?: unknown, more?: Request): Promise<Reply>;
+  /** The root user of another account. */
+  addAccount(planName?: string): Promise<Caller>;
+  /** Someone of the same account who is not root. */
+  addUser(of: Caller): Promise<Caller>;
+  addTemplate(fields: Partial<Parameters<typeof templateRow>[0]>): Promise<string>;
+  /** How many rows each table has, for what must leave nothing behind. */
+  counts(): Promise<Record<string, number>>;
+  stop(): Promise<void>;
+}
+
+/** The API on a database of its own, without a network. @param databaseUrl when it is not to be reached directly */
+export async function startApi(
+  options: {
+    planName?: string;
+    env?: Record<string, string>;
+    readiness?: ReadinessCheck[];
+    commands?: SandboxCommands;
+    throughUrl?: (url: string) => string;
+  } = {},
+): Promise<TestApi> {
+  const database = await testDatabase();
+  const url = options.throughUrl?.(database.url) ?? database.url;
+  const settings = loadSettings({
+    PLATFORM_SECRET_KEY: Buffer.alloc(32, 7).toString('base64'),
+    DATABASE_URL: url,
+    ...options.env,
+  });
+  const orm = await createOrm(url, 10);
+  const plans = loadPlans();
+  const made = (await bootstrap(orm, {
+    email: `root-${tail()}@example.com`,
+    planName: options.planName ?? 'hobby',
+    baseImage: 'builtin:base',
+  }))!;
+  await addHost(orm, 'local', 1000);
+  const commands = new RowCommands(orm, plans);
+  const log: string[] = [];
+  const app = createApp({
+    orm,
+    plans,
+    settings,
+    sandboxCommands: options.commands ?? commands,
+    deriveAgentToken: (sandboxId) => `token-of-${sandboxId}`,
+    readiness: options.readiness ?? [],
+    logger: createApiLogger('debug', lines(log)),
+  });
+  await app.ready();
+  const client = await ContractClient.of(app);
+
+  return {
+    app,
+    orm,
+    plans,
+    settings,
+    commands,
+    client,
+    log,
+    root: { ...made, key: made.apiKey },
+    send: (caller, method, path, body, more = {}) =>
+      client.send(method, path, { key: caller?.key, ...(body === undefined ? {} : { body }), ...more }),
+    async addAccount(planName = 'hobby') {
+      const email = `owner-${tail()}@example.com`;
+      const other = await orm.em
+        .fork()
+        .transactional((em) => createAccount(em, { email, displayName: 'Owner', planName, role: 'user' }));
+      return { ...other, key: other.apiKey };
+    },
+    addUser: (of) => addUser(orm, of),
+    async addTemplate(fields) {
+      const em = orm.em.fork();
+      const row = em.create(Template, templateRow(fields));
+      await em.flush();
+      return row.templateId;
+    },
+    async counts() {
+      const tables = ['sandboxes', 'projects', 'api_keys', 'events', 'outbox', 'idempotency_keys'];
+      const rows = (await orm.em
+        .fork()
+        .execute(tables.map((name) => `select '${name}' as name, count(*)::int as n from ${name}`).join(' union all '))) as {
+        name: string;
+        n: number;
+      }[];
+      return Object.fromEntries(rows.map((row) => [row.name, row.n]));
+    },
+    async stop() {
+      await app.close();
+      await orm.close();
+      await database.drop();
+    },
+  };
+}
+
+/** A host with a lease that outlives the test. */
+export async function addHost(orm: Orm, region: string, cpuCapacity: number): Promise<string> {
+  const em = orm.em.fork();
+  const host = em.create(Host, {
+    hostId: newId('host'),
+    region,
+    regionName: region,
+    cpuCapacity,
+    memoryMbCapacity: cpuCapacity * 1024,
+    diskGbCapacity: cpuCapacity * 20,
+    leaseExpiresAt: new Date(Date.now() + 3_600_000),
+  });
+  await em.flush();
+  return host.hostId;
+}
+
+async function addUser(orm: Orm, of: Caller): Promise<Caller> {
+  const em = orm.em.fork();
+  const key = makeApiKey(randomBytes(32));
+  const name = `member-${tail()}`;
+  const ids = { userId: newId('user'), projectId: newId('project'), keyId: newId('apiKey') };
+  const { accountId } = await em.findOneOrFail(Account, { accountId: of.accountId });
+  em.create(User, { userId: ids.userId, accountId, email: `${name}@example.com`, username: name, displayName: 'Member' });
+  await em.flush();
+  em.create(Project, { projectId: ids.projectId, accountId, ownerUserId: ids.userId, name: 'Default', isDefault: true });
+  em.create(ApiKey, {
+    keyId: ids.keyId,
+    accountId,
+    userId: ids.userId,
+    name: 'default',
+    secretHash: hashApiKey(key),
+    prefix: key.slice(0, 12),
+  });
+  await em.flush();
+  return { accountId, key, ...ids };
+}
+
+interface TemplateFields {
+  accountId: string | null;
+  ownerUserId: string | null;
+  name: string;
+  visibility: 'private' | 'account_shared' | 'public';
+  status: Template['status'];
+  image: string | null;
+}
+
+function templateRow(fields: Partial<TemplateFields> & Partial<Template>) {
+  return {
+    templateId: newId('template'),
+    name: `template-${tail()}`,
+    defaultCpuCount: 1,
+    defaultMemoryMb: 256,
+    visibility: 'public' as const,
+    templateSource: 'custom' as const,
+    status: 'available' as const,
+    image: 'builtin:base',
+    ports: [],
+    ...fields,
+  };
+}
+
+const tail = () => randomBytes(4).toString('hex');
+
+function lines(into: string[]): Writable {
+  return new Writable({
+    write(chunk, _encoding, done) {
+      into.push(...String(chunk).split('\n').filter(Boolean));
+      done();
+    },
+  });
+}
