@@ -51,6 +51,10 @@ export class RowCommands implements SandboxCommands {
     if (timeoutSeconds !== null) await this.life.setTimeout(sandbox.sandboxId, timeoutSeconds, new Date());
   }
 
+  async projectSwitched(sandboxId: string, projectId: string): Promise<void> {
+    this.#note(`project ${sandboxId} ${projectId}`);
+  }
+
   async setTimeout(sandbox: Sandbox, change: TimeoutChange): Promise<TimeoutStanding> {
     this.#note(`timeout ${change.timeoutSeconds}`);
     if (change.mustRaise && change.timeoutSeconds <= sandbox.timeoutSeconds) {

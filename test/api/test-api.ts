@@ -16,7 +16,7 @@ import { User } from '../../db/entities/user.ts';
 import { newId } from '../../db/new-id.ts';
 import { createOrm, type Orm } from '../../db/orm.ts';
 import { loadPlans, type PlanCatalog } from '../../db/plans.ts';
-import { createAccount } from '../../db/repositories/accounts.ts';
+import { createAccount, type MadeAccount } from '../../db/repositories/accounts.ts';
 import { hashApiKey } from '../../db/repositories/identities.ts';
 import { makeApiKey } from '../../domain/api-key.ts';
 import { testDatabase } from '../support/stack.ts';
@@ -48,44 +48,44 @@ export interface TestApi {
   addAccount(planName?: string): Promise<Caller>;
   /** Someone of the same account who is not root. */
   addUser(of: Caller): Promise<Caller>;
-  addTemplate(fields: Partial<Parameters<typeof templateRow>[0]>): Promise<string>;
+  addTemplate(fields: Partial<Template>): Promise<string>;
   /** How many rows each table has, for what must leave nothing behind. */
   counts(): Promise<Record<string, number>>;
   stop(): Promise<void>;
 }
 
-/** The API on a database of its own, without a network. @param databaseUrl when it is not to be reached directly */
+/**
+ * The API on a database of its own, without a network.
+ * @param options.throughUrl another way to the database
+ * @param options.on a control plane that is there already, with its database, account, host and commands
+ */
 export async function startApi(
   options: {
     planName?: string;
     env?: Record<string, string>;
     readiness?: ReadinessCheck[];
-    commands?: SandboxCommands;
     throughUrl?: (url: string) => string;
+    on?: { orm: Orm; account: MadeAccount; commands: SandboxCommands };
   } = {},
 ): Promise<TestApi> {
-  const database = await testDatabase();
-  const url = options.throughUrl?.(database.url) ?? database.url;
+  const { on } = options;
+  const database = on ? null : await testDatabase();
+  const url = options.throughUrl?.(database!.url) ?? database?.url ?? 'postgres://unused';
   const settings = loadSettings({
     PLATFORM_SECRET_KEY: Buffer.alloc(32, 7).toString('base64'),
     DATABASE_URL: url,
     ...options.env,
   });
-  const orm = await createOrm(url, 10);
+  const orm = on?.orm ?? (await createOrm(url, 10));
   const plans = loadPlans();
-  const made = (await bootstrap(orm, {
-    email: `root-${tail()}@example.com`,
-    planName: options.planName ?? 'hobby',
-    baseImage: 'builtin:base',
-  }))!;
-  await addHost(orm, 'local', 1000);
+  const made = on?.account ?? (await firstAccount(orm, options.planName ?? 'hobby'));
   const commands = new RowCommands(orm, plans);
   const log: string[] = [];
   const app = createApp({
     orm,
     plans,
     settings,
-    sandboxCommands: options.commands ?? commands,
+    sandboxCommands: on?.commands ?? commands,
     deriveAgentToken: (sandboxId) => `token-of-${sandboxId}`,
     readiness: options.readiness ?? [],
     logger: createApiLogger('debug', lines(log)),
@@ -130,10 +130,16 @@ export async function startApi(
     },
     async stop() {
       await app.close();
-      await orm.close();
-      await database.drop();
+      if (!on) await orm.close();
+      await database?.drop();
     },
   };
+}
+
+async function firstAccount(orm: Orm, planName: string): Promise<MadeAccount> {
+  await addHost(orm, 'local', 1000);
+  const email = `root-${tail()}@example.com`;
+  return (await bootstrap(orm, { email, planName, baseImage: 'builtin:base' }))!;
 }
 
 /** A host with a lease that outlives the test. */
@@ -173,16 +179,7 @@ async function addUser(orm: Orm, of: Caller): Promise<Caller> {
   return { accountId, key, ...ids };
 }
 
-interface TemplateFields {
-  accountId: string | null;
-  ownerUserId: string | null;
-  name: string;
-  visibility: 'private' | 'account_shared' | 'public';
-  status: Template['status'];
-  image: string | null;
-}
-
-function templateRow(fields: Partial<TemplateFields> & Partial<Template>) {
+function templateRow(fields: Partial<Template>) {
   return {
     templateId: newId('template'),
     name: `template-${tail()}`,

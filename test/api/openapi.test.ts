@@ -1,0 +1,310 @@
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import addFormats from 'ajv-formats';
+import { errorStatus } from '../../domain/errors.ts';
+import type { Json } from './contract-client.ts';
+import { startApi, type TestApi } from './test-api.ts';
+
+let api: TestApi;
+let document: Json;
+beforeAll(async () => {
+  api = await startApi();
+  document = api.client.document;
+});
+afterAll(() => api.stop());
+
+const words = (text: string) => text.split(/\s+/).filter(Boolean).sort();
+
+const person = words('user_id username display_name email');
+const pagination = words('page limit total total_pages offset');
+
+/** Section 2.1. `failure` is this platform's own. */
+const sandbox = words(`
+  sandbox_id name description status substatus reason template_id template_name template_exists project_id
+  project_name owner account_owner region visibility user_account_id userName userEmail
+  cpu_count memory_mb storage_gb resources timeout auto_pause secure allow_internet_access sandbox_domain
+  sandbox_domain_internal web_terminal_available web_files_available envd_access_token
+  metadata env_vars object_storage object_storage_single object_storage_direct_mount object_storage_s3fs_path ports
+  template_ports custom_ports template_custom_command template_ready_command template_source
+  created_at updated_at started_at stopped_at ended_at timeout_at remaining_seconds paused_at pausing_at resumed_at
+  uptime total_paused_seconds total_running_seconds actual_total_paused_seconds actual_total_running_seconds
+  lifecycle_outcome last_accessed_at
+  persistence_days persistence_expires_at persistence_days_remaining network_proxy
+  failure`);
+
+const sandboxSummary = words(`
+  sandbox_id name description template_id template_name template_exists owner_user_id project_id project_name cpu_count
+  memory_mb storage_gb timeout timeout_at remaining_seconds auto_pause secure allow_internet_access metadata env_vars
+  object_storage object_storage_single object_storage_direct_mount object_storage_s3fs_path ports template_ports
+  custom_ports template_custom_command template_ready_command template_source status substatus reason started_at
+  stopped_at created_at updated_at sandbox_domain sandbox_domain_internal web_terminal_available web_files_available
+  paused_at pausing_at resumed_at total_paused_seconds lifecycle_outcome persistence_days persistence_expires_at
+  persistence_days_remaining uptime network_proxy
+  owner`);
+
+const createdSandbox = words(`
+  sandbox_id name description template_id owner_user_id project_id cpu_count memory_mb storage_gb timeout auto_pause
+  secure allow_internet_access metadata env_vars object_storage object_storage_single object_storage_direct_mount
+  object_storage_s3fs_path ports template_ports custom_ports template_custom_command template_ready_command status
+  substatus reason created_at sandbox_domain sandbox_domain_internal web_terminal_available web_files_available
+  envd_access_token persistence_days persistence_expires_at persistence_days_remaining network_proxy
+  failure`);
+
+const slimSandbox = words(`
+  id name description template_id owner_user_id project_id cpu_count memory_mb storage_gb status started_at stopped_at
+  created_at updated_at`);
+
+const templateItem = words(`
+  template_id name description default_cpu_count default_memory_mb visibility template_source custom_image_source
+  external_image_url external_registry_username status owner_user_id owner_account_id registry_image_url
+  registry_project registry_repository registry_tag image_size_bytes metadata ports custom_command ready_command
+  build_started_at push_started_at push_completed_at build_error_message last_storage_sync_at created_at updated_at
+  has_template_document owner`);
+
+const project = words(
+  'project_id name description owner_user_id status is_default sandbox_count created_at updated_at owner',
+);
+const key = words('key_id name description prefix is_active last_used_at created_at updated_at');
+const ending = words('sandbox_id status note');
+const move = words('sandbox_id project_id previous_project action');
+
+/** Fields of `data` in each successful reply, and of what lies in it; as the specification lists them. */
+const contract: Record<string, Record<string, string[]>> = {
+  'POST /v1/sandboxes 201': { '': createdSandbox, failure: words('message exit_code out_of_memory command_output') },
+  'GET /v1/sandboxes 200': {
+    '': ['pagination', 'sandboxes'],
+    'sandboxes[]': sandboxSummary,
+    'sandboxes[].ports[]': words('port service_port protocol name is_protected'),
+    'sandboxes[].object_storage[]': words('slot state uri mount_point region endpoint short_lived'),
+    pagination,
+  },
+  'GET /v1/sandboxes/{sandbox_id} 200': {
+    '': sandbox,
+    owner: person,
+    account_owner: person,
+    resources: words('cpu memory storage bandwidth'),
+    network_proxy: words('proxy_url proxy_configs'),
+    'network_proxy.proxy_configs': words('host port username password'),
+  },
+  'PUT /v1/sandboxes/{sandbox_id} 200': {},
+  'DELETE /v1/sandboxes/{sandbox_id} 202': { '': ending },
+  'GET /v1/sandboxes/{sandbox_id}/status 200': { '': words('sandbox_id status substatus reason updated_at') },
+  'POST /v1/sandboxes/{sandbox_id}/timeout 200': { '': words('timeout timeout_at remaining_time applies_to note') },
+  'POST /v1/sandboxes/{sandbox_id}/connect 200': { '': sandbox },
+  'POST /v1/sandboxes/{sandbox_id}/pause 200': { '': sandbox },
+  'POST /v1/sandboxes/{sandbox_id}/resume 200': { '': [...new Set([...sandbox, 'message'])].sort() },
+  'POST /v1/sandboxes/{sandbox_id}/terminate 202': { '': ending },
+  'POST /v1/sandboxes/{sandbox_id}/terminate 200': { '': ending },
+  'POST /v1/sandboxes/{sandbox_id}/switch-project 200': {},
+  'GET /v1/sandboxes/stats 200': {
+    '': words(`total_sandboxes running_sandboxes terminated_sandboxes failed_sandboxes avg_cpu_usage avg_memory_usage
+               total_uptime_hours`),
+  },
+  'GET /v1/templates 200': { '': ['pagination', 'templates'], 'templates[]': templateItem, pagination },
+  'GET /v1/templates/{template_id} 200': {
+    '': [...templateItem, 'parent_template_id', 'root_template_id', 'template_document'].sort(),
+    owner: words('user_id username display_name'),
+  },
+  'POST /v1/projects 201': { '': project },
+  'GET /v1/projects 200': { '': ['pagination', 'projects'], 'projects[]': project, 'projects[].owner': person, pagination },
+  'GET /v1/projects/{project_id} 200': { '': project },
+  'PUT /v1/projects/{project_id} 200': { '': project },
+  'DELETE /v1/projects/{project_id} 200': { '': words('project_id deleted') },
+  'GET /v1/projects/{project_id}/sandboxes 200': {
+    '': ['pagination', 'sandboxes'],
+    'sandboxes[]': slimSandbox,
+    pagination,
+  },
+  'POST /v1/projects/{project_id}/sandboxes/{sandbox_id}/add 200': { '': move },
+  'POST /v1/projects/{project_id}/sandboxes/{sandbox_id}/evict 200': { '': move },
+  'POST /v1/api-keys 201': {
+    '': words('key_id name description api_key prefix is_active created_at max_active_api_keys owner'),
+    owner: person,
+  },
+  'GET /v1/api-keys 200': {
+    '': words('api_keys max_active_api_keys pagination'),
+    'api_keys[]': [...key, 'owner'].sort(),
+    'api_keys[].owner': person,
+    pagination,
+  },
+  'GET /v1/api-keys/{key_id} 200': { '': [...key, 'owner'].sort() },
+  'PUT /v1/api-keys/{key_id} 200': { '': key },
+  'PUT /v1/api-keys/{key_id}/status 200': { '': words('message is_active') },
+  'DELETE /v1/api-keys/{key_id} 200': {},
+  'GET /v1/users/me 200': {
+    '': words(`user_id account_id email username display_name role status is_root_user email_verified description
+               last_login created_at oauth_provider oauth_provider_id has_local_password avatar_url account`),
+    account: words('account_id email display_name description status is_verified created_at'),
+  },
+  'GET /v1/user-management/plans 200': {
+    '': ['plans'],
+    'plans[]': words(`plan_name display_name description price_amount currency billing_interval is_free
+                      max_concurrent_sandboxes max_cpu_cores_per_sandbox max_memory_gb_per_sandbox
+                      max_storage_gb_per_sandbox max_sandbox_timeout_seconds persistence_days`),
+  },
+};
+
+/** Fields of each request body, as the specification lists them. */
+const bodies: Record<string, string[]> = {
+  'POST /v1/sandboxes': words(`
+    name description template project_id cpu_count memory_mb storage_gb timeout env_vars metadata secure
+    allow_internet_access object_storage object_storage_direct_mount s3fs_executable_path custom_ports locality
+    auto_pause is_async`),
+  'PUT /v1/sandboxes/{sandbox_id}': ['timeout'],
+  'POST /v1/sandboxes/{sandbox_id}/timeout': ['timeout'],
+  'POST /v1/sandboxes/{sandbox_id}/connect': ['timeout'],
+  'POST /v1/sandboxes/{sandbox_id}/pause': ['is_async'],
+  'POST /v1/sandboxes/{sandbox_id}/resume': words('is_async best_effort_oss object_storage'),
+  'POST /v1/sandboxes/{sandbox_id}/switch-project': ['project_id'],
+  'POST /v1/projects': words('name description is_default'),
+  'PUT /v1/projects/{project_id}': words('name description is_default'),
+  'POST /v1/api-keys': words('name description'),
+  'PUT /v1/api-keys/{key_id}': words('name description'),
+  'PUT /v1/api-keys/{key_id}/status': ['is_active'],
+};
+
+const paging = ['page', 'limit', 'page_size', 'offset', 'skip'];
+const queries: Record<string, string[]> = {
+  'GET /v1/sandboxes': [
+    ...paging,
+    ...words('status project_id owner_user_id search metadata sort_by sort_order'),
+  ],
+  'DELETE /v1/sandboxes/{sandbox_id}': ['force'],
+  'POST /v1/sandboxes/{sandbox_id}/terminate': ['force'],
+  'GET /v1/templates': [...paging, ...words('status visibility name usable')],
+  'GET /v1/projects': [...paging, 'owner_user_id'],
+  'GET /v1/projects/{project_id}/sandboxes': [...paging, 'status'],
+  'GET /v1/api-keys': [...paging, ...words('user_id status search sort_by sort_order')],
+};
+
+function operations(): { name: string; template: string; operation: Json }[] {
+  return Object.entries<Json>(document.paths).flatMap(([template, item]) =>
+    Object.entries<Json>(item).map(([method, operation]) => ({
+      name: `${method.toUpperCase()} ${template}`,
+      template,
+      operation,
+    })),
+  );
+}
+
+/** Everything a schema may be, references followed. */
+function alternatives(schema: Json): Json[] {
+  if (schema.$ref) return alternatives(document.components.schemas[schema.$ref.split('/').at(-1)]);
+  return (schema.anyOf ?? schema.oneOf ?? schema.allOf ?? [schema]).flatMap((each: Json) =>
+    each === schema ? [each] : alternatives(each),
+  );
+}
+
+/** The fields at a path such as `sandboxes[].owner`. */
+function fieldsAt(schema: Json, path: string): string[] {
+  let here = alternatives(schema);
+  for (const step of path.split('.').filter(Boolean)) {
+    const name = step.replace('[]', '');
+    here = here.flatMap((each) => (each.properties?.[name] ? alternatives(each.properties[name]) : []));
+    if (step.endsWith('[]')) here = here.flatMap((each) => (each.items ? alternatives(each.items) : []));
+  }
+  return [...new Set(here.flatMap((each) => Object.keys(each.properties ?? {})))].sort();
+}
+
+test('it is OpenAPI 3.1, and each of its schemas is a valid JSON Schema', () => {
+  expect(document.openapi).toMatch(/^3\.1\.\d$/);
+  expect(document.info).toMatchObject({ title: expect.any(String), version: expect.any(String) });
+  const ajv = new Ajv2020({ strict: false, validateSchema: true, validateFormats: true });
+  addFormats.default(ajv);
+  ajv.addSchema(document, 'openapi');
+  const pointers: string[] = [];
+  const walk = (part: Json, pointer: string) => {
+    if (part === null || typeof part !== 'object') return;
+    for (const [name, value] of Object.entries<Json>(part)) {
+      const below = `${pointer}/${encodeURIComponent(name.replaceAll('~', '~0').replaceAll('/', '~1'))}`;
+      if (name === 'schema') pointers.push(below);
+      else walk(value, below);
+    }
+  };
+  walk(document.paths, '/paths');
+  expect(pointers.length).toBeGreaterThan(200);
+  for (const pointer of pointers) expect(() => ajv.compile({ $ref: `openapi#${pointer}` })).not.toThrow();
+});
+
+test('it has exactly the routes of the contract that are built, and the three of operation', () => {
+  const known = new Set(Object.keys(contract).map((name) => name.split(' ').slice(0, 2).join(' ')));
+  expect(operations().map(({ name }) => name).sort()).toEqual(
+    [...known, 'GET /healthz', 'GET /readyz', 'GET /metrics'].sort(),
+  );
+});
+
+test.each(Object.entries(contract))('%s answers the fields of the contract, no more and no fewer', (name, shape) => {
+  const [method, template, status] = name.split(' ') as [string, string, string];
+  const response = document.paths[template][method.toLowerCase()].responses[status];
+  const schema = response.content['application/json'].schema;
+  expect(schema.properties.success).toMatchObject({ enum: [true] });
+  expect(schema.required).toEqual(expect.arrayContaining(['success', 'timestamp']));
+  if (Object.keys(shape).length === 0) {
+    expect(schema.properties.data).toBeUndefined();
+    expect(schema.required).toContain('message');
+    return;
+  }
+  expect(schema.required).toContain('data');
+  for (const [path, fields] of Object.entries(shape)) {
+    expect([path, fieldsAt(schema.properties.data, path)]).toEqual([path, fields]);
+  }
+});
+
+test('every field of the contract is required, but those it calls optional', () => {
+  const optional = new Set(['network_proxy', 'owner', 'region', 'endpoint', 'short_lived', 'api_key', 'message', 'details']);
+  const walk = (part: Json): void => {
+    if (part === null || typeof part !== 'object') return;
+    if (part.type === 'object' && part.properties) {
+      for (const name of Object.keys(part.properties)) {
+        if (!optional.has(name)) expect([name, part.required?.includes(name)]).toEqual([name, true]);
+      }
+      expect(part.additionalProperties).toBe(false);
+    }
+    for (const value of Object.values(part)) walk(value);
+  };
+  for (const { operation } of operations()) {
+    for (const response of Object.values<Json>(operation.responses)) walk(response.content);
+  }
+  walk(document.components.schemas);
+});
+
+test('bodies and queries are those of the contract', () => {
+  const seen = { bodies: {} as Record<string, string[]>, queries: {} as Record<string, string[]> };
+  for (const { name, operation } of operations()) {
+    const body = operation.requestBody?.content['application/json']?.schema;
+    if (body) seen.bodies[name] = fieldsAt(body, '');
+    const query = (operation.parameters ?? []).filter((each: Json) => each.in === 'query');
+    if (query.length > 0) seen.queries[name] = query.map((each: Json) => each.name).sort();
+  }
+  expect(seen.bodies).toEqual(bodies);
+  expect(seen.queries).toEqual(
+    Object.fromEntries(Object.entries(queries).map(([name, fields]) => [name, [...fields].sort()])),
+  );
+});
+
+test('every operation has an id of its own, a summary, bounds, and its errors under their status', () => {
+  const ids = operations().map(({ operation }) => operation.operationId);
+  expect(new Set(ids).size).toBe(ids.length);
+  for (const { name, template, operation } of operations()) {
+    expect([name, operation.operationId]).toEqual([name, expect.stringMatching(/^[a-z][A-Za-z]+$/)]);
+    expect([name, operation.summary]).toEqual([name, expect.any(String)]);
+    for (const parameter of operation.parameters ?? []) {
+      const bounded = JSON.stringify(parameter.schema).match(/"(maximum|maxLength|enum|pattern)"/);
+      expect([name, parameter.name, parameter.in === 'path' || bounded !== null]).toEqual([name, parameter.name, true]);
+    }
+    if (!template.startsWith('/v1/')) continue;
+    for (const status of ['400', '401', '429', '500', '503']) expect(Object.keys(operation.responses)).toContain(status);
+    for (const [status, response] of Object.entries<Json>(operation.responses)) {
+      expect(response.description).not.toBe('Default Response');
+      if (Number(status) < 400) continue;
+      const codes: string[] = response.content['application/json'].schema.properties.code.enum;
+      for (const code of codes) expect([code, errorStatus[code as keyof typeof errorStatus]]).toEqual([code, Number(status)]);
+    }
+  }
+});
+
+test('what creates takes an Idempotency-Key', () => {
+  for (const { name, operation } of operations()) {
+    const takes = (operation.parameters ?? []).some((each: Json) => each.in === 'header' && each.name === 'idempotency-key');
+    expect([name, takes]).toEqual([name, /^POST \/v1\/(sandboxes|projects|api-keys)$/.test(name)]);
+  }
+});
