@@ -12,6 +12,8 @@ export interface SandboxCommands {
   resume(sandbox: Sandbox, options: { wait: boolean }): Promise<void>;
   connect(sandbox: Sandbox, options: { timeoutSeconds: number | null }): Promise<void>;
   setTimeout(sandbox: Sandbox, change: TimeoutChange): Promise<TimeoutStanding>;
+  /** Tells the workflow what its search attributes should say; the row says it already. Never fails. */
+  projectSwitched(sandboxId: string, projectId: string): Promise<void>;
   /** `alreadyTerminated` when there was nothing to end. */
   terminate(sandbox: Sandbox, options: { forget: boolean }): Promise<{ alreadyTerminated: boolean }>;
 }

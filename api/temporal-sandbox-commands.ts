@@ -22,6 +22,7 @@ import type { sandboxDeletion } from '../workflows/sandbox-deletion.ts';
 import {
   connectUpdate,
   pauseUpdate,
+  projectSwitchedSignal,
   resumeUpdate,
   settledUpdate,
   type TimeoutChange,
@@ -87,6 +88,14 @@ export class TemporalSandboxCommands implements SandboxCommands {
 
   setTimeout(sandbox: Sandbox, change: TimeoutChange): Promise<TimeoutStanding> {
     return this.#update(sandbox, timeoutUpdate, [change]);
+  }
+
+  async projectSwitched(sandboxId: string, projectId: string): Promise<void> {
+    try {
+      await this.#client.workflow.getHandle(sandboxId).signal(projectSwitchedSignal, { projectId });
+    } catch (error) {
+      this.#logger.warn({ err: error, sandboxId }, 'search attributes of a sandbox still name its former project');
+    }
   }
 
   async terminate(sandbox: Sandbox, { forget }: { forget: boolean }): Promise<{ alreadyTerminated: boolean }> {

@@ -93,6 +93,9 @@ export interface RuntimeExit {
 /** A fact from the host: it restarted; the disk is there, processes and memory are not. */
 export const hostRestartedSignal = defineSignal<[{ at: string }]>('hostRestarted');
 
+/** It was put into another project; only what operators search by follows from it. */
+export const projectSwitchedSignal = defineSignal<[{ projectId: string }]>('projectSwitched');
+
 /** For operators: what the workflow itself holds to be true. */
 export interface SandboxLifeView {
   status: SandboxStatus;

@@ -24,6 +24,7 @@ import {
   type LifePlan,
   lifeQuery,
   pauseUpdate,
+  projectSwitchedSignal,
   type RuntimeExit,
   resumeUpdate,
   runtimeExitedSignal,
@@ -111,6 +112,10 @@ class SandboxLife {
     });
     setHandler(hostRestartedSignal, ({ at }) => {
       this.#hostRestartedAtMs = Date.parse(at);
+    });
+    setHandler(projectSwitchedSignal, ({ projectId }) => {
+      this.#plan.projectId = projectId;
+      this.#publish();
     });
     setHandler(lifeQuery, () => this.#view());
   }

@@ -298,6 +298,15 @@ describe('what operators see', () => {
     });
   });
 
+  test('a sandbox in another project is found under that one', async () => {
+    const sandbox = await runningSandbox();
+    await plane.commands.projectSwitched(sandbox.sandboxId, 'prj-another');
+    await until(async () => {
+      const { searchAttributes } = await plane.client.workflow.getHandle(sandbox.sandboxId).describe();
+      return searchAttributes.ProjectId?.[0] === 'prj-another';
+    });
+  });
+
   test('no payload in its history can be read without the key', async () => {
     const sandbox = await runningSandbox();
     const history = await plane.client.workflow.getHandle(sandbox.sandboxId).fetchHistory();

@@ -36,6 +36,7 @@ export function evictSandboxFromProject(api: Api, deps: ApiDependencies): void {
       const em = deps.orm.em.fork();
       const home = await findDefaultProjectId(em, caller.userId);
       const previous = await moveSandboxToProject(em, caller, sandboxId, home);
+      await deps.sandboxCommands.projectSwitched(sandboxId, home);
       return success(
         {
           sandbox_id: sandboxId,
