@@ -254,12 +254,12 @@ describe('ending', () => {
     await plane.commands.terminate(sandbox, { forget: false });
     await plane.client.workflow.getHandle(sandbox.sandboxId).result();
     for (const command of [
-      plane.commands.pause(sandbox, { wait: true }),
-      plane.commands.resume(sandbox, { wait: true }),
-      plane.commands.connect(sandbox, { timeoutSeconds: null }),
-      plane.commands.setTimeout(sandbox, { timeoutSeconds: 900, mustRaise: false }),
+      () => plane.commands.pause(sandbox, { wait: true }),
+      () => plane.commands.resume(sandbox, { wait: true }),
+      () => plane.commands.connect(sandbox, { timeoutSeconds: null }),
+      () => plane.commands.setTimeout(sandbox, { timeoutSeconds: 900, mustRaise: false }),
     ]) {
-      await expect(command).rejects.toEqual(refusal('sandbox_ended'));
+      await expect(command()).rejects.toEqual(refusal('sandbox_ended'));
     }
   });
 
