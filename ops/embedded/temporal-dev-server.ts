@@ -3,7 +3,7 @@ import path from 'node:path';
 import { Connection } from '@temporalio/client';
 import { ChildProgram, type ProgramHome } from './child-program.ts';
 import { ensureNamespace } from './temporal-namespace.ts';
-import { dynamicConfig, type EmbeddedTemporal } from './temporal-server.ts';
+import { dynamicConfigFile, type EmbeddedTemporal } from './temporal-server.ts';
 
 /**
  * The fallback where Temporal's server could not be built: the development server of its CLI, on SQLite, with the Web
@@ -27,13 +27,14 @@ export async function startTemporalDevServer(options: {
     'db-filename': path.join(options.dir, 'temporal.sqlite'),
     'log-level': 'warn',
   };
+  const dynamicConfig: Record<string, [{ value: unknown }]> = JSON.parse(fs.readFileSync(dynamicConfigFile, 'utf8'));
   const program = await ChildProgram.start({
     name: 'temporal-dev-server',
     command: options.cli,
     args: [
       ...['server', 'start-dev', '--sqlite-pragma', 'journal_mode=wal', '--sqlite-pragma', 'synchronous=normal'],
       ...Object.entries(flags).flatMap(([name, value]) => [`--${name}`, value]),
-      ...Object.entries(dynamicConfig).flatMap(([key, value]) => [
+      ...Object.entries(dynamicConfig).flatMap(([key, [{ value }]]) => [
         '--dynamic-config-value',
         `${key}=${JSON.stringify(value)}`,
       ]),

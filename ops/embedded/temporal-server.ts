@@ -50,19 +50,7 @@ const historyShards = 4;
  * What makes the server quick for one machine. A task queue on one partition never waits for another partition's task
  * to be forwarded; an activity whose worker also holds the workflow's queue starts without a round trip.
  */
-export const dynamicConfig: Record<string, unknown> = {
-  'matching.numTaskqueueReadPartitions': 1,
-  'matching.numTaskqueueWritePartitions': 1,
-  'system.enableActivityEagerExecution': true,
-  'system.namespaceCacheRefreshInterval': '500ms',
-  'frontend.rps': 10_000,
-  'frontend.namespaceRPS': 10_000,
-  'frontend.namespaceRPS.visibility': 200,
-  'frontend.rps.namespaceReplicationInducingAPIs': 100,
-  'frontend.persistenceMaxQPS': 20_000,
-  'history.persistenceMaxQPS': 40_000,
-  'matching.persistenceMaxQPS': 20_000,
-};
+export const dynamicConfigFile = path.join(import.meta.dirname, 'temporal-dynamic-config.json');
 
 /**
  * Starts Temporal on Postgres, bound to loopback: schema first, then the server, then its namespace.
@@ -75,15 +63,10 @@ export async function startTemporalServer(options: TemporalServerOptions): Promi
   ]);
   await forgetFormerMembers(options.databaseUrl);
   fs.mkdirSync(options.dir, { recursive: true, mode: 0o700 });
-  const dynamicConfigFile = path.join(options.dir, 'dynamic-config.yaml');
-  const asRules = Object.entries(dynamicConfig).map(([key, value]) => [key, [{ value }]]);
   // YAML, of which JSON is a part.
-  fs.writeFileSync(dynamicConfigFile, JSON.stringify(Object.fromEntries(asRules), null, 2));
-  fs.writeFileSync(
-    path.join(options.dir, 'embedded.yaml'),
-    JSON.stringify(serverConfig(options, dynamicConfigFile), null, 2),
-    { mode: 0o600 },
-  );
+  fs.writeFileSync(path.join(options.dir, 'embedded.yaml'), JSON.stringify(serverConfig(options), null, 2), {
+    mode: 0o600,
+  });
 
   const program = await ChildProgram.start({
     name: 'temporal-server',
@@ -135,7 +118,7 @@ async function forgetFormerMembers(databaseUrl: string): Promise<void> {
   }
 }
 
-function serverConfig(options: TemporalServerOptions, dynamicConfigFile: string): object {
+function serverConfig(options: TemporalServerOptions): object {
   const { ports } = options;
   const rpc = (grpcPort: number, membershipPort: number) => ({
     rpc: { grpcPort, membershipPort, bindOnLocalHost: true },

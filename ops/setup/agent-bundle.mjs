@@ -4,20 +4,19 @@ import { runCommand } from './command.mjs';
 import { projectNode } from './npm-packages.mjs';
 
 /**
- * The program inside each sandbox, bundled with a startup snapshot. Made again when a source of it is newer, or the
- * Node that opens the snapshot.
+ * The program inside each sandbox, bundled. Made again when a source of it is newer, or the Node that runs it.
  * @param {string} root
  * @returns {import('./progress.mjs').Step}
  */
 export function agentBundle(root) {
   const agent = path.join(root, 'agent');
   const dist = path.join(agent, 'dist');
+  /** Dated by the last build that went well. */
+  const stamp = path.join(dist, '.made');
   return {
     title: 'Agent bundle',
     isDone() {
-      const madeMs = Math.min(
-        ...['agent.cjs', 'agent.blob', 'flags.json'].map((name) => modifiedMs(path.join(dist, name))),
-      );
+      const madeMs = modifiedMs(stamp);
       const sources = fs
         .readdirSync(agent, { recursive: true, withFileTypes: true })
         .filter((entry) => entry.isFile())
@@ -28,6 +27,7 @@ export function agentBundle(root) {
     },
     async run() {
       await runCommand(projectNode(root), [path.join(agent, 'build.mjs')], { cwd: root, what: 'building the agent' });
+      fs.writeFileSync(stamp, '');
     },
   };
 }

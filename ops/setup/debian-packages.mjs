@@ -16,8 +16,8 @@ const programs = {
   tini: 'tini',
 };
 
-/** For the time-skipping test server. */
-const testPrograms = { 'default-jre-headless': 'java', maven: 'mvn' };
+/** For the time-skipping test server, and for a look at docker-compose.yml. */
+const testPrograms = { 'default-jre-headless': 'java', maven: 'mvn', 'docker-compose': 'docker-compose' };
 
 /** Packages that start a service of their own when installed, which the platform has no use for. */
 const unwantedServices = ['docker-registry'];

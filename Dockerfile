@@ -1,0 +1,24 @@
+# One image for all processes of the platform. The command says which one:
+#   api/server.ts   gateway/server.ts   worker/control.ts   worker/host.ts   db/migrate.ts
+ARG BASE_IMAGE=node:24-bookworm-slim
+
+FROM ${BASE_IMAGE} AS build
+WORKDIR /app
+COPY package.json package-lock.json .npmrc ./
+RUN npm ci --omit=dev
+COPY . .
+# With the very Node that opens its snapshot in a sandbox.
+RUN node_modules/.bin/node agent/build.mjs
+
+FROM ${BASE_IMAGE}
+# What the local driver runs sandboxes with, and makes or pulls images with.
+RUN apt-get update \
+  && apt-get install --yes --no-install-recommends \
+    ca-certificates crun e2fsprogs iproute2 mmdebstrap nftables runc skopeo tini umoci util-linux \
+  && rm -rf /var/lib/apt/lists/*
+WORKDIR /app
+COPY --from=build /app /app
+ENV PATH=/app/node_modules/.bin:$PATH PLATFORM_DATA_DIR=/data PLATFORM_CACHE_DIR=/cache
+VOLUME ["/data", "/cache"]
+ENTRYPOINT ["tini", "--", "node"]
+CMD ["api/server.ts"]
