@@ -7,6 +7,7 @@ import { User } from '../entities/user.ts';
 import { newId } from '../new-id.ts';
 import { hashApiKey } from './identities.ts';
 import { type Person, readPerson, selectPerson } from './people.ts';
+import { readRow } from './read-row.ts';
 import { allOf, containing, type Scope, withinScope } from './scope.ts';
 
 export interface ApiKeyView {
@@ -172,5 +173,5 @@ async function flushName(tx: EntityManager): Promise<void> {
 }
 
 function readView(em: EntityManager, row: Record<string, unknown>): ApiKeyView {
-  return { key: em.map(ApiKey, row), owner: readPerson(row, 'owner')! };
+  return { key: readRow(em, ApiKey, row), owner: readPerson(row, 'owner')! };
 }

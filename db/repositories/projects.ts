@@ -5,6 +5,7 @@ import { Sandbox } from '../entities/sandbox.ts';
 import { User } from '../entities/user.ts';
 import { newId } from '../new-id.ts';
 import { type Person, readPerson, selectPerson } from './people.ts';
+import { readRow } from './read-row.ts';
 import { allOf, type Scope, withinScope } from './scope.ts';
 
 export interface ProjectView {
@@ -161,5 +162,5 @@ async function flushName(tx: EntityManager): Promise<void> {
 type ViewRow = Record<string, unknown> & { sandbox_count: number };
 
 function readView(em: EntityManager, row: ViewRow): ProjectView {
-  return { project: em.map(Project, row), owner: readPerson(row, 'owner')!, sandboxCount: row.sandbox_count };
+  return { project: readRow(em, Project, row), owner: readPerson(row, 'owner')!, sandboxCount: row.sandbox_count };
 }

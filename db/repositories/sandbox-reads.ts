@@ -2,6 +2,7 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import type { SandboxStatus } from '../../domain/sandbox-state.ts';
 import { Sandbox } from '../entities/sandbox.ts';
 import { type Person, readPerson, selectPerson } from './people.ts';
+import { readRow } from './read-row.ts';
 import { allOf, containing, type Scope, type SqlCondition, withinScope } from './scope.ts';
 
 /** A sandbox with what people want to read beside it. */
@@ -141,7 +142,7 @@ type ViewRow = Record<string, unknown> & { project_name: string; template_exists
 
 function readView(em: EntityManager, row: ViewRow): SandboxView {
   return {
-    sandbox: em.map(Sandbox, row),
+    sandbox: readRow(em, Sandbox, row),
     projectName: row.project_name,
     templateExists: row.template_exists,
     owner: readPerson(row, 'owner')!,

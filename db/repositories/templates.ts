@@ -2,6 +2,7 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import { isId } from '../../domain/ids.ts';
 import { Template } from '../entities/template.ts';
 import { type Person, readPerson, selectPerson } from './people.ts';
+import { readRow } from './read-row.ts';
 import { allOf, type Scope, type SqlCondition } from './scope.ts';
 
 export interface TemplateView {
@@ -48,7 +49,7 @@ export async function findTemplateByNameOrId(
       limit 1`,
     [nameOrId, ...seen.values, scope.userId, scope.accountId],
   )) as Record<string, unknown>[];
-  return row ? em.map(Template, row) : null;
+  return row ? readRow(em, Template, row) : null;
 }
 
 /** The template with its owner. */
@@ -87,5 +88,5 @@ export async function listTemplateViews(
 }
 
 function readView(em: EntityManager, row: Record<string, unknown>): TemplateView {
-  return { template: em.map(Template, row), owner: readPerson(row, 'owner') };
+  return { template: readRow(em, Template, row), owner: readPerson(row, 'owner') };
 }

@@ -169,10 +169,13 @@ test('a disabled key stops at once and makes room; enabling it again needs room'
   expect((await api.send({ ...member, key: first.api_key }, 'GET', '/v1/users/me')).status).toBe(200);
 });
 
-test.each([[{}], [{ is_active: null }], [{ is_active: 'false' }], [{ is_active: 0 }]])('status with %j is 400', async (body) => {
-  const reply = await api.send(member, 'PUT', `/v1/api-keys/${member.keyId}/status`, body);
-  expect([reply.status, reply.body.code]).toEqual([400, 'validation_failed']);
-});
+test.each([[{}], [{ is_active: null }], [{ is_active: 'false' }], [{ is_active: 0 }]])(
+  'status with %j is 400',
+  async (body) => {
+    const reply = await api.send(member, 'PUT', `/v1/api-keys/${member.keyId}/status`, body);
+    expect([reply.status, reply.body.code]).toEqual([400, 'validation_failed']);
+  },
+);
 
 test('a deleted key is gone and stops at once', async () => {
   const { key_id: id, api_key: key } = (await create({ name: 'short' })).body.data;

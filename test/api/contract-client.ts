@@ -83,12 +83,22 @@ export class ContractClient {
     }
     const operation = this.document.paths[template][method.toLowerCase()];
     const response = operation.responses[reply.status];
-    if (!response) throw new Error(`${operation.operationId} answered ${reply.status}, which is not documented: ${reply.text}`);
+    if (!response)
+      throw new Error(`${operation.operationId} answered ${reply.status}, which is not documented: ${reply.text}`);
     const [mediaType] = type.split(';', 1) as [string];
     const media = Object.keys(response.content ?? {});
     if (!media.includes(mediaType)) throw new Error(`${operation.operationId} answered ${type}, not ${media}`);
     if (mediaType !== 'application/json') return;
-    const pointer = ['paths', template, method.toLowerCase(), 'responses', String(reply.status), 'content', mediaType, 'schema']
+    const pointer = [
+      'paths',
+      template,
+      method.toLowerCase(),
+      'responses',
+      String(reply.status),
+      'content',
+      mediaType,
+      'schema',
+    ]
       .map((part) => encodeURIComponent(part.replaceAll('~', '~0').replaceAll('/', '~1')))
       .join('/');
     const validate = this.#validators.get(pointer) ?? this.#ajv.compile({ $ref: `openapi#/${pointer}` });
@@ -103,7 +113,12 @@ export class ContractClient {
 
   #checkError(reply: Reply): void {
     const { success, error, code, request_id: requestId, timestamp } = reply.body ?? {};
-    if (success !== false || typeof error !== 'string' || typeof code !== 'string' || Number.isNaN(Date.parse(timestamp))) {
+    if (
+      success !== false ||
+      typeof error !== 'string' ||
+      typeof code !== 'string' ||
+      Number.isNaN(Date.parse(timestamp))
+    ) {
       throw new Error(`not an error body: ${reply.text}`);
     }
     if (requestId !== reply.headers['x-request-id']) throw new Error('request_id is not X-Request-Id');

@@ -105,7 +105,12 @@ const contract: Record<string, Record<string, string[]>> = {
     owner: words('user_id username display_name'),
   },
   'POST /v1/projects 201': { '': project },
-  'GET /v1/projects 200': { '': ['pagination', 'projects'], 'projects[]': project, 'projects[].owner': person, pagination },
+  'GET /v1/projects 200': {
+    '': ['pagination', 'projects'],
+    'projects[]': project,
+    'projects[].owner': person,
+    pagination,
+  },
   'GET /v1/projects/{project_id} 200': { '': project },
   'PUT /v1/projects/{project_id} 200': { '': project },
   'DELETE /v1/projects/{project_id} 200': { '': words('project_id deleted') },
@@ -164,10 +169,7 @@ const bodies: Record<string, string[]> = {
 
 const paging = ['page', 'limit', 'page_size', 'offset', 'skip'];
 const queries: Record<string, string[]> = {
-  'GET /v1/sandboxes': [
-    ...paging,
-    ...words('status project_id owner_user_id search metadata sort_by sort_order'),
-  ],
+  'GET /v1/sandboxes': [...paging, ...words('status project_id owner_user_id search metadata sort_by sort_order')],
   'DELETE /v1/sandboxes/{sandbox_id}': ['force'],
   'POST /v1/sandboxes/{sandbox_id}/terminate': ['force'],
   'GET /v1/templates': [...paging, ...words('status visibility name usable')],
@@ -227,9 +229,11 @@ test('it is OpenAPI 3.1, and each of its schemas is a valid JSON Schema', () => 
 
 test('it has exactly the routes of the contract that are built, and the three of operation', () => {
   const known = new Set(Object.keys(contract).map((name) => name.split(' ').slice(0, 2).join(' ')));
-  expect(operations().map(({ name }) => name).sort()).toEqual(
-    [...known, 'GET /healthz', 'GET /readyz', 'GET /metrics'].sort(),
-  );
+  expect(
+    operations()
+      .map(({ name }) => name)
+      .sort(),
+  ).toEqual([...known, 'GET /healthz', 'GET /readyz', 'GET /metrics'].sort());
 });
 
 test.each(Object.entries(contract))('%s answers the fields of the contract, no more and no fewer', (name, shape) => {
@@ -250,7 +254,16 @@ test.each(Object.entries(contract))('%s answers the fields of the contract, no m
 });
 
 test('every field of the contract is required, but those it calls optional', () => {
-  const optional = new Set(['network_proxy', 'owner', 'region', 'endpoint', 'short_lived', 'api_key', 'message', 'details']);
+  const optional = new Set([
+    'network_proxy',
+    'owner',
+    'region',
+    'endpoint',
+    'short_lived',
+    'api_key',
+    'message',
+    'details',
+  ]);
   const walk = (part: Json): void => {
     if (part === null || typeof part !== 'object') return;
     if (part.type === 'object' && part.properties) {
@@ -292,19 +305,23 @@ test('every operation has an id of its own, a summary, bounds, and its errors un
       expect([name, parameter.name, parameter.in === 'path' || bounded !== null]).toEqual([name, parameter.name, true]);
     }
     if (!template.startsWith('/v1/')) continue;
-    for (const status of ['400', '401', '429', '500', '503']) expect(Object.keys(operation.responses)).toContain(status);
+    for (const status of ['400', '401', '429', '500', '503'])
+      expect(Object.keys(operation.responses)).toContain(status);
     for (const [status, response] of Object.entries<Json>(operation.responses)) {
       expect(response.description).not.toBe('Default Response');
       if (Number(status) < 400) continue;
       const codes: string[] = response.content['application/json'].schema.properties.code.enum;
-      for (const code of codes) expect([code, errorStatus[code as keyof typeof errorStatus]]).toEqual([code, Number(status)]);
+      for (const code of codes)
+        expect([code, errorStatus[code as keyof typeof errorStatus]]).toEqual([code, Number(status)]);
     }
   }
 });
 
 test('what creates takes an Idempotency-Key', () => {
   for (const { name, operation } of operations()) {
-    const takes = (operation.parameters ?? []).some((each: Json) => each.in === 'header' && each.name === 'idempotency-key');
+    const takes = (operation.parameters ?? []).some(
+      (each: Json) => each.in === 'header' && each.name === 'idempotency-key',
+    );
     expect([name, takes]).toEqual([name, /^POST \/v1\/(sandboxes|projects|api-keys)$/.test(name)]);
   }
 });

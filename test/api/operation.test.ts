@@ -47,7 +47,9 @@ describe('probes', () => {
     expect(status).toBe(200);
     expect(headers['content-type']).toMatch(/^text\/plain; version=/);
     const count = (route: string, code: number) =>
-      text.match(new RegExp(`http_request_duration_seconds_count\\{method="GET",route="${route}",status="${code}"\\} (\\d+)`))?.[1];
+      text.match(
+        new RegExp(`http_request_duration_seconds_count\\{method="GET",route="${route}",status="${code}"\\} (\\d+)`),
+      )?.[1];
     expect(count('/v1/sandboxes/:sandbox_id', 200)).toBe('1');
     expect(count('/v1/sandboxes/:sandbox_id', 404)).toBe('1');
     expect(text).not.toContain('sbx-');
@@ -67,23 +69,23 @@ describe('probes', () => {
   });
 });
 
-test.each([
-  [{ PLATFORM_API_HOST: '0.0.0.0' }],
-  [{ PLATFORM_API_HOST: '127.0.0.1', PLATFORM_TRUST_PROXY: 'true' }],
-])("where others can reach it, metrics ask for an operator's key: %j", async (env) => {
-  const api = await startApi({ env: env as Record<string, string> });
-  try {
-    expect((await api.send(null, 'GET', '/metrics')).status).toBe(401);
-    const member = await api.addUser(api.root);
-    const refused = await api.send(member, 'GET', '/metrics');
-    expect([refused.status, refused.body.code]).toEqual([403, 'admin_required']);
-    expect((await api.send(api.root, 'GET', '/metrics')).status).toBe(200);
-    await api.orm.em.fork().nativeUpdate(User, { userId: member.userId }, { role: 'admin' });
-    expect((await api.send(member, 'GET', '/metrics')).status).toBe(200);
-  } finally {
-    await api.stop();
-  }
-});
+test.each([[{ PLATFORM_API_HOST: '0.0.0.0' }], [{ PLATFORM_API_HOST: '127.0.0.1', PLATFORM_TRUST_PROXY: 'true' }]])(
+  "where others can reach it, metrics ask for an operator's key: %j",
+  async (env) => {
+    const api = await startApi({ env: env as Record<string, string> });
+    try {
+      expect((await api.send(null, 'GET', '/metrics')).status).toBe(401);
+      const member = await api.addUser(api.root);
+      const refused = await api.send(member, 'GET', '/metrics');
+      expect([refused.status, refused.body.code]).toEqual([403, 'admin_required']);
+      expect((await api.send(api.root, 'GET', '/metrics')).status).toBe(200);
+      await api.orm.em.fork().nativeUpdate(User, { userId: member.userId }, { role: 'admin' });
+      expect((await api.send(member, 'GET', '/metrics')).status).toBe(200);
+    } finally {
+      await api.stop();
+    }
+  },
+);
 
 test('while Postgres is out of reach requests are 503, and work again when it is back', async () => {
   const proxy = await startProxy();

@@ -98,7 +98,9 @@ test('list: own ones for a user, the account for its root, who may filter by own
   const all = await api.send(api.root, 'GET', '/v1/projects?limit=100');
   expect(all.body.data.projects.length).toBeGreaterThan(2);
   const filtered = await api.send(api.root, 'GET', `/v1/projects?owner_user_id=${member.userId}&limit=1`);
-  expect(filtered.body.data.projects).toMatchObject([{ project_id: one.project_id, owner: { user_id: member.userId } }]);
+  expect(filtered.body.data.projects).toMatchObject([
+    { project_id: one.project_id, owner: { user_id: member.userId } },
+  ]);
   expect(filtered.body.data.pagination.total).toBe(2);
   const refused = await api.send(member, 'GET', `/v1/projects?owner_user_id=${api.root.userId}`);
   expect([refused.status, refused.body.code]).toEqual([403, 'root_required']);
@@ -185,7 +187,9 @@ describe('sandboxes of a project', () => {
     await api.send(member, 'POST', `/v1/sandboxes/${inside}/terminate`);
     const after = await api.send(member, 'GET', `/v1/projects/${id}/sandboxes?status=terminated`);
     expect(after.body.data.sandboxes[0].stopped_at).toEqual(expect.any(String));
-    expect((await api.send(member, 'GET', `/v1/projects/${id}/sandboxes?status=running`)).body.data.sandboxes).toEqual([]);
+    expect((await api.send(member, 'GET', `/v1/projects/${id}/sandboxes?status=running`)).body.data.sandboxes).toEqual(
+      [],
+    );
     expect((await api.send(member, 'GET', `/v1/projects/${id}`)).body.data.sandbox_count).toBe(1);
   });
 
@@ -220,9 +224,10 @@ describe('sandboxes of a project', () => {
     });
     const told = (await api.orm.em
       .fork()
-      .execute("select sequence, data from events where object_id = ? and type = 'sandbox.project_switched' order by 1", [
-        id,
-      ])) as Json[];
+      .execute(
+        "select sequence, data from events where object_id = ? and type = 'sandbox.project_switched' order by 1",
+        [id],
+      )) as Json[];
     expect(told.map((event) => event.data.project_id)).toEqual([work, member.projectId, work]);
     expect(told.map((event) => event.sequence)).toEqual([3, 4, 5]);
   });

@@ -26,7 +26,8 @@ test('a key that asks too often is told how long to wait, and other keys go on',
 
 test('an address that brings no valid key is limited, whatever keys it makes up, and a valid key works from there', async () => {
   const remoteAddress = '192.0.2.7';
-  const guess = (key?: string) => api.send(null, 'GET', '/v1/users/me', undefined, { remoteAddress, ...(key ? { key } : {}) });
+  const guess = (key?: string) =>
+    api.send(null, 'GET', '/v1/users/me', undefined, { remoteAddress, ...(key ? { key } : {}) });
   expect((await guess()).status).toBe(401);
   expect((await guess('spk_wrong')).status).toBe(401);
   expect((await guess('spk_wrong-again')).status).toBe(401);

@@ -25,10 +25,13 @@ describe('what every reply carries', () => {
     expect(api.log.some((line) => JSON.parse(line).request_id === 'mine-42')).toBe(true);
   });
 
-  test.each(['with space', 'x'.repeat(129), '<script>', ''])('a request id that is not sane is replaced: %s', async (id) => {
-    const reply = await api.send(null, 'GET', '/healthz', undefined, { headers: { 'x-request-id': id } });
-    expect(reply.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
-  });
+  test.each(['with space', 'x'.repeat(129), '<script>', ''])(
+    'a request id that is not sane is replaced: %s',
+    async (id) => {
+      const reply = await api.send(null, 'GET', '/healthz', undefined, { headers: { 'x-request-id': id } });
+      expect(reply.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
+    },
+  );
 });
 
 describe('what cannot be read is refused', () => {
@@ -75,7 +78,10 @@ describe('what cannot be read is refused', () => {
   test('every wrong field is named with its reason, and no value is repeated', async () => {
     const reply = await api.send(api.root, 'POST', '/v1/sandboxes', {
       cpu_count: 'two',
-      custom_ports: [{ port: 80, name: 'web' }, { port: 70_000, name: 'hidden-port' }],
+      custom_ports: [
+        { port: 80, name: 'web' },
+        { port: 70_000, name: 'hidden-port' },
+      ],
       env_vars: { GOOD: 'hidden-secret', BAD: 5 },
     });
     expect(code(reply)).toBe('validation_failed');

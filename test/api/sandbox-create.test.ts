@@ -129,7 +129,9 @@ describe('what is asked is what is made', () => {
       .fork()
       .execute('select 1 from outbox where workflow_id = ?', [body.data.sandbox_id]);
     expect(waiting).toHaveLength(1);
-    await api.orm.em.fork().execute('update sandboxes set status = ? where sandbox_id = ?', ['failed', body.data.sandbox_id]);
+    await api.orm.em
+      .fork()
+      .execute('update sandboxes set status = ? where sandbox_id = ?', ['failed', body.data.sandbox_id]);
   });
 });
 
@@ -152,7 +154,11 @@ describe('bad input is refused and leaves nothing', () => {
     ['port 65536', { custom_ports: [{ port: 65_536, name: 'a' }] }, 'custom_ports.0.port'],
     ['a port without a name', { custom_ports: [{ port: 80 }] }, 'custom_ports.0.name'],
     ['a port name of 16 characters', { custom_ports: [{ port: 80, name: 'a'.repeat(16) }] }, 'custom_ports.0.name'],
-    ['a protocol nobody knows', { custom_ports: [{ port: 80, name: 'a', protocol: 'SCTP' }] }, 'custom_ports.0.protocol'],
+    [
+      'a protocol nobody knows',
+      { custom_ports: [{ port: 80, name: 'a', protocol: 'SCTP' }] },
+      'custom_ports.0.protocol',
+    ],
     [
       'one port twice',
       {
@@ -174,7 +180,11 @@ describe('bad input is refused and leaves nothing', () => {
       'custom_ports.1.name',
     ],
     ['a locality that is a word', { locality: 'local' }, 'locality'],
-    ['a mount without a key', { object_storage: { uri: 's3://b/p', mount_point: '/mnt', region: 'r' } }, 'object_storage.access_key'],
+    [
+      'a mount without a key',
+      { object_storage: { uri: 's3://b/p', mount_point: '/mnt', region: 'r' } },
+      'object_storage.access_key',
+    ],
     [
       'a mount that is no bucket',
       { object_storage: [{ uri: 'http://b', mount_point: '/m', access_key: 'a', secret_key: 'b', region: 'r' }] },
@@ -190,9 +200,12 @@ describe('bad input is refused and leaves nothing', () => {
     expect(details.map((item) => item.path)).toContain(path);
   });
 
-  test.each(['-leads-with-a-dash', 'x'.repeat(25), 'new\nline', 'semi;colon', '<b>', '../up'])('the name %j', async (name) => {
-    expect((await refuses({ name }, 400, 'invalid_name'))[0]!.path).toBe('name');
-  });
+  test.each(['-leads-with-a-dash', 'x'.repeat(25), 'new\nline', 'semi;colon', '<b>', '../up'])(
+    'the name %j',
+    async (name) => {
+      expect((await refuses({ name }, 400, 'invalid_name'))[0]!.path).toBe('name');
+    },
+  );
 
   test.each([
     [{ cpu_count: 5 }, 'cpu_count'],
@@ -204,7 +217,11 @@ describe('bad input is refused and leaves nothing', () => {
   });
 
   test('everything over the plan is named at once, and its edge is allowed', async () => {
-    const details = await refuses({ cpu_count: 64, memory_mb: 99_999, storage_gb: 500, timeout: 99_999 }, 400, 'plan_limit_exceeded');
+    const details = await refuses(
+      { cpu_count: 64, memory_mb: 99_999, storage_gb: 500, timeout: 99_999 },
+      400,
+      'plan_limit_exceeded',
+    );
     expect(details.map((item) => item.path)).toEqual(['cpu_count', 'memory_mb', 'storage_gb', 'timeout']);
     const edge = await create({ cpu_count: 4, memory_mb: 4096, storage_gb: 10, timeout: 3600 });
     expect(edge.status).toBe(201);
@@ -214,7 +231,18 @@ describe('bad input is refused and leaves nothing', () => {
   test('an unknown region', () => refuses({ locality: { region: 'atlantis' } }, 400, 'invalid_region'));
 
   test.each([
-    ['object_storage', { object_storage: { uri: 's3://b/p', mount_point: '/mnt', access_key: 'AK-secret', secret_key: 'SK-secret', region: 'r' } }],
+    [
+      'object_storage',
+      {
+        object_storage: {
+          uri: 's3://b/p',
+          mount_point: '/mnt',
+          access_key: 'AK-secret',
+          secret_key: 'SK-secret',
+          region: 'r',
+        },
+      },
+    ],
     ['object_storage_direct_mount', { object_storage_direct_mount: true }],
     ['s3fs_executable_path', { s3fs_executable_path: '/usr/bin/s3fs' }],
     ['locality.force', { locality: { region: 'local', force: true } }],

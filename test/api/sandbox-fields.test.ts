@@ -157,7 +157,12 @@ test("a running sandbox's clocks: finished phases, and those with the present on
 test('a paused sandbox: since when, and until when it is kept', async () => {
   const data = await read(ids.paused);
   const row = await api.orm.em.fork().findOneOrFail(Sandbox, { sandboxId: ids.paused });
-  expect(data).toMatchObject({ status: 'paused', reason: 'auto_pause', persistence_days: 30, persistence_days_remaining: 30 });
+  expect(data).toMatchObject({
+    status: 'paused',
+    reason: 'auto_pause',
+    persistence_days: 30,
+    persistence_days_remaining: 30,
+  });
   expect(data.paused_at).toBe(iso(row.pausedAt));
   expect(data.persistence_expires_at).toBe(iso(row.pausedAt!.getTime() + 30 * 86_400_000));
   expect(data.total_paused_seconds).toBeGreaterThanOrEqual(30 * 60);
@@ -171,7 +176,12 @@ test('a pausing and a starting one', async () => {
   expect(pausing.status).toBe('pausing');
   expect(Date.now() - Date.parse(pausing.pausing_at)).toBeLessThan(60_000);
   const starting = await read(ids.starting);
-  expect(starting).toMatchObject({ status: 'starting', substatus: 'allocating', uptime: 0, sandbox_domain_internal: null });
+  expect(starting).toMatchObject({
+    status: 'starting',
+    substatus: 'allocating',
+    uptime: 0,
+    sandbox_domain_internal: null,
+  });
 });
 
 test('a failed sandbox says how it went', async () => {
@@ -258,7 +268,9 @@ test.each([
   [{ PLATFORM_GATEWAY_PUBLIC_PORT: '8443' }, ':8443'],
   [{ PLATFORM_GATEWAY_PORT: '80' }, ''],
 ])('the domain has the port clients reach it by: %j', async (env, port) => {
-  const other = await startApi({ env: { ...env, PLATFORM_BASE_DOMAIN: 'boxes.example.com' } as Record<string, string> });
+  const other = await startApi({
+    env: { ...env, PLATFORM_BASE_DOMAIN: 'boxes.example.com' } as Record<string, string>,
+  });
   try {
     const { body } = await other.send(other.root, 'POST', '/v1/sandboxes');
     expect(body.data.sandbox_domain).toBe(`${body.data.sandbox_id}.boxes.example.com${port}`);

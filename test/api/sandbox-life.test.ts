@@ -20,7 +20,12 @@ afterAll(async () => {
 });
 
 const create = async (body: Json = {}): Promise<Json> => {
-  const reply = await api.send(api.root, 'POST', '/v1/sandboxes', { cpu_count: 1, memory_mb: 128, storage_gb: 1, ...body });
+  const reply = await api.send(api.root, 'POST', '/v1/sandboxes', {
+    cpu_count: 1,
+    memory_mb: 128,
+    storage_gb: 1,
+    ...body,
+  });
   expect(reply.status).toBe(201);
   return reply.body.data;
 };
@@ -35,10 +40,16 @@ const remove = async (id: string) => {
 
 test('from create to 404, each command in its right state and refused in the wrong one', async () => {
   const { sandbox_id: id, ...made } = await create({ timeout: 300 });
-  expect(made).toMatchObject({ status: 'running', reason: 'user_requested', sandbox_domain_internal: '10.99.0.2:49983' });
+  expect(made).toMatchObject({
+    status: 'running',
+    reason: 'user_requested',
+    sandbox_domain_internal: '10.99.0.2:49983',
+  });
   expect((await post(id, 'resume')).body.code).toBe('sandbox_not_paused');
 
-  expect((await api.send(api.root, 'PUT', `/v1/sandboxes/${id}`, { timeout: 300 })).body.code).toBe('timeout_not_raised');
+  expect((await api.send(api.root, 'PUT', `/v1/sandboxes/${id}`, { timeout: 300 })).body.code).toBe(
+    'timeout_not_raised',
+  );
   expect((await api.send(api.root, 'PUT', `/v1/sandboxes/${id}`, { timeout: 400 })).status).toBe(200);
   const timed = await post(id, 'timeout', { timeout: 200 });
   expect(timed.body.data).toMatchObject({ timeout: 200, applies_to: 'current_phase' });

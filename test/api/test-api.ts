@@ -122,7 +122,9 @@ export async function startApi(
       const tables = ['sandboxes', 'projects', 'api_keys', 'events', 'outbox', 'idempotency_keys'];
       const rows = (await orm.em
         .fork()
-        .execute(tables.map((name) => `select '${name}' as name, count(*)::int as n from ${name}`).join(' union all '))) as {
+        .execute(
+          tables.map((name) => `select '${name}' as name, count(*)::int as n from ${name}`).join(' union all '),
+        )) as {
         name: string;
         n: number;
       }[];
@@ -164,9 +166,21 @@ async function addUser(orm: Orm, of: Caller): Promise<Caller> {
   const name = `member-${tail()}`;
   const ids = { userId: newId('user'), projectId: newId('project'), keyId: newId('apiKey') };
   const { accountId } = await em.findOneOrFail(Account, { accountId: of.accountId });
-  em.create(User, { userId: ids.userId, accountId, email: `${name}@example.com`, username: name, displayName: 'Member' });
+  em.create(User, {
+    userId: ids.userId,
+    accountId,
+    email: `${name}@example.com`,
+    username: name,
+    displayName: 'Member',
+  });
   await em.flush();
-  em.create(Project, { projectId: ids.projectId, accountId, ownerUserId: ids.userId, name: 'Default', isDefault: true });
+  em.create(Project, {
+    projectId: ids.projectId,
+    accountId,
+    ownerUserId: ids.userId,
+    name: 'Default',
+    isDefault: true,
+  });
   em.create(ApiKey, {
     keyId: ids.keyId,
     accountId,

@@ -1,0 +1,42 @@
+import type { EntityName, EntityProperty } from '@mikro-orm/core';
+import type { EntityManager } from '@mikro-orm/postgresql';
+
+type Row = Record<string, unknown>;
+
+/**
+ * Makes an entity's plain, unmanaged object from a row that raw SQL selected with all its columns. For lists: an
+ * object under the ORM's management costs ten times as much and is of use only to those who write.
+ */
+export function readRow<Entity extends object>(em: EntityManager, entity: EntityName<Entity>, row: Row): Entity {
+  const read: Row = {};
+  for (const { name, column, convert } of columnsOf(em, entity)) read[name] = convert(row[column]);
+  return read as Entity;
+}
+
+interface Column {
+  name: string;
+  column: string;
+  convert(value: unknown): unknown;
+}
+
+const known = new WeakMap<object, Column[]>();
+
+function columnsOf<Entity extends object>(em: EntityManager, entity: EntityName<Entity>): Column[] {
+  const metadata = em.getMetadata().get<Entity>(entity);
+  const columns =
+    known.get(metadata) ??
+    metadata.props.map((property) => ({
+      name: property.name,
+      column: property.fieldNames[0]!,
+      convert: converterOf(property),
+    }));
+  known.set(metadata, columns);
+  return columns;
+}
+
+/** Times come as text, and 64-bit integers too; everything else as it is. */
+function converterOf(property: EntityProperty): Column['convert'] {
+  if (property.runtimeType === 'Date') return (value) => (value === null ? null : new Date(value as string));
+  if (property.type === 'BigIntType') return (value) => (value === null ? null : Number(value));
+  return (value) => value;
+}
