@@ -1,0 +1,59 @@
+import { createHash } from 'node:crypto';
+
+/** How the base image is made from Debian packages. Any change gives it a new digest, so hosts make it again. */
+export const baseRecipe = {
+  suite: 'bookworm',
+  packages: [
+    'bash',
+    'bzip2',
+    'ca-certificates',
+    'curl',
+    'file',
+    'git',
+    'iproute2',
+    'iputils-ping',
+    'jq',
+    'less',
+    'nano',
+    'netcat-openbsd',
+    'openssh-client',
+    'patch',
+    'procps',
+    'psmisc',
+    'python3',
+    'python3-pip',
+    'python3-venv',
+    'rsync',
+    'sudo',
+    'unzip',
+    'wget',
+    'xz-utils',
+    'zip',
+  ],
+  /** Left out of every package: nobody reads them in a sandbox. */
+  excludedPaths: [
+    '/usr/share/man/*',
+    '/usr/share/doc/*',
+    '/usr/share/info/*',
+    '/usr/share/locale/*',
+    '/usr/share/lintian/*',
+  ],
+  includedPaths: ['/usr/share/doc/*/copyright', '/usr/share/locale/locale.alias'],
+  /** Shell commands with the new tree as `$1`, in this order. */
+  customize: [
+    'chroot "$1" useradd --create-home --shell /bin/bash --uid 1000 user',
+    'echo "user ALL=(ALL) NOPASSWD: ALL" > "$1/etc/sudoers.d/user" && chmod 440 "$1/etc/sudoers.d/user"',
+    // The sandbox's own files are mounted over these three.
+    ': > "$1/etc/resolv.conf" && echo sandbox > "$1/etc/hostname" && echo "127.0.0.1 localhost" > "$1/etc/hosts"',
+    'rm -f "$1/etc/machine-id" && : > "$1/etc/machine-id"',
+    // pip would refuse to install beside Debian's own packages; a sandbox is one user's, so it may.
+    'rm -f "$1"/usr/lib/python3*/EXTERNALLY-MANAGED',
+  ],
+  env: { LANG: 'C.UTF-8' },
+};
+
+/** Names this recipe on this processor. */
+export function baseRecipeDigest(): string {
+  const text = JSON.stringify({ ...baseRecipe, arch: process.arch });
+  return `sha256:${createHash('sha256').update(text).digest('hex')}`;
+}

@@ -1,0 +1,86 @@
+import { mkdir, readFile, rename, rm } from 'node:fs/promises';
+import path from 'node:path';
+import { runCommand } from '../process/command.ts';
+import { withFileLock } from '../process/file-lock.ts';
+import {
+  imageConfigOf,
+  readUnpackedImage,
+  rootfsOf,
+  type UnpackedImage,
+  writeUnpackedImage,
+} from './unpacked-image.ts';
+
+export interface ImageOptions {
+  cacheDir: string;
+  /** `registry/repository:tag` or `registry/repository@sha256:…`. */
+  reference: string;
+  /** Plain HTTP, and only to a registry on loopback. */
+  registryInsecureHttp?: boolean;
+  signal?: AbortSignal;
+}
+
+/** Where the image of `digest` is unpacked. */
+export function imageFolder(cacheDir: string, digest: string): string {
+  return path.join(cacheDir, 'images', digest.replace(':', '-'));
+}
+
+/**
+ * The image of a reference, unpacked. A digest that is in the cache costs no network; a tag is resolved each time,
+ * because it may have moved. Safe to call from many processes at once.
+ * @throws {CommandError} when the registry refuses or the image cannot be unpacked.
+ */
+export async function ensureImage(options: ImageOptions): Promise<UnpackedImage> {
+  const { cacheDir, reference, signal } = options;
+  const source = `docker://${reference}`;
+  const tls = usesPlainHttp(options) ? ['--tls-verify=false'] : [];
+  const digest =
+    /@(sha256:[0-9a-f]{64})$/.exec(reference)?.[1] ??
+    (await runCommand('skopeo', ['inspect', ...tls, '--format', '{{.Digest}}', source], { signal })).trim();
+  if (!/^sha256:[0-9a-f]{64}$/.test(digest)) throw new Error(`the registry gave no digest for ${reference}`);
+  const folder = imageFolder(cacheDir, digest);
+  const ready = await readUnpackedImage(folder);
+  if (ready) return ready;
+  return withFileLock(
+    `${folder}.lock`,
+    async () => {
+      const made = await readUnpackedImage(folder);
+      if (made) return made;
+      const draft = `${folder}.draft`;
+      await rm(draft, { recursive: true, force: true });
+      await mkdir(draft, { recursive: true });
+      try {
+        await unpack(source.replace(/(:[^:/@]+)?(@sha256:[0-9a-f]{64})?$/, `@${digest}`), draft, digest, options);
+        await runCommand('sync', ['-f', draft]);
+        await rename(draft, folder);
+      } catch (error) {
+        await rm(draft, { recursive: true, force: true });
+        throw error;
+      }
+      return (await readUnpackedImage(folder))!;
+    },
+    { signal },
+  );
+}
+
+async function unpack(source: string, draft: string, digest: string, options: ImageOptions): Promise<void> {
+  const layout = path.join(draft, 'layout');
+  const tls = usesPlainHttp(options) ? ['--src-tls-verify=false'] : [];
+  const { signal } = options;
+  await runCommand('skopeo', ['copy', '--quiet', ...tls, source, `oci:${layout}:image`], { signal });
+  await runCommand('umoci', ['raw', 'unpack', '--image', `${layout}:image`, rootfsOf(draft)], { signal });
+  const config = imageConfigOf(await readImageDocument(layout));
+  await rm(layout, { recursive: true });
+  await writeUnpackedImage(draft, digest, config);
+}
+
+async function readImageDocument(layout: string): Promise<{ config?: Record<string, unknown> }> {
+  const read = async (file: string) => JSON.parse(await readFile(path.join(layout, file), 'utf8'));
+  const blob = (digest: string) => read(path.join('blobs', ...digest.split(':')));
+  const index = await read('index.json');
+  const manifest = await blob(index.manifests[0].digest);
+  return blob(manifest.config.digest);
+}
+
+const loopbackRegistry = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?\//;
+const usesPlainHttp = (options: ImageOptions) =>
+  options.registryInsecureHttp === true && loopbackRegistry.test(options.reference);

@@ -1,0 +1,63 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+
+/** What an image says about the processes started in it. */
+export interface ImageConfig {
+  env: Record<string, string>;
+  workingDir: string | null;
+  /** `name`, `uid`, `name:gid` or `uid:gid`. */
+  user: string | null;
+  entrypoint: string[];
+  cmd: string[];
+}
+
+/** An image as a tree of files with the owners of the image, ready to be the lower layer of sandboxes. */
+export interface UnpackedImage {
+  /** `sha256:…` of its manifest, or of its recipe. */
+  digest: string;
+  /** The tree. Never written to once it is there. */
+  rootfs: string;
+  config: ImageConfig;
+}
+
+const configFile = 'image.json';
+const rootfsFolder = 'rootfs';
+
+/** The tree of the image that is being unpacked in `folder`. */
+export const rootfsOf = (folder: string) => path.join(folder, rootfsFolder);
+
+/** Marks the tree in `folder` as complete. The folder must be renamed to its final name afterwards. */
+export async function writeUnpackedImage(folder: string, digest: string, config: ImageConfig): Promise<void> {
+  await writeFile(path.join(folder, configFile), JSON.stringify({ digest, config }));
+}
+
+/** The image in `folder`; null when there is none. */
+export async function readUnpackedImage(folder: string): Promise<UnpackedImage | null> {
+  let text: string;
+  try {
+    text = await readFile(path.join(folder, configFile), 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw error;
+  }
+  const { digest, config } = JSON.parse(text) as { digest: string; config: ImageConfig };
+  return { digest, rootfs: rootfsOf(folder), config };
+}
+
+/** The part of an OCI image configuration that matters to sandboxes. */
+export function imageConfigOf(document: { config?: Record<string, unknown> }): ImageConfig {
+  const { Env, WorkingDir, User, Entrypoint, Cmd } = document.config ?? {};
+  const words = (value: unknown) => (Array.isArray(value) ? value.map(String) : []);
+  const env: Record<string, string> = {};
+  for (const pair of words(Env)) {
+    const at = pair.indexOf('=');
+    if (at > 0) env[pair.slice(0, at)] = pair.slice(at + 1);
+  }
+  return {
+    env,
+    workingDir: typeof WorkingDir === 'string' && WorkingDir !== '' ? WorkingDir : null,
+    user: typeof User === 'string' && User !== '' ? User : null,
+    entrypoint: words(Entrypoint),
+    cmd: words(Cmd),
+  };
+}

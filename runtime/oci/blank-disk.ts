@@ -1,0 +1,46 @@
+import { existsSync } from 'node:fs';
+import { mkdir, open, rename, rm, statfs } from 'node:fs/promises';
+import path from 'node:path';
+import { DriverError } from '../driver.ts';
+import { runCommand } from '../process/command.ts';
+
+const bytesPerGb = 1024 ** 3;
+/** Below this the host's disk counts as full: the sandboxes that run still write to theirs. */
+const reserveBytes = 2 * bytesPerGb;
+const building = new Map<string, Promise<string>>();
+
+/**
+ * An empty file system of this size, as a sparse file of a few hundred KiB that each new disk is a copy of.
+ * Made once for each size.
+ */
+export function ensureBlankDisk(folder: string, storageGb: number): Promise<string> {
+  const file = path.join(folder, 'blank', `${storageGb}gb.ext4`);
+  if (existsSync(file)) return Promise.resolve(file);
+  const underway = building.get(file);
+  if (underway) return underway;
+  const work = makeBlankDisk(file, storageGb).finally(() => building.delete(file));
+  building.set(file, work);
+  return work;
+}
+
+async function makeBlankDisk(file: string, storageGb: number): Promise<string> {
+  const draft = `${file}.draft`;
+  await mkdir(path.dirname(file), { recursive: true });
+  await rm(draft, { force: true });
+  const handle = await open(draft, 'wx', 0o600);
+  await handle.truncate(Math.round(storageGb * bytesPerGb));
+  await handle.close();
+  // No room kept for root, and tables that count as zeroed because a hole in a file reads as zeros.
+  const features = ['-O', '^resize_inode', '-m', '0', '-E', 'lazy_itable_init=1,lazy_journal_init=1'];
+  await runCommand('mkfs.ext4', ['-q', '-F', ...features, draft]);
+  await rename(draft, file);
+  return file;
+}
+
+/** @throws {DriverError} `host_disk_full` when the file system of the disks is about to be full. */
+export async function requireHostDisk(folder: string): Promise<void> {
+  const { bavail, bsize, ffree, files } = await statfs(folder);
+  if (bavail * bsize < reserveBytes || (files > 0 && ffree < 1000)) {
+    throw new DriverError('host_disk_full', "The host's disk is full", { retryable: true });
+  }
+}

@@ -1,0 +1,246 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { mkdir, readdir, readFile, rmdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { until } from '../process/until.ts';
+
+/** Hierarchies as they are mounted on this machine. */
+interface Hierarchies {
+  version: 1 | 2;
+  /** Every mounted hierarchy; on version 2 there is one. */
+  roots: string[];
+  /** The second version's, mounted beside the first's. */
+  hybridRoot: string | null;
+}
+
+/** Limits that can be set while a sandbox runs. */
+export interface Limits {
+  cpuCount: number;
+  memoryMb: number;
+}
+
+const cpuPeriodMicroseconds = 100_000;
+const writeErrorsOfGoneGroup = new Set(['ENOENT', 'ENODEV']);
+
+/** Control groups of one copy's sandboxes: `<root>/<parent>/<instance>` in each hierarchy, version 1, hybrid or 2. */
+export class Cgroups {
+  readonly version: 1 | 2;
+  readonly hybridRoot: string | null;
+  readonly parent: string;
+  readonly #roots: string[];
+
+  constructor(parent: string, hierarchies: Hierarchies = findHierarchies()) {
+    this.parent = parent;
+    this.version = hierarchies.version;
+    this.hybridRoot = hierarchies.hybridRoot;
+    this.#roots = hierarchies.roots;
+  }
+
+  /** Makes the group that shims move to, so that a service manager that ends the host worker leaves them alone. */
+  async prepare(): Promise<void> {
+    for (const folder of this.shimFolders()) await mkdir(folder, { recursive: true });
+  }
+
+  /** Where service managers look for the processes of a service. */
+  shimFolders(): string[] {
+    const tracked = this.#roots.filter((root) => this.version === 2 || /\/(systemd|unified)$/.test(root));
+    return tracked.map((root) => path.join(root, this.parent, 'shims'));
+  }
+
+  /** Folders of an instance in every hierarchy, there or not. */
+  foldersOf(instance: string): string[] {
+    return this.#roots.map((root) => path.join(root, this.parent, instance));
+  }
+
+  /** The file that lists the processes of an instance. */
+  processesFile(instance: string): string {
+    return this.#file('pids', instance, 'cgroup.procs');
+  }
+
+  /** The file with a line `oom_kill <count>`. */
+  oomFile(instance: string): string {
+    return this.#file('memory', instance, this.version === 2 ? 'memory.events' : 'memory.oom_control');
+  }
+
+  freezerFile(instance: string): string {
+    return this.#file('freezer', instance, this.version === 2 ? 'cgroup.freeze' : 'freezer.state');
+  }
+
+  get thawedText(): string {
+    return this.version === 2 ? '0' : 'THAWED';
+  }
+
+  /**
+   * Stops every process of an instance where it stands.
+   * @returns false when the kernel did not manage in time; the processes then run again.
+   */
+  async freeze(instance: string, timeoutSeconds: number): Promise<boolean> {
+    await writeFile(this.freezerFile(instance), this.version === 2 ? '1' : 'FROZEN');
+    if (await until(() => this.isFrozen(instance), { timeoutSeconds, everyMs: 2 })) return true;
+    await this.thaw(instance);
+    return false;
+  }
+
+  async thaw(instance: string): Promise<void> {
+    try {
+      await writeFile(this.freezerFile(instance), this.thawedText);
+    } catch (error) {
+      if (!writeErrorsOfGoneGroup.has((error as NodeJS.ErrnoException).code ?? '')) throw error;
+    }
+  }
+
+  isFrozen(instance: string): boolean {
+    try {
+      if (this.version === 1) return readFileSync(this.freezerFile(instance), 'latin1').trim() === 'FROZEN';
+      return /^frozen 1$/m.test(readFileSync(this.#file('freezer', instance, 'cgroup.events'), 'latin1'));
+    } catch (error) {
+      if (writeErrorsOfGoneGroup.has((error as NodeJS.ErrnoException).code ?? '')) return false;
+      throw error;
+    }
+  }
+
+  /** In the form of the OCI runtime specification, for a new container. */
+  resources(limits: Limits, processLimit: number): object {
+    const memoryBytes = limits.memoryMb * 1024 * 1024;
+    const swap = this.#limitsSwap() ? { swap: memoryBytes } : {};
+    return {
+      memory: { limit: memoryBytes, ...swap },
+      cpu: { quota: cpuQuota(limits), period: cpuPeriodMicroseconds, shares: cpuShares(limits) },
+      pids: { limit: processLimit },
+      devices: [{ allow: false, access: 'rwm' }],
+    };
+  }
+
+  /** Changes the limits of a running instance. */
+  async setLimits(instance: string, limits: Limits): Promise<void> {
+    const memoryBytes = String(limits.memoryMb * 1024 * 1024);
+    const set = (controller: string, file: string, value: string) =>
+      writeFile(this.#file(controller, instance, file), value);
+    if (this.version === 2) {
+      await set('memory', 'memory.max', memoryBytes);
+      await set('cpu', 'cpu.max', `${cpuQuota(limits)} ${cpuPeriodMicroseconds}`);
+      await set('cpu', 'cpu.weight', String(cpuWeight(limits)));
+      return;
+    }
+    const files = ['memory.limit_in_bytes', ...(this.#limitsSwap() ? ['memory.memsw.limit_in_bytes'] : [])];
+    // The second must never be below the first, so which goes first depends on the direction.
+    const before = Number(await readFile(this.#file('memory', instance, files[0]!), 'latin1'));
+    if (Number(memoryBytes) > before) files.reverse();
+    for (const file of files) await set('memory', file, memoryBytes);
+    await set('cpu', 'cpu.cfs_quota_us', String(cpuQuota(limits)));
+    await set('cpu', 'cpu.shares', String(cpuShares(limits)));
+  }
+
+  /** Host's numbers of the processes in an instance. */
+  async processesOf(instance: string): Promise<number[]> {
+    try {
+      const text = await readFile(this.processesFile(instance), 'latin1');
+      return text.split('\n').filter(Boolean).map(Number);
+    } catch (error) {
+      if (writeErrorsOfGoneGroup.has((error as NodeJS.ErrnoException).code ?? '')) return [];
+      throw error;
+    }
+  }
+
+  /**
+   * Ends every process of an instance and removes its groups.
+   * @throws {Error} when something in it does not end.
+   */
+  async destroy(instance: string): Promise<void> {
+    const ended = await until(
+      async () => {
+        const pids = await this.processesOf(instance);
+        for (const pid of pids) killIfThere(pid);
+        if (pids.length > 0) await this.thaw(instance);
+        return pids.length === 0;
+      },
+      { timeoutSeconds: 10, everyMs: 10 },
+    );
+    if (!ended) throw new Error(`processes in the control group of ${instance} do not end`);
+    for (const folder of this.foldersOf(instance)) await removeGroup(folder);
+  }
+
+  /** Names of the instances that have a group in any hierarchy. */
+  async instances(): Promise<string[]> {
+    const names = new Set<string>();
+    for (const root of this.#roots) {
+      const folder = path.join(root, this.parent);
+      if (!existsSync(folder)) continue;
+      for (const entry of await readdir(folder, { withFileTypes: true })) {
+        if (entry.isDirectory() && entry.name !== 'shims') names.add(entry.name);
+      }
+    }
+    return [...names];
+  }
+
+  /** Removes the copy's own groups; its instances must be gone. */
+  async teardown(): Promise<void> {
+    for (const folder of this.shimFolders()) await removeGroup(folder);
+    for (const root of this.#roots) await removeGroup(path.join(root, this.parent));
+  }
+
+  #file(controller: string, instance: string, name: string): string {
+    const root = this.version === 2 ? this.#roots[0]! : this.#controllerRoot(controller);
+    return path.join(root, this.parent, instance, name);
+  }
+
+  #controllerRoot(controller: string): string {
+    const root = this.#roots.find((each) => path.basename(each).split(',').includes(controller));
+    if (!root) throw new Error(`the ${controller} controller of control groups is not mounted`);
+    return root;
+  }
+
+  #limitsSwap(): boolean {
+    if (this.version === 2) return existsSync('/proc/swaps');
+    return existsSync(path.join(this.#controllerRoot('memory'), 'memory.memsw.limit_in_bytes'));
+  }
+}
+
+const cpuQuota = ({ cpuCount }: Limits) => Math.round(cpuCount * cpuPeriodMicroseconds);
+const cpuShares = ({ cpuCount }: Limits) => Math.max(2, Math.min(262_144, Math.round(cpuCount * 1024)));
+/** As runtimes convert version 1's shares. */
+const cpuWeight = (limits: Limits) => 1 + Math.floor(((cpuShares(limits) - 2) * 9999) / 262_142);
+
+function killIfThere(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
+}
+
+async function removeGroup(folder: string): Promise<void> {
+  const removed = await until(
+    async () => {
+      try {
+        await rmdir(folder);
+        return true;
+      } catch (error) {
+        const { code } = error as NodeJS.ErrnoException;
+        if (code === 'ENOENT') return true;
+        if (code === 'EBUSY') return false;
+        throw error;
+      }
+    },
+    { timeoutSeconds: 2, everyMs: 5 },
+  );
+  if (!removed) throw new Error(`control group ${folder} stays busy`);
+}
+
+/** Reads how control groups are mounted. */
+function findHierarchies(): Hierarchies {
+  const roots: string[] = [];
+  let unified: string | null = null;
+  for (const line of readFileSync('/proc/self/mountinfo', 'utf8').split('\n')) {
+    const [before, after] = line.split(' - ');
+    const target = before?.split(' ')[4];
+    const type = after?.split(' ')[0];
+    if (!target?.startsWith('/sys/fs/cgroup')) continue;
+    if (type === 'cgroup2') unified = target;
+    else if (type === 'cgroup') roots.push(target);
+  }
+  if (roots.length === 0) {
+    if (!unified) throw new Error('control groups are not mounted at /sys/fs/cgroup');
+    return { version: 2, roots: [unified], hybridRoot: null };
+  }
+  return { version: 1, roots: unified ? [...roots, unified] : roots, hybridRoot: unified };
+}

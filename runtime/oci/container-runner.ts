@@ -1,0 +1,125 @@
+import { writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { UnpackedImage } from '../images/unpacked-image.ts';
+import { isAlive, signalProcess } from '../process/process-identity.ts';
+import { until } from '../process/until.ts';
+import { ensureBlankDisk } from './blank-disk.ts';
+import type { Cgroups, Limits } from './cgroups.ts';
+import { containerConfig, processLimit } from './container-config.ts';
+import type { Copy } from './copy.ts';
+import { type LaunchStep, launch } from './launch.ts';
+import type { SandboxConnection, SandboxNetwork } from './network.ts';
+import type { OciRuntime } from './oci-runtime.ts';
+import { forgetLastRun, readPids } from './sandbox-folder.ts';
+import type { SeccompConfig } from './seccomp.ts';
+
+/** One run of a container, from a sandbox's folder. */
+export interface ContainerRun {
+  folder: string;
+  /** Names the container and its cgroup. */
+  instance: string;
+  hostname: string;
+  image: UnpackedImage;
+  limits: Limits;
+  storageGb: number;
+  connection: SandboxConnection;
+  bootDocument: object;
+  onStep?: (step: LaunchStep) => void;
+  signal?: AbortSignal;
+}
+
+const endTimeoutSeconds = 10;
+
+/** Starts and ends containers. What a sandbox is, and which should run, is not its business. */
+export class ContainerRunner {
+  readonly #copy: Copy;
+  readonly #cgroups: Cgroups;
+  readonly #network: SandboxNetwork;
+  readonly #runtime: OciRuntime;
+  readonly #runtimeFolder: string;
+  readonly #seccomp: SeccompConfig;
+
+  constructor(parts: {
+    copy: Copy;
+    cgroups: Cgroups;
+    network: SandboxNetwork;
+    runtime: OciRuntime;
+    runtimeFolder: string;
+    seccomp: SeccompConfig;
+  }) {
+    this.#copy = parts.copy;
+    this.#cgroups = parts.cgroups;
+    this.#network = parts.network;
+    this.#runtime = parts.runtime;
+    this.#runtimeFolder = parts.runtimeFolder;
+    this.#seccomp = parts.seccomp;
+  }
+
+  /**
+   * Starts a container on the folder's disk, a blank one when it has none. Its agent is on its way when this returns.
+   * @throws {DriverError} with nothing left running.
+   */
+  async start(run: ContainerRun): Promise<void> {
+    const { folder, instance, connection, limits } = run;
+    const [blank] = await Promise.all([ensureBlankDisk(this.#copy.folder, run.storageGb), forgetLastRun(folder)]);
+    const config = containerConfig({
+      hostname: run.hostname,
+      cgroupPath: `/${this.#copy.cgroup}/${instance}`,
+      resources: this.#cgroups.resources(limits, processLimit),
+      memoryMb: limits.memoryMb,
+      connection,
+      seccomp: this.#seccomp,
+    });
+    await writeFile(path.join(folder, 'config.json'), JSON.stringify(config), { mode: 0o600 });
+    const files = Object.entries(this.#network.files(run.hostname, connection.address));
+    await launch({
+      folder,
+      bootDocument: JSON.stringify(run.bootDocument),
+      onStep: run.onStep,
+      signal: run.signal,
+      args: {
+        arch: process.arch,
+        id: instance,
+        runtime: this.#runtime.path,
+        hide: this.#runtime.hide ?? '',
+        image: run.image.rootfs,
+        platform: this.#runtimeFolder,
+        blank,
+        uidBase: connection.uidBase,
+        interface: connection.interface,
+        address: connection.address,
+        gateway: connection.gateway,
+        mtu: connection.mtu,
+        group: connection.group,
+        procs: this.#cgroups.processesFile(instance),
+        oomFile: this.#cgroups.oomFile(instance),
+        thawFile: this.#cgroups.freezerFile(instance),
+        thawText: this.#cgroups.thawedText,
+        cgroups: this.#cgroups.foldersOf(instance).join(':'),
+        shimCgroups: this.#cgroups.shimFolders().join(':'),
+        ...Object.fromEntries(files.map(([name, text]) => [`file:${name}`, text])),
+      },
+    });
+  }
+
+  /** Whether the container of a folder runs, or is about to. */
+  isRunning(folder: string): boolean {
+    const pids = readPids(folder);
+    return pids !== null && isAlive(pids.shim);
+  }
+
+  /**
+   * Ends the container of a folder and takes away what it held outside of the folder. Works in every state.
+   * @throws {Error} when the kernel does not let go of it.
+   */
+  async end(folder: string, instance: string, address: string): Promise<void> {
+    const pids = readPids(folder);
+    if (pids && signalProcess(pids.shim, 'SIGTERM')) {
+      const gone = () => !isAlive(pids.shim);
+      if (!(await until(gone, { timeoutSeconds: endTimeoutSeconds, everyMs: 3 }))) signalProcess(pids.shim, 'SIGKILL');
+    }
+    // The shim does this itself, unless it was killed.
+    await this.#cgroups.destroy(instance);
+    await this.#network.release(address);
+  }
+}

@@ -1,0 +1,37 @@
+import { DriverError } from '../driver.ts';
+import { CommandError } from '../process/command.ts';
+import { AgentError } from './agent-client.ts';
+import { LaunchError } from './launch.ts';
+
+const finalRefusals =
+  /unauthorized|authentication required|denied|manifest unknown|name unknown|not found|no such host/i;
+
+/** What went wrong with a start, in the driver's terms. */
+export function startFailure(error: unknown, signal: AbortSignal): DriverError {
+  if (signal.aborted) return new DriverError('aborted', 'The start was cancelled', { cause: error });
+  if (error instanceof DriverError) return error;
+  if (isDiskFull(error)) return diskFull(error);
+  if (error instanceof AgentError) {
+    return new DriverError('start_failed', "The sandbox's agent did not answer", { cause: error, retryable: true });
+  }
+  return new DriverError('start_failed', 'The sandbox could not be started', { cause: error, retryable: true });
+}
+
+/** What went wrong with an image. Refusals of the registry are final, everything else may pass. */
+export function imageFailure(error: unknown, signal: AbortSignal): DriverError {
+  if (signal.aborted) return new DriverError('aborted', 'The start was cancelled', { cause: error });
+  if (isDiskFull(error)) return diskFull(error);
+  const text = error instanceof CommandError ? error.stderr : '';
+  return new DriverError('image_pull_failed', "The sandbox's image could not be pulled", {
+    cause: error,
+    retryable: !finalRefusals.test(text),
+  });
+}
+
+const isDiskFull = (error: unknown) =>
+  (error as NodeJS.ErrnoException)?.code === 'ENOSPC' ||
+  (error instanceof CommandError && /no space left/i.test(error.stderr)) ||
+  (error instanceof LaunchError && /no space left/i.test(error.message));
+
+const diskFull = (cause: unknown) =>
+  new DriverError('host_disk_full', "The host's disk is full", { cause, retryable: true });

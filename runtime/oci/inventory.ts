@@ -1,0 +1,79 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import type { Cgroups } from './cgroups.ts';
+import type { Copy } from './copy.ts';
+import type { SandboxNetwork } from './network.ts';
+import { foldersIn } from './sandbox-folder.ts';
+
+/** What of one copy is on the machine. All but the firewall's table is empty when no sandbox is left. */
+export interface Inventory {
+  /** Instances that have a control group. */
+  containers: string[];
+  /** Host's numbers of the processes in those groups. */
+  processes: number[];
+  /** Host's numbers of the shims, alone or not. */
+  shims: number[];
+  /** Mounts that the host sees; those of sandboxes are in namespaces of their own. */
+  mounts: string[];
+  /** `loop<n> <file>`. */
+  loopDevices: string[];
+  /** The host's ends of sandboxes' links. */
+  interfaces: string[];
+  /** Whether the firewall's table is there; it names no sandbox. */
+  firewall: boolean;
+  /** Of sandboxes, of the warm pool, and waiting to be deleted. */
+  folders: { sandboxes: string[]; pool: string[]; trash: string[] };
+}
+
+/** Reads from the kernel and the disk, not from what the driver believes. */
+export async function takeInventory(copy: Copy, cgroups: Cgroups, network: SandboxNetwork): Promise<Inventory> {
+  const containers = await cgroups.instances();
+  const processes = (await Promise.all(containers.map((instance) => cgroups.processesOf(instance)))).flat();
+  const mounts = readFileSync('/proc/self/mountinfo', 'utf8')
+    .split('\n')
+    .map((line) => line.split(' ')[4] ?? '');
+  return {
+    containers,
+    processes,
+    shims: shimsOf(copy),
+    mounts: mounts.filter((target) => target.startsWith(`${copy.folder}/`)),
+    loopDevices: loopDevicesOf(copy),
+    interfaces: network.interfaces(),
+    firewall: await network.hasFirewall(),
+    folders: {
+      sandboxes: await foldersIn(copy.sandboxesFolder),
+      pool: await foldersIn(copy.poolFolder),
+      trash: await foldersIn(copy.trashFolder),
+    },
+  };
+}
+
+function loopDevicesOf(copy: Copy): string[] {
+  const devices: string[] = [];
+  for (const name of readdirSync('/sys/block').filter((each) => each.startsWith('loop'))) {
+    const file = readIfThere(path.join('/sys/block', name, 'loop/backing_file'))?.trim();
+    if (file?.startsWith(`${copy.folder}/`)) devices.push(`${name} ${file}`);
+  }
+  return devices;
+}
+
+function shimsOf(copy: Copy): number[] {
+  const mark = `interface=${copy.interface}-`;
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .filter((pid) =>
+      readIfThere(`/proc/${pid}/cmdline`)
+        ?.split('\0')
+        .some((word) => word.startsWith(mark)),
+    )
+    .map(Number);
+}
+
+function readIfThere(file: string): string | null {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    if (['ENOENT', 'ESRCH', 'ENXIO'].includes((error as NodeJS.ErrnoException).code ?? '')) return null;
+    throw error;
+  }
+}

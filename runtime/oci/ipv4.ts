@@ -1,0 +1,39 @@
+/** A network such as `10.1.0.0/20`. */
+export interface Ipv4Network {
+  /** Its first address as a number. */
+  base: number;
+  prefixLength: number;
+  /** How many addresses it has. */
+  size: number;
+}
+
+/** @throws {TypeError} when the text is no IPv4 address. */
+export function parseIpv4(text: string): number {
+  const match = /^(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/.exec(text);
+  const parts = match?.slice(1).map(Number);
+  if (!parts || parts.some((part) => part > 255)) throw new TypeError(`${text} is not an IPv4 address`);
+  return parts.reduce((number, part) => number * 256 + part, 0);
+}
+
+export function formatIpv4(address: number): string {
+  return [24, 16, 8, 0].map((bits) => Math.floor(address / 2 ** bits) % 256).join('.');
+}
+
+/** The network that an address with a prefix length lies in. @throws {TypeError} */
+export function parseIpv4Network(text: string): Ipv4Network {
+  const [address, prefix = '32'] = text.split('/');
+  const prefixLength = Number(prefix);
+  if (!Number.isInteger(prefixLength) || prefixLength < 0 || prefixLength > 32) {
+    throw new TypeError(`${text} is not an IPv4 network`);
+  }
+  const size = 2 ** (32 - prefixLength);
+  return { base: Math.floor(parseIpv4(address!) / size) * size, prefixLength, size };
+}
+
+export function formatIpv4Network({ base, prefixLength }: Ipv4Network): string {
+  return `${formatIpv4(base)}/${prefixLength}`;
+}
+
+export function overlaps(one: Ipv4Network, other: Ipv4Network): boolean {
+  return one.base < other.base + other.size && other.base < one.base + one.size;
+}

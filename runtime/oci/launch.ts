@@ -1,0 +1,72 @@
+import { spawn } from 'node:child_process';
+import { closeSync, openSync } from 'node:fs';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+
+const shimFile = path.join(import.meta.dirname, 'shim.pl');
+
+/** Why a shim gave up: `<step> <reason>`. */
+export class LaunchError extends Error {
+  override name = 'LaunchError';
+}
+
+/** Steps that the shim reports, in their order. */
+export type LaunchStep = 'disk' | 'root' | 'container' | 'network' | 'start';
+
+export interface LaunchOptions {
+  /** The sandbox's folder. */
+  folder: string;
+  /** `key=value` for the shim; visible in the machine's process list. */
+  args: Record<string, string | number>;
+  /** The agent's boot document; secret. */
+  bootDocument: string;
+  onStep?: (step: LaunchStep) => void;
+  signal?: AbortSignal;
+}
+
+/**
+ * Starts a sandbox under a shim of its own, which outlives this process.
+ * Returns once the container's first process runs.
+ * @throws {LaunchError} with what the shim said; nothing of it runs then.
+ */
+export async function launch(options: LaunchOptions): Promise<void> {
+  const log = openSync(path.join(options.folder, 'shim.log'), 'a', 0o600);
+  const words = Object.entries(options.args).map(([key, value]) => `${key}=${value}`);
+  const shim = spawn('perl', [shimFile, ...words], {
+    cwd: options.folder,
+    env: { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' },
+    detached: true,
+    stdio: ['pipe', 'pipe', log],
+  });
+  closeSync(log);
+  shim.unref();
+  const stdin = shim.stdin!;
+  // A shim that fails before the container reads has said why on its standard output.
+  stdin.on('error', () => {});
+  stdin.end(options.bootDocument);
+  const abort = () => shim.kill('SIGTERM');
+  options.signal?.addEventListener('abort', abort, { once: true });
+  if (options.signal?.aborted) abort();
+  let failure = 'the shim ended without a word';
+  try {
+    const started = await new Promise<boolean>((resolve, reject) => {
+      let done = false;
+      shim.once('error', reject);
+      shim.once('exit', () => resolve(done));
+      createInterface({ input: shim.stdout! }).on('line', (line) => {
+        if (line.startsWith('error ')) failure = line.slice('error '.length);
+        else {
+          options.onStep?.(line as LaunchStep);
+          if (line === 'start') {
+            done = true;
+            resolve(true);
+          }
+        }
+      });
+    });
+    if (started) return;
+  } finally {
+    options.signal?.removeEventListener('abort', abort);
+  }
+  throw new LaunchError(failure);
+}

@@ -1,0 +1,295 @@
+import { randomInt } from 'node:crypto';
+import { existsSync, readdirSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { CommandError, runCommand } from '../process/command.ts';
+import { until } from '../process/until.ts';
+import { type Copy, readJson } from './copy.ts';
+import { formatIpv4, formatIpv4Network, type Ipv4Network, overlaps, parseIpv4, parseIpv4Network } from './ipv4.ts';
+import { firewallRules } from './nft-rules.ts';
+import type { DriverLogger } from './options.ts';
+import { writeFileAtomically } from './sandbox-folder.ts';
+
+/** Interface groups: what the firewall knows a sandbox by. */
+const internetGroup = 20471;
+const closedGroup = 20470;
+
+/** Ranges of 65536 ids for sandboxes, above what Docker and systemd take; one for each address. */
+const firstUid = 0x7000_0000;
+const uidRanges = 0x8000;
+
+const guardIntervalSeconds = 20;
+
+interface RouteRow {
+  dst: string;
+  dev?: string;
+}
+
+interface AddressRow {
+  ifname: string;
+  mtu: number;
+  addr_info: { local: string; prefixlen: number }[];
+}
+
+/** What the shim and the container's configuration need to connect one sandbox. */
+export interface SandboxConnection {
+  address: string;
+  gateway: string;
+  /** The host's end of the pair. */
+  interface: string;
+  mtu: number;
+  group: number;
+  /** The sandbox's ids are these plus 0 to 65535. */
+  uidBase: number;
+}
+
+/**
+ * Addresses, routes and firewall of one copy. Every sandbox is alone on its link: the host routes one address to each
+ * pair of interfaces, so there is nothing between two sandboxes but the host's forwarding, which the firewall closes.
+ */
+export class SandboxNetwork {
+  readonly subnet: string;
+  readonly resolvers: string[];
+  readonly #copy: Copy;
+  readonly #network: Ipv4Network;
+  readonly #gateway: string;
+  readonly #logger: DriverLogger;
+  readonly #taken = new Set<string>();
+  #next: number;
+  #mtu = 1500;
+  #guard: NodeJS.Timeout | undefined;
+
+  private constructor(copy: Copy, network: Ipv4Network, resolvers: string[], logger: DriverLogger) {
+    this.#copy = copy;
+    this.#network = network;
+    this.subnet = formatIpv4Network(network);
+    this.#gateway = formatIpv4(network.base + 1);
+    this.resolvers = resolvers;
+    this.#logger = logger;
+    // Anywhere but at the front: a client that still knows an address must not meet another sandbox behind it.
+    this.#next = randomInt(this.#hosts());
+  }
+
+  /**
+   * Sets the copy's network up, or puts it right.
+   * @throws {Error} when the subnet is in use by something else, or the machine refuses.
+   */
+  static async open(
+    copy: Copy,
+    options: { subnet?: string; dns?: string[]; logger: DriverLogger },
+  ): Promise<SandboxNetwork> {
+    const subnet = await chooseSubnet(copy, options.subnet);
+    const resolvers = options.dns?.length ? options.dns : await upstreamResolvers();
+    for (const resolver of resolvers) parseIpv4(resolver);
+    const network = new SandboxNetwork(copy, subnet, resolvers, options.logger);
+    await network.#setUp();
+    return network;
+  }
+
+  /** Takes a free address. @throws {Error} when there is none. */
+  take(allowInternetAccess: boolean): SandboxConnection {
+    for (let tried = 0; tried < this.#hosts(); tried += 1) {
+      this.#next = (this.#next + 1) % this.#hosts();
+      const address = formatIpv4(this.#network.base + 2 + this.#next);
+      if (this.#taken.has(address) || existsSync(`/sys/class/net/${this.interfaceOf(address)}`)) continue;
+      this.#taken.add(address);
+      return this.connectionOf(address, allowInternetAccess);
+    }
+    throw new Error(`no address of ${this.subnet} is free`);
+  }
+
+  /** Notes an address that a sandbox of an earlier process has. */
+  adopt(address: string): void {
+    this.#taken.add(address);
+  }
+
+  connectionOf(address: string, allowInternetAccess: boolean): SandboxConnection {
+    return {
+      address,
+      gateway: this.#gateway,
+      interface: this.interfaceOf(address),
+      mtu: this.#mtu,
+      group: allowInternetAccess ? internetGroup : closedGroup,
+      uidBase: firstUid + (parseIpv4(address) % uidRanges) * 0x1_0000,
+    };
+  }
+
+  interfaceOf(address: string): string {
+    return `${this.#copy.interface}-${(parseIpv4(address) - this.#network.base).toString(16)}`;
+  }
+
+  /** Opens or closes the internet to a sandbox that runs. */
+  async setInternetAccess(address: string, allowed: boolean): Promise<void> {
+    const group = String(allowed ? internetGroup : closedGroup);
+    await writeFile(`/sys/class/net/${this.interfaceOf(address)}/netdev_group`, group);
+  }
+
+  /** Waits until the kernel has taken the interface of an ended sandbox away, then gives its address back. */
+  async release(address: string): Promise<void> {
+    const name = this.interfaceOf(address);
+    const there = () => existsSync(`/sys/class/net/${name}`);
+    if (!(await until(() => !there(), { timeoutSeconds: 3, everyMs: 3 }))) await this.#deleteInterface(name);
+    this.#taken.delete(address);
+  }
+
+  /** Sandboxes' interfaces that exist now. */
+  interfaces(): string[] {
+    return readdirSync('/sys/class/net').filter((name) => name.startsWith(`${this.#copy.interface}-`));
+  }
+
+  async removeInterface(name: string): Promise<void> {
+    await this.#deleteInterface(name);
+  }
+
+  /** Whether the firewall's table is loaded. */
+  async hasFirewall(): Promise<boolean> {
+    try {
+      await runCommand('nft', ['-t', 'list', 'table', 'inet', this.#copy.table]);
+      return true;
+    } catch (error) {
+      if (error instanceof CommandError && error.exitCode === 1) return false;
+      throw error;
+    }
+  }
+
+  /** The text of `/etc/hosts`, `/etc/hostname` and `/etc/resolv.conf` inside. */
+  files(hostname: string, address: string): Record<'hosts' | 'hostname' | 'resolv.conf', string> {
+    return {
+      hosts: `127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n${address} ${hostname}\n`,
+      hostname: `${hostname}\n`,
+      'resolv.conf': this.resolvers.map((resolver) => `nameserver ${resolver}\n`).join(''),
+    };
+  }
+
+  close(): void {
+    clearInterval(this.#guard);
+  }
+
+  /** Takes everything of the copy's network away. */
+  async teardown(): Promise<void> {
+    this.close();
+    for (const name of this.interfaces()) await this.#deleteInterface(name);
+    if (existsSync(`/sys/class/net/${this.#copy.interface}`)) await this.#deleteInterface(this.#copy.interface);
+    if ((await routes()).some((route) => route.dst === this.subnet)) {
+      await runCommand('ip', ['route', 'del', 'unreachable', this.subnet]);
+    }
+    if (await this.hasFirewall()) await runCommand('nft', ['delete', 'table', 'inet', this.#copy.table]);
+  }
+
+  /** Addresses that sandboxes can have: all but the network's, the gateway's and the last. */
+  #hosts(): number {
+    return Math.min(this.#network.size - 3, uidRanges - 3);
+  }
+
+  async #setUp(): Promise<void> {
+    const holder = this.#copy.interface;
+    const addresses = await interfaceAddresses();
+    const uplink = (await routes()).find((route) => route.dst === 'default')?.dev;
+    this.#mtu = addresses.find((row) => row.ifname === uplink)?.mtu ?? 1500;
+    // Before the first sandbox can send anything.
+    await this.#loadFirewall(addresses);
+    const made = existsSync(`/sys/class/net/${holder}`) ? '' : `link add name ${holder} type bridge\n`;
+    await runCommand('ip', ['-batch', '-'], {
+      input: `${made}link set dev ${holder} addrgenmode none
+link set dev ${holder} up
+address replace ${this.#gateway}/32 dev ${holder}
+route replace unreachable ${this.subnet}
+`,
+    });
+    if ((await readFile('/proc/sys/net/ipv4/ip_forward', 'latin1')).trim() !== '1') {
+      await writeFile('/proc/sys/net/ipv4/ip_forward', '1');
+      this.#logger.info({}, 'turned on IPv4 forwarding (net.ipv4.ip_forward) for the sandboxes');
+    }
+    this.#guard = setInterval(() => void this.#putFirewallBack(), guardIntervalSeconds * 1000).unref();
+  }
+
+  async #loadFirewall(addresses: AddressRow[]): Promise<void> {
+    const hostNetworks = new Set<string>();
+    for (const row of addresses.filter((each) => !each.ifname.startsWith(this.#copy.interface))) {
+      for (const { local, prefixlen } of row.addr_info) {
+        hostNetworks.add(formatIpv4Network(parseIpv4Network(`${local}/${prefixlen}`)));
+      }
+    }
+    const rules = firewallRules({
+      table: this.#copy.table,
+      interfacePrefix: `${this.#copy.interface}-`,
+      internetGroup,
+      subnet: this.subnet,
+      resolvers: this.resolvers,
+      hostNetworks: [...hostNetworks],
+    });
+    await runCommand('nft', ['-f', '-'], { input: rules });
+  }
+
+  /** A firewall service that is restarted may flush every table, and sandboxes would be open to the host. */
+  async #putFirewallBack(): Promise<void> {
+    try {
+      if (await this.hasFirewall()) return;
+      await this.#loadFirewall(await interfaceAddresses());
+      this.#logger.error({ table: this.#copy.table }, "the sandboxes' firewall had been removed; it is back");
+    } catch (error) {
+      this.#logger.error({ err: error, table: this.#copy.table }, "the sandboxes' firewall could not be checked");
+    }
+  }
+
+  async #deleteInterface(name: string): Promise<void> {
+    try {
+      await runCommand('ip', ['link', 'delete', 'dev', name]);
+    } catch (error) {
+      if (existsSync(`/sys/class/net/${name}`)) throw error;
+    }
+  }
+}
+
+async function chooseSubnet(copy: Copy, wanted: string | undefined): Promise<Ipv4Network> {
+  const file = path.join(copy.folder, 'network.json');
+  const foreign = (await routes())
+    .filter((route) => route.dst !== 'default' && !route.dev?.startsWith(copy.interface))
+    .map((route) => ({ route, network: parseIpv4Network(route.dst) }));
+  const kept = (await readJson<{ subnet: string }>(file))?.subnet;
+  const conflict = (network: Ipv4Network) =>
+    foreign.find((each) => overlaps(each.network, network) && formatIpv4Network(each.network) !== kept);
+  if (wanted !== undefined || kept !== undefined) {
+    const subnet = parseIpv4Network(wanted ?? kept!);
+    if (subnet.prefixLength < 16 || subnet.prefixLength > 24) {
+      throw new Error(`the sandboxes' subnet ${wanted} must be a /16 to /24`);
+    }
+    const other = conflict(subnet);
+    if (other) {
+      throw new Error(
+        `the sandboxes' subnet ${formatIpv4Network(subnet)} overlaps ${other.route.dst} of this machine; choose another`,
+      );
+    }
+    await writeFileAtomically(file, JSON.stringify({ subnet: formatIpv4Network(subnet) }));
+    return subnet;
+  }
+  for (let tried = 0; tried < 1000; tried += 1) {
+    const subnet = parseIpv4Network(`10.${randomInt(64, 224)}.${randomInt(16) * 16}.0/20`);
+    if (conflict(subnet)) continue;
+    await writeFileAtomically(file, JSON.stringify({ subnet: formatIpv4Network(subnet) }));
+    return subnet;
+  }
+  throw new Error('no free /20 in 10.0.0.0/8 was found for sandboxes; name one');
+}
+
+async function routes(): Promise<RouteRow[]> {
+  return JSON.parse((await runCommand('ip', ['-json', '-4', 'route', 'show'])) || '[]');
+}
+
+async function interfaceAddresses(): Promise<AddressRow[]> {
+  const rows: AddressRow[] = JSON.parse((await runCommand('ip', ['-json', '-4', 'address', 'show'])) || '[]');
+  return rows.filter((row) => row.ifname !== undefined);
+}
+
+/** The resolvers that the host itself asks; where those are a local service, the ones behind it. */
+async function upstreamResolvers(): Promise<string[]> {
+  for (const file of ['/run/systemd/resolve/resolv.conf', '/etc/resolv.conf']) {
+    if (!existsSync(file)) continue;
+    const found = [...(await readFile(file, 'utf8')).matchAll(/^nameserver\s+(\d+\.\d+\.\d+\.\d+)/gm)].map(
+      (match) => match[1]!,
+    );
+    const usable = found.filter((address) => !address.startsWith('127.'));
+    if (usable.length > 0) return usable.slice(0, 3);
+  }
+  return [];
+}

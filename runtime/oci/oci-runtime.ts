@@ -1,0 +1,32 @@
+import { existsSync } from 'node:fs';
+import { runCommand } from '../process/command.ts';
+import type { Cgroups } from './cgroups.ts';
+
+/** The program that makes containers, and what it needs on this machine. */
+export interface OciRuntime {
+  name: 'crun' | 'runc';
+  path: string;
+  version: string;
+  /**
+   * A mount it must not see. crun before 1.9 refuses a machine with both versions of control groups, so the second is
+   * hidden from it.
+   */
+  hide: string | null;
+}
+
+/**
+ * The runtime that is asked for, else crun, which makes a container in half the time, else runc.
+ * @throws {Error} naming the Debian package when it is missing.
+ */
+export async function findRuntime(wanted: 'crun' | 'runc' | undefined, cgroups: Cgroups): Promise<OciRuntime> {
+  const names: OciRuntime['name'][] = wanted ? [wanted] : ['crun', 'runc'];
+  for (const name of names) {
+    const path = ['/usr/bin', '/usr/sbin', '/usr/local/bin', '/usr/local/sbin']
+      .map((folder) => `${folder}/${name}`)
+      .find((file) => existsSync(file));
+    if (!path) continue;
+    const version = await runCommand(path, ['--version']);
+    return { name, path, version, hide: name === 'crun' ? cgroups.hybridRoot : null };
+  }
+  throw new Error(`no container runtime is there: install the Debian package ${names.join(' or ')}`);
+}

@@ -1,0 +1,64 @@
+import type { SandboxDriver } from '../driver.ts';
+import type { Inventory } from './inventory.ts';
+import type { ReconcileReport } from './reconcile.ts';
+
+/** The part of pino that the driver uses. */
+export interface DriverLogger {
+  debug(fields: object, message: string): void;
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+}
+
+export interface OciDriverOptions {
+  /** State and disks of this copy lie in its folder `oci`. */
+  dataDir: string;
+  /** Unpacked images and assembled runtime folders; many copies may share it. */
+  cacheDir: string;
+  /** The built agent: the folder with `agent.cjs`. */
+  agentDir: string;
+  /** Empty: crun where it works on this machine, else runc. */
+  runtime?: 'crun' | 'runc';
+  /** `10.1.0.0/20`, a /16 to /24. Empty: a free /20 of 10.0.0.0/8, kept in the data folder. */
+  subnet?: string;
+  /** Resolvers for sandboxes. Empty: the host's upstream servers. */
+  dns?: string[];
+  /** Frozen sandboxes kept ready for `builtin:base`. */
+  warmPoolSize: number;
+  /** What `builtin:base` stands for. Empty: the image made from Debian packages. */
+  baseImage?: string;
+  /** Plain HTTP to registries on loopback. */
+  registryInsecureHttp?: boolean;
+  /** How long a sandbox's agent may take to answer after its start, 30 s by default. */
+  agentStartTimeoutSeconds?: number;
+  /** How long the freezer may take, 10 s by default. */
+  pauseTimeoutSeconds?: number;
+  logger: DriverLogger;
+  /** Told how long each step of a create or resume took. */
+  onTrace?: (trace: CreateTrace) => void;
+}
+
+/** Milliseconds since the call for each step reached, in their order. */
+export interface CreateTrace {
+  sandboxId: string;
+  from: 'pool' | 'cold' | 'thaw' | 'existing';
+  steps: Record<string, number>;
+}
+
+/** The driver of this machine, with what a host worker and its tests need beyond the interface. */
+export interface OciDriver extends SandboxDriver {
+  /** Names this copy in cgroups, interfaces and the firewall. */
+  readonly copyId: string;
+  readonly subnet: string;
+  readonly runtime: 'crun' | 'runc';
+  /** Removes everything of this copy that belongs to no sandbox of the list. Call it when the host starts. */
+  reconcile(knownSandboxIds: Iterable<string>): Promise<ReconcileReport>;
+  /** What of this copy is on the machine, read from the machine. */
+  inventory(): Promise<Inventory>;
+  /** Ends every sandbox; disks stay. */
+  stopAll(): Promise<void>;
+  /** Stops watching and ends the warm pool; sandboxes go on. */
+  close(): Promise<void>;
+  /** `close`, then removes every sandbox and everything else of this copy from the machine. */
+  teardown(): Promise<void>;
+}

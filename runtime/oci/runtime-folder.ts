@@ -1,0 +1,108 @@
+import { createHash } from 'node:crypto';
+import { createReadStream, existsSync } from 'node:fs';
+import { chmod, copyFile, cp, link, mkdir, readdir, rename, rm } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+import { runCommand } from '../process/command.ts';
+import { withFileLock } from '../process/file-lock.ts';
+
+/** Where the runtime folder is mounted in every sandbox. */
+export const runtimeMount = '/.platform';
+/** Inside a sandbox: its init, and the words that start the agent. */
+export const initPath = `${runtimeMount}/bin/tini`;
+export const agentWords = [`${runtimeMount}/bin/node`, `${runtimeMount}/agent/agent.cjs`];
+
+const tiniPath = '/usr/bin/tini-static';
+/** Loaded by name at run time, so no program lists them. */
+const libraryOfNames = 'libresolv.so.2';
+
+/**
+ * The folder that every sandbox sees read-only at `/.platform`: Node with its own loader and C library, so that it runs
+ * in an image with any or none; the init; the agent. Made once for each content.
+ * @param agentDir the built agent, with `agent.cjs`
+ * @throws {Error} when the agent is not built or a Debian package is missing.
+ */
+export async function ensureRuntimeFolder(cacheDir: string, agentDir: string): Promise<string> {
+  if (!existsSync(path.join(agentDir, 'agent.cjs'))) {
+    throw new Error(`no built agent in ${agentDir}: run node agent/build.mjs`);
+  }
+  if (!existsSync(tiniPath)) throw new Error(`${tiniPath} is missing: install the Debian package tini`);
+  const node = await nodeBinary();
+  const addons = (await filesIn(agentDir)).filter((file) => file.endsWith('.node'));
+  const libraries = await librariesOf([node, ...addons]);
+  const nodeHash = await contentHash([node, tiniPath, ...libraries]);
+  const agentHash = await contentHash(await filesIn(agentDir));
+  const folder = path.join(cacheDir, 'runtime', `${nodeHash}-${agentHash}`);
+  if (existsSync(folder)) return folder;
+  return withFileLock(path.join(cacheDir, 'runtime', 'lock'), async () => {
+    if (existsSync(folder)) return folder;
+    const nodeFolder = path.join(cacheDir, 'runtime', nodeHash);
+    if (!existsSync(nodeFolder)) await makeNodeFolder(nodeFolder, node, libraries);
+    const draft = `${folder}.draft`;
+    await rm(draft, { recursive: true, force: true });
+    for (const part of ['bin', 'lib']) {
+      await mkdir(path.join(draft, part), { recursive: true });
+      for (const name of await readdir(path.join(nodeFolder, part))) {
+        await link(path.join(nodeFolder, part, name), path.join(draft, part, name));
+      }
+    }
+    await cp(agentDir, path.join(draft, 'agent'), { recursive: true, dereference: true });
+    await runCommand('chmod', ['-R', 'a+rX,go-w', draft]);
+    await runCommand('sync', ['-f', draft]);
+    await rename(draft, folder);
+    return folder;
+  });
+}
+
+async function makeNodeFolder(folder: string, node: string, libraries: string[]): Promise<void> {
+  const draft = `${folder}.draft`;
+  await rm(draft, { recursive: true, force: true });
+  await mkdir(path.join(draft, 'bin'), { recursive: true });
+  await mkdir(path.join(draft, 'lib'));
+  for (const library of libraries) await copyFile(library, path.join(draft, 'lib', path.basename(library)));
+  await copyFile(tiniPath, path.join(draft, 'bin', 'tini'));
+  const patched = path.join(draft, 'bin', 'node');
+  await copyFile(node, patched);
+  const loader = libraries.map((library) => path.basename(library)).find((name) => name.startsWith('ld-linux'));
+  if (!loader) throw new Error(`${node} has no dynamic loader: only Node built against glibc can be taken along`);
+  const lib = `${runtimeMount}/lib`;
+  await runCommand('patchelf', ['--set-interpreter', `${lib}/${loader}`, '--force-rpath', '--set-rpath', lib, patched]);
+  for (const name of ['node', 'tini']) await chmod(path.join(draft, 'bin', name), 0o755);
+  await rename(draft, folder);
+}
+
+/** The Node that the npm package `node` carries; it is what the agent was built for. */
+async function nodeBinary(): Promise<string> {
+  const manifest = createRequire(import.meta.url).resolve('node/package.json');
+  return path.join(path.dirname(manifest), 'bin', 'node');
+}
+
+/** Every library these programs load, the loader included, as the host's own files. */
+async function librariesOf(programs: string[]): Promise<string[]> {
+  const found = new Map<string, string>();
+  for (const program of programs) {
+    for (const [, file] of (await runCommand('ldd', [program])).matchAll(/(?:=>\s*)?(\/\S+) \(0x/g)) {
+      found.set(path.basename(file!), file!);
+    }
+  }
+  const libc = found.get('libc.so.6');
+  if (libc) found.set(libraryOfNames, path.join(path.dirname(libc), libraryOfNames));
+  return [...found.values()].sort();
+}
+
+async function filesIn(folder: string): Promise<string[]> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  return entries
+    .filter((entry) => !entry.isDirectory())
+    .map((entry) => path.join(entry.parentPath, entry.name))
+    .sort();
+}
+
+async function contentHash(files: string[]): Promise<string> {
+  const hash = createHash('sha256');
+  for (const file of files) {
+    hash.update(`${path.basename(file)}\0`);
+    for await (const chunk of createReadStream(file, { highWaterMark: 1024 * 1024 })) hash.update(chunk);
+  }
+  return hash.digest('hex').slice(0, 16);
+}

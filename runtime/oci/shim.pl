@@ -1,0 +1,351 @@
+#!/usr/bin/perl
+# The parent of one sandbox. It builds the sandbox's file system in a mount namespace of its own, has the container
+# runtime make the container there, gives it its network, waits for its end and records how it ended. What it mounts
+# is gone when it and the container are gone, whoever killed them, so nothing can leak.
+#
+# Started in the sandbox's folder with `key=value` arguments, none secret (launch.ts). The agent's boot document passes
+# through on standard input, unread. On standard output: a line for each step done, or `error <step> <text>`. SIGTERM
+# ends the sandbox.
+#
+# Perl, because every Debian has it, it starts in 3 ms, and it can make system calls; their numbers above 400 are the
+# same on all processors. Arguments that are pointers must be variables, never literals.
+use strict;
+use warnings;
+use Errno;
+use Fcntl qw(:flock :seek O_RDONLY O_RDWR O_WRONLY O_CREAT O_EXCL O_NOFOLLOW O_NONBLOCK);
+
+my %arg = map { split /=/, $_, 2 } @ARGV;
+my $staging = '/mnt';
+my %nr = (
+    open_tree => 428, move_mount => 429, fsopen => 430, fsconfig => 431, fsmount => 432, mount_setattr => 442,
+    $arg{arch} eq 'arm64'
+    ? (unshare => 97, umount2 => 39, prctl => 167)
+    : (unshare => 272, umount2 => 166, prctl => 157),
+);
+my ($rdonly, $nosuid, $nodev, $noexec, $idmap) = (1, 2, 4, 8, 0x100000);
+my ($at_fdcwd, $cloexec, $tail_bytes) = (-100, 02000000, 8192);
+
+my ($child, $init, $init_status, $stopping, $disk, $staged);
+my $step = 'begin';
+$SIG{PIPE} = $SIG{HUP} = $SIG{INT} = 'IGNORE';
+$SIG{TERM} = sub { $stopping = 1; kill 'KILL', grep { $_ } $child, $init; thaw() };
+
+open my $report, '>&', \*STDOUT or die $!;
+open STDOUT, '>&', \*STDERR or die $!;
+
+if (!eval { start(); 1 }) {
+    my $reason = $@ =~ s/\s+/ /gr;
+    warn "$step: $reason\n";
+    kill_container();
+    close_container();
+    syswrite $report, "error $step $reason\n";
+    exit 1;
+}
+close $report;
+join_shim_cgroup();
+reap(waitpid -1, 0) until defined $init_status;
+close_container();
+
+sub start {
+    syscall($nr{prctl}, 36, 1, 0, 0, 0) == 0 or die "become subreaper: $!";    # so that init becomes a child of ours
+    record_pids();
+    done('disk') if begin('disk') && mount_disk();
+    done('root') if begin('root') && mount_root();
+    done('container') if begin('container') && create_container();
+    done('network') if begin('network') && connect_network();
+    done('start') if begin('start') && run({}, $arg{runtime}, runtime_words(), 'start', $arg{id});
+}
+
+sub begin { $step = shift; die "stopped\n" if $stopping; return 1 }
+sub done { syswrite $report, "@_\n" }
+
+# Disk, root and the other mounts.
+
+sub mount_disk {
+    copy_sparse($arg{blank}, 'disk.ext4') unless -e 'disk.ext4';
+    sysopen $disk, 'disk.ext4', O_RDWR | O_NOFOLLOW or die "open: $!";
+    # The loop device keeps this open file, and with it the lock: a disk is never mounted twice.
+    my $tries = 0;
+    until (flock $disk, LOCK_EX | LOCK_NB) { die "in use\n" if ++$tries > 300; pause(0.01) }
+    repair_disk();
+    syscall($nr{unshare}, 0x20000) == 0 or die "unshare mounts: $!";
+    my ($root, $private) = ('/', pack 'Q4', 0, 0, 1 << 18, 0);
+    syscall($nr{mount_setattr}, $at_fdcwd, $root, 0x8000, $private, 32) == 0 or die "make mounts private: $!";
+    my $loop = attach_loop();
+    my $ids = shifted_ids();
+    # Opened before $staging is covered, for they may lie beneath it.
+    my $image = open_tree($arg{image}, $rdonly | $nodev, $ids);
+    my $platform = open_tree($arg{platform}, $rdonly | $nosuid | $nodev);
+    attach(new_fs('tmpfs', $nosuid | $nodev, source => 'sandbox', size => '1m', mode => '0755'), $staging);
+    $staged = 1;
+    for my $folder (qw(lower disk root tail platform run)) { mkdir "$staging/$folder" or die "$folder: $!" }
+    attach($image, "$staging/lower");
+    attach($platform, "$staging/platform");
+    attach(new_fs('ext4', $nodev, source => $loop, errors => 'remount-ro', discard => undef), "$staging/disk");
+    for my $folder ('upper', 'work') { mkdir "$staging/disk/$folder" or $!{EEXIST} or die "$folder: $!" }
+    attach(open_tree("$staging/disk", 0, $ids), "$staging/disk");
+    return 1;
+}
+
+sub mount_root {
+    opendir my $home, '.' or die $!;
+    chdir $staging or die $!;    # the sandbox reads these names in /proc/mounts, so they are relative
+    my @layers = (lowerdir => 'lower', upperdir => 'disk/upper', workdir => 'disk/work');
+    my $overlay = new_fs('overlay', $nodev, source => 'sandbox', @layers);
+    chdir $home or die $!;
+    attach($overlay, "$staging/root");
+    my @owner = (uid => $arg{uidBase}, gid => $arg{uidBase});
+    my @size = (size => '64k', nr_inodes => '32', mode => '0755');
+    attach(new_fs('tmpfs', $nosuid | $nodev | $noexec, source => 'platform', @size, @owner), "$staging/tail");
+    for my $name ('agent.log', map { /^file:(.+)/ ? $1 : () } keys %arg) {
+        write_file("$staging/tail/$name", $arg{"file:$name"} // '');
+        chown $arg{uidBase}, $arg{uidBase}, "$staging/tail/$name" or die "$name: $!";
+    }
+    write_file("$staging/config.json", read_file('config.json'));
+    if (my $hidden = $arg{hide}) { syscall($nr{umount2}, $hidden, 2) == 0 or die "umount $hidden: $!" }
+    return 1;
+}
+
+# Ids of the sandbox shifted to its own range. 65536 stands for the host's root, as whom overlayfs makes its folders.
+sub shifted_ids {
+    pipe my $ready, my $tell or die $!;
+    pipe my $wait, my $finish or die $!;
+    my $pid = fork // die "fork: $!";
+    if (!$pid) {
+        close $finish;
+        syswrite $tell, syscall($nr{unshare}, 0x10000000) == 0 ? 'y' : 'n';
+        sysread $wait, my $end, 1;
+        kill 'KILL', $$;
+    }
+    close $tell;
+    sysread $ready, my $answer, 1;
+    die "no user namespace\n" if ($answer // '') ne 'y';
+    for my $map ('uid_map', 'gid_map') { write_file("/proc/$pid/$map", "0 $arg{uidBase} 65536\n65536 0 1\n") }
+    open my $ids, '<', "/proc/$pid/ns/user" or die "user namespace: $!";
+    close $finish;
+    waitpid $pid, 0;
+    return $ids;
+}
+
+sub open_tree {
+    my ($path, $attributes, $ids) = @_;
+    my ($change, $empty) = (pack('Q4', $attributes | ($ids ? $idmap : 0), 0, 0, $ids ? fileno $ids : 0), '');
+    my $tree = handle("open $path", syscall($nr{open_tree}, $at_fdcwd, $path, 1 | $cloexec));
+    syscall($nr{mount_setattr}, fileno $tree, $empty, 0x1000, $change, 32) == 0 or die "mount_setattr $path: $!";
+    return $tree;
+}
+
+sub new_fs {
+    my ($type, $attributes, @options) = @_;
+    my $fs = handle("fsopen $type", syscall($nr{fsopen}, $type, 1));
+    while (my ($key, $value) = splice @options, 0, 2) {
+        my @setting = defined $value ? (1, $key, $value) : (0, $key, 0);
+        syscall($nr{fsconfig}, fileno $fs, @setting, 0) == 0 or die "$type $key: $!";
+    }
+    syscall($nr{fsconfig}, fileno $fs, 6, 0, 0, 0) == 0 or die "mount $type: $!";
+    return handle("fsmount $type", syscall($nr{fsmount}, fileno $fs, 1, $attributes));
+}
+
+sub attach {
+    my ($tree, $target) = @_;
+    my $empty = '';
+    syscall($nr{move_mount}, fileno $tree, $empty, $at_fdcwd, $target, 4) == 0 or die "mount at $target: $!";
+}
+
+sub handle {
+    my ($what, $fd) = @_;
+    die "$what: $!" if $fd < 0;
+    open my $handle, '<&=', $fd or die "$what: $!";
+    return $handle;
+}
+
+# Detaches itself when its last user is gone. Direct I/O: the host's page cache would hold everything a second time.
+sub attach_loop {
+    sysopen my $control, '/dev/loop-control', O_RDWR or die "loop-control: $!";
+    for (1 .. 100) {
+        my $number = ioctl $control, 0x4C82, 0 or die "no free loop device: $!";
+        my $device = '/dev/loop' . ($number + 0);
+        sysopen my $loop, $device, O_RDWR or die "$device: $!";
+        my ($autoclear, $direct_io) = (4, 16);
+        my $info = pack 'Q5 L4 a64 a64 a32 Q2', (0) x 8, $autoclear | $direct_io, $arg{id}, '', '', 0, 0;
+        my $config = pack('L2', fileno $disk, 4096) . $info . pack 'Q8', (0) x 8;
+        if (ioctl $loop, 0x4C0A, $config) { $disk = $loop; return $device }
+        die "$device: $!" unless $!{EBUSY};
+    }
+    die "all loop devices are taken at once\n";
+}
+
+# The journal puts right what a power cut left; errors that the kernel found and noted need the checker.
+sub repair_disk {
+    sysseek $disk, 1024 + 58, SEEK_SET or die $!;
+    sysread($disk, my $state, 2) == 2 or die "no file system\n";
+    return unless unpack('S', $state) & 2;
+    my $code = run({ any => 1 }, 'e2fsck', '-p', 'disk.ext4') >> 8;
+    die "e2fsck gave up ($code)\n" if $code & ~3;
+}
+
+sub copy_sparse {
+    my ($source, $target) = @_;
+    my ($seek_data, $seek_hole) = (3, 4);
+    sysopen my $in, $source, O_RDONLY or die "$source: $!";
+    sysopen my $out, "$target.new", O_WRONLY | O_CREAT, 0600 or die "$target: $!";
+    truncate $out, 0 and truncate $out, -s $in or die "$target: $!";
+    my $end = 0;
+    while (defined(my $at = sysseek $in, $end, $seek_data)) {
+        $end = sysseek $in, $at, $seek_hole;
+        sysseek $in, $at, SEEK_SET;
+        sysseek $out, $at, SEEK_SET;
+        for (my $left = $end - $at; $left > 0;) {
+            my $length = sysread $in, my $block, $left > 262144 ? 262144 : $left or die "$source: $!";
+            syswrite($out, $block) == $length or die "$target: $!";
+            $left -= $length;
+        }
+    }
+    die "$source: $!" unless $!{ENXIO};
+    rename "$target.new", $target or die "$target: $!";
+}
+
+# Container and network.
+
+sub runtime_words { return ('--root', "$staging/run", '--log', "$staging/run.log") }
+
+sub create_container {
+    my @words = ('create', '--bundle', $staging, '--pid-file', "$staging/init.pid", $arg{id});
+    if (!eval { run({ agent => 1 }, $arg{runtime}, runtime_words(), @words) }) {
+        my $log = -e "$staging/run.log" ? read_file("$staging/run.log") : '';
+        die $@ . substr $log, -1000;
+    }
+    open STDIN, '<', '/dev/null' or die $!;
+    ($init) = read_file("$staging/init.pid") =~ /(\d+)/ or die "no process id\n";
+    record_pids();
+    return 1;
+}
+
+sub connect_network {
+    my ($name, $address, $gateway) = @arg{qw(interface address gateway)};
+    run({ input => <<"END" }, 'ip', '-batch', '-');
+link add name $name mtu $arg{mtu} group $arg{group} type veth peer name eth0 mtu $arg{mtu} netns $init
+link set dev $name addrgenmode none
+link set dev $name up
+route add $address/32 dev $name src $gateway
+END
+    return run({ input => <<"END" }, 'nsenter', "--net=/proc/$init/ns/net", 'ip', '-batch', '-');
+link set dev lo up
+address add $address/32 dev eth0
+link set dev eth0 up
+route add $gateway dev eth0
+route add default via $gateway
+END
+}
+
+# Runs a program; dies when it fails unless `any` end will do, and gives its wait status else true.
+sub run {
+    my ($option, @words) = @_;
+    my ($read, $write);
+    if (defined $option->{input}) { pipe $read, $write or die $! }
+    $child = fork // die "fork: $!";
+    if (!$child) {
+        $SIG{$_} = 'DEFAULT' for qw(PIPE HUP INT TERM);
+        if ($option->{agent}) {
+            # Never the host's /dev/null: the runtime gives these to the sandbox's root, who could then change them.
+            open STDOUT, '>>', "$staging/tail/agent.log" and open STDERR, '>&', \*STDOUT or die $!;
+        }
+        elsif ($read) { open STDIN, '<&', $read or die $! }
+        else { open STDIN, '<', '/dev/null' or die $! }
+        exec { $words[0] } @words or warn "$words[0]: $!\n";
+        kill 'KILL', $$;
+    }
+    if ($write) { close $read; syswrite $write, $option->{input}; close $write }
+    my $pid = $child;
+    waitpid $pid, 0;
+    my $status = $?;
+    undef $child;
+    return $status if $option->{any};
+    die "stopped\n" if $stopping;
+    die "$words[0] failed with $status\n" if $status;
+    return 1;
+}
+
+# The end.
+
+sub reap {
+    my $pid = shift;
+    die "no child is left: $!" if $pid < 0 && !$!{EINTR};
+    $init_status = $? if $init && $pid == $init;
+}
+
+sub kill_container {
+    for (1 .. 500) {
+        my $pids = -e $arg{procs} ? read_file($arg{procs}) : '';
+        last unless $pids =~ /\d/;
+        kill 'KILL', split ' ', $pids;
+        thaw();
+        while ((my $pid = waitpid -1, 1) > 0) { reap($pid) }
+        pause(0.01);
+    }
+    if ($init && !defined $init_status) { kill 'KILL', $init; reap(waitpid $init, 0) }
+}
+
+sub thaw { write_file($arg{thawFile}, $arg{thawText}) if -e $arg{thawFile} }
+
+sub close_container {
+    my $out_of_memory = -e $arg{oomFile} && read_file($arg{oomFile}) =~ /^oom_kill ([1-9]\d*)/m ? 1 : 0;
+    if ($staged) {
+        keep_tail($_) for 'command.tail', 'agent.log';
+        unmount("$staging/$_") for qw(root tail platform lower disk disk);
+    }
+    close $disk if $disk;
+    for my $folder (split /:/, $arg{cgroups}) {
+        for (1 .. 200) { last if !-d $folder || rmdir $folder || !$!{EBUSY}; pause(0.01) }
+    }
+    return unless defined $init_status;
+    my $code = $init_status & 127 ? 128 + ($init_status & 127) : $init_status >> 8;
+    write_file('exit.new', "$code $out_of_memory\n");
+    rename 'exit.new', 'exit' or die "exit: $!";
+}
+
+sub unmount {
+    my $path = shift;
+    for (1 .. 100) { return if syscall($nr{umount2}, $path, 0) == 0 || !$!{EBUSY}; pause(0.01) }
+    warn "$path stays busy\n";
+}
+
+# The sandbox could write this folder, so what is here may be a link, a pipe or huge.
+sub keep_tail {
+    my $name = shift;
+    sysopen(my $in, "$staging/tail/$name", O_RDONLY | O_NOFOLLOW | O_NONBLOCK) or return;
+    return unless -f $in;
+    my $size = -s _;
+    sysseek $in, $size > $tail_bytes ? $size - $tail_bytes : 0, SEEK_SET;
+    sysread($in, my $text, $tail_bytes);
+    write_file($name, $text // '');
+}
+
+# Survives the end of the service that the host worker runs in.
+sub join_shim_cgroup {
+    for my $folder (split /:/, $arg{shimCgroups}) {
+        eval { write_file("$folder/cgroup.procs", '0'); 1 } or warn "join $folder: $@";
+    }
+}
+
+sub record_pids {
+    my ($ticks) = read_file("/proc/$$/stat") =~ /.*\)(?: \S+){19} (\d+)/s;
+    write_file('pids.new', join(' ', $$, $ticks, $init // 0) . "\n");
+    rename 'pids.new', 'pids' or die "pids: $!";
+}
+
+sub read_file {
+    my $path = shift;
+    open my $in, '<', $path or die "$path: $!";
+    read($in, my $text, 1 << 20);
+    return $text // '';
+}
+
+sub write_file {
+    my ($path, $text) = @_;
+    open my $out, '>', $path or die "$path: $!";
+    defined syswrite $out, $text or die "$path: $!";
+    close $out or die "$path: $!";
+}
+
+sub pause { select undef, undef, undef, shift }

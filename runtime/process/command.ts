@@ -1,0 +1,77 @@
+import { spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+
+/** How a program ended that should have succeeded. */
+export class CommandError extends Error {
+  override name = 'CommandError';
+  readonly exitCode: number | null;
+  /** The last 4 KiB it wrote to standard error. */
+  readonly stderr: string;
+
+  constructor(command: string, exitCode: number | null, stderr: string) {
+    super(`${command} ended with ${exitCode ?? 'a signal'}: ${stderr.trim() || 'no message'}`);
+    this.exitCode = exitCode;
+    this.stderr = stderr;
+  }
+}
+
+export interface CommandOptions {
+  /** Written to standard input. */
+  input?: string;
+  env?: NodeJS.ProcessEnv;
+  cwd?: string;
+  signal?: AbortSignal;
+  timeoutSeconds?: number;
+  /** Called with each line of standard error. */
+  onLine?: (line: string) => void;
+}
+
+const stdoutLimitBytes = 16 * 1024 * 1024;
+const stderrTailLength = 4096;
+
+/**
+ * Runs a program to its end and gives its standard output.
+ * @throws {CommandError} when it fails, is killed by the time limit, or cannot be started.
+ */
+export async function runCommand(command: string, args: string[], options: CommandOptions = {}): Promise<string> {
+  const child = spawn(command, args, {
+    env: options.env ?? process.env,
+    cwd: options.cwd,
+    signal: options.signal,
+    killSignal: 'SIGKILL',
+    timeout: options.timeoutSeconds === undefined ? undefined : options.timeoutSeconds * 1000,
+    stdio: [options.input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
+  });
+  let stderr = '';
+  const keep = (text: string) => {
+    stderr = (stderr + text).slice(-stderrTailLength);
+  };
+  if (options.onLine) {
+    createInterface({ input: child.stderr! }).on('line', (line) => {
+      keep(`${line}\n`);
+      options.onLine!(line);
+    });
+  } else child.stderr!.setEncoding('utf8').on('data', keep);
+  const stdout: Buffer[] = [];
+  let stdoutBytes = 0;
+  child.stdout!.on('data', (chunk: Buffer) => {
+    stdoutBytes += chunk.length;
+    if (stdoutBytes <= stdoutLimitBytes) stdout.push(chunk);
+    else child.kill('SIGKILL');
+  });
+  if (options.input !== undefined) {
+    // A program that ends before it has read everything says why in its exit code.
+    child.stdin!.on('error', () => {});
+    child.stdin!.end(options.input);
+  }
+  return new Promise((resolve, reject) => {
+    child.once('error', (error) => {
+      if (error.name === 'AbortError') reject(error);
+      else reject(new CommandError(command, null, error.message));
+    });
+    child.once('close', (code) => {
+      if (code === 0) resolve(Buffer.concat(stdout).toString('utf8'));
+      else reject(new CommandError(command, code, stderr));
+    });
+  });
+}
