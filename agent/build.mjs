@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import fs from 'node:fs';
+import { createRequire } from 'node:module';
 import net from 'node:net';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -9,7 +10,7 @@ import { build } from 'esbuild';
 
 /**
  * Builds the agent into one folder, which may then be moved anywhere: `agent.cjs` (what node runs), `agent.js` (the
- * bundle) and `agent.cache` (its compiled code). `--node` names the binary that will run it: a code cache is read only by
+ * bundle), `agent.cache` (its compiled code), `native/` and `contexts/`. `--node` names the binary that will run it: a code cache is read only by
  * the version, and under the V8 flags, that wrote it; others compile anew, some 30 ms later.
  */
 const here = import.meta.dirname;
@@ -34,10 +35,14 @@ await build({
   charset: 'ascii',
   legalComments: 'none',
   logLevel: 'warning',
-  banner: { js: '(function (require, __dirname) {' },
+  banner: { js: '(function (require) {' },
   footer: { js: '})' },
 });
 fs.copyFileSync(path.join(here, 'start.cjs'), path.join(out, 'agent.cjs'));
+// What the bundle looks for beside itself.
+fs.mkdirSync(path.join(out, 'native'));
+fs.copyFileSync(koffiAddon(), path.join(out, 'native', 'koffi.node'));
+fs.cpSync(path.join(here, 'contexts', 'kernels'), path.join(out, 'contexts', 'kernels'), { recursive: true });
 await writeCodeCache();
 
 /** Runs the agent, has it serve what every sandbox is first asked for, and lets it write down its compiled code. */
@@ -73,6 +78,13 @@ async function writeCodeCache() {
   agent.kill('SIGUSR2');
   const [code] = await exited;
   if (code !== 0) throw new Error(`the agent ended with ${code} while it wrote its code cache`);
+}
+
+/** koffi's prebuilt addon for this processor, of the glibc flavour that Node's own binaries have. */
+function koffiAddon() {
+  const require = createRequire(import.meta.url);
+  const folder = path.dirname(require.resolve(`@koromix/koffi-linux-${process.arch}`));
+  return path.join(folder, `linux_${process.arch}`, 'koffi.node');
 }
 
 async function freePort() {

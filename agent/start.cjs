@@ -20,4 +20,4 @@ if (process.env.AGENT_CODE_CACHE) {
     process.exit();
   });
 }
-script.runInThisContext()(require, __dirname);
+script.runInThisContext()(require);

@@ -55,8 +55,9 @@ export class BashKernel extends ScriptKernel {
     this.text = lines.pop()!;
     for (const line of lines) {
       const [word, status] = line.split(' ');
+      if (word === 'begun') this.begin();
       // The end of a shell that died is told when the whole kernel has ended.
-      if (word !== 'died') this.current?.finish({ ok: true, exitCode: Number(status), value: {} });
+      else if (word !== 'died') this.current?.finish({ ok: true, exitCode: Number(status), value: {} });
     }
   }
 

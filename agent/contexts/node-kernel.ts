@@ -12,6 +12,7 @@ import { ScriptKernel } from './script-kernel.ts';
 /** What the script says in its message frames. */
 type Message =
   | { type: 'ready' }
+  | { type: 'begun' }
   | { type: 'display'; data: MimeBundle }
   | { type: 'done'; value: MimeBundle; exitCode: number; error?: undefined }
   | { type: 'done'; error: RunError };
@@ -82,6 +83,7 @@ export class NodeKernel extends ScriptKernel {
 
   private receiveMessage(message: Message): void {
     if (message.type === 'ready') this.tellReady();
+    else if (message.type === 'begun') this.begin();
     else if (message.type === 'display') {
       if (this.current) this.current.output.push(displayEvent(representations(message.data), this.current.run));
     } else if (message.error) this.current?.finish({ ok: false, error: message.error });

@@ -8,6 +8,9 @@ import type { RunOutput } from './run-output.ts';
 export interface CurrentRun {
   readonly run: Run;
   readonly output: RunOutput;
+  /** The script has told that its code can be interrupted from now on: before, a signal would be lost. */
+  begun: boolean;
+  interruptWhenBegun: boolean;
   /** Ends the run once what lies in the kernel's pipes has been read. */
   finish(outcome: Outcome): void;
 }
@@ -50,6 +53,8 @@ export abstract class ScriptKernel implements Kernel {
       this.current = {
         run,
         output,
+        begun: false,
+        interruptWhenBegun: false,
         finish: async (outcome) => {
           // While the reader of the output lags behind, the pipes are not read at all.
           do {
@@ -68,7 +73,8 @@ export abstract class ScriptKernel implements Kernel {
   }
 
   interrupt(): void {
-    this.process.signalGroup('SIGINT');
+    if (this.current && !this.current.begun) this.current.interruptWhenBegun = true;
+    else this.process.signalGroup('SIGINT');
   }
 
   kill(): void {
@@ -86,6 +92,13 @@ export abstract class ScriptKernel implements Kernel {
 
   /** Takes the next bytes of what the script says. */
   protected abstract receive(chunk: Buffer): void;
+
+  /** To be called when the script tells that the code of the run has begun. */
+  protected begin(): void {
+    if (!this.current) return;
+    this.current.begun = true;
+    if (this.current.interruptWhenBegun) this.interrupt();
+  }
 
   /** How the process ended, for a kernel that died. */
   protected ending(): string {

@@ -74,8 +74,16 @@ function elementMessage(element: ChartElement): MessageInitShape<typeof ChartEle
 function pointMessage({ x, y }: Point): MessageInitShape<typeof PointSchema> {
   return {
     x:
-      typeof x === 'number' ? { case: 'xNum', value: x } : x === undefined ? { case: undefined } : { case: 'xStr', value: x },
+      typeof x === 'number'
+        ? { case: 'xNum', value: x }
+        : x === undefined
+          ? { case: undefined }
+          : { case: 'xStr', value: x },
     y:
-      typeof y === 'number' ? { case: 'yNum', value: y } : y === undefined ? { case: undefined } : { case: 'yStr', value: y },
+      typeof y === 'number'
+        ? { case: 'yNum', value: y }
+        : y === undefined
+          ? { case: undefined }
+          : { case: 'yStr', value: y },
   };
 }

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Code, ConnectError } from '@connectrpc/connect';
 import type { AgentEnvironment } from '../boot/environment.ts';
 import type { SandboxState } from '../boot/sandbox-state.ts';
+import { contextServices } from '../contexts/service.ts';
 import { filesystemServices } from '../filesystem/service.ts';
 import { processServices } from '../process/service.ts';
 import { replyError, serveStream, serveUnary } from '../rpc/connect.ts';
@@ -12,7 +13,11 @@ import type { RequestListener } from './server.ts';
 
 /** Everything the sandbox's clients call: files and the procedures, behind the access token (section 5). */
 export function createSandboxPaths(state: SandboxState, environment: AgentEnvironment): RequestListener {
-  const procedures = procedureTable([...filesystemServices(environment), ...processServices(environment)]);
+  const procedures = procedureTable([
+    ...filesystemServices(environment),
+    ...processServices(environment),
+    ...contextServices(environment),
+  ]);
 
   const opened = (req: IncomingMessage) => {
     const token = state.init!.accessToken;

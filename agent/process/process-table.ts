@@ -2,69 +2,129 @@ import fs from 'node:fs';
 import { create } from '@bufbuild/protobuf';
 import { Code, ConnectError } from '@connectrpc/connect';
 import type { AgentEnvironment } from '../boot/environment.ts';
-import { resolvePath } from '../filesystem/path.ts';
+import { resolvePath, systemPath } from '../filesystem/path.ts';
 import {
   type ProcessConfig,
   ProcessConfigSchema,
   type ProcessSelector,
+  type PTY,
   type StartRequest,
 } from '../proto/gen/sandboxagent_pb.js';
 import { isSystemError, toConnectError } from '../rpc/errors.ts';
-import { launchWithPipes } from './launch.ts';
+import { launchOnTerminal, launchWithPipes } from './launch.ts';
 import { RunningProcess } from './running-process.ts';
 
-/** The processes started through the agent that have not ended. */
+const defaultColumns = 80;
+const defaultRows = 24;
+const maxSide = 65_535;
+/** Ended processes whose end no client has seen are kept this long, and so many of them at most. */
+const endedKeptMs = 10 * 60_000;
+const endedKept = 16;
+
+/** The processes started through the agent. */
 export class ProcessTable {
   private readonly environment: AgentEnvironment;
-  private readonly byPid = new Map<number, RunningProcess>();
+  private readonly running = new Map<number, RunningProcess>();
+  private readonly ended = new Map<number, RunningProcess>();
 
   constructor(environment: AgentEnvironment) {
     this.environment = environment;
   }
 
   list(): RunningProcess[] {
-    return [...this.byPid.values()];
+    return [...this.running.values()];
   }
 
   /** @throws {ConnectError} `not_found`; of several with one tag, the newest is meant */
-  find(selector: ProcessSelector['selector']): RunningProcess {
-    const found =
-      selector.case === 'pid'
-        ? this.byPid.get(selector.value)
-        : this.list().findLast((process) => process.tag === selector.value);
-    if (!found) throw new ConnectError(`process ${selector.case} ${selector.value} not found`, Code.NotFound);
+  find(selector: ProcessSelector | undefined): RunningProcess {
+    const found = pick(this.running, selector);
+    if (found) return found;
+    throw notFound(selector!);
+  }
+
+  /**
+   * The process to follow: a running one, or one that ended while it had no client, once.
+   * @throws {ConnectError} `not_found`
+   */
+  findToFollow(selector: ProcessSelector | undefined): RunningProcess {
+    const found = pick(this.running, selector) ?? pick(this.ended, selector);
+    if (!found) throw notFound(selector!);
+    this.ended.delete(found.pid);
     return found;
   }
 
   /**
-   * Starts a process in a session of its own.
+   * Starts a process in a session of its own, with pipes or on a terminal.
    * @throws {ConnectError} `invalid_argument` for a wrong cwd or malformed words, `not_found` for a missing command,
    * `permission_denied` for one that may not be run
    */
-  async start({ process: config, tag }: StartRequest): Promise<RunningProcess> {
-    const given = config ?? create(ProcessConfigSchema);
-    const cwd = this.workingDirectory(given);
-    checkWords(given);
-    const env = { ...this.environment.variables(), ...given.envs };
+  async start({ process: given, pty, tag }: StartRequest): Promise<RunningProcess> {
+    const config = given ?? create(ProcessConfigSchema);
+    checkWords(config);
+    const cwd = this.workingDirectory(config);
+    const env = { ...this.environment.variables(), ...config.envs };
+    const program = { command: config.cmd, args: config.args, env, cwd };
     try {
-      const launched = await launchWithPipes({ file: given.cmd, args: given.args, env, cwd });
-      const running = new RunningProcess(launched, given, tag, () => this.byPid.delete(launched.pid));
-      this.byPid.set(launched.pid, running);
+      let launched: Awaited<ReturnType<typeof launchWithPipes>>;
+      if (pty) {
+        const { columns, rows } = terminalSize(pty);
+        env.TERM ??= 'xterm-256color';
+        launched = await launchOnTerminal(program, columns, rows);
+      } else launched = await launchWithPipes(program);
+      const running = new RunningProcess(launched, config, tag, () => this.onEnd(running));
+      this.ended.delete(launched.pid);
+      this.running.set(launched.pid, running);
       return running;
     } catch (error) {
-      if (isSystemError(error)) throw toConnectError(error, `command ${given.cmd}`);
+      if (isSystemError(error)) throw toConnectError(error, `command ${config.cmd}`);
       throw error;
     }
   }
 
+  private onEnd(process: RunningProcess): void {
+    this.running.delete(process.pid);
+    if (process.attached) return;
+    this.ended.set(process.pid, process);
+    const [oldest] = this.ended.keys();
+    if (this.ended.size > endedKept) this.ended.delete(oldest!);
+    setTimeout(() => {
+      if (this.ended.get(process.pid) === process) this.ended.delete(process.pid);
+    }, endedKeptMs).unref();
+  }
+
   private workingDirectory({ cwd }: ProcessConfig): string {
     const home = this.environment.home();
-    const resolved = cwd ? resolvePath(cwd, home, 'cwd') : home;
-    const stat = fs.statSync(resolved, { throwIfNoEntry: false });
-    if (!stat) throw new ConnectError(`cwd ${resolved} not found: no such file or directory`, Code.InvalidArgument);
-    if (!stat.isDirectory()) throw new ConnectError(`cwd ${resolved} is not a directory`, Code.InvalidArgument);
-    return resolved;
+    if (!cwd) return home;
+    const resolved = resolvePath(cwd, home, 'cwd');
+    try {
+      if (fs.statSync(systemPath(resolved)).isDirectory()) return resolved;
+    } catch (error) {
+      throw new ConnectError(`cwd ${toConnectError(error, resolved).rawMessage}`, Code.InvalidArgument);
+    }
+    throw new ConnectError(`cwd ${resolved}: not a directory`, Code.InvalidArgument);
   }
+}
+
+function pick(
+  processes: Map<number, RunningProcess>,
+  selector: ProcessSelector | undefined,
+): RunningProcess | undefined {
+  const chosen = selector?.selector;
+  if (chosen?.case === 'pid') return processes.get(chosen.value);
+  if (chosen?.case === 'tag') return [...processes.values()].findLast(({ tag }) => tag === chosen.value);
+  throw new ConnectError('process must be given by pid or tag', Code.InvalidArgument);
+}
+
+function notFound({ selector }: ProcessSelector): ConnectError {
+  return new ConnectError(`process with ${selector.case} ${selector.value} not found`, Code.NotFound);
+}
+
+/** The terminal's size, 80 by 24 where the client gives none. @throws {ConnectError} */
+export function terminalSize({ size }: PTY): { columns: number; rows: number } {
+  const columns = size?.cols || defaultColumns;
+  const rows = size?.rows || defaultRows;
+  if (columns > maxSide || rows > maxSide) throw new ConnectError('terminal size out of range', Code.InvalidArgument);
+  return { columns, rows };
 }
 
 function checkWords({ cmd, args, envs }: ProcessConfig): void {

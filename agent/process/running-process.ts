@@ -1,86 +1,25 @@
-import type { MessageInitShape } from '@bufbuild/protobuf';
+import fs from 'node:fs';
+import net from 'node:net';
 import { Code, ConnectError } from '@connectrpc/connect';
-import type { ProcessConfig, ProcessEventSchema } from '../proto/gen/sandboxagent_pb.js';
-import type { Launched, ProcessExit } from './launch.ts';
-import { Backlog, type Output } from './output.ts';
-import { signalNumber, signalText } from './signals.ts';
+import type { ProcessConfig } from '../proto/gen/sandboxagent_pb.js';
+import { Attachment, type Piece, type ProcessEventInit } from './attachment.ts';
+import { Backlog, type Channel } from './backlog.ts';
+import { type Launched, resizeTerminal } from './launch.ts';
+import { OutputPipe } from './output-pipe.ts';
+import type { ProcessExit } from './reaper.ts';
+import { signalText } from './signals.ts';
 
-export type ProcessEventInit = MessageInitShape<typeof ProcessEventSchema>;
-
-/** A client that lags by this much stops the process's output from being read. */
-const attachmentHighBytes = 512 * 1024;
 /** Output kept of a process without a client. */
 const backlogBytes = 1024 * 1024;
 /** Input accepted but not yet read by the process. */
-const stdinMaxBytes = 64 * 1024 * 1024;
+const inputMaxBytes = 64 * 1024 * 1024;
 /** How long the pipes of an ended process must be silent, when something else still holds them open. */
 const silenceMs = 50;
 
-/** One client's view of a process: what it has not taken yet, in order. */
-export class Attachment {
-  private readonly owner: RunningProcess;
-  private queue: (Output | ProcessEventInit)[] = [];
-  private wake: (() => void) | undefined;
-  private closed = false;
-  bytes = 0;
-
-  constructor(owner: RunningProcess) {
-    this.owner = owner;
-  }
-
-  push(item: Output | ProcessEventInit): void {
-    this.queue.push(item);
-    if ('bytes' in item) this.bytes += item.bytes.length;
-    this.wake?.();
-  }
-
-  /** Ends the view; what it has not taken goes back to the process. */
-  close(): void {
-    if (this.closed) return;
-    this.closed = true;
-    const left = this.queue.filter((item): item is Output => 'bytes' in item);
-    this.queue = [];
-    this.wake?.();
-    this.owner.detach(this, left);
-  }
-
-  /** Events to the process's end, a `keepalive` whenever there was none for `keepaliveMs`. */
-  async *events(keepaliveMs: number): AsyncGenerator<ProcessEventInit> {
-    while (true) {
-      const item = this.queue.shift();
-      if (item === undefined) {
-        if (this.closed) return;
-        if (!(await this.somethingWithin(keepaliveMs))) yield { event: { case: 'keepalive', value: {} } };
-        continue;
-      }
-      if ('bytes' in item) {
-        this.bytes -= item.bytes.length;
-        this.owner.taken();
-        yield { event: { case: 'data', value: { output: { case: item.channel, value: item.bytes } } } };
-      } else {
-        yield item;
-        if (item.event?.case === 'end') return;
-      }
-    }
-  }
-
-  private somethingWithin(ms: number): Promise<boolean> {
-    return new Promise((resolve) => {
-      const done = (something: boolean) => {
-        clearTimeout(timer);
-        this.wake = undefined;
-        resolve(something);
-      };
-      const timer = setTimeout(() => done(false), ms);
-      this.wake = () => done(true);
-    });
-  }
-}
-
 /**
- * A process and its clients. Its output goes to every attached client, as slowly as the slowest takes it; without a
- * client it flows into a bounded backlog, so the process goes on. Ends when the process has ended and its output has
- * been read.
+ * A process and its clients. Its output goes to every attached client, and no more of it is read until all have taken
+ * it: the slowest client slows the process. Without a client it flows into a bounded backlog, so the process goes on.
+ * The process counts as ended when it has ended and its output has been read.
  */
 export class RunningProcess {
   readonly pid: number;
@@ -89,12 +28,15 @@ export class RunningProcess {
   private readonly launched: Launched;
   private readonly attachments = new Set<Attachment>();
   private readonly backlog = new Backlog(backlogBytes);
-  private paused = false;
+  private readonly outputs: OutputPipe[];
+  private input: net.Socket | undefined;
+  private waitingInput = 0;
   private openOutputs: number;
+  private heldPieces = 0;
   private exit: ProcessExit | undefined;
   private silence: NodeJS.Timeout | undefined;
   private readonly onEnd: () => void;
-  private ended = false;
+  private endEvent: ProcessEventInit | undefined;
 
   constructor(launched: Launched, config: ProcessConfig, tag: string | undefined, onEnd: () => void) {
     this.launched = launched;
@@ -102,19 +44,12 @@ export class RunningProcess {
     this.config = config;
     this.tag = tag;
     this.onEnd = onEnd;
-    this.openOutputs = launched.outputs.length;
-    launched.stdin.on('error', () => {
-      // The process closed its input, or ended; whoever writes is told by the write's own callback.
-    });
-    for (const { channel, stream } of launched.outputs) {
-      stream.on('data', (bytes: Buffer) => this.take({ channel, bytes }));
-      // A terminal's other side gone reads as EIO.
-      stream.on('error', () => stream.destroy());
-      stream.once('close', () => {
-        this.openOutputs -= 1;
-        this.endIfDrained();
-      });
-    }
+    const { terminal, stdout, stderr } = launched;
+    this.outputs =
+      terminal === undefined
+        ? [this.read(stdout!, 'stdout'), this.read(stderr!, 'stderr')]
+        : [this.read(terminal, 'pty')];
+    this.openOutputs = this.outputs.length;
     launched.exited.then((exit) => {
       this.exit = exit;
       this.endIfDrained();
@@ -122,31 +57,25 @@ export class RunningProcess {
     });
   }
 
-  /** A new client's view: what was kept while there was none, then what comes. */
+  get ended(): boolean {
+    return this.endEvent !== undefined;
+  }
+
+  get attached(): boolean {
+    return this.attachments.size > 0;
+  }
+
+  /** A new client's view: what was kept while there was none, then what comes, then the end. */
   attach(): Attachment {
-    const attachment = new Attachment(this);
-    for (const piece of this.backlog.take()) attachment.push(piece);
+    const attachment: Attachment = new Attachment((untaken) => this.detach(attachment, untaken));
+    for (const { channel, bytes } of this.backlog.take()) attachment.push({ channel, bytes, release: () => {} });
     this.attachments.add(attachment);
+    if (this.endEvent) attachment.finish(this.endEvent);
     return attachment;
   }
 
-  detach(attachment: Attachment, left: Output[]): void {
-    if (!this.attachments.delete(attachment)) return;
-    if (this.attachments.size === 0) for (const piece of left) this.backlog.add(piece);
-    this.taken();
-  }
-
-  /** Called when a client has taken something: reads on when none lags any more. */
-  taken(): void {
-    if (!this.paused) return;
-    for (const attachment of this.attachments) if (attachment.bytes > attachmentHighBytes / 2) return;
-    this.paused = false;
-    for (const { stream } of this.launched.outputs) stream.resume();
-    this.watchSilence();
-  }
-
-  /** Sends a signal to the whole group. @throws {ConnectError} `not_found` when it has ended */
-  signal(signal: NodeJS.Signals): void {
+  /** Sends a signal to the process's whole group. @throws {ConnectError} `not_found` when it has ended */
+  signal(signal: number): void {
     try {
       process.kill(-this.pid, signal);
     } catch (error) {
@@ -155,37 +84,87 @@ export class RunningProcess {
     }
   }
 
-  /** Resolves when the process's pipe has taken the input. @throws {ConnectError} when it takes none any more */
-  write(bytes: Uint8Array): Promise<void> {
-    const { stdin } = this.launched;
-    if (stdin.writableLength + bytes.length > stdinMaxBytes) {
+  /** @throws {ConnectError} `failed_precondition` when it has none, `invalid_argument` for an impossible size */
+  resize(columns: number, rows: number): void {
+    if (this.launched.terminal === undefined) {
+      throw new ConnectError(`process ${this.pid} has no terminal`, Code.FailedPrecondition);
+    }
+    if (!this.ended) resizeTerminal(this.launched.terminal, columns, rows);
+  }
+
+  /**
+   * Hands input to the process; resolves when its pipe has taken it, which is when it reads.
+   * @throws {ConnectError} `failed_precondition` for the wrong kind of input, or when it takes none any more
+   */
+  async write(kind: 'stdin' | 'pty', bytes: Uint8Array): Promise<void> {
+    const terminal = this.launched.terminal !== undefined;
+    if (terminal !== (kind === 'pty')) {
+      const wanted = terminal ? 'has a terminal: send pty' : 'has no terminal: send stdin';
+      throw new ConnectError(`process ${this.pid} ${wanted}`, Code.FailedPrecondition);
+    }
+    if (this.waitingInput + bytes.length > inputMaxBytes) {
       throw new ConnectError(`process ${this.pid} does not read its input`, Code.ResourceExhausted);
     }
-    return new Promise((resolve, reject) => {
-      stdin.write(bytes, (error) => {
-        if (error) reject(new ConnectError(`process ${this.pid} has closed its input`, Code.FailedPrecondition));
-        else resolve();
-      });
+    this.waitingInput += bytes.length;
+    await new Promise<void>((resolve, reject) => {
+      const done = (error?: Error | null) => {
+        this.waitingInput -= bytes.length;
+        if (!error) resolve();
+        else reject(new ConnectError(`process ${this.pid} has closed its input`, Code.FailedPrecondition));
+      };
+      if (terminal) this.outputs[0]!.write(bytes, done);
+      else this.stdin().write(bytes, done);
     });
   }
 
-  private take(output: Output): void {
-    if (this.ended) return;
+  private stdin(): net.Socket {
+    if (this.input) return this.input;
+    this.input = new net.Socket({ fd: this.launched.stdin!, readable: false, writable: true });
+    this.input.on('error', () => {
+      // The process has closed its input; whoever writes is told by the write itself.
+    });
+    return this.input;
+  }
+
+  private read(fd: number, channel: Channel): OutputPipe {
+    const pipe: OutputPipe = new OutputPipe(
+      fd,
+      channel === 'pty',
+      (bytes) => this.take(pipe, channel, bytes),
+      () => {
+        this.openOutputs -= 1;
+        this.endIfDrained();
+      },
+    );
+    return pipe;
+  }
+
+  /** Returns whether more may be read at once. */
+  private take(pipe: OutputPipe, channel: Channel, bytes: Buffer): boolean {
     this.silence?.refresh();
+    if (this.endEvent) return true;
     if (this.attachments.size === 0) {
-      this.backlog.add(output);
-      return;
+      this.backlog.add(channel, bytes);
+      return true;
     }
-    let lagging = false;
-    for (const attachment of this.attachments) {
-      attachment.push(output);
-      lagging ||= attachment.bytes > attachmentHighBytes;
-    }
-    if (lagging && !this.paused) {
-      this.paused = true;
-      clearTimeout(this.silence);
-      this.silence = undefined;
-      for (const { stream } of this.launched.outputs) stream.pause();
+    let holders = this.attachments.size;
+    this.heldPieces += 1;
+    const release = () => {
+      holders -= 1;
+      if (holders > 0) return;
+      this.heldPieces -= 1;
+      pipe.resume();
+      this.watchSilence();
+    };
+    for (const attachment of this.attachments) attachment.push({ channel, bytes, release });
+    return false;
+  }
+
+  private detach(attachment: Attachment, untaken: Piece[]): void {
+    this.attachments.delete(attachment);
+    for (const piece of untaken) {
+      if (this.attachments.size === 0) this.backlog.add(piece.channel, piece.bytes);
+      piece.release();
     }
   }
 
@@ -198,28 +177,30 @@ export class RunningProcess {
    * ended, and what its children write later is read and dropped, so that they do not die of a broken pipe.
    */
   private watchSilence(): void {
-    if (!this.exit || this.ended || this.paused || this.silence) return;
-    this.silence = setTimeout(() => this.end(), silenceMs);
+    if (!this.exit || this.endEvent) return;
+    clearTimeout(this.silence);
+    this.silence = this.heldPieces > 0 ? undefined : setTimeout(() => this.end(), silenceMs);
   }
 
   private end(): void {
-    if (this.ended) return;
-    this.ended = true;
+    if (this.endEvent) return;
     clearTimeout(this.silence);
+    if (this.input) this.input.destroy();
+    else if (this.launched.stdin !== undefined) fs.closeSync(this.launched.stdin);
     const { code, signal } = this.exit!;
-    const text = signal ? signalText(signal) : `exit status ${code}`;
-    const event: ProcessEventInit = {
+    const status = signal === null ? `exit status ${code}` : signalText(signal);
+    this.endEvent = {
       event: {
         case: 'end',
         value: {
-          exitCode: signal ? 128 + signalNumber(signal) : code!,
+          exitCode: signal === null ? code! : 128 + signal,
           exited: signal === null,
-          status: text,
-          error: signal || code !== 0 ? text : undefined,
+          status,
+          error: code === 0 ? undefined : status,
         },
       },
     };
     this.onEnd();
-    for (const attachment of this.attachments) attachment.push(event);
+    for (const attachment of this.attachments) attachment.finish(this.endEvent);
   }
 }

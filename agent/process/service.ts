@@ -1,36 +1,75 @@
 import { Code, ConnectError } from '@connectrpc/connect';
 import type { AgentEnvironment } from '../boot/environment.ts';
-import { Process, type ProcessSelector, Signal, type StartRequest } from '../proto/gen/sandboxagent_pb.js';
+import { Process, type ProcessInput } from '../proto/gen/sandboxagent_pb.js';
+import { keepaliveMs } from '../rpc/keepalive.ts';
 import { type AgentCall, type AgentService, agentService } from '../rpc/service.ts';
-import { keepaliveMs } from './keepalive.ts';
-import { ProcessTable } from './process-table.ts';
-import type { ProcessEventInit, RunningProcess } from './running-process.ts';
-import { signalOfNumber } from './signals.ts';
+import type { ProcessEventInit } from './attachment.ts';
+import { dataFrames } from './data-frames.ts';
+import { ProcessTable, terminalSize } from './process-table.ts';
+import type { RunningProcess } from './running-process.ts';
+import { isSignal } from './signals.ts';
 
 /** `sandboxagent.Process` (sections 4.12 and 6.3). */
 export function processServices(environment: AgentEnvironment): AgentService[] {
   const table = new ProcessTable(environment);
   return [
-    agentService(Process, {
-      list: () => ({ processes: table.list().map(({ config, pid, tag }) => ({ config, pid, tag })) }),
-      async *start(request: StartRequest, call) {
-        const interval = keepaliveMs(call);
-        yield* follow(await table.start(request), interval, call);
+    agentService(
+      Process,
+      {
+        list: () => ({ processes: table.list().map(({ config, pid, tag }) => ({ config, pid, tag })) }),
+
+        async *start(request, call) {
+          const interval = keepaliveMs(call);
+          yield* follow(await table.start(request), interval, call);
+        },
+
+        async *connect({ process }, call) {
+          const interval = keepaliveMs(call);
+          yield* follow(table.findToFollow(process), interval, call);
+        },
+
+        update({ process, pty }) {
+          const running = table.find(process);
+          if (pty) {
+            const { columns, rows } = terminalSize(pty);
+            running.resize(columns, rows);
+          }
+          return {};
+        },
+
+        async streamInput(requests) {
+          let running: RunningProcess | undefined;
+          for await (const { event } of requests) {
+            if (event.case === 'start') running = table.find(event.value.process);
+            else if (event.case === 'data') {
+              if (!running) throw new ConnectError('data before start', Code.InvalidArgument);
+              await send(running, event.value.input);
+            }
+          }
+          return {};
+        },
+
+        async sendInput({ process, input }) {
+          await send(table.find(process), input);
+          return {};
+        },
+
+        sendSignal({ process, signal }) {
+          const running = table.find(process);
+          if (!isSignal(signal)) throw new ConnectError('signal must be given', Code.InvalidArgument);
+          running.signal(signal);
+          return {};
+        },
       },
-      sendSignal({ process, signal }) {
-        const running = table.find(selected(process));
-        const name = signal === Signal.UNSPECIFIED ? undefined : signalOfNumber(signal);
-        if (!name) throw new ConnectError('signal must be given', Code.InvalidArgument);
-        running.signal(name);
-        return {};
-      },
-    }),
+      { fast: { start: { frames: dataFrames }, connect: { frames: dataFrames } } },
+    ),
   ];
 }
 
-function selected(selector: ProcessSelector | undefined): ProcessSelector['selector'] {
-  if (!selector?.selector.case) throw new ConnectError('process must be given by pid or tag', Code.InvalidArgument);
-  return selector.selector;
+/** Hands input on; the next message is not read before the process has taken this one. */
+async function send(process: RunningProcess, input: ProcessInput | undefined): Promise<void> {
+  if (!input?.input.case) throw new ConnectError('input must hold stdin or pty', Code.InvalidArgument);
+  await process.write(input.input.case, input.input.value);
 }
 
 /** A process's events for one client, `start` first; the process goes on when the client leaves. */
@@ -42,6 +81,8 @@ async function* follow(
   const attachment = process.attach();
   const leave = () => attachment.close();
   call.signal.addEventListener('abort', leave);
+  // The client may have left while the process was being started.
+  if (call.signal.aborted) leave();
   try {
     yield { event: { event: { case: 'start', value: { pid: process.pid } } } };
     for await (const event of attachment.events(intervalMs)) yield { event };

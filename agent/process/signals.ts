@@ -1,6 +1,6 @@
 import { constants } from 'node:os';
 
-const descriptions: Partial<Record<NodeJS.Signals, string>> = {
+const descriptions: Partial<Record<string, string>> = {
   SIGHUP: 'hangup',
   SIGINT: 'interrupt',
   SIGQUIT: 'quit',
@@ -15,20 +15,15 @@ const descriptions: Partial<Record<NodeJS.Signals, string>> = {
   SIGTERM: 'terminated',
 };
 
-export function signalNumber(signal: NodeJS.Signals): number {
-  return constants.signals[signal];
-}
+const highestSignal = 64;
 
 /** `signal: killed`, the text of an end by a signal. */
-export function signalText(signal: NodeJS.Signals): string {
-  return `signal: ${descriptions[signal] ?? signal}`;
+export function signalText(signal: number): string {
+  const name = Object.entries(constants.signals).find(([, number]) => number === signal)?.[0];
+  return `signal: ${(name && descriptions[name]) ?? name ?? signal}`;
 }
 
-const names = new Map<number, NodeJS.Signals>(
-  Object.entries(constants.signals).map(([name, number]) => [number, name as NodeJS.Signals]),
-);
-
-/** The signal of that number; undefined for a number that is none. */
-export function signalOfNumber(number: number): NodeJS.Signals | undefined {
-  return names.get(number);
+/** Whether a process can be sent that number. */
+export function isSignal(number: number): boolean {
+  return Number.isInteger(number) && number > 0 && number <= highestSignal;
 }

@@ -13,11 +13,10 @@ import type { AgentCall } from './service.ts';
 /** How long a client may pause within a request's body that is read whole, in milliseconds. */
 const bodyIdleMs = 60_000;
 
-/** A call's view of a node request; the signal and the headers are made when a handler asks for them. */
+/** A call's view of a node request; the signal is made when a handler asks for it. */
 class NodeCall implements AgentCall {
   private readonly req: IncomingMessage;
   private readonly abort = new AbortController();
-  private headers: Headers | undefined;
 
   constructor(req: IncomingMessage, res: ServerResponse) {
     this.req = req;
@@ -32,14 +31,9 @@ class NodeCall implements AgentCall {
     this.abort.abort(reason);
   }
 
-  get requestHeader(): Headers {
-    if (!this.headers) {
-      this.headers = new Headers();
-      for (const [name, value] of Object.entries(this.req.headers)) {
-        if (typeof value === 'string') this.headers.set(name, value);
-      }
-    }
-    return this.headers;
+  header(name: string): string | undefined {
+    const value = this.req.headers[name];
+    return typeof value === 'string' ? value : undefined;
   }
 }
 
@@ -48,23 +42,35 @@ function readBody(req: IncomingMessage, maxBytes: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let length = 0;
-    const fail = (error: ConnectError) => {
+    let idle: NodeJS.Timeout | undefined;
+    // Nearly every body comes with its head; only others are worth a timer.
+    const soon = setImmediate(() => {
+      idle = setTimeout(() => fail(new ConnectError('the request stopped halfway', Code.DeadlineExceeded)), bodyIdleMs);
+    });
+    const settle = () => {
+      clearImmediate(soon);
+      clearTimeout(idle);
       req.off('data', onData);
+    };
+    const fail = (error: ConnectError) => {
+      settle();
       reject(error);
     };
     const onData = (chunk: Buffer) => {
       length += chunk.length;
       if (length > maxBytes) {
         fail(new ConnectError(`message is over the limit of ${maxBytes} bytes`, Code.ResourceExhausted));
-      } else chunks.push(chunk);
+        return;
+      }
+      chunks.push(chunk);
+      idle?.refresh();
     };
     req.on('data', onData);
-    req.on('end', () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, length)));
+    req.on('end', () => {
+      settle();
+      resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, length));
+    });
     req.on('error', () => fail(new ConnectError('the client left', Code.Canceled)));
-    req.on('aborted', () => fail(new ConnectError('the client left', Code.Canceled)));
-    req.setTimeout(bodyIdleMs, () =>
-      fail(new ConnectError('the request was not finished in time', Code.DeadlineExceeded)),
-    );
   });
 }
 
@@ -92,46 +98,60 @@ export async function serveUnary(
   codec: Codec,
 ): Promise<void> {
   try {
-    const body = await readBody(req, maxMessageBytes);
-    const reply = await procedure.handler(decodeRequest(procedure, codec, body), new NodeCall(req, res));
-    if (res.destroyed) return;
+    const { fast } = procedure;
+    const request = decodeRequest(procedure, codec, await readBody(req, maxMessageBytes));
     const contentType = codec === 'json' ? 'application/json' : 'application/proto';
-    const pieces = codec === 'json' ? procedure.fast.json?.(reply as never) : undefined;
-    if (pieces) {
-      await writePieces(res, contentType, pieces);
+    if (fast.parts) {
+      const parts = codec === 'json' ? fast.parts.json(request) : encodedParts(procedure, fast.parts.messages(request));
+      await writeParts(res, contentType, parts);
       return;
     }
-    const encoded = encodeReply(procedure, codec, reply);
-    res.writeHead(200, { 'content-type': contentType, 'content-length': Buffer.byteLength(encoded) });
-    res.end(encoded);
+    const reply =
+      codec === 'json' && fast.json
+        ? fast.json(request)
+        : encodeReply(procedure, codec, await procedure.handler(request, new NodeCall(req, res)));
+    if (res.destroyed) return;
+    res.writeHead(200, { 'content-type': contentType, 'content-length': Buffer.byteLength(reply) });
+    res.end(reply);
   } catch (error) {
     replyError(req, res, toConnectError(error));
   }
 }
 
-/** Writes a reply that is made piece by piece: one piece with its length, more as chunks, as fast as they are taken. */
-async function writePieces(res: ServerResponse, contentType: string, pieces: Iterable<Buffer | string>): Promise<void> {
-  const iterator = pieces[Symbol.iterator]();
-  const first = iterator.next();
+async function* encodedParts(procedure: Procedure, messages: AsyncIterable<unknown>): AsyncGenerator<Buffer | string> {
+  for await (const message of messages) yield encodeReply(procedure, 'proto', message);
+}
+
+/** Writes a reply as it is made: one part with its length, more as chunks, no faster than they are taken. */
+async function writeParts(
+  res: ServerResponse,
+  contentType: string,
+  parts: AsyncIterable<Buffer | string>,
+): Promise<void> {
+  const iterator = parts[Symbol.asyncIterator]();
+  const first = await iterator.next();
   const head = first.done ? '' : first.value;
-  let next = iterator.next();
+  let next = await iterator.next();
+  if (res.destroyed) return;
   if (next.done) {
     res.writeHead(200, { 'content-type': contentType, 'content-length': Buffer.byteLength(head) });
     res.end(head);
     return;
   }
   res.writeHead(200, { 'content-type': contentType });
-  if (!res.write(head)) await drained(res);
-  for (; !next.done; next = iterator.next()) {
-    if (res.destroyed) return;
-    if (!res.write(next.value)) await drained(res);
+  let taken = res.write(head);
+  for (; !next.done; next = await iterator.next()) {
+    if (!taken) await drained(res);
+    if (res.destroyed) break;
+    taken = res.write(next.value);
   }
+  await iterator.return?.();
   res.end();
 }
 
 /** Resolves when the socket has taken what was written, or is gone. */
 export function drained(res: ServerResponse): Promise<void> {
-  if (res.destroyed) return Promise.resolve();
+  if (res.destroyed || !res.writableNeedDrain) return Promise.resolve();
   return new Promise((resolve) => {
     const done = () => {
       res.off('drain', done);
@@ -220,22 +240,30 @@ async function pump(
   procedure: Procedure,
   codec: Codec,
 ): Promise<void> {
+  const encode = procedure.fast.frames?.(codec);
   try {
     for (let next = await replies.next(); !next.done; next = await replies.next()) {
       if (call.signal.aborted) break;
       begin();
-      const pieces = procedure.fast.frame?.(next.value as never, codec);
-      let taken = true;
-      if (pieces) {
-        res.cork();
-        for (const piece of pieces) taken = res.write(piece);
-        res.uncork();
-      } else taken = res.write(encodeFrame(procedure, codec, next.value));
-      if (!taken) await drained(res);
+      const pieces = encode?.(next.value);
+      // Its pieces are views of memory that the next reply will use.
+      if (pieces) await written(res, pieces);
+      else if (!res.write(encodeFrame(procedure, codec, next.value))) await drained(res);
     }
   } finally {
     await replies.return?.();
   }
+}
+
+/** Resolves when the kernel has taken all pieces, or the client is gone. */
+function written(res: ServerResponse, pieces: Buffer[]): Promise<void> {
+  return new Promise((resolve) => {
+    res.cork();
+    const last = pieces.length - 1;
+    for (let i = 0; i < last; i++) res.write(pieces[i]);
+    res.write(pieces[last], () => resolve());
+    res.uncork();
+  });
 }
 
 function encodeFrame(procedure: Procedure, codec: Codec, reply: unknown): Buffer {

@@ -1,17 +1,24 @@
 import { create, type DescMethod, fromBinary, fromJson, type Message, toBinary, toJson } from '@bufbuild/protobuf';
 import { Code, ConnectError } from '@connectrpc/connect';
-import type { AgentCall, AgentService, FastEncoding } from './service.ts';
+import type { AgentCall, AgentService } from './service.ts';
 
 /** Longest message taken in, either protocol, after decompression. */
 export const maxMessageBytes = 32 * 1024 * 1024;
 
 export type Codec = 'json' | 'proto';
 
+/** FastPath of any method. */
+interface AnyFastPath {
+  json?: (request: Message) => string;
+  parts?: { json: (request: Message) => AsyncIterable<string>; messages: (request: Message) => AsyncIterable<unknown> };
+  frames?: (codec: Codec) => (reply: unknown) => Buffer[] | undefined;
+}
+
 /** One procedure, ready to be called with bytes. */
 export interface Procedure {
   readonly method: DescMethod;
   readonly withoutToken: boolean;
-  readonly fast: FastEncoding;
+  readonly fast: AnyFastPath;
   // biome-ignore lint/suspicious/noExplicitAny: the types were checked where the service was declared
   readonly handler: (input: any, call: AgentCall) => any;
 }
@@ -27,13 +34,16 @@ export function procedureTable(services: readonly AgentService[]): Map<string, P
       table.set(`/${service.typeName}/${method.name}`, {
         method,
         withoutToken: withoutToken.includes(method.localName),
-        fast: fast[method.localName] ?? {},
+        fast: (fast[method.localName] as AnyFastPath | undefined) ?? {},
         handler: (handlers[method.localName] as Procedure['handler'] | undefined) ?? unimplemented,
       });
     }
   }
   return table;
 }
+
+/** Zero and empty values are written out: clients that know no proto3 see every field. */
+export const jsonWriteOptions = { alwaysEmitImplicit: true };
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
@@ -57,7 +67,7 @@ export function decodeRequest(procedure: Procedure, codec: Codec, body: Buffer):
 export function encodeReply(procedure: Procedure, codec: Codec, reply: unknown): Buffer | string {
   const schema = procedure.method.output;
   const message = isMessage(reply) ? reply : create(schema, reply as never);
-  if (codec === 'json') return JSON.stringify(toJson(schema, message));
+  if (codec === 'json') return JSON.stringify(toJson(schema, message, jsonWriteOptions));
   const bytes = toBinary(schema, message);
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

@@ -8,11 +8,12 @@ import type {
   MessageShape,
 } from '@bufbuild/protobuf';
 
-/** What a handler may know about the request it serves. The Connect library's HandlerContext is one, too. */
+/** What a handler may know about the request it serves. */
 export interface AgentCall {
   /** Aborted when the client leaves, the deadline passes, or the call has ended. */
   readonly signal: AbortSignal;
-  readonly requestHeader: Headers;
+  /** The request header of that lower-case name. */
+  header(name: string): string | undefined;
 }
 
 /**
@@ -31,35 +32,52 @@ export type Handler<M extends DescMethod> =
         ? (requests: AsyncIterable<MessageShape<I>>, call: AgentCall) => Promise<MessageInitShape<O>>
         : never;
 
-/** Hand-written encodings of a procedure's replies, for those that have to be faster than reflection. */
-export interface FastEncoding {
-  /** The JSON form of the reply, in pieces to write one after the other; undefined: encode as any other. */
-  json?: (reply: never) => Iterable<Buffer | string> | undefined;
-  /** One whole frame of a stream (five-byte head included), in pieces; undefined: encode as any other. */
-  frame?: (reply: never, codec: 'json' | 'proto') => Buffer[] | undefined;
+/**
+ * A faster way to the same reply as the handler's, for procedures where encoding by reflection costs more than the
+ * work itself. Used for Connect without compression; every other protocol uses the handler.
+ */
+export type FastPath<M extends DescMethod> =
+  M extends DescMethodUnary<infer I, infer O>
+    ? {
+        /** The reply as JSON text. */
+        json?: (request: MessageShape<I>) => string;
+        /** A long reply in parts: pieces of its JSON text, or messages that merge into it. */
+        parts?: {
+          json: (request: MessageShape<I>) => AsyncIterable<string>;
+          messages: (request: MessageShape<I>) => AsyncIterable<MessageInitShape<O>>;
+        };
+      }
+    : M extends DescMethodServerStreaming<infer _I, infer O>
+      ? {
+          /**
+           * Makes an encoder for one stream: whole frames (heads included), in pieces, or undefined to encode as any
+           * other. The pieces are good until the next reply is encoded.
+           */
+          frames?: (codec: 'json' | 'proto') => (reply: MessageInitShape<O>) => Buffer[] | undefined;
+        }
+      : never;
+
+/** Handlers by the method's local name; what is left out answers `unimplemented`. */
+export type Handlers<S extends DescService> = { [P in keyof S['method']]?: Handler<S['method'][P]> };
+
+export interface ServiceOptions<S extends DescService> {
+  fast?: { [P in keyof S['method']]?: FastPath<S['method'][P]> };
+  /** Procedures served without the access token, because their argument is itself a credential. */
+  withoutToken?: readonly (keyof S['method'] & string)[];
 }
 
 /** Any service, its handlers by method name: what the server is made from. */
 export interface AgentService {
   readonly service: DescService;
   readonly handlers: Readonly<Record<string, unknown>>;
-  readonly fast: Readonly<Record<string, FastEncoding | undefined>>;
-  /** Procedures served without the access token, because their argument is itself a credential. */
+  readonly fast: Readonly<Record<string, unknown>>;
   readonly withoutToken: readonly string[];
 }
 
-export interface ServiceOptions<S extends DescService> {
-  fast?: { [P in keyof S['method']]?: FastEncoding };
-  withoutToken?: readonly (keyof S['method'] & string)[];
-}
-
-/**
- * Ties handlers, by the method's local name, to the service that the proto declares, so that their types are checked
- * against it. What is left out answers `unimplemented`.
- */
+/** Ties handlers to the service that the proto declares, so that their types are checked against it. */
 export function agentService<S extends DescService>(
   service: S,
-  handlers: { [P in keyof S['method']]?: Handler<S['method'][P]> },
+  handlers: Handlers<S>,
   { fast = {}, withoutToken = [] }: ServiceOptions<S> = {},
 ): AgentService {
   return { service, handlers, fast, withoutToken };

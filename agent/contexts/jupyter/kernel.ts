@@ -6,6 +6,8 @@ import { displayEvent, type Representations, type RunOutput } from '../run-outpu
 import type { KernelConnection } from './connection.ts';
 import type { JupyterMessage } from './messages.ts';
 
+const lateReplyMs = 1000;
+
 /** How kernels of one language differ for their client. */
 export interface KernelTraits {
   language: string;
@@ -29,6 +31,9 @@ interface RunState {
   error: { name: string; value: string; traceback: string } | undefined;
   /** A display that may turn out to be the value. */
   held: Representations | undefined;
+  /** The kernel has begun with the code: an interrupt that comes before is lost. */
+  begun: boolean;
+  interrupted: boolean;
   replied: boolean;
   idle: boolean;
   readonly finish: () => void;
@@ -73,6 +78,11 @@ export class JupyterKernel implements Kernel {
   }
 
   interrupt(): void {
+    if (this.current) this.current.interrupted = true;
+    if (!this.current || this.current.begun) this.sendInterrupt();
+  }
+
+  private sendInterrupt(): void {
     if (this.traits.interruptMode === 'message') this.connection.request('control', 'interrupt_request', {});
     else this.process.signalGroup('SIGINT');
   }
@@ -105,6 +115,8 @@ export class JupyterKernel implements Kernel {
         executionCount: undefined,
         error: undefined,
         held: undefined,
+        begun: false,
+        interrupted: false,
         replied: false,
         idle: false,
         finish: () => {
@@ -145,6 +157,10 @@ export class JupyterKernel implements Kernel {
   private receivePublished({ type, parentId, content }: JupyterMessage): void {
     const state = this.current;
     if (!state) return;
+    if (type === 'execute_input' && parentId === state.id) {
+      state.begun = true;
+      if (state.interrupted) this.sendInterrupt();
+    }
     switch (type) {
       case 'stream':
         // Threads of earlier runs write, too; their output is heard while anyone listens.
@@ -163,7 +179,18 @@ export class JupyterKernel implements Kernel {
     else if (type === 'status' && content.execution_state === 'idle') {
       state.idle = true;
       if (state.replied) state.finish();
+      else if (state.interrupted) this.finishWithoutReply(state);
     }
+  }
+
+  /** An interrupt that hits the kernel's own code, not that of the run, costs the reply to the request. */
+  private finishWithoutReply(state: RunState): void {
+    setTimeout(() => {
+      if (this.current !== state) return;
+      state.replied = true;
+      state.error ??= { name: 'KeyboardInterrupt', value: 'the run was interrupted', traceback: '' };
+      state.finish();
+    }, lateReplyMs);
   }
 
   private display(state: RunState, data: MimeBundle): void {

@@ -1,5 +1,10 @@
-# Sourced by each shell of a bash context (see bash_kernel.bash). Argument: the context's folder.
+# Sourced by each shell of a bash context (see bash_kernel.bash). Arguments: the context's folder, and how many shells
+# this one is: each leaves its state in state.<turn> and begins with the one before.
+
+# Interrupts are for the code alone: one that ended the shell while it reads would leave half a request behind.
+trap '' INT
 __sandbox_folder=$1
+__sandbox_turn=$2
 
 # A request: three lengths in bytes on a line, then the code before the run, of the run, and after it.
 __sandbox_next() {
@@ -14,14 +19,22 @@ __sandbox_next() {
   LC_ALL=C read -r -u 4 -N "${lengths[2]}" __sandbox_after
 }
 
+__sandbox_begin() {
+  eval "$__sandbox_before"
+  trap - INT
+  printf 'begun\n' >&3
+}
+
 __sandbox_done() {
+  trap '' INT
   eval "$__sandbox_after"
   printf 'done %d\n' "$1" >&3
 }
 
 __sandbox_leave() {
+  trap '' INT
   {
-    __sandbox_options=$(set +o)
+    set +o >|"$__sandbox_folder/options.$__sandbox_turn"
     set +eux
     eval "$__sandbox_after"
     {
@@ -29,14 +42,27 @@ __sandbox_leave() {
       declare -f
       alias -p
       declare -p
-      printf 'cd %q\n%s\n' "$PWD" "$__sandbox_options"
-    } >|"$__sandbox_folder/state"
+      printf 'cd %q\n' "$PWD"
+    } >|"$__sandbox_folder/state.$__sandbox_turn"
   } 2>/dev/null
 }
 
-if [[ -s $__sandbox_folder/state ]]; then
-  # Variables of bash itself cannot be assigned: those complaints are nobody's business.
-  source "$__sandbox_folder/state" 2>/dev/null
+__sandbox_resume() {
+  local before=$((__sandbox_turn - 1))
+  __sandbox_state=$__sandbox_folder/state.$before
+  __sandbox_options=$__sandbox_folder/options.$before
+}
+
+__sandbox_resume
+if [[ -s $__sandbox_state ]]; then
+  # Variables of bash itself cannot be assigned: those complaints are nobody's business. The options come last, as
+  # they may make such a complaint the end.
+  __sandbox_now=$__sandbox_turn
+  source "$__sandbox_state" 2>/dev/null
+  __sandbox_turn=$__sandbox_now
+  __sandbox_resume
+  : >|"$__sandbox_state"
 fi
-{ : >|"$__sandbox_folder/state"; } 2>/dev/null
 trap __sandbox_leave EXIT
+: >|"$__sandbox_folder/ready.$__sandbox_turn"
+if [[ -s $__sandbox_options ]]; then source "$__sandbox_options" 2>/dev/null; fi

@@ -156,6 +156,7 @@ class Run {
   async evaluateInterruptibly(expression) {
     let evaluated;
     startEvaluation = () => {
+      tell({ type: 'begun' });
       evaluated = post('Runtime.evaluate', { expression, replMode: true, awaitPromise: true, objectGroup: 'run' });
     };
     try {

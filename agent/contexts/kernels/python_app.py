@@ -3,6 +3,8 @@
 import faulthandler
 import json
 import os
+import signal
+import socket
 import sys
 import traceback
 import warnings
@@ -12,6 +14,7 @@ import python_streams
 import zmq
 from ipykernel.kernelapp import IPKernelApp
 from IPython.core.formatters import BaseFormatter
+from tornado.ioloop import IOLoop
 from traitlets import ObjectName, Unicode
 
 chart_mime = "application/vnd.sandbox.chart+json"
@@ -45,6 +48,16 @@ class ContextKernelApp(IPKernelApp):
     def init_kernel(self):
         super().init_kernel()
         self.publisher.get_parent = lambda: self.kernel.get_parent("shell")
+
+    def start(self):
+        # A signal has to wake the event loop: ipykernel's own handler only leaves it a note, so that an interrupted
+        # await would go on until something else happens.
+        reader, self.signal_writer = socket.socketpair()
+        reader.setblocking(False)
+        self.signal_writer.setblocking(False)
+        IOLoop.current().asyncio_loop.add_reader(reader, reader.recv, 4096)
+        signal.set_wakeup_fd(self.signal_writer.fileno(), warn_on_full_buffer=False)
+        super().start()
 
 
 def start(connection_file, agent_fd):

@@ -1,5 +1,5 @@
 import { Code, ConnectError } from '@connectrpc/connect';
-import type { AgentCall } from '../rpc/service.ts';
+import type { AgentCall } from './service.ts';
 
 const defaultMs = 30_000;
 const maxMs = 3_600_000;
@@ -9,8 +9,8 @@ const maxMs = 3_600_000;
  * @throws {ConnectError} `invalid_argument` when it is no positive number
  */
 export function keepaliveMs(call: AgentCall): number {
-  const given = call.requestHeader.get('keepalive-ping-interval');
-  if (given === null || given === '') return defaultMs;
+  const given = call.header('keepalive-ping-interval');
+  if (given === undefined || given === '') return defaultMs;
   const seconds = Number(given);
   if (!(seconds > 0)) throw new ConnectError('Keepalive-Ping-Interval must be a positive number', Code.InvalidArgument);
   return Math.min(seconds * 1000, maxMs);

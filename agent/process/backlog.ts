@@ -1,26 +1,19 @@
-import type { Channel } from './launch.ts';
-
-/** A piece of a process's output. */
-export interface Output {
-  channel: Channel;
-  bytes: Buffer;
-}
+export type Channel = 'stdout' | 'stderr' | 'pty';
 
 /** Output that no client has taken yet, the newest `maxBytes` of it. */
 export class Backlog {
   private readonly maxBytes: number;
-  private pieces: Output[] = [];
+  private pieces: { channel: Channel; bytes: Buffer }[] = [];
   private bytes = 0;
 
   constructor(maxBytes: number) {
     this.maxBytes = maxBytes;
   }
 
-  add({ channel, bytes }: Output): void {
-    const kept = bytes.subarray(-this.maxBytes);
-    // A copy: the piece may be a small view of a large read.
-    this.pieces.push({ channel, bytes: Buffer.from(kept) });
-    this.bytes += kept.length;
+  /** Keeps a copy. */
+  add(channel: Channel, output: Buffer): void {
+    this.pieces.push({ channel, bytes: Buffer.from(output.subarray(-this.maxBytes)) });
+    this.bytes += Math.min(output.length, this.maxBytes);
     while (this.bytes > this.maxBytes) {
       const oldest = this.pieces[0]!;
       const over = this.bytes - this.maxBytes;
@@ -35,7 +28,7 @@ export class Backlog {
   }
 
   /** All of it, oldest first; it is empty afterwards. */
-  take(): Output[] {
+  take(): { channel: Channel; bytes: Buffer }[] {
     const pieces = this.pieces;
     this.pieces = [];
     this.bytes = 0;

@@ -1,0 +1,81 @@
+import fs from 'node:fs';
+import { readdir } from 'node:fs/promises';
+import { Code, ConnectError } from '@connectrpc/connect';
+import { toConnectError } from '../rpc/errors.ts';
+import { type Entry, entryAt } from './entry.ts';
+import { nameOfBytes, systemPath } from './path.ts';
+
+/** How long the event loop is held before other requests have their turn. */
+const sliceMs = 8;
+
+/**
+ * Everything below `root` to `depth` levels, directories before what they hold, names in order, in slices. What
+ * vanishes while it is being walked is left out; so is the content of directories this user may not read.
+ * @throws {ConnectError} `not_found`, `invalid_argument` when `root` is no directory, `permission_denied`
+ */
+export async function* walk(root: string, depth: number): AsyncGenerator<Entry[]> {
+  try {
+    if (!fs.statSync(systemPath(root)).isDirectory()) {
+      throw new ConnectError(`${root}: not a directory`, Code.InvalidArgument);
+    }
+    let slice: Entry[] = [];
+    let sliceEnd = performance.now() + sliceMs;
+    /** Directories being walked, innermost last: their names, and how far they are done. */
+    const open = [{ folder: root, names: await namesIn(root), next: 0 }];
+    for (let level = open.at(-1); level; level = open.at(-1)) {
+      if (level.next === level.names.length) {
+        open.pop();
+        continue;
+      }
+      const name = level.names[level.next]!;
+      level.next += 1;
+      const entry = entryUnlessGone(level.folder === '/' ? `/${name}` : `${level.folder}/${name}`);
+      if (!entry) continue;
+      slice.push(entry);
+      if (entry.isDirectory && open.length < depth) {
+        open.push({ folder: entry.path, names: await namesUnlessGone(entry.path), next: 0 });
+      }
+      if (performance.now() > sliceEnd) {
+        yield slice;
+        slice = [];
+        await new Promise(setImmediate);
+        sliceEnd = performance.now() + sliceMs;
+      }
+    }
+    yield slice;
+  } catch (error) {
+    throw toConnectError(error, root);
+  }
+}
+
+/** The names in a directory, in order; see `nameOfBytes` for those that are not UTF-8. */
+async function namesIn(folder: string): Promise<string[]> {
+  const target = systemPath(folder);
+  const names = await readdir(target, 'utf8');
+  if (!names.some((name) => name.includes('\ufffd'))) return names;
+  return (await readdir(target, 'buffer')).map(nameOfBytes);
+}
+
+async function namesUnlessGone(folder: string): Promise<string[]> {
+  try {
+    return await namesIn(folder);
+  } catch (error) {
+    if (isGone(error) || (error as NodeJS.ErrnoException).code === 'EACCES') return [];
+    throw error;
+  }
+}
+
+function entryUnlessGone(path: string): Entry | undefined {
+  try {
+    return entryAt(path);
+  } catch (error) {
+    if (isGone(error) || (error as NodeJS.ErrnoException).code === 'EACCES') return undefined;
+    throw error;
+  }
+}
+
+/** Removed, or replaced by something else, between two looks. */
+function isGone(error: unknown): boolean {
+  const { code } = error as NodeJS.ErrnoException;
+  return code === 'ENOENT' || code === 'ENOTDIR' || code === 'ELOOP';
+}

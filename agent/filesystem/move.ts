@@ -1,0 +1,64 @@
+import fs from 'node:fs/promises';
+import path from 'node:path';
+import { Code, ConnectError } from '@connectrpc/connect';
+import { copyTree } from './copy-tree.ts';
+import { systemPath } from './path.ts';
+
+/**
+ * Moves `source` onto `destination`, whatever is there, and makes its parents (decisions: `Move` overwrites). On one
+ * filesystem this is a rename; what cannot be renamed over is first put aside, and put back when the move fails.
+ * @throws errno; {ConnectError} `invalid_argument` when one path lies in the other
+ */
+export async function move(source: string, destination: string): Promise<void> {
+  const from = Buffer.from(systemPath(source));
+  const to = Buffer.from(systemPath(destination));
+  await fs.lstat(from);
+  if (source === destination) return;
+  if (`${destination}/`.startsWith(`${source}/`)) {
+    throw new ConnectError(`cannot move ${source} into itself`, Code.InvalidArgument);
+  }
+  if (`${source}/`.startsWith(`${destination}/`)) {
+    throw new ConnectError(`cannot move ${source} over a directory that holds it`, Code.InvalidArgument);
+  }
+  await fs.mkdir(systemPath(path.dirname(destination)), { recursive: true });
+  const partial = Buffer.from(systemPath(nameBeside(destination)));
+  const aside = Buffer.from(systemPath(nameBeside(destination)));
+  try {
+    await renameOrCopy(from, to, partial);
+  } catch (error) {
+    if (!inTheWay.has((error as NodeJS.ErrnoException).code ?? '')) throw error;
+    await fs.rename(to, aside);
+    try {
+      await renameOrCopy(from, to, partial);
+    } catch (failure) {
+      await fs.rename(aside, to);
+      throw failure;
+    }
+    await fs.rm(aside, { recursive: true, force: true });
+  }
+}
+
+/** What rename(2) and mkdir(2) say when something at the destination cannot be replaced in one step. */
+const inTheWay = new Set(['ENOTEMPTY', 'EEXIST', 'EISDIR', 'ENOTDIR']);
+
+async function renameOrCopy(from: Buffer, to: Buffer, partial: Buffer): Promise<void> {
+  try {
+    await fs.rename(from, to);
+    return;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EXDEV') throw error;
+  }
+  try {
+    await copyTree(from, partial);
+    await fs.rename(partial, to);
+  } catch (error) {
+    await fs.rm(partial, { recursive: true, force: true });
+    throw error;
+  }
+  await fs.rm(from, { recursive: true, force: true });
+}
+
+/** A name in the same directory that nothing else has. */
+function nameBeside(destination: string): string {
+  return path.join(path.dirname(destination), `.move-${process.pid}-${process.hrtime.bigint().toString(36)}`);
+}

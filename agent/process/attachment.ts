@@ -1,0 +1,68 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import type { ProcessEventSchema } from '../proto/gen/sandboxagent_pb.js';
+import { Wakeup } from '../rpc/wakeup.ts';
+import type { Channel } from './backlog.ts';
+
+export type ProcessEventInit = MessageInitShape<typeof ProcessEventSchema>;
+
+/** A piece of output on its way to clients; `release` is called once by each of them. */
+export interface Piece {
+  channel: Channel;
+  bytes: Buffer;
+  release(): void;
+}
+
+/** One client's view of a process: what it has not taken yet, in order. */
+export class Attachment {
+  private pieces: Piece[] = [];
+  private end: ProcessEventInit | undefined;
+  private current: Piece | undefined;
+  private readonly something = new Wakeup();
+  private closed = false;
+  private readonly onClose: (untaken: Piece[]) => void;
+
+  constructor(onClose: (untaken: Piece[]) => void) {
+    this.onClose = onClose;
+  }
+
+  push(piece: Piece): void {
+    this.pieces.push(piece);
+    this.something.wake();
+  }
+
+  finish(end: ProcessEventInit): void {
+    this.end = end;
+    this.something.wake();
+  }
+
+  /** Ends the view; what was not taken goes back to the process. */
+  close(): void {
+    if (this.closed) return;
+    this.closed = true;
+    const untaken = this.pieces;
+    this.pieces = [];
+    this.something.wake();
+    this.onClose(untaken);
+    this.current?.release();
+    this.current = undefined;
+  }
+
+  /**
+   * Events to the process's end, a `keepalive` whenever there was none for `keepaliveMs`. The bytes of an event are
+   * good until the next one is asked for.
+   */
+  async *events(keepaliveMs: number): AsyncGenerator<ProcessEventInit> {
+    while (true) {
+      this.current?.release();
+      this.current = this.pieces.shift();
+      if (this.current) {
+        const { channel, bytes } = this.current;
+        yield { event: { case: 'data', value: { output: { case: channel, value: bytes } } } };
+      } else if (this.end) {
+        yield this.end;
+        return;
+      } else if (this.closed) return;
+      else if (!(await this.something.within(keepaliveMs))) yield { event: { case: 'keepalive', value: {} } };
+    }
+  }
+}

@@ -1,0 +1,50 @@
+import net from 'node:net';
+import tty from 'node:tty';
+import { libc } from '../native/libc.ts';
+
+const firstBytes = 16 * 1024;
+const mostBytes = 256 * 1024;
+const setPipeSize = 1031;
+const pipeBytes = 1024 * 1024;
+
+/**
+ * The readable end of a process's pipe or terminal. It is read into one buffer, which grows for a process that fills
+ * it: `onBytes` gets a view that is good until it returns true, or until `resume()` when it returned false.
+ */
+export class OutputPipe {
+  private readonly socket: net.Socket;
+  private buffer: Buffer = Buffer.allocUnsafeSlow(firstBytes);
+
+  constructor(fd: number, isTerminal: boolean, onBytes: (bytes: Buffer) => boolean, onEnd: () => void) {
+    const onread = {
+      buffer: () => this.buffer,
+      callback: (length: number, buffer: Uint8Array) => {
+        const bytes = Buffer.from(buffer.buffer, buffer.byteOffset, length);
+        if (length === this.buffer.length && length < mostBytes) {
+          this.buffer = Buffer.allocUnsafeSlow(length * 4);
+          // The writer is woken less often; beyond the user's share of pipe memory it stays as it is.
+          if (!isTerminal) libc().fcntl(fd, setPipeSize, pipeBytes);
+        }
+        return onBytes(bytes);
+      },
+    };
+    this.socket = isTerminal
+      ? new tty.ReadStream(fd, { onread } as net.SocketConstructorOpts)
+      : new net.Socket({ fd, readable: true, writable: false, onread } as net.SocketConstructorOpts);
+    // A terminal whose last process has gone reads as EIO.
+    this.socket.on('error', () => this.socket.destroy());
+    this.socket.on('end', () => this.socket.destroy());
+    this.socket.once('close', onEnd);
+    this.socket.resume();
+  }
+
+  /** Reads on, after `onBytes` has returned false. */
+  resume(): void {
+    this.socket.resume();
+  }
+
+  /** Writes to a terminal. */
+  write(bytes: Uint8Array, done: (error?: Error | null) => void): void {
+    this.socket.write(bytes, done);
+  }
+}

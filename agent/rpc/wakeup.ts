@@ -1,0 +1,22 @@
+/** One waiter and one who wakes it: the pause of a stream that has nothing to tell. */
+export class Wakeup {
+  private waiter: ((woken: boolean) => void) | undefined;
+
+  /** Ends the wait, if there is one. */
+  wake(): void {
+    this.waiter?.(true);
+  }
+
+  /** Whether `wake` was called within the time. */
+  within(ms: number): Promise<boolean> {
+    return new Promise((resolve) => {
+      const done = (woken: boolean) => {
+        clearTimeout(timer);
+        this.waiter = undefined;
+        resolve(woken);
+      };
+      const timer = setTimeout(done, ms, false);
+      this.waiter = done;
+    });
+  }
+}

@@ -1,0 +1,223 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { Code, ConnectError } from '@connectrpc/connect';
+import { nameOfBytes, systemPath } from '../filesystem/path.ts';
+import { EventType } from '../proto/gen/sandboxagent_pb.js';
+import { toConnectError } from '../rpc/errors.ts';
+import { type InotifyEvent, inotify, mask } from './inotify.ts';
+
+/** A change, named by its path relative to the watched directory; `.` is the directory itself. */
+export interface DirectoryChange {
+  name: string;
+  type: EventType;
+}
+
+/** Events kept for a reader that lags. */
+const queueMax = 65_536;
+/** How long the event loop is held while a tree is being watched. */
+const sliceMs = 5;
+/** How long names that a scan has told are remembered, in case the kernel tells them, too. */
+const scannedMs = 1000;
+
+/**
+ * Watches a directory, and with `recursive` all below it, the ones made later included. What a reader does not take is
+ * queued to a bound; past it, or when the kernel's own queue was full, `take` throws `data_loss` instead of going on
+ * as if nothing had been missed.
+ */
+export class DirectoryWatcher {
+  private readonly root: string;
+  private readonly recursive: boolean;
+  private readonly onChange: () => void;
+  /** Relative path of each watched directory, '' for the root, by the kernel's number. */
+  private readonly directories = new Map<number, string>();
+  private queue: DirectoryChange[] = [];
+  private lost: ConnectError | undefined;
+  private pending: { relative: string; tell: boolean }[] = [];
+  private scanning: Promise<void> | undefined;
+  private scanned = new Map<string, number>();
+  private rootWatch = -1;
+  /** The root is gone, and with it all there was to watch. */
+  over = false;
+
+  private constructor(root: string, recursive: boolean, onChange: () => void) {
+    this.root = root;
+    this.recursive = recursive;
+    this.onChange = onChange;
+  }
+
+  /**
+   * Resolves when everything is watched; `onChange` is called whenever there is something to take.
+   * @throws {ConnectError} `not_found`, `invalid_argument` when it is no directory, `resource_exhausted` when the
+   * kernel has no more watches
+   */
+  static async open(root: string, recursive: boolean, onChange: () => void): Promise<DirectoryWatcher> {
+    try {
+      const real = fs.realpathSync(systemPath(root), 'buffer');
+      if (!fs.statSync(real).isDirectory()) throw new ConnectError(`${root}: not a directory`, Code.InvalidArgument);
+      const watcher = new DirectoryWatcher(nameOfBytes(real), recursive, onChange);
+      try {
+        watcher.rootWatch = watcher.watch('');
+        if (recursive) {
+          watcher.pending.push({ relative: '', tell: false });
+          await watcher.scan();
+        }
+        if (watcher.lost) throw watcher.lost;
+        return watcher;
+      } catch (error) {
+        watcher.close();
+        throw error;
+      }
+    } catch (error) {
+      throw toConnectError(error, root);
+    }
+  }
+
+  /** What has happened since the last call. @throws {ConnectError} `data_loss` when some of it is not known */
+  take(): DirectoryChange[] {
+    if (this.lost) {
+      const error = this.lost;
+      this.lost = undefined;
+      this.queue = [];
+      throw error;
+    }
+    const changes = this.queue;
+    this.queue = [];
+    return changes;
+  }
+
+  close(): void {
+    for (const watch of this.directories.keys()) inotify.remove(watch, this);
+    this.directories.clear();
+    this.pending = [];
+    this.over = true;
+    this.onChange();
+  }
+
+  onOverflow(): void {
+    this.lose('the kernel dropped events');
+    // Directories may have come that were not told.
+    if (this.recursive) this.enter('', false);
+  }
+
+  onEvent(event: InotifyEvent): void {
+    const directory = this.directories.get(event.watch);
+    if (directory === undefined) return;
+    if (event.mask & mask.ignored) this.directories.delete(event.watch);
+    if (event.name.length === 0) {
+      // A directory below the root is told by its parent's event already.
+      if (event.watch === this.rootWatch) this.onRootEvent(event.mask);
+      return;
+    }
+    const name = path.join(directory, nameOfBytes(event.name));
+    if (event.mask & mask.isDirectory && this.recursive) {
+      if (event.mask & (mask.create | mask.movedTo)) this.enter(name, (event.mask & mask.create) !== 0);
+      if (event.mask & mask.movedFrom) this.leave(name);
+    }
+    const type = typeOf(event.mask);
+    if (type === EventType.UNSPECIFIED) return;
+    if (type === EventType.REMOVE || type === EventType.RENAME) this.scanned.delete(name);
+    if (type === EventType.CREATE && this.wasScanned(name)) return;
+    this.add({ name, type });
+  }
+
+  private onRootEvent(eventMask: number): void {
+    if (eventMask & mask.attributes) this.add({ name: '.', type: EventType.CHMOD });
+    if (eventMask & mask.moveSelf) this.add({ name: '.', type: EventType.RENAME });
+    if (eventMask & mask.deleteSelf) this.add({ name: '.', type: EventType.REMOVE });
+    if (eventMask & mask.ignored) this.close();
+  }
+
+  private add(change: DirectoryChange): void {
+    const last = this.queue.at(-1);
+    const repeats = change.type === EventType.WRITE || change.type === EventType.CHMOD;
+    if (repeats && last?.type === change.type && last.name === change.name) return;
+    if (this.queue.length >= queueMax) this.lose('its reader was too slow');
+    else this.queue.push(change);
+    this.onChange();
+  }
+
+  private lose(reason: string): void {
+    this.queue = [];
+    this.lost = new ConnectError(`events of ${this.root} were lost: ${reason}; list it again`, Code.DataLoss);
+    this.onChange();
+  }
+
+  private watch(relative: string): number {
+    const watch = inotify.add(systemPath(path.join(this.root, relative)), this);
+    this.directories.set(watch, relative);
+    return watch;
+  }
+
+  /** A directory has come: watches it and all below, and tells what was made in it before the kernel watched. */
+  private enter(relative: string, tell: boolean): void {
+    this.pending.push({ relative, tell });
+    this.scanning ??= this.scan().finally(() => {
+      this.scanning = undefined;
+    });
+  }
+
+  /** A directory was moved away: forgets it and all below. */
+  private leave(relative: string): void {
+    for (const [watch, directory] of this.directories) {
+      if (directory !== relative && !directory.startsWith(`${relative}/`)) continue;
+      this.directories.delete(watch);
+      inotify.remove(watch, this);
+    }
+  }
+
+  private async scan(): Promise<void> {
+    let sliceEnd = performance.now() + sliceMs;
+    for (let next = this.pending.pop(); next; next = this.pending.pop()) {
+      try {
+        this.scanDirectory(next.relative, next.tell);
+      } catch (error) {
+        const { code } = error as NodeJS.ErrnoException;
+        // Gone again, or replaced, while it was being looked at: its parent's events tell that.
+        if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'EACCES') continue;
+        const reason = code === 'ENOSPC' ? 'the kernel has no more watches' : toConnectError(error).rawMessage;
+        this.pending = [];
+        this.lost = new ConnectError(`${this.root} cannot be watched whole: ${reason}`, Code.ResourceExhausted);
+        this.onChange();
+        return;
+      }
+      if (performance.now() > sliceEnd) {
+        await new Promise(setImmediate);
+        sliceEnd = performance.now() + sliceMs;
+      }
+    }
+  }
+
+  private scanDirectory(relative: string, tell: boolean): void {
+    if (relative !== '') this.watch(relative);
+    const entries = fs.readdirSync(systemPath(path.join(this.root, relative)), {
+      withFileTypes: true,
+      encoding: 'buffer',
+    });
+    for (const entry of entries) {
+      const name = path.join(relative, nameOfBytes(entry.name as Buffer));
+      if (tell) {
+        this.scanned.set(name, Date.now() + scannedMs);
+        this.add({ name, type: EventType.CREATE });
+      }
+      if (entry.isDirectory()) this.pending.push({ relative: name, tell });
+    }
+  }
+
+  private wasScanned(name: string): boolean {
+    const now = Date.now();
+    for (const [scanned, until] of this.scanned) {
+      if (until >= now) break;
+      this.scanned.delete(scanned);
+    }
+    return this.scanned.delete(name);
+  }
+}
+
+function typeOf(eventMask: number): EventType {
+  if (eventMask & (mask.create | mask.movedTo)) return EventType.CREATE;
+  if (eventMask & mask.modify) return EventType.WRITE;
+  if (eventMask & mask.delete) return EventType.REMOVE;
+  if (eventMask & mask.movedFrom) return EventType.RENAME;
+  if (eventMask & mask.attributes) return EventType.CHMOD;
+  return EventType.UNSPECIFIED;
+}

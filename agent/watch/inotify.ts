@@ -1,0 +1,126 @@
+import net from 'node:net';
+import { checked, libc } from '../native/libc.ts';
+
+/** Bits of an inotify event's mask. */
+export const mask = {
+  modify: 0x2,
+  attributes: 0x4,
+  movedFrom: 0x40,
+  movedTo: 0x80,
+  create: 0x100,
+  delete: 0x200,
+  deleteSelf: 0x400,
+  moveSelf: 0x800,
+  overflow: 0x4000,
+  ignored: 0x8000,
+  isDirectory: 0x40000000,
+};
+
+const wanted =
+  mask.modify |
+  mask.attributes |
+  mask.movedFrom |
+  mask.movedTo |
+  mask.create |
+  mask.delete |
+  mask.deleteSelf |
+  mask.moveSelf;
+const onlyDirectory = 0x01000000;
+const doNotFollow = 0x02000000;
+const closeOnExec = 0o2000000;
+const nonBlocking = 0o4000;
+const eventHeadBytes = 16;
+const readBytes = 64 * 1024;
+
+/** What the kernel tells of a watched directory; `name` is empty for the directory itself. */
+export interface InotifyEvent {
+  watch: number;
+  mask: number;
+  cookie: number;
+  name: Buffer;
+}
+
+export interface InotifyListener {
+  onEvent(event: InotifyEvent): void;
+  /** The kernel's queue was full: any event may have been lost. */
+  onOverflow(): void;
+}
+
+/**
+ * The kernel's inotify, one instance for all watchers (instances are scarce: 128 a user). A directory that two
+ * listeners watch has one number, and each listener gets its events.
+ */
+class Inotify {
+  private fd = -1;
+  private readonly listeners = new Map<number, Set<InotifyListener>>();
+
+  /** Watches one directory. Returns its number, the same for the same directory. @throws errno */
+  add(path: string | Buffer, listener: InotifyListener): number {
+    if (this.fd < 0) this.open();
+    const flags = wanted | onlyDirectory | doNotFollow;
+    const watch = checked('inotify_add_watch', libc().inotify_add_watch(this.fd, path, flags), String(path));
+    const listeners = this.listeners.get(watch);
+    if (listeners) listeners.add(listener);
+    else this.listeners.set(watch, new Set([listener]));
+    return watch;
+  }
+
+  remove(watch: number, listener: InotifyListener): void {
+    const listeners = this.listeners.get(watch);
+    if (!listeners?.delete(listener) || listeners.size > 0) return;
+    this.listeners.delete(watch);
+    // Fails when the directory is gone, and its watch with it.
+    libc().inotify_rm_watch(this.fd, watch);
+  }
+
+  /**
+   * Node opens descriptors only of kinds that it has a name for, yet reads whatever a pipe's number stands for: so a
+   * pipe is opened, and inotify put in its place before the first read.
+   */
+  private open(): void {
+    const pipe = Buffer.alloc(8);
+    checked('pipe2', libc().pipe2(pipe, closeOnExec));
+    const [readEnd, writeEnd] = [pipe.readInt32LE(0), pipe.readInt32LE(4)];
+    const socket = new net.Socket({
+      fd: readEnd,
+      readable: true,
+      writable: false,
+      manualStart: true,
+      onread: {
+        buffer: Buffer.allocUnsafeSlow(readBytes),
+        callback: (length: number, bytes: Buffer) => this.read(bytes, length),
+      },
+    } as net.SocketConstructorOpts);
+    const inotify = checked('inotify_init1', libc().inotify_init1(closeOnExec | nonBlocking));
+    checked('dup3', libc().dup3(inotify, readEnd, closeOnExec));
+    libc().close(inotify);
+    libc().close(writeEnd);
+    this.fd = readEnd;
+    socket.resume();
+  }
+
+  private read(bytes: Buffer, length: number): boolean {
+    for (let at = 0; at < length; ) {
+      const watch = bytes.readInt32LE(at);
+      const eventMask = bytes.readUInt32LE(at + 4);
+      const cookie = bytes.readUInt32LE(at + 8);
+      const nameLength = bytes.readUInt32LE(at + 12);
+      const nameAt = at + eventHeadBytes;
+      at = nameAt + nameLength;
+      if (eventMask & mask.overflow) {
+        for (const listener of new Set([...this.listeners.values()].flatMap((set) => [...set]))) listener.onOverflow();
+        continue;
+      }
+      const listeners = this.listeners.get(watch);
+      if (!listeners) continue;
+      if (eventMask & mask.ignored) this.listeners.delete(watch);
+      // Padded with NULs.
+      const end = nameLength === 0 ? nameAt : bytes.indexOf(0, nameAt);
+      const name = Buffer.from(bytes.subarray(nameAt, end));
+      for (const listener of [...listeners]) listener.onEvent({ watch, mask: eventMask, cookie, name });
+    }
+    return true;
+  }
+}
+
+export const inotify = new Inotify();
