@@ -69,7 +69,7 @@ export class AgentClient {
     signal?: AbortSignal,
   ): Promise<unknown> {
     const text = body === undefined ? undefined : JSON.stringify(body);
-    const timeout = AbortSignal.timeout(timeoutSeconds * 1000);
+    const timeout = AbortSignal.timeout(Math.ceil(timeoutSeconds * 1000));
     const request = http.request({
       host: this.#address,
       port: agentPort,

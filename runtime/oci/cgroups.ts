@@ -40,9 +40,11 @@ export class Cgroups {
     for (const folder of this.shimFolders()) await mkdir(folder, { recursive: true });
   }
 
-  /** Where service managers look for the processes of a service. */
-  shimFolders(): string[] {
-    const tracked = this.#roots.filter((root) => this.version === 2 || /\/(systemd|unified)$/.test(root));
+  /** Where service managers look for the processes of a service; less the hierarchy that a shim does not see. */
+  shimFolders(hidden: string | null = null): string[] {
+    const tracked = this.#roots.filter(
+      (root) => root !== hidden && (this.version === 2 || /\/(systemd|unified)$/.test(root)),
+    );
     return tracked.map((root) => path.join(root, this.parent, 'shims'));
   }
 

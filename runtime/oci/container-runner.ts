@@ -96,7 +96,7 @@ export class ContainerRunner {
         thawFile: this.#cgroups.freezerFile(instance),
         thawText: this.#cgroups.thawedText,
         cgroups: this.#cgroups.foldersOf(instance).join(':'),
-        shimCgroups: this.#cgroups.shimFolders().join(':'),
+        shimCgroups: this.#cgroups.shimFolders(this.#runtime.hide).join(':'),
         ...Object.fromEntries(files.map(([name, text]) => [`file:${name}`, text])),
       },
     });

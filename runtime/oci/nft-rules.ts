@@ -11,7 +11,7 @@ export interface FirewallPlan {
   hostNetworks: string[];
 }
 
-/** Everything that is not the public internet (IANA special-purpose registry). */
+/** What is no public internet: private, shared, link-local with its metadata services, loopback, multicast, reserved. */
 const closedNetworks = [
   '0.0.0.0/8',
   '10.0.0.0/8',
@@ -20,12 +20,9 @@ const closedNetworks = [
   '169.254.0.0/16',
   '172.16.0.0/12',
   '192.0.0.0/24',
-  '192.0.2.0/24',
   '192.88.99.0/24',
   '192.168.0.0/16',
   '198.18.0.0/15',
-  '198.51.100.0/24',
-  '203.0.113.0/24',
   '224.0.0.0/3',
 ];
 

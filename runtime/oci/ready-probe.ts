@@ -17,7 +17,7 @@ export async function whenProbeSucceeds(
   await sleep(probe.initialDelaySeconds * 1000, undefined, { signal });
   for (let failures = 0; ; ) {
     const next = performance.now() + probe.periodSeconds * 1000;
-    const attempt = AbortSignal.any([signal, AbortSignal.timeout(probe.timeoutSeconds * 1000)]);
+    const attempt = AbortSignal.any([signal, AbortSignal.timeout(Math.ceil(probe.timeoutSeconds * 1000))]);
     if (await succeeds(probe, sandbox, attempt)) return;
     signal.throwIfAborted();
     failures += 1;

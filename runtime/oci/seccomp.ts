@@ -56,7 +56,7 @@ export async function seccompConfig(
 async function translate(file: string, profile: object, runtime: OciRuntime, runtimeFolder: string): Promise<void> {
   const bundle = await mkdtemp(path.join(os.tmpdir(), 'seccomp-'));
   try {
-    await mkdir(path.join(bundle, 'root', runtimeMount), { recursive: true });
+    for (const target of [runtimeMount, '/dev']) await mkdir(path.join(bundle, 'root', target), { recursive: true });
     const config = {
       ociVersion: '1.0.2',
       root: { path: 'root' },

@@ -25,7 +25,7 @@ my %nr = (
 my ($rdonly, $nosuid, $nodev, $noexec, $idmap) = (1, 2, 4, 8, 0x100000);
 my ($at_fdcwd, $cloexec, $tail_bytes) = (-100, 02000000, 8192);
 
-my ($child, $init, $init_status, $stopping, $disk, $staged);
+my ($child, $init, $init_status, $stopping, $disk, $fresh, $staged);
 my $step = 'begin';
 $SIG{PIPE} = $SIG{HUP} = $SIG{INT} = 'IGNORE';
 $SIG{TERM} = sub { $stopping = 1; kill 'KILL', grep { $_ } $child, $init; thaw() };
@@ -42,6 +42,7 @@ if (!eval { start(); 1 }) {
     exit 1;
 }
 close $report;
+if ($fresh) { ioctl $disk, 0x4C08, 1 or warn "direct I/O: $!\n" }
 join_shim_cgroup();
 reap(waitpid -1, 0) until defined $init_status;
 close_container();
@@ -62,7 +63,7 @@ sub done { syswrite $report, "@_\n" }
 # Disk, root and the other mounts.
 
 sub mount_disk {
-    copy_sparse($arg{blank}, 'disk.ext4') unless -e 'disk.ext4';
+    if (!-e 'disk.ext4') { copy_sparse($arg{blank}, 'disk.ext4'); $fresh = 1 }
     sysopen $disk, 'disk.ext4', O_RDWR | O_NOFOLLOW or die "open: $!";
     # The loop device keeps this open file, and with it the lock: a disk is never mounted twice.
     my $tries = 0;
@@ -159,14 +160,15 @@ sub handle {
     return $handle;
 }
 
-# Detaches itself when its last user is gone. Direct I/O: the host's page cache would hold everything a second time.
+# Detaches itself when its last user is gone. With direct I/O, for the host's page cache would hold everything twice; a
+# fresh disk changes to it once the container starts, because it would first have to be written out.
 sub attach_loop {
     sysopen my $control, '/dev/loop-control', O_RDWR or die "loop-control: $!";
     for (1 .. 100) {
         my $number = ioctl $control, 0x4C82, 0 or die "no free loop device: $!";
         my $device = '/dev/loop' . ($number + 0);
         sysopen my $loop, $device, O_RDWR or die "$device: $!";
-        my ($autoclear, $direct_io) = (4, 16);
+        my ($autoclear, $direct_io) = (4, $fresh ? 0 : 16);
         my $info = pack 'Q5 L4 a64 a64 a32 Q2', (0) x 8, $autoclear | $direct_io, $arg{id}, '', '', 0, 0;
         my $config = pack('L2', fileno $disk, 4096) . $info . pack 'Q8', (0) x 8;
         if (ioctl $loop, 0x4C0A, $config) { $disk = $loop; return $device }
