@@ -1,9 +1,9 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import type { Payload, PayloadCodec } from '@temporalio/common';
-import { temporal } from '@temporalio/proto';
+import proto from '@temporalio/proto';
 
 const encoding = 'binary/encrypted';
-const { Payload: PayloadMessage } = temporal.api.common.v1;
+const { Payload: PayloadMessage } = proto.temporal.api.common.v1;
 
 /** AES-256-GCM over every payload: what is in a workflow's history can be read only by who has the key. */
 export class EncryptionCodec implements PayloadCodec {

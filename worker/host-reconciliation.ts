@@ -24,7 +24,6 @@ export async function reconcileHost(deps: {
   driver: ReconcilingDriver;
   facts: SandboxFacts;
   hostId: string;
-  restarted: boolean;
   lastAlive: Date;
   logger: Logger;
 }): Promise<void> {
@@ -43,15 +42,13 @@ export async function reconcileHost(deps: {
 
 async function compare(
   row: Sandbox,
-  deps: { driver: SandboxDriver; facts: SandboxFacts; restarted: boolean; lastAlive: Date },
+  deps: { driver: SandboxDriver; facts: SandboxFacts; lastAlive: Date },
 ): Promise<void> {
   // In every other state an activity of its workflow is under way and is tried again by itself.
   if (row.status !== 'running' && row.status !== 'paused') return;
   const found = await deps.driver.inspect(row.sandboxId);
   if (found.state === 'running' || found.state === 'paused') return;
-  if (deps.restarted || row.status === 'paused') void deps.facts.hostRestarted(row.sandboxId, deps.lastAlive);
-  else
-    void deps.facts.exited(
-      found.exit ?? { sandboxId: row.sandboxId, exitCode: null, outOfMemory: false, commandOutput: '' },
-    );
+  // Processes that end by themselves leave a record of how; a host that goes down takes them without one.
+  if (found.exit && row.status === 'running') void deps.facts.exited(found.exit);
+  else void deps.facts.hostRestarted(row.sandboxId, deps.lastAlive);
 }

@@ -8,7 +8,6 @@ import { loadPlans } from '../db/plans.ts';
 import { lastAliveAt } from '../db/repositories/hosts.ts';
 import { createOciDriver } from '../runtime/oci/driver.ts';
 import { createTemporalClient } from '../temporal/client.ts';
-import { hasRebooted } from './boot-record.ts';
 import { describeHost } from './host-identity.ts';
 import { HostLease } from './host-lease.ts';
 import { reconcileHost } from './host-reconciliation.ts';
@@ -49,7 +48,6 @@ await reconcileHost({
   driver,
   facts,
   hostId: host.hostId,
-  restarted: hasRebooted(settings.PLATFORM_DATA_DIR),
   lastAlive,
   logger,
 });

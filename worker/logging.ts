@@ -5,6 +5,8 @@ import type { Logger } from 'pino';
 export function logTemporalThrough(logger: Logger): void {
   Runtime.install({
     logger: new DefaultLogger('WARN', ({ level, message, meta }) => {
+      // A host worker has activities only, as it should.
+      if (message.startsWith('No workflows registered')) return;
       logger[level.toLowerCase() as 'trace' | 'debug' | 'info' | 'warn' | 'error']({ ...meta }, message);
     }),
   });

@@ -20,7 +20,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await platform.stop();
-  await platform.removeHostRemains();
+  await platform.hostRemains();
   platform.removeData();
 }, 60_000);
 
@@ -183,8 +183,9 @@ describe('the platform', () => {
   test('leaves nothing behind when its sandboxes are gone', async () => {
     const { body } = await api.request<{ sandboxes: unknown[] }>('GET', '/v1/sandboxes');
     expect(body.data.sandboxes).toEqual([]);
-    expect(await platform.hostInventory()).toEqual([]);
-  });
+    await platform.stop();
+    expect(await platform.hostRemains()).toEqual([]);
+  }, 60_000);
 });
 
 /** An HTTP server that echoes the request line and takes any upgrade. */

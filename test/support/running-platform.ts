@@ -3,6 +3,8 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { pino } from 'pino';
+import { loadSettings } from '../../config/settings.ts';
 import { AgentClient } from '../../ops/client/agent-client.ts';
 import { PlatformClient, type SandboxView } from '../../ops/client/platform-client.ts';
 import { type PlatformEnv, readPlatformEnv } from '../../ops/supervisor/platform-env.ts';
@@ -96,6 +98,27 @@ export class RunningPlatform {
           throw error;
         }
       });
+  }
+
+  /**
+   * What the stopped platform left on this machine, which is then removed: containers, mounts, loop devices, links,
+   * folders. Empty when nothing leaked.
+   */
+  async hostRemains(): Promise<string[]> {
+    const { createOciDriver } = await import('../../runtime/oci/driver.ts');
+    const driver = await createOciDriver({
+      dataDir: this.dataDir,
+      cacheDir: loadSettings({ PLATFORM_SECRET_KEY: Buffer.alloc(32).toString('base64'), DATABASE_URL: '-' })
+        .PLATFORM_CACHE_DIR,
+      agentDir: path.join(root, 'agent/dist'),
+      warmPoolSize: 0,
+      logger: pino({ level: 'silent' }),
+    });
+    const { folders, firewall: _, ...onMachine } = await driver.inventory();
+    await driver.teardown();
+    return Object.entries({ ...onMachine, ...folders }).flatMap(([kind, found]) =>
+      found.map((each) => `${kind}: ${each}`),
+    );
   }
 
   removeData(): void {
