@@ -128,7 +128,6 @@ class Http2Exchange implements Exchange {
   #awaitsContinue: boolean;
   #status = 0;
   #pendingHead: ResponseHead | null = null;
-  #finished = false;
   #closed = false;
   onClosed: (completed: boolean) => void = () => undefined;
 
@@ -207,7 +206,6 @@ class Http2Exchange implements Exchange {
   }
 
   finish(bytes: Buffer, trailers: string[], flushed: () => void): boolean {
-    this.#finished = true;
     this.#responseTrailers = trailers;
     const isEmpty = bytes.length === 0 && trailers.length === 0;
     this.#respond(isEmpty);
@@ -223,7 +221,6 @@ class Http2Exchange implements Exchange {
   refuse(error: GatewayError): void {
     const { headers, body } = errorReply(error, this.requestId);
     this.#status = error.status;
-    this.#finished = true;
     if (!this.#isWritable) return;
     const isHead = this.method === 'HEAD';
     this.http2Stream.respond({ ':status': error.status, ...http2Headers(headers) }, { endStream: isHead });
@@ -266,7 +263,7 @@ class Http2Exchange implements Exchange {
   #close(): void {
     if (this.#closed) return;
     this.#closed = true;
-    this.onClosed(this.#finished && this.http2Stream.rstCode === NGHTTP2_NO_ERROR);
+    this.onClosed(this.http2Stream.writableFinished && this.http2Stream.rstCode === NGHTTP2_NO_ERROR);
   }
 
   /** A client that is still sending is told to stop, once it has the response. */

@@ -127,13 +127,15 @@ export class Listener {
       this.#silent.delete(socket);
     };
     socket.once('close', stopWaiting);
+    let first: Buffer = Buffer.alloc(0);
     const look = () => {
-      const first: Buffer | null = socket.read();
-      if (!first) return;
+      const bytes: Buffer | null = socket.read();
+      if (!bytes) return;
+      first = Buffer.concat([first, bytes]);
       const start = first.toString('latin1', 0, HTTP2_PREFACE_START.length);
-      socket.unshift(first);
-      // Not yet enough to tell; wait for more.
+      // Not yet enough to tell. Put back only once it is: what is put back is readable at once, again and again.
       if (start.length < HTTP2_PREFACE_START.length && HTTP2_PREFACE_START.startsWith(start)) return;
+      socket.unshift(first);
       stopWaiting();
       socket.off('close', stopWaiting);
       socket.off('readable', look);

@@ -49,7 +49,7 @@ export class GrpcForwarding {
     const { exchange } = this.#context;
     this.#upstream = upstream;
     upstream.on('error', () => undefined);
-    let trailers: string[] = [];
+    let trailers: string[] | null = null;
     upstream.on('response', (_headers, flags, ...rest) => {
       const [raw] = rest as unknown as [string[]];
       const isLast = (flags & NGHTTP2_FLAG_END_STREAM) !== 0;
@@ -58,23 +58,36 @@ export class GrpcForwarding {
         upstream.resume();
         return;
       }
-      client.once('wantTrailers', () => client.sendTrailers(http2Headers(trailers)));
+      client.once('wantTrailers', () => client.sendTrailers(http2Headers(trailers ?? [])));
       upstream.pipe(client);
     });
     upstream.on('trailers', (_headers, _flags, ...rest) => {
       const [raw] = rest as unknown as [string[]];
       trailers = forwardableTrailers(raw);
     });
+    upstream.on('aborted', () => {
+      // With its status the answer is whole; without, it would look as if its end were meant.
+      if (trailers) return;
+      upstream.unpipe(client);
+      if (client.headersSent) client.close(upstream.rstCode || NGHTTP2_INTERNAL_ERROR);
+    });
     upstream.on('close', () => {
-      const code = upstream.rstCode;
       if (client.closed || client.destroyed) return;
-      if (code === NGHTTP2_NO_ERROR && client.headersSent) return;
-      if (client.headersSent) client.close(code === NGHTTP2_NO_ERROR ? NGHTTP2_INTERNAL_ERROR : code);
+      if (client.headersSent) this.#stopSending(client);
       // Not begun over there, so the client may try again by itself.
-      else if (code === NGHTTP2_REFUSED_STREAM) client.close(code);
+      else if (upstream.rstCode === NGHTTP2_REFUSED_STREAM) client.close(NGHTTP2_REFUSED_STREAM);
       else exchange.refuse(unreachable());
     });
     if (exchange.hasBody) client.pipe(upstream);
+  }
+
+  /** The call is over: a client that still sends is told so once it has the whole answer. */
+  #stopSending(client: http2.ServerHttp2Stream): void {
+    if (this.#context.exchange.isRequestComplete) return;
+    client.unpipe();
+    client.resume();
+    if (client.writableFinished) client.close(NGHTTP2_NO_ERROR);
+    else client.once('finish', () => client.close(NGHTTP2_NO_ERROR));
   }
 }
 

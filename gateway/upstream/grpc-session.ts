@@ -74,6 +74,6 @@ export class GrpcSession {
 
   /** Closes at once; calls under way fail. */
   abort(): void {
-    this.#session.destroy(undefined, http2.constants.NGHTTP2_CANCEL);
+    this.#session.destroy();
   }
 }

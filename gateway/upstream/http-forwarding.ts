@@ -1,5 +1,6 @@
 import { GatewayError } from '../error-reply.ts';
 import type { Exchange } from '../exchange.ts';
+import { forwardableTrailers } from '../header-fields.ts';
 import type { SandboxRoute } from '../routes.ts';
 import type { ConnectionUser, Http1Connection } from './http1-connection.ts';
 import type { UpstreamPool } from './pool.ts';
@@ -34,7 +35,11 @@ export class HttpForwarding implements ConnectionUser {
   #responseDone = false;
   #headWaits = false;
   #continueTimer: NodeJS.Timeout | null = null;
+  /** Pieces of the response handed to the client's side that have not left yet. */
+  #unflushed = 0;
   readonly #flushed = () => {
+    // An earlier piece has left; the buffer of the last one is still in use.
+    if (--this.#unflushed > 0) return;
     if (this.#responseDone) this.#settle();
     else this.connection?.resume();
   };
@@ -50,10 +55,10 @@ export class HttpForwarding implements ConnectionUser {
     await this.connect(this.#isRepeatable ? 'replayable' : 'once');
   }
 
-  /** The client has left, or has its response. */
+  /** The client has left, or has a response: this one, or a refusal because its request turned out malformed. */
   clientClosed(completed: boolean): void {
     if (this.#continueTimer) clearTimeout(this.#continueTimer);
-    if (completed) return;
+    if (completed && this.#responseDone) return;
     this.connection?.destroy();
     this.connection = null;
   }
@@ -71,6 +76,7 @@ export class HttpForwarding implements ConnectionUser {
 
   onBody(bytes: Buffer, last: boolean, trailers: string[]): void {
     this.#headWaits = false;
+    this.#unflushed++;
     if (!last) {
       if (!this.exchange.sendBody(bytes, this.#flushed)) this.connection?.pause();
       return;
@@ -78,7 +84,7 @@ export class HttpForwarding implements ConnectionUser {
     this.#responseDone = true;
     // Paused until what was read has left; then it is given back, which lets it read again.
     this.connection?.pause();
-    if (this.exchange.finish(bytes, trailers, this.#flushed)) this.#settle();
+    if (this.exchange.finish(bytes, forwardableTrailers(trailers), this.#flushed)) this.#settle();
   }
 
   onTunnelBytes(_bytes: Buffer): void {

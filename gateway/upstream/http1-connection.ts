@@ -32,6 +32,7 @@ export class Http1Connection {
   #big: Buffer | null = null;
   #user: ConnectionUser | null = null;
   #readWasFull = false;
+  #isReading = false;
   #paused = false;
   #broken: Error | null = null;
   #ended = false;
@@ -87,7 +88,7 @@ export class Http1Connection {
 
   /** The response is complete and the connection fit for another request. */
   get isReusable(): boolean {
-    return this.isOpen && this.#parser.isComplete && this.#parser.keepAlive;
+    return this.isOpen && this.#parser.isComplete && this.#parser.keepAlive && this.#canGiveUpBuffer;
   }
 
   get keepAliveTimeoutMs(): number | null {
@@ -162,6 +163,11 @@ export class Http1Connection {
     this.#break(new Error('the sandbox is no longer reached there'));
   }
 
+  /** Only amid a read can another buffer be put in place for the next one; a big one stays with its connection else. */
+  get #canGiveUpBuffer(): boolean {
+    return this.#big === null || this.#isReading;
+  }
+
   #nextReadBuffer(): Buffer {
     if (this.#big || this.#readWasFull || this.#parser.remainingBytes > BIG_BODY_BYTES) {
       this.#big ??= spareBigBuffers.pop() ?? Buffer.allocUnsafeSlow(BIG_READ_BYTES);
@@ -176,12 +182,15 @@ export class Http1Connection {
     this.#readWasFull = length === buffer.length;
     // Left to the collector: what was read may still be on its way to the client.
     if (buffer === this.#big && length < SMALL_READ_BYTES) this.#big = null;
+    this.#isReading = true;
     try {
       this.#parser.feed((buffer as Buffer).subarray(0, length));
       this.#user?.onReadDone();
     } catch (error) {
       this.#break(error as Error);
       return false;
+    } finally {
+      this.#isReading = false;
     }
     return !this.#paused;
   }
@@ -189,6 +198,7 @@ export class Http1Connection {
   #onEnd(): void {
     this.#ended = true;
     try {
+      if (this.#user && !this.responseStarted) throw new Error('closed without an answer');
       this.#parser.end();
       if (!this.#user) this.#socket.destroy();
     } catch (error) {

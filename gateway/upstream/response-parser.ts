@@ -101,8 +101,8 @@ export class ResponseParser {
           rest = rest.subarray(used);
           if (chunks.done) this.#state = 'complete';
           if (chunks.done && rest.length > 0) this.keepAlive = false;
-          if (chunks.done || chunks.decoded.length > 0)
-            this.#sink!.onBody(chunks.decoded, chunks.done, chunks.trailers);
+          if (chunks.done) this.#sink!.onBody(chunks.decoded, true, chunks.trailers);
+          else if (chunks.decoded.length > 0) this.#sink!.onBody(chunks.decoded, false, NO_TRAILERS);
           break;
         }
         case 'until_close':

@@ -1,0 +1,561 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import http from 'node:http';
+import { buffer } from 'node:stream/consumers';
+import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
+import { until } from '../support/until.ts';
+import { RawConnection, type Reply, send, sendRaw } from './client.ts';
+import { hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
+import { startHttpUpstream, startRawUpstream, startScriptedUpstream, type UpstreamServer } from './upstream-server.ts';
+
+const HOST = hostOf('sbx-one');
+let started: StartedGateway;
+const stops: (() => Promise<void>)[] = [];
+
+beforeAll(async () => {
+  started = await startGateway();
+});
+
+afterEach(async () => {
+  await Promise.all(stops.splice(0).map((stop) => stop()));
+});
+
+afterAll(() => started.stop());
+
+/** Makes the sandbox's agent be this server. */
+function use<U extends UpstreamServer>(upstream: U): U {
+  stops.push(() => upstream.stop());
+  started.routes.set({
+    sandboxId: 'sbx-one',
+    status: 'running',
+    address: upstream.address,
+    agentPort: upstream.port,
+  });
+  return upstream;
+}
+
+async function useHttp(listener: http.RequestListener, options: http.ServerOptions = {}) {
+  return use(await startHttpUpstream(listener, '127.0.0.1', options));
+}
+
+function call(options: Partial<Parameters<typeof send>[0]> = {}): Promise<Reply> {
+  return send({ port: started.port, host: HOST, ...options });
+}
+
+test('headers, status and reason pass; connection-level ones end at the gateway', async () => {
+  let seen: string[] = [];
+  await useHttp((request, response) => {
+    seen = request.rawHeaders;
+    response.writeHead(418, 'Short And Stout', [
+      ['X-Answer', '1'],
+      ['Set-Cookie', 'a=1'],
+      ['Set-Cookie', 'b=2'],
+      ['Connection', 'X-Private'],
+      ['X-Private', 'y'],
+    ]);
+    response.end('tea');
+  });
+  const answer = await sendRaw(
+    started.port,
+    `GET / HTTP/1.1\r\nHost: ${HOST}\r\nX-Custom: Value\r\nConnection: close, X-Hop\r\nX-Hop: 1\r\nKeep-Alive: 5\r\nTE: gzip\r\n` +
+      'Proxy-Authorization: Basic x\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\n\r\n',
+    /tea/,
+  );
+  expect(answer).toMatch(/^HTTP\/1\.1 418 Short And Stout\r\n/);
+  expect(answer).toMatch(/\r\nX-Answer: 1\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n/);
+  expect(answer).not.toContain('X-Private');
+  const names = seen.filter((_, i) => i % 2 === 0).map((name) => name.toLowerCase());
+  expect(seen).toEqual(expect.arrayContaining(['X-Custom', 'Value']));
+  for (const gone of ['x-hop', 'keep-alive', 'te', 'proxy-authorization', 'upgrade', 'http2-settings', 'connection']) {
+    expect(names).not.toContain(gone);
+  }
+});
+
+test('what the client says of proxies before it is replaced, and the platform token never passes', async () => {
+  let seen: http.IncomingHttpHeaders = {};
+  await useHttp((request, response) => {
+    seen = request.headers;
+    response.end();
+  });
+  await call({
+    headers: {
+      'x-forwarded-for': '6.6.6.6',
+      'x-forwarded-proto': 'https',
+      'x-forwarded-host': 'evil',
+      'x-real-ip': '6.6.6.6',
+      forwarded: 'for=6.6.6.6',
+      'x-platform-token': 'stolen',
+      x_platform_token: 'stolen',
+      'X-PLATFORM_token': 'stolen',
+      'x-access-token': 'mine',
+      'x-request-id': 'req-1',
+    },
+  });
+  expect(seen).toMatchObject({
+    host: HOST,
+    'x-forwarded-for': '127.0.0.1',
+    'x-forwarded-proto': 'http',
+    'x-forwarded-host': HOST,
+    'x-access-token': 'mine',
+    'x-request-id': 'req-1',
+  });
+  expect(JSON.stringify(seen)).not.toMatch(/6\.6\.6\.6|evil|stolen/);
+});
+
+test('a trusted proxy is believed and added to', async () => {
+  const trusting = await startGateway({ trustProxy: true });
+  stops.push(() => trusting.stop());
+  let seen: http.IncomingHttpHeaders = {};
+  const upstream = await useHttp((request, response) => {
+    seen = request.headers;
+    response.end();
+  });
+  trusting.routes.set({ sandboxId: 'sbx-one', address: upstream.address, agentPort: upstream.port });
+  const headers = { 'x-forwarded-for': '203.0.113.9', 'x-forwarded-proto': 'https' };
+  await call({ port: trusting.port, headers });
+  expect(seen['x-forwarded-for']).toBe('203.0.113.9, 127.0.0.1');
+  expect(seen['x-forwarded-proto']).toBe('https');
+});
+
+test('a body with a length and one in chunks arrive whole, each as it was framed', async () => {
+  const body = randomBytes(3_000_000);
+  await useHttp(async (request, response) => {
+    const received = await buffer(request);
+    const { 'content-length': length, 'transfer-encoding': coding } = request.headers;
+    response.end(JSON.stringify({ length, coding, equal: received.equals(body) }));
+  });
+  const whole = await call({ method: 'POST', body, headers: { 'content-length': body.length } });
+  expect(whole.json).toEqual({ length: '3000000', equal: true });
+  const chunked = await call({ method: 'PUT', body, headers: { 'transfer-encoding': 'chunked' } });
+  expect(chunked.json).toEqual({ coding: 'chunked', equal: true });
+});
+
+test.each([
+  ['with a length', (bytes: Buffer) => ({ 'content-length': bytes.length })],
+  ['in chunks', () => ({ 'transfer-encoding': 'chunked' })],
+  ['until the connection closes', () => ({ connection: 'close' })],
+])('a response %s arrives whole, of whatever size', async (_how, framing) => {
+  const bodies = [0, 1, 100, 16_384, 16_385, 200_000, 5_000_000].map((size) => randomBytes(size));
+  await useHttp((request, response) => {
+    const bytes = bodies[Number(request.url!.slice(1))]!;
+    if (Object.hasOwn(framing(bytes), 'connection')) response.removeHeader('transfer-encoding');
+    response.writeHead(200, framing(bytes) as http.OutgoingHttpHeaders);
+    response.end(bytes);
+  });
+  const agent = new http.Agent({ keepAlive: true });
+  for (const [index, body] of bodies.entries()) {
+    const reply = await call({ path: `/${index}`, agent });
+    expect(reply.body.equals(body)).toBe(true);
+  }
+  agent.destroy();
+});
+
+test('small and big pieces, of many responses at once, never mix', async () => {
+  const pieces = (seed: number) =>
+    [10, 300_000, 5, 20_000, 700_000].map((size, i) => Buffer.alloc(size, `${seed}.${i};`));
+  await useHttp(async (request, response) => {
+    response.writeHead(200);
+    for (const piece of pieces(Number(request.url!.slice(1)))) {
+      response.write(piece);
+      await new Promise(setImmediate);
+    }
+    response.end();
+  });
+  const agent = new http.Agent({ keepAlive: true });
+  for (let round = 0; round < 4; round++) {
+    const replies = await Promise.all(Array.from({ length: 12 }, (_, i) => call({ path: `/${i}`, agent })));
+    for (const [i, reply] of replies.entries()) expect(reply.body.equals(Buffer.concat(pieces(i)))).toBe(true);
+  }
+  agent.destroy();
+});
+
+test('a response of odd chunks, sent in odd pieces, arrives as one body with its trailers', async () => {
+  const parts = Array.from({ length: 300 }, (_, i) => 'x'.repeat((i * 37) % 501).concat(String(i)));
+  const chunks = parts.map((part) => `${part.length.toString(16).toUpperCase()};ext="a"\r\n${part}\r\n`).join('');
+  const answer = `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n${chunks}0\r\nX-Sum: 42\r\nContent-Length: 1\r\nX-Platform-Token: t\r\n\r\n`;
+  use(
+    await startRawUpstream((socket) => {
+      socket.once('data', async () => {
+        for (let at = 0, size = 1; at < answer.length; at += size, size = (size * 7 + 3) % 1013) {
+          socket.write(answer.slice(at, at + size));
+          await new Promise(setImmediate);
+        }
+      });
+    }),
+  );
+  const reply = await call();
+  expect(reply.text).toBe(parts.join(''));
+  expect(reply.rawTrailers).toEqual(['X-Sum', '42']);
+});
+
+test('trailers of a request pass, and none that change how it is read', async () => {
+  let trailers: string[] = [];
+  await useHttp(async (request, response) => {
+    await buffer(request);
+    trailers = request.rawTrailers;
+    response.end('ok');
+  });
+  await sendRaw(
+    started.port,
+    `POST / HTTP/1.1\r\nHost: ${HOST}\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 1\r\nHost: evil\r\nX-Platform-Token: t\r\nAuthorization: x\r\n\r\n`,
+    /ok/,
+  );
+  expect(trailers).toEqual(['X-Sum', '1']);
+});
+
+test('HEAD, 204 and 304 have no body and keep the connection in step', async () => {
+  await useHttp((request, response) => {
+    if (request.url === '/204') response.writeHead(204).end();
+    else if (request.url === '/304') response.writeHead(304, { etag: '"x"' }).end();
+    else response.writeHead(200, { 'content-length': 5 }).end('hello');
+  });
+  const connection = new RawConnection(started.port);
+  for (const line of ['HEAD /', 'GET /204', 'GET /304', 'GET /']) {
+    connection.write(`${line} HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`);
+  }
+  const received = await connection.expect(/hello$/);
+  connection.destroy();
+  const statuses = [...received.matchAll(/HTTP\/1\.1 (\d+)/g)].map((match) => match[1]);
+  expect(statuses).toEqual(['200', '204', '304', '200']);
+  expect(received.match(/hello/g)).toHaveLength(1);
+  expect(received.match(/Content-Length: 5/g)).toHaveLength(2);
+});
+
+test('events are passed on as they come, and the head before the first of them', async () => {
+  let events: http.ServerResponse | undefined;
+  await useHttp((_request, response) => {
+    events = response;
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    response.flushHeaders();
+  });
+  const connection = new RawConnection(started.port);
+  connection.write(`GET / HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`);
+  await connection.expect('text/event-stream');
+  for (const event of ['one', 'two', 'three']) {
+    events!.write(`data: ${event}\n\n`);
+    await connection.expect(`data: ${event}`);
+  }
+  connection.destroy();
+});
+
+test('request and response flow at the same time', async () => {
+  await useHttp((request, response) => {
+    response.writeHead(200);
+    request.pipe(response);
+  });
+  const connection = new RawConnection(started.port);
+  connection.write(`POST / HTTP/1.1\r\nHost: ${HOST}\r\nTransfer-Encoding: chunked\r\n\r\n`);
+  for (const word of ['ping', 'pong', 'over']) {
+    connection.write(`4\r\n${word}\r\n`);
+    await connection.expect(word);
+  }
+  connection.write('0\r\n\r\n');
+  await connection.expect(/0\r\n\r\n$/);
+  connection.destroy();
+});
+
+test('a sandbox that does not read holds the upload back', async () => {
+  use(await startRawUpstream((socket) => socket.pause()));
+  const connection = new RawConnection(started.port);
+  connection.write(`POST / HTTP/1.1\r\nHost: ${HOST}\r\nContent-Length: 1000000000\r\n\r\n`);
+  const block = Buffer.alloc(1_000_000);
+  let written = 0;
+  let isStuck = false;
+  const memory = process.memoryUsage().arrayBuffers;
+  while (!isStuck) {
+    if (connection.socket.write(block)) continue;
+    written += block.length;
+    isStuck = await Promise.race([
+      once(connection.socket, 'drain').then(() => false),
+      new Promise<boolean>((resolve) => setTimeout(() => resolve(true), 1000)),
+    ]);
+  }
+  expect(written).toBeLessThan(40_000_000);
+  expect(process.memoryUsage().arrayBuffers - memory).toBeLessThan(20_000_000);
+  connection.destroy();
+});
+
+test('a client that leaves amid its upload ends the request in the sandbox', async () => {
+  let received = 0;
+  const upstream = await useHttp((request) => {
+    request.on('data', (bytes) => {
+      received += bytes.length;
+    });
+  });
+  const connection = new RawConnection(started.port);
+  connection.write(`POST / HTTP/1.1\r\nHost: ${HOST}\r\nContent-Length: 1000000\r\n\r\nbegin`);
+  await until(() => received === 5);
+  connection.destroy();
+  await until(() => upstream.sockets.size === 0);
+});
+
+test('a client that does not read holds the sandbox back', async () => {
+  let sent = 0;
+  await useHttp((_request, response) => {
+    response.writeHead(200);
+    const more = () => {
+      while (!response.destroyed && response.write(Buffer.alloc(1_000_000))) sent += 1_000_000;
+    };
+    response.on('drain', more);
+    more();
+  });
+  const connection = new RawConnection(started.port);
+  connection.write(`GET / HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`);
+  await connection.expect('200 OK');
+  connection.socket.pause();
+  let before = -1;
+  await until(async () => {
+    const isStill = sent === before;
+    before = sent;
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    return isStill;
+  });
+  expect(sent).toBeLessThan(40_000_000);
+  connection.destroy();
+});
+
+test('a client that leaves ends its request in the sandbox', async () => {
+  const upstream = await useHttp((_request, response) => {
+    response.writeHead(200);
+    response.write('begin');
+  });
+  const connection = new RawConnection(started.port);
+  connection.write(`GET / HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`);
+  await connection.expect('begin');
+  expect(upstream.sockets.size).toBe(1);
+  connection.destroy();
+  await until(() => upstream.sockets.size === 0);
+  await until(() => started.gateway.stats().sandboxes === 0);
+});
+
+test('a response that breaks off is seen to be broken off', async () => {
+  await useHttp((request, response) => {
+    response.writeHead(200, request.url === '/chunks' ? {} : { 'content-length': 100 });
+    response.write('part', () => response.destroy());
+  });
+  for (const path of ['/length', '/chunks']) {
+    const connection = new RawConnection(started.port);
+    connection.write(`GET ${path} HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`);
+    await connection.closed();
+    expect(connection.received).toMatch(/200 OK[\s\S]*part/);
+    expect(connection.received).not.toMatch(/0\r\n\r\n$/);
+  }
+});
+
+test('a sandbox that closes without an answer is 502', async () => {
+  use(await startRawUpstream((socket) => socket.once('data', () => socket.destroy())));
+  const reply = await call({ method: 'POST', body: 'x' });
+  expect([reply.status, reply.json.code]).toEqual([502, 'sandbox_unreachable']);
+});
+
+test.each([
+  ['no HTTP at all', 'SSH-2.0-OpenSSH_9.2\r\n\r\n'],
+  ['a body of two lengths', 'HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab'],
+  ['a length and chunks', 'HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n'],
+  ['a folded header', 'HTTP/1.1 200 OK\r\nA: b\r\n c\r\nContent-Length: 0\r\n\r\n'],
+  ['a space before the colon', 'HTTP/1.1 200 OK\r\nContent-Length : 0\r\n\r\n'],
+  ['a bare line feed', 'HTTP/1.1 200 OK\nContent-Length: 0\r\n\r\n'],
+  ['a bare carriage return in a value', 'HTTP/1.1 200 OK\r\nA: b\rSet-Cookie: x\r\nContent-Length: 0\r\n\r\n'],
+  ['a protocol nobody asked for', 'HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n'],
+  ['a head without end', `HTTP/1.1 200 OK\r\nA: ${'x'.repeat(70_000)}\r\n\r\n`],
+])('a sandbox that answers with %s is 502', async (_what, answer) => {
+  use(await startScriptedUpstream(answer));
+  const reply = await call();
+  expect([reply.status, reply.json.code]).toEqual([502, 'sandbox_bad_response']);
+});
+
+test('Expect: 100-continue is asked of the sandbox, and its refusal costs no upload', async () => {
+  let expected: string | undefined;
+  const upstream = await useHttp((request, response) => {
+    expected = request.headers.expect;
+    request.resume().on('end', () => response.end('thanks'));
+  });
+  upstream.server.on('checkContinue', (request: http.IncomingMessage, response: http.ServerResponse) => {
+    if (request.url === '/no') response.writeHead(413).end('too much');
+    else {
+      response.writeContinue();
+      upstream.server.emit('request', request, response);
+    }
+  });
+  const head = (path: string) =>
+    `POST ${path} HTTP/1.1\r\nHost: ${HOST}\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n`;
+  const willing = new RawConnection(started.port);
+  willing.write(head('/yes'));
+  await willing.expect('HTTP/1.1 100 Continue\r\n\r\n');
+  willing.write('hello');
+  await willing.expect('thanks');
+  expect(expected).toBe('100-continue');
+  willing.destroy();
+
+  const refused = new RawConnection(started.port);
+  refused.write(head('/no'));
+  await refused.expect('too much');
+  expect(refused.received).not.toContain('100 Continue');
+  // What followed could be the body, or the next request.
+  expect(refused.received).toContain('Connection: close');
+  await refused.closed();
+});
+
+test('a sandbox that knows nothing of Expect gets the body after a second', async () => {
+  const upstream = await useHttp(() => undefined);
+  upstream.server.on('checkContinue', (request: http.IncomingMessage, response: http.ServerResponse) => {
+    request.resume().on('end', () => response.end('got it'));
+  });
+  const connection = new RawConnection(started.port);
+  connection.write(`POST / HTTP/1.1\r\nHost: ${HOST}\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n`);
+  await connection.expect('100 Continue');
+  connection.write('hi');
+  await connection.expect('got it');
+  connection.destroy();
+});
+
+test('an expectation nobody knows is 417', async () => {
+  await useHttp((_request, response) => response.end());
+  const reply = await call({ headers: { expect: 'the-unexpected' } });
+  expect([reply.status, reply.json.code]).toEqual([417, 'expectation_failed']);
+});
+
+test('early hints pass', async () => {
+  await useHttp((_request, response) => {
+    response.writeEarlyHints({ link: '</a.css>; rel=preload' });
+    response.end('page');
+  });
+  const answer = await sendRaw(started.port, `GET / HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`, /page$/);
+  expect(answer).toMatch(/^HTTP\/1\.1 103 Early Hints\r\nLink: <\/a\.css>; rel=preload\r\n\r\nHTTP\/1\.1 200 OK/);
+});
+
+test('a refusal before the upload is over reaches the client, and the connection goes on', async () => {
+  await useHttp((request, response) => {
+    if (request.method === 'POST') response.writeHead(403).end('no');
+    else response.end('yes');
+  });
+  const connection = new RawConnection(started.port);
+  connection.write(`POST / HTTP/1.1\r\nHost: ${HOST}\r\nContent-Length: 4000000\r\n\r\n`);
+  connection.write(Buffer.alloc(1_000_000));
+  await connection.expect('403 Forbidden');
+  connection.write(Buffer.alloc(3_000_000));
+  connection.write(`GET / HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`);
+  await connection.expect(/yes$/);
+  connection.destroy();
+});
+
+test('HTTP/1.0 clients are served, with and without keep-alive', async () => {
+  await useHttp((request, response) => {
+    response.writeHead(200, request.url === '/known' ? { 'content-length': 2 } : {});
+    response.end('ok');
+  });
+  const closing = new RawConnection(started.port);
+  closing.write(`GET / HTTP/1.0\r\nHost: ${HOST}\r\n\r\n`);
+  await closing.closed();
+  expect(closing.received).toMatch(/^HTTP\/1\.1 200 OK[\s\S]*\r\n\r\nok$/);
+  expect(closing.received.toLowerCase()).not.toContain('transfer-encoding');
+  const staying = new RawConnection(started.port);
+  for (let i = 1; i <= 2; i++) {
+    staying.write(`GET /known HTTP/1.0\r\nHost: ${HOST}\r\nConnection: keep-alive\r\n\r\n`);
+    await staying.expect(i === 1 ? /ok$/ : /ok[\s\S]*ok$/);
+  }
+  staying.destroy();
+});
+
+test('connections to a sandbox are used again', async () => {
+  const upstream = await useHttp((_request, response) => response.end('ok'));
+  for (let i = 0; i < 20; i++) await call({ method: i % 2 ? 'POST' : 'GET' });
+  expect(upstream.accepted()).toBe(1);
+});
+
+test('a connection that the sandbox closed meanwhile costs a repeatable request nothing', async () => {
+  // Says it keeps connections, and drops each when its second request comes.
+  const upstream = use(
+    await startRawUpstream((socket) => {
+      let requests = 0;
+      socket.on('data', () => {
+        if (++requests === 2) socket.destroy();
+        else socket.write('HTTP/1.1 200 OK\r\nKeep-Alive: timeout=60\r\nContent-Length: 2\r\n\r\nok');
+      });
+    }),
+  );
+  for (let i = 1; i <= 3; i++) {
+    expect((await call()).text).toBe('ok');
+    expect((await call()).text).toBe('ok');
+  }
+  expect(upstream.accepted()).toBeGreaterThanOrEqual(6);
+  // What may have had an effect is not sent twice.
+  expect((await call({ method: 'POST', body: 'x' })).json.code).toBe('sandbox_unreachable');
+});
+
+test('bytes after a response end its connection and reach nobody else', async () => {
+  const upstream = use(
+    await startScriptedUpstream(
+      'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil',
+    ),
+  );
+  for (let i = 1; i <= 3; i++) expect((await call()).text).toBe('ok');
+  expect(upstream.accepted()).toBe(3);
+});
+
+test('a moved sandbox is reached by new connections only, and what flowed from the old place ends', async () => {
+  const old = await useHttp((request, response) => {
+    if (request.url === '/stream') response.write('old');
+    else response.end('old');
+  });
+  await call();
+  const stream = new RawConnection(started.port);
+  stream.write(`GET /stream HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`);
+  await stream.expect('old');
+  const agents = await startHttpUpstream((_request, response) => response.end('new'), '127.0.0.9', {}, old.port);
+  use(agents);
+  await stream.closed();
+  await until(() => old.sockets.size === 0);
+  expect((await call()).text).toBe('new');
+});
+
+test('another sandbox at the same address never gets a connection of the one before', async () => {
+  const upstream = await useHttp((_request, response) => response.end('ok'));
+  await call();
+  started.routes.set({ sandboxId: 'sbx-heir', address: upstream.address, agentPort: upstream.port });
+  await call({ host: hostOf('sbx-heir') });
+  expect(upstream.accepted()).toBe(2);
+  started.routes.remove('sbx-heir');
+  await until(() => upstream.sockets.size === 1);
+});
+
+test('a paused sandbox keeps what flows and gives up what is idle', async () => {
+  let stream: http.ServerResponse | undefined;
+  const upstream = await useHttp((request, response) => {
+    if (request.url !== '/stream') response.end('ok');
+    else {
+      stream = response;
+      response.write('before');
+    }
+  });
+  const connection = new RawConnection(started.port);
+  connection.write(`GET /stream HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`);
+  await connection.expect('before');
+  await call();
+  expect(upstream.sockets.size).toBe(2);
+  started.routes.set({ sandboxId: 'sbx-one', status: 'paused' });
+  await until(() => upstream.sockets.size === 1);
+  expect((await call()).json.code).toBe('sandbox_not_running');
+  started.routes.set({ sandboxId: 'sbx-one', status: 'running' });
+  stream!.write('after');
+  await connection.expect('after');
+  started.routes.set({ sandboxId: 'sbx-one', status: 'terminated' });
+  await connection.closed();
+});
+
+test('500 requests at once, each its own answer', async () => {
+  await useHttp(async (request, response) => {
+    const body = await buffer(request);
+    response.end(createHash('sha256').update(body).digest('hex'));
+  });
+  const agent = new http.Agent({ keepAlive: true, maxSockets: 100 });
+  const replies = await Promise.all(
+    Array.from({ length: 500 }, async (_, i) => {
+      const body = Buffer.alloc(100 * i, i);
+      const reply = await call({ method: 'POST', body, agent });
+      return reply.text === createHash('sha256').update(body).digest('hex') || [i, reply.status, reply.text];
+    }),
+  );
+  agent.destroy();
+  expect(replies.filter((reply) => reply !== true)).toEqual([]);
+});

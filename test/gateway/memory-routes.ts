@@ -1,0 +1,66 @@
+import type { RouteChanges, RouteSource, SandboxRoute } from '../../gateway/routes.ts';
+
+/** Routes in memory, with the news that Postgres would bring. */
+export class MemoryRoutes implements RouteSource, RouteChanges {
+  readonly #routes = new Map<string, SandboxRoute>();
+  readonly #changeListeners: ((sandboxId: string) => void)[] = [];
+  readonly #liveListeners: ((live: boolean) => void)[] = [];
+  /** Ids as they were looked up. */
+  readonly lookups: string[] = [];
+  /** Look-ups wait for it, or fail with it. */
+  gate: Promise<void> = Promise.resolve();
+  live = true;
+
+  /** Adds or changes a route, told as Postgres would. */
+  set(route: Partial<SandboxRoute> & { sandboxId: string }): SandboxRoute {
+    const changed = this.setSilently(route);
+    this.tell(route.sandboxId);
+    return changed;
+  }
+
+  /** The same, with the news lost. */
+  setSilently(route: Partial<SandboxRoute> & { sandboxId: string }): SandboxRoute {
+    const known = this.#routes.get(route.sandboxId);
+    const changed = {
+      status: 'running',
+      address: '127.0.0.1',
+      agentPort: 49983,
+      secure: false,
+      accessToken: null,
+      ports: [],
+      ...known,
+      ...route,
+    };
+    this.#routes.set(route.sandboxId, changed);
+    return changed;
+  }
+
+  remove(sandboxId: string): void {
+    this.#routes.delete(sandboxId);
+    this.tell(sandboxId);
+  }
+
+  tell(sandboxId: string): void {
+    for (const listener of this.#changeListeners) listener(sandboxId);
+  }
+
+  setLive(live: boolean): void {
+    this.live = live;
+    for (const listener of this.#liveListeners) listener(live);
+  }
+
+  async find(sandboxId: string): Promise<SandboxRoute | null> {
+    this.lookups.push(sandboxId);
+    const found = this.#routes.get(sandboxId) ?? null;
+    await this.gate;
+    return found && { ...found };
+  }
+
+  onChange(listener: (sandboxId: string) => void): void {
+    this.#changeListeners.push(listener);
+  }
+
+  onLiveChange(listener: (live: boolean) => void): void {
+    this.#liveListeners.push(listener);
+  }
+}

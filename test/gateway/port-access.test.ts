@@ -1,0 +1,173 @@
+import { createHash } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { signQuery } from '../../gateway/signed-query.ts';
+import { RawConnection, type Reply, send, sendRaw } from './client.ts';
+import { hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
+import { startHttpUpstream, type UpstreamServer } from './upstream-server.ts';
+
+const TOKEN = 'token-of-sbx-locked';
+let started: StartedGateway;
+let service: UpstreamServer;
+let agent: UpstreamServer;
+
+beforeAll(async () => {
+  started = await startGateway();
+  service = await startHttpUpstream((request, response) => {
+    response.end(JSON.stringify({ url: request.url, headers: request.headers }));
+  });
+  agent = await startHttpUpstream((request, response) => response.end(`agent ${request.headers['x-access-token']}`));
+  const base = { address: service.address, agentPort: agent.port };
+  const tcp = { servicePort: service.port, protocol: 'TCP' as const };
+  const ports = [
+    { ...tcp, port: 3000, isProtected: false },
+    { ...tcp, port: 3001, isProtected: true },
+    { ...tcp, port: 3002, protocol: 'UDP' as const, isProtected: false },
+    { ...tcp, port: 3003, protocol: 'WEBRTC' as const, isProtected: false },
+    { port: 3004, servicePort: agent.port, protocol: 'TCP' as const, isProtected: false },
+  ];
+  started.routes.set({ ...base, sandboxId: 'sbx-locked', secure: true, accessToken: TOKEN, ports });
+  started.routes.set({ ...base, sandboxId: 'sbx-open', secure: false, accessToken: TOKEN, ports });
+  started.routes.set({ ...base, sandboxId: 'sbx-keyless', secure: true, accessToken: null, ports });
+});
+
+afterAll(async () => {
+  await started.stop();
+  await Promise.all([service.stop(), agent.stop()]);
+});
+
+function call(
+  sandboxId: string,
+  port: number | undefined,
+  options: { path?: string; method?: string; headers?: Record<string, string> } = {},
+): Promise<Reply> {
+  return send({ port: started.port, host: hostOf(sandboxId, port), ...options });
+}
+
+test('agent requests pass with whatever token they carry: the agent judges it', async () => {
+  expect((await call('sbx-locked', undefined, { headers: { 'x-access-token': 'wrong' } })).text).toBe('agent wrong');
+});
+
+test.each([
+  ['a declared port', 'sbx-locked', 3000],
+  ['a declared WEBRTC port', 'sbx-locked', 3003],
+  ['a declared port of an open sandbox', 'sbx-open', 3000],
+])('%s is public', async (_what, sandboxId, port) => {
+  expect((await call(sandboxId, port)).status).toBe(200);
+});
+
+test('an undeclared port is public in an open sandbox', async () => {
+  expect((await call('sbx-open', service.port)).status).toBe(200);
+});
+
+test.each([
+  ['a protected port', 'sbx-locked', () => 3001],
+  ['a protected port of an open sandbox', 'sbx-open', () => 3001],
+  ['an undeclared port of a secure sandbox', 'sbx-locked', () => service.port],
+  ['a protected port of a sandbox without a token', 'sbx-keyless', () => 3001],
+])('%s asks for the token', async (_what, sandboxId, port) => {
+  for (const headers of [
+    {},
+    { 'x-access-token': '' },
+    { 'x-access-token': `${TOKEN}x` },
+    { 'x-access-token': 'null' },
+  ]) {
+    const reply = await call(sandboxId, port(), { headers: headers as Record<string, string> });
+    expect([reply.status, reply.json.code]).toEqual([401, 'unauthenticated']);
+  }
+});
+
+test.each([
+  ['a protected port', () => 3001],
+  ['an undeclared port', () => service.port],
+])('the token opens %s, and the service never gets to see it', async (_what, port) => {
+  const reply = await call('sbx-locked', port(), { headers: { 'X-Access-Token': TOKEN, 'x-other': '1' } });
+  expect(reply.status).toBe(200);
+  expect(reply.json.headers['x-other']).toBe('1');
+  expect(reply.text).not.toContain(TOKEN);
+});
+
+test('the token is not passed to a public port either', async () => {
+  const reply = await call('sbx-locked', 3000, { headers: { 'x-access-token': TOKEN } });
+  expect(reply.text).not.toContain(TOKEN);
+});
+
+test('two tokens are none', async () => {
+  const answer = await sendRaw(
+    started.port,
+    `GET / HTTP/1.1\r\nHost: ${hostOf('sbx-locked', 3001)}\r\nX-Access-Token: ${TOKEN}\r\nX-Access-Token: ${TOKEN}\r\n\r\n`,
+  );
+  expect(answer).toMatch(/^HTTP\/1\.1 401 /);
+});
+
+test('a UDP port is not HTTP', async () => {
+  const reply = await call('sbx-locked', 3002, { headers: { 'x-access-token': TOKEN } });
+  expect([reply.status, reply.json.code]).toEqual([404, 'port_not_http']);
+});
+
+test('a declared port that leads to the agent is the agent, with its rules', async () => {
+  expect((await call('sbx-locked', 3004, { headers: { 'x-access-token': 'mine' } })).text).toBe('agent mine');
+  expect((await call('sbx-locked', 3004, { path: '/platform/state' })).json.code).toBe('not_found');
+});
+
+const now = Math.floor(Date.now() / 1000);
+const signed = (signature: string, expiry?: number) =>
+  `signature=${encodeURIComponent(signature)}${expiry === undefined ? '' : `&signature_expiration=${expiry}`}`;
+
+test('the signature is the scheme of the agent over the path /', () => {
+  const hash = createHash('sha256').update(`/:read:root:${TOKEN}:1700000000`).digest('base64').replace(/=+$/, '');
+  expect(signQuery('/', 'read', TOKEN, 1_700_000_000)).toBe(`v1_${hash}`);
+});
+
+test.each([
+  ['for reading', 'GET', '/', signed(signQuery('/', 'read', TOKEN, null))],
+  ['for reading, until later', 'HEAD', '/a/b', signed(signQuery('/', 'read', TOKEN, now + 60), now + 60)],
+  ['for writing, which is also reading', 'GET', '/', signed(signQuery('/', 'write', TOKEN, null))],
+  ['for writing', 'POST', '/', signed(signQuery('/', 'write', TOKEN, null))],
+  ['for one exact path', 'GET', '/a%20b', signed(signQuery('/a b', 'read', TOKEN, null))],
+])('a query signed %s opens a protected port', async (_what, method, path, query) => {
+  expect((await call('sbx-locked', 3001, { method, path: `${path}?x=1&${query}&y=%20` })).status).toBe(200);
+});
+
+test('a signature with an unescaped plus sign is understood', async () => {
+  let expiry = now + 60;
+  while (!signQuery('/', 'read', TOKEN, expiry).includes('+')) expiry++;
+  const path = `/?signature=${signQuery('/', 'read', TOKEN, expiry)}&signature_expiration=${expiry}`;
+  expect((await call('sbx-locked', 3001, { path })).status).toBe(200);
+});
+
+test.each([
+  ['of another sandbox', 'GET', signed(signQuery('/', 'read', 'token-of-another', null))],
+  ['for reading only', 'POST', signed(signQuery('/', 'read', TOKEN, null))],
+  ['for another path', 'GET', signed(signQuery('/other', 'read', TOKEN, null))],
+  ['until a moment ago', 'GET', signed(signQuery('/', 'read', TOKEN, now - 1), now - 1)],
+  ['until sooner than it says', 'GET', signed(signQuery('/', 'read', TOKEN, now - 1), now + 60)],
+  ['without the end it says', 'GET', signed(signQuery('/', 'read', TOKEN, null), now + 60)],
+  ['with an end that is not a number', 'GET', `${signed(signQuery('/', 'read', TOKEN, null))}&signature_expiration=x`],
+  ['with nothing', 'GET', 'signature=&signature_expiration='],
+])('a query signed %s opens nothing', async (_what, method, query) => {
+  expect((await call('sbx-locked', 3001, { method, path: `/?${query}` })).status).toBe(401);
+});
+
+test('the signature is taken out of what the service sees, and nothing else is', async () => {
+  const query = signed(signQuery('/', 'read', TOKEN, now + 60), now + 60);
+  const reply = await call('sbx-locked', 3001, { path: `/p?a=%2f&${query}&b&c=1+2&signatures=mine` });
+  expect(reply.json.url).toBe('/p?a=%2f&b&c=1+2&signatures=mine');
+  const alone = await call('sbx-locked', 3001, { path: `/p?${query}` });
+  expect(alone.json.url).toBe('/p');
+});
+
+test('a public port keeps parameters of that name: they are its own', async () => {
+  const reply = await call('sbx-locked', 3000, { path: '/?signature=abc&signature_expiration=1' });
+  expect(reply.json.url).toBe('/?signature=abc&signature_expiration=1');
+});
+
+test('a signature for reading does not open a WebSocket', async () => {
+  const query = signed(signQuery('/', 'read', TOKEN, null));
+  const connection = new RawConnection(started.port);
+  connection.write(
+    `GET /?${query} HTTP/1.1\r\nHost: ${hostOf('sbx-locked', 3001)}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
+      'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n',
+  );
+  await connection.expect('401 Unauthorized');
+  connection.destroy();
+});

@@ -1,0 +1,119 @@
+import { expect, test } from '@jest/globals';
+import { RouteCache } from '../../gateway/route-cache.ts';
+import { until } from '../support/until.ts';
+import { MemoryRoutes } from './memory-routes.ts';
+
+function cacheOf(options: { maxEntries?: number; shortTtlMs?: number } = {}) {
+  const routes = new MemoryRoutes();
+  return { routes, cache: new RouteCache(routes, routes, { shortTtlMs: 60, ...options }) };
+}
+
+test('a route is looked up once and kept for as long as nothing is told', async () => {
+  const { routes, cache } = cacheOf();
+  routes.set({ sandboxId: 'sbx-a', address: '10.0.0.1' });
+  for (let i = 0; i < 5; i++) expect((await cache.find('sbx-a'))?.address).toBe('10.0.0.1');
+  const startedAt = performance.now();
+  await until(() => performance.now() - startedAt > 100);
+  await cache.find('sbx-a');
+  expect(routes.lookups).toEqual(['sbx-a']);
+});
+
+test('those who miss at once share one look-up', async () => {
+  const { routes, cache } = cacheOf();
+  routes.set({ sandboxId: 'sbx-a' });
+  const found = await Promise.all(Array.from({ length: 100 }, () => cache.find('sbx-a')));
+  expect(new Set(found).size).toBe(1);
+  expect(routes.lookups).toEqual(['sbx-a']);
+});
+
+test('a told change is seen by the next look-up', async () => {
+  const { routes, cache } = cacheOf();
+  routes.set({ sandboxId: 'sbx-a', address: '10.0.0.1' });
+  routes.set({ sandboxId: 'sbx-b' });
+  await Promise.all([cache.find('sbx-a'), cache.find('sbx-b')]);
+  routes.set({ sandboxId: 'sbx-a', address: '10.0.0.2' });
+  expect((await cache.find('sbx-a'))?.address).toBe('10.0.0.2');
+  await cache.find('sbx-b');
+  expect(routes.lookups).toEqual(['sbx-a', 'sbx-b', 'sbx-a']);
+});
+
+test('a look-up that a change overtook is not kept, nor given to who comes after the change', async () => {
+  const { routes, cache } = cacheOf();
+  let open = () => undefined as void;
+  routes.gate = new Promise((resolve) => {
+    open = resolve;
+  });
+  routes.set({ sandboxId: 'sbx-a', address: '10.0.0.1' });
+  const early = cache.find('sbx-a');
+  routes.set({ sandboxId: 'sbx-a', address: '10.0.0.2' });
+  const late = cache.find('sbx-a');
+  open();
+  expect((await early)?.address).toBe('10.0.0.1');
+  expect((await late)?.address).toBe('10.0.0.2');
+  expect((await cache.find('sbx-a'))?.address).toBe('10.0.0.2');
+  expect(routes.lookups).toHaveLength(2);
+});
+
+test('an unknown id is remembered for a moment only, and known at once when it is told', async () => {
+  const { routes, cache } = cacheOf({ shortTtlMs: 60 });
+  expect(await cache.find('sbx-a')).toBeNull();
+  expect(await cache.find('sbx-a')).toBeNull();
+  expect(routes.lookups).toHaveLength(1);
+  routes.set({ sandboxId: 'sbx-a' });
+  expect(await cache.find('sbx-a')).not.toBeNull();
+  expect(await cache.find('sbx-b')).toBeNull();
+  routes.setSilently({ sandboxId: 'sbx-b' });
+  await until(async () => (await cache.find('sbx-b')) !== null, 1000);
+});
+
+test('a failed look-up is not kept', async () => {
+  const { routes, cache } = cacheOf();
+  routes.set({ sandboxId: 'sbx-a' });
+  routes.gate = Promise.reject(new Error('down'));
+  await expect(cache.find('sbx-a')).rejects.toThrow('down');
+  routes.gate = Promise.resolve();
+  expect(await cache.find('sbx-a')).not.toBeNull();
+});
+
+test('without live news everything is dropped and lives a moment only, until they are back', async () => {
+  const { routes, cache } = cacheOf({ shortTtlMs: 60 });
+  const told: (string | null)[] = [];
+  cache.onChange((sandboxId) => told.push(sandboxId));
+  routes.setSilently({ sandboxId: 'sbx-a', address: '10.0.0.1' });
+  await cache.find('sbx-a');
+  routes.setLive(false);
+  expect(cache.size).toBe(0);
+  await cache.find('sbx-a');
+  routes.setSilently({ sandboxId: 'sbx-a', address: '10.0.0.2' });
+  await until(async () => (await cache.find('sbx-a'))?.address === '10.0.0.2', 1000);
+  routes.setLive(true);
+  expect(cache.size).toBe(0);
+  expect(told).toEqual([null, null]);
+});
+
+test('it stays within its bound, and guesses do not push out what is used', async () => {
+  const { routes, cache } = cacheOf({ maxEntries: 50, shortTtlMs: 60_000 });
+  for (let i = 0; i < 60; i++) {
+    routes.set({ sandboxId: `sbx-${i}` });
+    await cache.find(`sbx-${i}`);
+    await cache.find('sbx-0');
+  }
+  for (let i = 0; i < 500; i++) await cache.find(`sbx-guess${i}`);
+  expect(cache.size).toBe(100);
+  routes.lookups.length = 0;
+  await cache.find('sbx-0');
+  await cache.find('sbx-59');
+  expect(routes.lookups).toEqual([]);
+});
+
+test('a suspected route is looked up again, but not right after it was', async () => {
+  const { routes, cache } = cacheOf({ shortTtlMs: 60 });
+  routes.set({ sandboxId: 'sbx-a' });
+  await cache.find('sbx-a');
+  expect(cache.suspect('sbx-a')).toBe(false);
+  const startedAt = performance.now();
+  await until(() => performance.now() - startedAt > 60);
+  expect(cache.suspect('sbx-a')).toBe(true);
+  await cache.find('sbx-a');
+  expect(routes.lookups).toHaveLength(2);
+});

@@ -1,0 +1,125 @@
+import net from 'node:net';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
+import pg from 'pg';
+import { pino } from 'pino';
+import { PostgresRouteChanges, ROUTE_CHANGE_CHANNEL } from '../../gateway/route-changes.ts';
+import { type TestDatabase, testDatabase } from '../support/stack.ts';
+import { until } from '../support/until.ts';
+import { listening, type UpstreamServer } from './upstream-server.ts';
+
+let database: TestDatabase;
+let teller: pg.Client;
+let changes: PostgresRouteChanges;
+let told: string[];
+let lives: boolean[];
+
+beforeAll(async () => {
+  database = await testDatabase();
+  teller = new pg.Client({ connectionString: database.url });
+  await teller.connect();
+});
+
+afterAll(async () => {
+  await teller.end();
+  await database.drop();
+});
+
+beforeEach(() => {
+  told = [];
+  lives = [];
+});
+
+afterEach(() => changes.close());
+
+function listen(databaseUrl: string): void {
+  const logger = pino({ level: 'silent' });
+  changes = new PostgresRouteChanges({
+    databaseUrl,
+    logger,
+    heartbeatMs: 100,
+    heartbeatTimeoutMs: 300,
+    maxReconnectDelayMs: 100,
+  });
+  changes.onChange((sandboxId) => told.push(sandboxId));
+  changes.onLiveChange((live) => lives.push(live));
+  changes.start();
+}
+
+function tell(sandboxId: string) {
+  return teller.query('select pg_notify($1, $2)', [ROUTE_CHANGE_CHANNEL, sandboxId]);
+}
+
+test('a changed route is told, its own proof of life is not', async () => {
+  listen(database.url);
+  await until(() => changes.live);
+  await tell('sbx-a');
+  await tell('sbx-b');
+  await until(() => told.length === 2);
+  const startedAt = performance.now();
+  await until(() => performance.now() - startedAt > 250);
+  expect(told).toEqual(['sbx-a', 'sbx-b']);
+  expect(lives).toEqual([true]);
+});
+
+test('a connection that Postgres ends is lost at once and comes back', async () => {
+  listen(database.url);
+  await until(() => changes.live);
+  await teller.query(
+    "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'gateway-routes'",
+  );
+  await until(() => lives.length === 3);
+  expect(lives).toEqual([true, false, true]);
+  await tell('sbx-c');
+  await until(() => told.includes('sbx-c'));
+});
+
+test('a connection that falls silent counts as lost, and nothing of it is left', async () => {
+  const url = new URL(database.url);
+  const path = await startStallingProxy(Number(url.port));
+  try {
+    url.port = String(path.port);
+    url.hostname = '127.0.0.1';
+    listen(url.href);
+    await until(() => changes.live);
+    path.stall(true);
+    await until(() => !changes.live, 2000);
+    path.stall(false);
+    await until(() => changes.live, 5000);
+    await tell('sbx-d');
+    await until(() => told.includes('sbx-d'));
+  } finally {
+    await changes.close();
+    await path.stop();
+  }
+});
+
+test('where there is no Postgres it is not live, keeps trying, and can be closed', async () => {
+  const nobody = await listening(net.createServer(), '127.0.0.1', 0);
+  await nobody.stop();
+  listen(`postgres://someone:secret@127.0.0.1:${nobody.port}/nowhere`);
+  const startedAt = performance.now();
+  await until(() => performance.now() - startedAt > 300);
+  expect(changes.live).toBe(false);
+  await changes.close();
+  expect(lives).toEqual([]);
+});
+
+/** A way to Postgres that can stop to carry anything without closing, as networks do. */
+async function startStallingProxy(port: number): Promise<UpstreamServer & { stall(isStalled: boolean): void }> {
+  let isStalled = false;
+  const server = net.createServer((client) => {
+    const inner = net.connect(port, '127.0.0.1');
+    client.on('data', (bytes) => !isStalled && inner.write(bytes));
+    inner.on('data', (bytes) => !isStalled && client.write(bytes));
+    client.on('close', () => inner.destroy());
+    inner.on('close', () => client.destroy());
+    for (const socket of [client, inner]) socket.on('error', () => undefined);
+  });
+  const upstream = await listening(server, '127.0.0.1', 0);
+  return {
+    ...upstream,
+    stall: (stalled) => {
+      isStalled = stalled;
+    },
+  };
+}

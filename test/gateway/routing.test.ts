@@ -1,0 +1,183 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { until } from '../support/until.ts';
+import { send } from './client.ts';
+import { BASE_DOMAIN, hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
+import { startHttpUpstream, type UpstreamServer } from './upstream-server.ts';
+
+let started: StartedGateway;
+let agent: UpstreamServer;
+let web: UpstreamServer;
+
+beforeAll(async () => {
+  started = await startGateway();
+  agent = await startHttpUpstream((request, response) => response.end(`agent ${request.url}`), '127.0.0.2');
+  web = await startHttpUpstream((request, response) => response.end(`web ${request.url}`), '127.0.0.2');
+  started.routes.set({ sandboxId: 'sbx-one', address: agent.address, agentPort: agent.port });
+});
+
+afterAll(async () => {
+  await started.stop();
+  await Promise.all([agent.stop(), web.stop()]);
+});
+
+test('a sandbox host reaches its agent', async () => {
+  const reply = await send({ port: started.port, host: hostOf('sbx-one'), path: '/health?x=1' });
+  expect(reply.status).toBe(200);
+  expect(reply.text).toBe('agent /health?x=1');
+  expect(reply.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
+});
+
+test.each([
+  ['upper case', 'SBX-ONE.Sandbox.LOCALHOST'],
+  ['a trailing dot', `sbx-one.${BASE_DOMAIN}.`],
+  ['the public port', `sbx-one.${BASE_DOMAIN}:443`],
+  ['a trailing dot and a port', `sbx-one.${BASE_DOMAIN}.:7081`],
+])('a host with %s is the same sandbox', async (_what, host) => {
+  expect((await send({ port: started.port, host })).text).toBe('agent /');
+});
+
+test('a host with a port in front reaches that port of the sandbox', async () => {
+  const reply = await send({ port: started.port, host: hostOf('sbx-one', web.port), path: '/page' });
+  expect(reply.text).toBe('web /page');
+});
+
+test('the port of the agent, named outright, is the agent', async () => {
+  expect((await send({ port: started.port, host: hostOf('sbx-one', agent.port) })).text).toBe('agent /');
+});
+
+test('a service port stands behind the port that callers name', async () => {
+  const port = { port: 3000, servicePort: web.port, protocol: 'TCP' as const, isProtected: false };
+  started.routes.set({ sandboxId: 'sbx-mapped', address: web.address, agentPort: agent.port, ports: [port] });
+  expect((await send({ port: started.port, host: hostOf('sbx-mapped', 3000) })).text).toBe('web /');
+});
+
+test('an unknown sandbox answers 404 in the shape of every error', async () => {
+  const reply = await send({ port: started.port, host: hostOf('sbx-nobody') });
+  expect(reply.status).toBe(404);
+  expect(reply.json).toEqual({
+    success: false,
+    error: 'No such sandbox',
+    code: 'sandbox_not_found',
+    request_id: reply.headers['x-request-id'],
+    timestamp: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+  });
+  expect(reply.headers['content-type']).toBe('application/json');
+});
+
+test.each([
+  'example.com',
+  'localhost',
+  `x.${BASE_DOMAIN}`,
+  `a.sbx-one.${BASE_DOMAIN}`,
+  `sbx-one.${BASE_DOMAIN}.evil.com`,
+  `evil${BASE_DOMAIN}`,
+  `0-sbx-one.${BASE_DOMAIN}`,
+  `65536-sbx-one.${BASE_DOMAIN}`,
+  `080-sbx-one.${BASE_DOMAIN}`,
+  `sbx-.${BASE_DOMAIN}`,
+  `sbx-${'a'.repeat(64)}.${BASE_DOMAIN}`,
+])('the host %s is unknown and never looked up', async (host) => {
+  const before = started.routes.lookups.length;
+  const reply = await send({ port: started.port, host });
+  expect([reply.status, reply.json.code]).toEqual([404, 'unknown_host']);
+  expect(started.routes.lookups.length).toBe(before);
+});
+
+test.each(['created', 'starting', 'pausing', 'paused', 'resuming', 'terminating', 'terminated', 'failed'])(
+  'a sandbox that is %s answers 502',
+  async (status) => {
+    started.routes.set({ sandboxId: 'sbx-states', address: agent.address, agentPort: agent.port, status });
+    const reply = await send({ port: started.port, host: hostOf('sbx-states') });
+    expect([reply.status, reply.json.code]).toEqual([502, 'sandbox_not_running']);
+  },
+);
+
+test('a sandbox without an address answers 502', async () => {
+  started.routes.set({ sandboxId: 'sbx-nowhere', address: null });
+  const reply = await send({ port: started.port, host: hostOf('sbx-nowhere') });
+  expect([reply.status, reply.json.code]).toEqual([502, 'sandbox_not_running']);
+});
+
+test('a port where nothing listens answers 502', async () => {
+  const reply = await send({ port: started.port, host: hostOf('sbx-one', 1), method: 'POST', body: 'x' });
+  expect([reply.status, reply.json.code]).toEqual([502, 'sandbox_unreachable']);
+});
+
+test('an error of a HEAD request has no body', async () => {
+  const reply = await send({ port: started.port, host: hostOf('sbx-nobody'), method: 'HEAD' });
+  expect(reply.status).toBe(404);
+  expect(reply.text).toBe('');
+});
+
+test('the base domain itself serves its health and nothing else', async () => {
+  const health = await send({ port: started.port, host: `${BASE_DOMAIN}:7081`, path: '/healthz' });
+  expect([health.status, health.json]).toEqual([200, { status: 'ok' }]);
+  const other = await send({ port: started.port, host: BASE_DOMAIN, path: '/' });
+  expect([other.status, other.json.code]).toEqual([404, 'not_found']);
+});
+
+test('routes that cannot be looked up answer 503', async () => {
+  started.routes.gate = Promise.reject(new Error('no database'));
+  const reply = await send({ port: started.port, host: hostOf('sbx-unlucky') });
+  started.routes.gate = Promise.resolve();
+  expect([reply.status, reply.json.code]).toEqual([503, 'temporarily_unavailable']);
+  expect(reply.headers['retry-after']).toBe('1');
+  expect(reply.text).not.toContain('database');
+});
+
+test('a sandbox that moved without news is found by one more look-up, and the request is not lost', async () => {
+  const { routes, port } = started;
+  const before = await startHttpUpstream((_request, response) => response.end('before'), '127.0.0.3');
+  const after = await startHttpUpstream((_request, response) => response.end('after'), '127.0.0.4', {}, before.port);
+  routes.set({ sandboxId: 'sbx-moved', address: '127.0.0.3', agentPort: before.port });
+  const host = hostOf('sbx-moved');
+  try {
+    expect((await send({ port, host })).text).toBe('before');
+    const lookedUpAtMs = performance.now();
+    routes.setSilently({ sandboxId: 'sbx-moved', address: '127.0.0.4' });
+    await before.stop();
+    expect((await send({ port, host })).json.code).toBe('sandbox_unreachable');
+    // A route that was looked up within the last second is not doubted: closed ports would cost a query each time.
+    await until(() => performance.now() - lookedUpAtMs > 1000);
+    const looked = routes.lookups.length;
+    expect((await send({ port, host, method: 'POST', body: 'not lost' })).text).toBe('after');
+    expect(routes.lookups.length).toBe(looked + 1);
+  } finally {
+    await after.stop();
+  }
+});
+
+test('used sandboxes are handed on together, each once', async () => {
+  const own = await startGateway({ accessIntervalMs: 50 });
+  own.routes.set({ sandboxId: 'sbx-used', address: web.address, agentPort: web.port });
+  own.routes.set({ sandboxId: 'sbx-paused', status: 'paused' });
+  try {
+    await send({ port: own.port, host: hostOf('sbx-used') });
+    await send({ port: own.port, host: hostOf('sbx-used') });
+    await send({ port: own.port, host: hostOf('sbx-paused') });
+    await until(() => own.accesses.length > 0);
+    expect(own.accesses[0]).toEqual(['sbx-used']);
+  } finally {
+    await own.stop();
+  }
+  expect(own.accesses.flat()).not.toContain('sbx-paused');
+});
+
+test('requests are logged at debug level without their query', async () => {
+  await send({
+    port: started.port,
+    host: hostOf('sbx-one'),
+    path: '/files?signature=v1_secret',
+    headers: { 'x-access-token': 'hidden' },
+  });
+  await until(() => started.log.some((line) => line.includes('"path":"/files"')));
+  const line = started.log.find((entry) => entry.includes('"path":"/files"'))!;
+  expect(JSON.parse(line)).toMatchObject({
+    level: 20,
+    sandboxId: 'sbx-one',
+    method: 'GET',
+    status: 200,
+    completed: true,
+  });
+  expect(started.log.join('')).not.toMatch(/secret|hidden/);
+});

@@ -1,0 +1,67 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { Writable } from 'node:stream';
+import { pino } from 'pino';
+import { createGateway, type Gateway, type GatewayOptions } from '../../gateway/gateway.ts';
+import { RouteCache } from '../../gateway/route-cache.ts';
+import { openCertificates } from '../../gateway/tls/certificates.ts';
+import { type LocalCa, openLocalCa } from '../../gateway/tls/local-ca.ts';
+import { MemoryRoutes } from './memory-routes.ts';
+
+export const BASE_DOMAIN = 'sandbox.localhost';
+
+/** A gateway on a port of its own, with routes in memory. */
+export interface StartedGateway {
+  gateway: Gateway;
+  routes: MemoryRoutes;
+  port: number;
+  ca: LocalCa;
+  /** Ids handed on for `last_accessed_at`. */
+  accesses: string[][];
+  /** Everything it logged, one JSON line each. */
+  log: string[];
+  stop(): Promise<void>;
+}
+
+export async function startGateway(options: Partial<GatewayOptions> = {}): Promise<StartedGateway> {
+  const dataDir = mkdtempSync(path.join(os.tmpdir(), 'gateway-test-'));
+  const routes = new MemoryRoutes();
+  const accesses: string[][] = [];
+  const log: string[] = [];
+  const sink = new Writable({
+    write(line, _encoding, done) {
+      log.push(String(line));
+      done();
+    },
+  });
+  const logger = pino({ level: 'debug' }, sink);
+  const files = { certFile: undefined, keyFile: undefined };
+  const gateway = createGateway({
+    baseDomain: BASE_DOMAIN,
+    trustProxy: false,
+    routes: new RouteCache(routes, routes),
+    certificates: await openCertificates({ dataDir, baseDomain: BASE_DOMAIN, ...files, logger }),
+    recordAccess: async (sandboxIds) => void accesses.push(sandboxIds),
+    logger,
+    ...options,
+  });
+  const { port } = await gateway.listen(0, '127.0.0.1');
+  return {
+    gateway,
+    routes,
+    port,
+    ca: await openLocalCa(dataDir),
+    accesses,
+    log,
+    async stop() {
+      await gateway.close(0);
+      rmSync(dataDir, { recursive: true });
+    },
+  };
+}
+
+/** The Host of a sandbox's agent, or of one of its ports. */
+export function hostOf(sandboxId: string, port?: number): string {
+  return `${port === undefined ? '' : `${port}-`}${sandboxId}.${BASE_DOMAIN}`;
+}
