@@ -6,6 +6,7 @@ import type { Api, ApiDependencies } from './dependencies.ts';
 import { authentication } from './plugins/authentication.ts';
 import { bodies } from './plugins/bodies.ts';
 import { docs } from './plugins/docs.ts';
+import { draining } from './plugins/draining.ts';
 import { errors, onFrameworkError } from './plugins/errors.ts';
 import './plugins/fastify-types.ts';
 import { health } from './plugins/health.ts';
@@ -30,6 +31,7 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
     genReqId: requestIdOf,
     bodyLimit: maxBodyBytes,
     requestTimeout: 60_000,
+    return503OnClosing: false,
     trustProxy: settings.PLATFORM_TRUST_PROXY,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 256 },
     frameworkErrors: onFrameworkError,
@@ -38,6 +40,7 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
   app.setValidatorCompiler(validatorCompiler);
   app.setSerializerCompiler(serializerCompiler);
 
+  app.register(draining);
   app.register(requestIds);
   app.register(errors);
   app.register(rateLimits, {

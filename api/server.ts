@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { deriveSecrets } from '../config/secrets.ts';
 import { loadSettings } from '../config/settings.ts';
 import { createOrm } from '../db/orm.ts';
@@ -44,7 +45,11 @@ async function stop(): Promise<void> {
   if (isStopping) process.exit(1);
   isStopping = true;
   setTimeout(() => process.exit(1), graceMs).unref();
-  await app.close();
+  const closed = app.close();
+  while (app.server.listening) await nextTurn();
+  await app.drained();
+  app.server.closeAllConnections();
+  await closed;
   await client.connection.close();
   await orm.close();
   logger.info('stopped');

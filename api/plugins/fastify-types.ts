@@ -19,6 +19,8 @@ declare module 'fastify' {
     idempotency?: IdempotencyOptions;
   }
   interface FastifyInstance {
+    /** Resolves when no request is under way. */
+    drained(): Promise<void>;
     rateLimits: { perKey: RateLimiter; perAddress: RateLimiter };
   }
 }

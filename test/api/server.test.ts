@@ -1,0 +1,110 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import net from 'node:net';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { bootstrap } from '../../db/bootstrap.ts';
+import { createOrm } from '../../db/orm.ts';
+import { type TestDatabase, temporalAddress, testDatabase } from '../support/stack.ts';
+import { until } from '../support/until.ts';
+
+const root = path.resolve(import.meta.dirname, '../..');
+let database: TestDatabase;
+const started: ChildProcess[] = [];
+
+let apiKey: string;
+
+beforeAll(async () => {
+  database = await testDatabase();
+  const orm = await createOrm(database.url, 1);
+  const made = await bootstrap(orm, { email: 'root@example.com', planName: 'hobby', baseImage: 'builtin:base' });
+  apiKey = made!.apiKey;
+  await orm.close();
+});
+afterAll(async () => {
+  for (const child of started) if (child.exitCode === null) child.kill('SIGKILL');
+  await database.drop();
+});
+
+function start(env: Record<string, string>): { child: ChildProcess; lines: string[]; ready: Promise<string> } {
+  const child = spawn(process.execPath, ['api/server.ts'], {
+    cwd: root,
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  started.push(child);
+  const lines: string[] = [];
+  const ready = new Promise<string>((resolve, reject) => {
+    for (const stream of [child.stdout!, child.stderr!]) {
+      createInterface({ input: stream }).on('line', (line) => {
+        lines.push(line);
+        if (line.includes('"msg":"ready"')) resolve(JSON.parse(line).address);
+      });
+    }
+    child.once('exit', () => reject(new Error(`it ended before it was ready:\n${lines.join('\n')}`)));
+  });
+  return { child, lines, ready };
+}
+
+async function connect(port: number): Promise<net.Socket> {
+  const socket = net.connect(port, '127.0.0.1');
+  await once(socket, 'connect');
+  socket.on('error', () => {});
+  return socket;
+}
+
+const secret = Buffer.alloc(32, 3).toString('base64');
+
+test('it serves from its environment alone, and ends in order when asked to', async () => {
+  const { child, lines, ready } = start({
+    PLATFORM_SECRET_KEY: secret,
+    DATABASE_URL: database.url,
+    TEMPORAL_ADDRESS: await temporalAddress(),
+    PLATFORM_API_PORT: '0',
+  });
+  const address = await ready;
+  const readiness = await fetch(`${address}/readyz`);
+  expect([readiness.status, await readiness.json()]).toEqual([
+    200,
+    { status: 'ready', checks: { postgres: 'ok', temporal: 'ok' } },
+  ]);
+  expect((await fetch(`${address}/v1/users/me`)).status).toBe(401);
+  expect((await fetch(`${address}/metrics`)).status).toBe(200);
+  expect(((await (await fetch(`${address}/openapi.json`)).json()) as { openapi: string }).openapi).toMatch(/^3\.1/);
+
+  // Whoever opened a connection and asks nothing does not hold the process; whoever asked is answered.
+  const port = Number(new URL(address).port);
+  const idle = await connect(port);
+  const asking = await connect(port);
+  const body = JSON.stringify({ name: 'Last' });
+  asking.write(
+    `POST /v1/projects HTTP/1.1\r\nHost: api\r\nX-API-Key: ${apiKey}\r\nContent-Type: application/json\r\n` +
+      `Expect: 100-continue\r\nContent-Length: ${body.length}\r\n\r\n`,
+  );
+  await once(asking, 'data');
+  child.kill('SIGTERM');
+  await until(() =>
+    connect(port).then(
+      (socket) => !socket.destroy(),
+      () => true,
+    ),
+  );
+  asking.write(body);
+  const [reply] = await once(asking, 'data');
+  expect(String(reply)).toMatch(/^HTTP\/1.1 201 /);
+  expect((await once(child, 'exit'))[0]).toBe(0);
+  idle.destroy();
+  asking.destroy();
+  expect(lines.some((line) => line.includes('"msg":"stopped"'))).toBe(true);
+  for (const line of lines) expect(() => JSON.parse(line)).not.toThrow();
+  expect(lines.join('\n')).not.toContain(secret);
+});
+
+test('with wrong settings it does not start, and names them without their values', async () => {
+  const { child, lines, ready } = start({ PLATFORM_SECRET_KEY: 'too-short-secret', PLATFORM_API_PORT: 'eighty' });
+  await expect(ready).rejects.toThrow('it ended before it was ready');
+  expect(child.exitCode).not.toBe(0);
+  const told = lines.join('\n');
+  for (const name of ['PLATFORM_SECRET_KEY', 'PLATFORM_API_PORT', 'DATABASE_URL']) expect(told).toContain(name);
+  expect(told).not.toContain('too-short-secret');
+});
