@@ -1,9 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import path from 'node:path';
 import { Client, Connection, WithStartWorkflowOperation } from '@temporalio/client';
-import { NativeConnection, Worker } from '@temporalio/worker';
+import { DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker';
 import { inTurn, timed } from '../statistics.ts';
 import { again, done, type floor } from './floor-workflows.ts';
+
+Runtime.install({ logger: new DefaultLogger('ERROR') });
 
 export interface TemporalFloor {
   /** Milliseconds of a bare update-with-start that waits for one activity. */

@@ -1,0 +1,14 @@
+/** `npm run bench [-- lifecycle agent gateway]`: how fast it is, beside the floors of the same machine in the same run. */
+const benches: Record<string, () => Promise<unknown>> = {
+  lifecycle: () => import('./lifecycle/run.ts'),
+  agent: () => import('./agent/run.ts'),
+  gateway: () => import('./gateway/run.ts'),
+};
+const asked = process.argv.slice(2);
+for (const name of asked) {
+  if (!benches[name]) {
+    console.error(`There is no bench ${name}; there are ${Object.keys(benches).join(', ')}`);
+    process.exit(2);
+  }
+}
+for (const name of asked.length > 0 ? asked : Object.keys(benches)) await benches[name]!();
