@@ -118,6 +118,11 @@ export class Http1Front {
 
   #problemOf(exchange: Http1Exchange, request: http.IncomingMessage, expects: boolean): GatewayError | null {
     const { headers } = exchange;
+    if (request.httpVersion !== '1.1' && request.httpVersion !== '1.0') {
+      return new GatewayError(505, 'http_version_not_supported', 'This version of HTTP is not spoken here', {
+        closesConnection: true,
+      });
+    }
     if (request.rawHeaders.length > MAX_HEADERS * 2) return headersTooLarge();
     if (expects && headers.expect?.toLowerCase() !== '100-continue') {
       return new GatewayError(417, 'expectation_failed', 'Only Expect: 100-continue is understood');
@@ -127,11 +132,9 @@ export class Http1Front {
       const isChunked =
         headers.transferEncodings.length === 1 && headers.transferEncodings[0]!.toLowerCase() === 'chunked';
       if (!isChunked || exchange.version === '1.0') {
-        return new GatewayError(
-          501,
-          'transfer_encoding_not_supported',
-          'Only the chunked transfer coding is understood',
-        );
+        return new GatewayError(501, 'transfer_encoding_not_supported', 'Only chunked transfer coding is understood', {
+          closesConnection: true,
+        });
       }
     }
     return null;
@@ -358,6 +361,7 @@ function headersTooLarge(): GatewayError {
 function tooManyPipelined(): GatewayError {
   return new GatewayError(429, 'too_many_requests', 'Too many requests wait on this connection', {
     retryAfterSeconds: 1,
+    closesConnection: true,
   });
 }
 

@@ -39,10 +39,8 @@ test('a told change is seen by the next look-up', async () => {
 
 test('a look-up that a change overtook is not kept, nor given to who comes after the change', async () => {
   const { routes, cache } = cacheOf();
-  let open = () => undefined as void;
-  routes.gate = new Promise((resolve) => {
-    open = resolve;
-  });
+  const { promise, resolve: open } = Promise.withResolvers<void>();
+  routes.gate = promise;
   routes.set({ sandboxId: 'sbx-a', address: '10.0.0.1' });
   const early = cache.find('sbx-a');
   routes.set({ sandboxId: 'sbx-a', address: '10.0.0.2' });

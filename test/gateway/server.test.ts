@@ -1,0 +1,95 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import pg from 'pg';
+import { deriveSecrets } from '../../config/secrets.ts';
+import { type TestDatabase, testDatabase } from '../support/stack.ts';
+import { until } from '../support/until.ts';
+import { type Reply, send } from './client.ts';
+import { hostOf } from './started-gateway.ts';
+import { startHttpUpstream, type UpstreamServer } from './upstream-server.ts';
+
+const SECRET_KEY = Buffer.alloc(32, 7).toString('base64');
+const ID = 'sbx-real';
+let database: TestDatabase;
+let client: pg.Client;
+let dataDir: string;
+let server: ChildProcess;
+let port: number;
+let agent: UpstreamServer;
+let service: UpstreamServer;
+const log: Record<string, unknown>[] = [];
+
+beforeAll(async () => {
+  database = await testDatabase();
+  client = new pg.Client({ connectionString: database.url });
+  await client.connect();
+  // A sandbox alone, without the people it belongs to.
+  await client.query(`alter table sandboxes drop constraint sandboxes_account_id_fkey, drop constraint sandboxes_owner_user_id_fkey,
+    drop constraint sandboxes_project_id_fkey, drop constraint sandboxes_host_id_fkey`);
+  agent = await startHttpUpstream((_request, response) => response.end('agent'));
+  service = await startHttpUpstream((_request, response) => response.end('service'));
+  dataDir = mkdtempSync(path.join(os.tmpdir(), 'gateway-server-'));
+  server = spawn(process.execPath, [path.join(import.meta.dirname, '../../gateway/server.ts')], {
+    env: {
+      ...process.env,
+      NODE_OPTIONS: '',
+      DATABASE_URL: database.url,
+      PLATFORM_SECRET_KEY: SECRET_KEY,
+      PLATFORM_DATA_DIR: dataDir,
+      PLATFORM_GATEWAY_PORT: '0',
+    },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  createInterface(server.stdout!).on('line', (line) => log.push(JSON.parse(line)));
+  await until(() => log.some((line) => line.msg === 'ready'));
+  port = log.find((line) => line.msg === 'ready')!.port as number;
+});
+
+afterAll(async () => {
+  if (server.exitCode === null) server.kill('SIGKILL');
+  await client.end();
+  await Promise.all([agent.stop(), service.stop(), database.drop()]);
+  rmSync(dataDir, { recursive: true });
+});
+
+function call(requestedPort?: number, headers: Record<string, string> = {}): Promise<Reply> {
+  return send({ port, host: hostOf(ID, requestedPort), headers });
+}
+
+test('a sandbox is unknown before its row, served while it runs, and not a moment longer', async () => {
+  expect((await call()).json.code).toBe('sandbox_not_found');
+  const ports = [{ port: 80, servicePort: service.port, protocol: 'TCP', name: 'web', isProtected: true }];
+  await client.query(
+    `insert into sandboxes (sandbox_id, account_id, owner_user_id, project_id, name, template_id, template_name, template_source,
+       image, cpu_count, memory_mb, storage_gb, timeout_seconds, status, region, host_id, agent_address, agent_port, custom_ports)
+     values ($1, 'acc-a', 'usr-a', 'prj-a', 'n', 'tpl-a', 'base', 'platform_family', 'builtin:base', 1, 512, 1, 60, 'running',
+       'local', 'host-a', $2, $3, $4)`,
+    [ID, agent.address, agent.port, JSON.stringify(ports)],
+  );
+  await until(async () => (await call()).text === 'agent');
+  await client.query("update sandboxes set status = 'paused' where sandbox_id = $1", [ID]);
+  await until(async () => (await call()).json.code === 'sandbox_not_running', 1000);
+  await client.query("update sandboxes set status = 'running' where sandbox_id = $1", [ID]);
+  await until(async () => (await call()).text === 'agent', 1000);
+});
+
+test('a protected port asks for the token that the platform derives', async () => {
+  expect((await call(80)).status).toBe(401);
+  const token = deriveSecrets({ PLATFORM_SECRET_KEY: SECRET_KEY }).agentToken(ID);
+  expect((await call(80, { 'x-access-token': token })).text).toBe('service');
+});
+
+test('at SIGTERM it ends in order, and what was used has been recorded', async () => {
+  expect(existsSync(path.join(dataDir, 'ca/ca.pem'))).toBe(true);
+  const exited = once(server, 'exit');
+  server.kill('SIGTERM');
+  expect((await exited)[0]).toBe(0);
+  const { rows } = await client.query('select last_accessed_at from sandboxes where sandbox_id = $1', [ID]);
+  expect(Math.abs(rows[0].last_accessed_at.getTime() - Date.now())).toBeLessThan(120_000);
+  expect(rows[0].last_accessed_at.getSeconds()).toBe(0);
+});
