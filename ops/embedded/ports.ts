@@ -1,6 +1,8 @@
 import fs from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
+import { cacheDir } from '../toolchain/locations.mjs';
+import { claimPorts } from './port-claims.ts';
 
 /** An explicitly asked-for port that somebody else holds. */
 export class PortTakenError extends Error {
@@ -33,18 +35,27 @@ export function isPortFree(port: number, host = '127.0.0.1'): Promise<boolean> {
 /**
  * Gives each part its port. An explicit one is taken or refused; else the one this data folder used last time, so that
  * addresses stay; else the first free one from the preferred port on, which is then remembered in `ports.json`. So two
- * copies with two data folders run side by side without a setting.
+ * copies with two data folders run side by side without a setting, even when they start at the same moment.
  * @throws {PortTakenError} for an explicit port that is taken
  */
 export async function choosePorts<Name extends string>(
   dataDir: string,
   wishes: readonly (PortWish & { name: Name })[],
+  claimsDir = path.join(cacheDir(), 'locks'),
+): Promise<Record<Name, number>> {
+  return claimPorts(claimsDir, (claimedByOthers) => choose(dataDir, wishes, claimedByOthers));
+}
+
+async function choose<Name extends string>(
+  dataDir: string,
+  wishes: readonly (PortWish & { name: Name })[],
+  claimedByOthers: ReadonlySet<number>,
 ): Promise<Record<Name, number>> {
   const file = path.join(dataDir, 'ports.json');
   const remembered: Record<string, number> = fs.existsSync(file) ? JSON.parse(fs.readFileSync(file, 'utf8')) : {};
   const chosen = new Map<string, number>();
   const isUsable = async (port: number, host?: string) =>
-    ![...chosen.values()].includes(port) && (await isPortFree(port, host));
+    ![...chosen.values()].includes(port) && !claimedByOthers.has(port) && (await isPortFree(port, host));
 
   for (const { name, explicit, host } of wishes) {
     if (!explicit) continue;

@@ -42,7 +42,7 @@ export async function addSearchAttributes(connection: Connection, namespace: str
   });
 }
 
-/** Starts a workflow that nobody runs, waits until a query finds it, and removes it. */
+/** Starts a workflow that nobody runs, waits until a query finds it, and has it removed, which takes a minute. */
 async function untilFoundBySearchAttribute(connection: Connection, namespace: string): Promise<void> {
   const client = new Client({ connection, namespace });
   const probeId = `namespace-probe-${randomUUID()}`;

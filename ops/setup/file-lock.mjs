@@ -20,18 +20,17 @@ export class LockHeldError extends Error {
 /**
  * Takes the lock of a file, making the file when it is missing.
  * @param {string} file
- * @param {{wait: boolean, signal?: AbortSignal}} options wait until it is free, or fail at once; the signal ends the wait
+ * @param {{wait: boolean}} options wait until it is free, or fail at once
  * @returns {Promise<{release: () => Promise<void>}>}
  * @throws {LockHeldError} when it is taken and `wait` is false
  */
-export async function lockFile(file, { wait, signal }) {
+export async function lockFile(file, { wait }) {
   fs.mkdirSync(path.dirname(file), { recursive: true });
   const mode = wait ? [] : ['--nonblock', '--conflict-exit-code', '75'];
   // A session of its own: Ctrl-C on the terminal must not take the lock away while its owner still tidies up.
   const holder = spawn('flock', ['--no-fork', ...mode, file, 'sh', '-c', 'echo held; exec cat'], {
     stdio: ['pipe', 'pipe', 'pipe'],
     detached: true,
-    signal,
   });
   const ended = new Promise((resolve) => holder.once('close', resolve));
   const complaint = [];

@@ -9,6 +9,9 @@ export class DataFolderInUseError extends Error {
   override name = 'DataFolderInUseError';
 }
 
+/** Behind the pid of a supervisor that has been told to stop. */
+const stopping = 'stopping';
+
 /** The folder in which one copy of the platform keeps everything, held by one supervisor at a time. */
 export interface DataFolder {
   dir: string;
@@ -16,6 +19,8 @@ export interface DataFolder {
   record: ProcessRecord;
   /** Base64 of 32 bytes. */
   secretKey: string;
+  /** From now on a supervisor that wants the folder waits for it, instead of being refused. */
+  markStopping(): void;
   /** Lets another supervisor have the folder. */
   release(): Promise<void>;
 }
@@ -31,13 +36,7 @@ export async function openDataFolder(dir: string, secretKey?: string): Promise<D
   // Others may pass through (Postgres runs as a user of its own) but not look around.
   fs.chmodSync(dir, 0o711);
   const pidFile = path.join(dir, 'platform.pid');
-  const lock = await lockFile(path.join(dir, 'platform.lock'), { wait: false }).catch((error) => {
-    if (!(error instanceof LockHeldError)) throw error;
-    const pid = fs.existsSync(pidFile) ? fs.readFileSync(pidFile, 'utf8').trim() : 'unknown';
-    throw new DataFolderInUseError(
-      `A platform already runs on ${dir} (pid ${pid}). Stop it first, or name another folder in PLATFORM_DATA_DIR.`,
-    );
-  });
+  const lock = await takeLock(dir, pidFile);
   fs.writeFileSync(pidFile, `${process.pid}\n`);
   const logDir = path.join(dir, 'logs');
   fs.mkdirSync(logDir, { recursive: true, mode: 0o700 });
@@ -46,11 +45,26 @@ export async function openDataFolder(dir: string, secretKey?: string): Promise<D
     logDir,
     record: new ProcessRecord(path.join(dir, 'processes.json')),
     secretKey: secretKey ?? loadOrMakeSecretKey(path.join(dir, 'secret-key')),
+    markStopping: () => fs.writeFileSync(pidFile, `${process.pid} ${stopping}\n`),
     async release() {
       fs.rmSync(pidFile, { force: true });
       await lock.release();
     },
   };
+}
+
+async function takeLock(dir: string, pidFile: string): Promise<{ release(): Promise<void> }> {
+  const file = path.join(dir, 'platform.lock');
+  try {
+    return await lockFile(file, { wait: false });
+  } catch (error) {
+    if (!(error instanceof LockHeldError)) throw error;
+    const [pid, state] = fs.existsSync(pidFile) ? fs.readFileSync(pidFile, 'utf8').trim().split(' ') : ['unknown'];
+    if (state === stopping) return lockFile(file, { wait: true });
+    throw new DataFolderInUseError(
+      `A platform already runs on ${dir} (pid ${pid}). Stop it first, or name another folder in PLATFORM_DATA_DIR.`,
+    );
+  }
 }
 
 function loadOrMakeSecretKey(file: string): string {

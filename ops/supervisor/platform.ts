@@ -3,8 +3,6 @@ import { Connection } from '@temporalio/client';
 import { loadSettings, type Settings } from '../../config/settings.ts';
 import type { ProgramHome } from '../embedded/child-program.ts';
 import { ensureNamespace } from '../embedded/temporal-namespace.ts';
-import { lockFile } from '../setup/file-lock.mjs';
-import { cacheDir } from '../toolchain/locations.mjs';
 import { reachable, settleAddresses } from './addresses.ts';
 import type { DataFolder } from './data-folder.ts';
 import { embeddedParts } from './embedded-parts.ts';
@@ -71,26 +69,6 @@ export class Platform {
    * @throws {SettingsError | PortTakenError | ProgramError}
    */
   async start(): Promise<StartedPlatform> {
-    // Between the choice of a port and its use another copy that starts now could choose it too.
-    const { signal } = this.#stopping;
-    const turn = await lockFile(path.join(cacheDir(this.#given), 'locks', 'start.lock'), { wait: true, signal });
-    try {
-      return await this.#startInTurn();
-    } finally {
-      await turn.release();
-    }
-  }
-
-  /** Stops everything, last stage first. Sandboxes go on. */
-  async stop(): Promise<void> {
-    this.#stopping.abort();
-    for (const stage of this.#stages.toReversed()) {
-      const parts = (await stage).filter((part) => part.status === 'fulfilled');
-      await Promise.all(parts.map((part) => part.value.stop()));
-    }
-  }
-
-  async #startInTurn(): Promise<StartedPlatform> {
     const leftovers = await this.#folder.record.endLeftovers();
     if (leftovers.length > 0) this.#report(`ended what a former start had left running: ${leftovers.join(', ')}`);
     const addresses = await settleAddresses(this.#folder, this.#given);
@@ -111,6 +89,16 @@ export class Platform {
       this.#stage(this.#processes(this.#scripts.servers, addresses.processEnv)),
     ]);
     return { env, settings, madeApiKey };
+  }
+
+  /** Stops everything, last stage first. Sandboxes go on. */
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    this.#folder.markStopping();
+    for (const stage of this.#stages.toReversed()) {
+      const parts = (await stage).filter((part) => part.status === 'fulfilled');
+      await Promise.all(parts.map((part) => part.value.stop()));
+    }
   }
 
   /** Starts parts that do not need each other. */

@@ -41,13 +41,3 @@ test('a holder that is killed holds nothing any more', async () => {
   await once(holder, 'exit');
   await (await lockFile(file, { wait: true })).release();
 });
-
-test('who waits for a lock can give up', async () => {
-  const first = await lockFile(file, { wait: false });
-  const giveUp = new AbortController();
-  const second = lockFile(file, { wait: true, signal: giveUp.signal });
-  giveUp.abort();
-  await expect(second).rejects.toThrow('aborted');
-  await first.release();
-  await (await lockFile(file, { wait: false })).release();
-});

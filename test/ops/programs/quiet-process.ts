@@ -19,7 +19,7 @@ fs.writeFileSync(
 );
 process.once('SIGTERM', () => {
   fs.appendFileSync(path.join(dataDir, 'stopped'), `${name}\n`);
-  process.exit(0);
+  setTimeout(() => process.exit(0), Number(process.env.STOP_TAKES_MS ?? 0));
 });
 const ports: Record<string, string | undefined> = {
   api: process.env.PLATFORM_API_PORT,
