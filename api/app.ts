@@ -32,7 +32,8 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
     bodyLimit: maxBodyBytes,
     requestTimeout: 60_000,
     return503OnClosing: false,
-    trustProxy: settings.PLATFORM_TRUST_PROXY,
+    // One proxy: what it wrote last counts, not what a caller put before it.
+    trustProxy: settings.PLATFORM_TRUST_PROXY && ((_address, hop) => hop < 1),
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 256 },
     frameworkErrors: onFrameworkError,
     clientErrorHandler: onMalformedRequest,

@@ -17,6 +17,7 @@ export const docs = fp(
         title: 'Sandbox platform',
         withDefaultFonts: false,
         telemetry: false,
+        hideClientButton: true,
         showDeveloperTools: 'never',
         mcp: { disabled: true },
         agent: { disabled: true },

@@ -24,6 +24,7 @@ export const openapi = fp<{ serverUrl: string }>(
           },
         },
         security: [{ apiKey: [] }, { authorization: [] }],
+        tags: ['Sandboxes', 'Templates', 'Projects', 'API keys', 'Users', 'Operation'].map((name) => ({ name })),
       },
       transform: jsonSchemaTransform,
       transformObject: (document) => withoutUnusedSchemas(jsonSchemaTransformObject(document)),

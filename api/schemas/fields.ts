@@ -38,5 +38,8 @@ export const queryFlag = () =>
 /** A positive number that Postgres can hold as an integer. */
 export const positiveInt = () => z.int().min(1).max(2_147_483_647);
 
+/** A name. Its rules are the domain's, which refuses one as `invalid_name`; here only its bound is told. */
+export const nameOf = (maxLength: number) => z.string().max(256).meta({ maxLength });
+
 /** Free text of a person. */
 export const description = () => z.string().max(1024);

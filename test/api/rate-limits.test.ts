@@ -37,6 +37,23 @@ test('an address that brings no valid key is limited, whatever keys it makes up,
   expect((await api.send(null, 'GET', '/v1/users/me', undefined, { remoteAddress: '192.0.2.8' })).status).toBe(401);
 });
 
+test.each([
+  ['true', '203.0.113.9'],
+  ['false', '192.0.2.20'],
+])('behind a proxy (%s) the address is the one it tells, and a caller cannot make one up', async (trusted, address) => {
+  const other = await startApi({ env: { PLATFORM_TRUST_PROXY: trusted } });
+  try {
+    await other.send(null, 'GET', '/v1/users/me', undefined, {
+      remoteAddress: '192.0.2.20',
+      headers: { 'x-forwarded-for': '198.51.100.1, 203.0.113.9', 'x-request-id': 'proxied' },
+    });
+    const entries = other.log.map((line) => JSON.parse(line)).filter((line) => line.request_id === 'proxied');
+    expect(entries.find((line) => line.msg === 'request').remote_address).toBe(address);
+  } finally {
+    await other.stop();
+  }
+});
+
 test('probes are never limited', async () => {
   for (let i = 0; i < 10; i++) {
     expect((await api.send(null, 'GET', '/healthz', undefined, { remoteAddress: '192.0.2.9' })).status).toBe(200);

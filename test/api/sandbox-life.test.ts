@@ -1,9 +1,13 @@
+import { jest } from '@jest/globals';
 import { DriverError } from '../../runtime/driver.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
 import { until } from '../support/until.ts';
 import type { Json } from './contract-client.ts';
 import { startApi, type TestApi } from './test-api.ts';
+
+// Every step is a round through Temporal, and machines that test are busy.
+jest.setTimeout(90_000);
 
 // The API over the real workflow, worker and database; only the containers are not.
 let plane: ControlPlane;
@@ -13,7 +17,7 @@ const driver = new MemoryDriver();
 beforeAll(async () => {
   plane = await startControlPlane({ driver, planName: 'hobby' });
   api = await startApi({ on: plane });
-}, 120_000);
+});
 afterAll(async () => {
   await api?.stop();
   await plane?.stop();
@@ -136,7 +140,7 @@ test('a resume is admitted again: on a full plan it is 429 and the sandbox stays
   } finally {
     await Promise.all([id, ...others.map((each) => each.sandbox_id)].map(remove));
   }
-}, 60_000);
+});
 
 test('100 creates at once on a plan of 10 start exactly 10', async () => {
   const replies = await Promise.all(
@@ -149,4 +153,4 @@ test('100 creates at once on a plan of 10 start exactly 10', async () => {
   for (const reply of made) expect(reply.body.data.status).toBe('running');
   for (const reply of replies) if (reply.status !== 201) expect(reply.body.code).toBe('concurrent_limit_reached');
   await Promise.all(made.map((reply) => remove(reply.body.data.sandbox_id)));
-}, 60_000);
+});

@@ -7,7 +7,7 @@ import { callerOf } from '../../plugins/authentication.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
-import { description, withDefault } from '../../schemas/fields.ts';
+import { description, nameOf, withDefault } from '../../schemas/fields.ts';
 import { presentPerson } from '../../schemas/person.ts';
 import { createdApiKeySchema } from './api-key-schema.ts';
 
@@ -15,7 +15,7 @@ import { createdApiKeySchema } from './api-key-schema.ts';
 const shortPrefix = 8;
 
 const body = z.object({
-  name: z.string().max(256).describe('1 to 64 characters, unique among your keys'),
+  name: nameOf(64).describe('Unique among your keys'),
   description: withDefault(description(), ''),
 });
 

@@ -5,12 +5,12 @@ import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { callerOf } from '../../plugins/authentication.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
-import { description, optional, optionalBody } from '../../schemas/fields.ts';
+import { description, nameOf, optional, optionalBody } from '../../schemas/fields.ts';
 import { apiKeyPath, presentApiKey, updatedApiKeySchema } from './api-key-schema.ts';
 
 const body = optionalBody(
   z.object({
-    name: optional(z.string().max(256)).describe("1 to 64 characters, unique among the owner's keys"),
+    name: optional(nameOf(64)).describe("Unique among the owner's keys"),
     description: optional(description()),
   }),
 );

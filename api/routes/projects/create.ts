@@ -6,11 +6,11 @@ import { callerOf } from '../../plugins/authentication.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
-import { description, withDefault } from '../../schemas/fields.ts';
+import { description, nameOf, withDefault } from '../../schemas/fields.ts';
 import { projectSchema, readProject } from './project-schema.ts';
 
 const body = z.object({
-  name: z.string().max(256).describe('1 to 64 characters, unique among your projects'),
+  name: nameOf(64).describe('Unique among your projects'),
   description: withDefault(description(), ''),
   is_default: withDefault(z.boolean(), false).describe("A user's first project is the default whatever this says"),
 });

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { defaultTimeoutSeconds, minTimeoutSeconds } from '../../../domain/plans.ts';
-import { description, optional, optionalBody, positiveInt, withDefault } from '../../schemas/fields.ts';
+import { description, nameOf, optional, optionalBody, positiveInt, withDefault } from '../../schemas/fields.ts';
 
 const maxVariables = 256;
 const maxVariablesBytes = 128 * 1024;
@@ -76,7 +76,7 @@ const locality = z.object({
 /** Body of `POST /v1/sandboxes` (section 4.1). */
 export const createBody = optionalBody(
   z.object({
-    name: withDefault(z.string().max(256), '').describe('0 to 24 characters; generated when empty'),
+    name: withDefault(nameOf(24), '').describe('Generated when empty'),
     description: withDefault(description(), ''),
     template: withDefault(z.string().min(1).max(128), 'base').describe('Name or id'),
     project_id: optional(z.string().max(64)).describe("The user's default project when left out"),
