@@ -5,9 +5,11 @@ import fp from 'fastify-plugin';
 import { z } from 'zod';
 
 /** A payload as Temporal's Web UI and CLI send it: bytes in base64. */
-const payloadsSchema = z.object({
-  payloads: z.array(z.object({ metadata: z.record(z.string(), z.string()).optional(), data: z.string().nullish() })),
+const payloadSchema = z.object({
+  metadata: z.record(z.string(), z.string()).nullish(),
+  data: z.string().nullish(),
 });
+const payloadsSchema = z.object({ payloads: z.array(payloadSchema).nullish() });
 
 export interface CodecServerOptions {
   codec: PayloadCodec;
@@ -44,7 +46,7 @@ export const codecServer = fp<CodecServerOptions>(
         const body = payloadsSchema.safeParse(request.body);
         if (!isOpen(request)) return reply.callNotFound();
         if (!body.success) return allowWebUi(reply).code(400).send({ message: 'Not a list of payloads' });
-        const done = await codec[direction](body.data.payloads.map(fromJson));
+        const done = await codec[direction]((body.data.payloads ?? []).map(fromJson));
         return allowWebUi(reply)
           .type('application/json')
           .serializer(JSON.stringify)
@@ -55,8 +57,8 @@ export const codecServer = fp<CodecServerOptions>(
   { name: 'codec-server' },
 );
 
-function fromJson({ metadata = {}, data }: z.infer<typeof payloadsSchema>['payloads'][number]): Payload {
-  const bytes = Object.entries(metadata).map(([key, value]) => [key, Buffer.from(value, 'base64')] as const);
+function fromJson({ metadata, data }: z.infer<typeof payloadSchema>): Payload {
+  const bytes = Object.entries(metadata ?? {}).map(([key, value]) => [key, Buffer.from(value, 'base64')] as const);
   return { metadata: Object.fromEntries(bytes), data: Buffer.from(data ?? '', 'base64') };
 }
 

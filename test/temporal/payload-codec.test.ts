@@ -65,6 +65,11 @@ describe('the codec server', () => {
     expect(preflight.statusCode).toBe(204);
   });
 
+  test.each([{}, { payloads: null }, { payloads: [] }])('has nothing to show of %j', async (body) => {
+    const reply = await app.inject({ method: 'POST', url: `/codec/${token}/decode`, payload: body });
+    expect(reply.json()).toEqual({ payloads: [] });
+  });
+
   test('is not there for anyone else', async () => {
     const reply = await app.inject({ method: 'POST', url: '/codec/guess/decode', payload: { payloads: [] } });
     expect(reply.statusCode).toBe(404);
