@@ -1,5 +1,4 @@
 import http from 'node:http';
-import net from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { agentPort } from './container-config.ts';
 
@@ -39,15 +38,16 @@ export class AgentClient {
    */
   async whenReady(sandboxId: string | null, timeoutSeconds: number, signal: AbortSignal): Promise<void> {
     const end = performance.now() + timeoutSeconds * 1000;
-    while (!(await listens(this.#address))) {
-      signal.throwIfAborted();
-      if (performance.now() > end) throw new AgentError('the agent does not listen');
+    for (;;) {
+      try {
+        const state = await this.#ask('GET', '/platform/state', undefined, replyTimeoutSeconds, signal);
+        if ((state as { sandboxId?: unknown }).sandboxId === sandboxId) return;
+        throw new AgentError('the agent serves another sandbox');
+      } catch (error) {
+        if (!(error instanceof AgentError) || performance.now() > end) throw error;
+      }
       await sleep(pollMs, undefined, { signal });
     }
-    const left = Math.max(1, (end - performance.now()) / 1000);
-    const state = await this.#ask('GET', '/platform/state', undefined, left, signal);
-    if ((state as { sandboxId?: unknown }).sandboxId !== sandboxId)
-      throw new AgentError('the agent serves another sandbox');
   }
 
   /** Gives a pre-started agent its sandbox. */
@@ -108,18 +108,4 @@ export class AgentClient {
       request.destroy();
     }
   }
-}
-
-/** Whether something accepts connections there. */
-function listens(address: string): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = net.connect({ host: address, port: agentPort });
-    const end = (answer: boolean) => {
-      socket.destroy();
-      resolve(answer);
-    };
-    socket.setTimeout(1000, () => end(false));
-    socket.once('connect', () => end(true));
-    socket.once('error', () => end(false));
-  });
 }

@@ -59,9 +59,6 @@ const maskedPaths = [
 ];
 const readonlyPaths = ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys', '/proc/sysrq-trigger'];
 
-/** More willing to be killed than anything of the host when the host runs out of memory. */
-const sandboxOomScore = 500;
-
 /**
  * The container's configuration (OCI runtime specification) over what the shim prepares in the bundle: `root`, `tail`,
  * `platform`. It holds no secret.
@@ -90,7 +87,6 @@ export function containerConfig(plan: ContainerPlan): object {
       rlimits: resourceLimits(),
       // sudo and its kin gain nothing here but the sandbox's own root.
       noNewPrivileges: false,
-      oomScoreAdj: Math.max(sandboxOomScore, ownOomScore()),
     },
     mounts: [
       { destination: '/proc', type: 'proc', source: 'proc', options: ['nosuid', 'noexec', 'nodev'] },
@@ -149,5 +145,3 @@ function resourceLimits(): { type: string; soft: number; hard: number }[] {
     { type: 'RLIMIT_CORE', soft: 0, hard: 0 },
   ];
 }
-
-const ownOomScore = () => Number(readFileSync('/proc/self/oom_score_adj', 'latin1'));

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { UnpackedImage } from '../images/unpacked-image.ts';
@@ -29,6 +30,8 @@ export interface ContainerRun {
 }
 
 const endTimeoutSeconds = 10;
+/** When the host runs out of memory, sandboxes go before anything of its own. The agent leaves room for its children. */
+const sandboxOomScore = 300;
 
 /** Starts and ends containers. What a sandbox is, and which should run, is not its business. */
 export class ContainerRunner {
@@ -96,6 +99,7 @@ export class ContainerRunner {
         thawFile: this.#cgroups.freezerFile(instance),
         thawText: this.#cgroups.thawedText,
         cgroups: this.#cgroups.foldersOf(instance).join(':'),
+        oomScore: Math.max(sandboxOomScore, Number(readFileSync('/proc/self/oom_score_adj', 'latin1'))),
         shimCgroups: this.#cgroups.shimFolders(this.#runtime.hide).join(':'),
         ...Object.fromEntries(files.map(([name, text]) => [`file:${name}`, text])),
       },

@@ -18,7 +18,7 @@ const closedGroup = 20470;
 const firstUid = 0x7000_0000;
 const uidRanges = 0x8000;
 
-const guardIntervalSeconds = 20;
+const guardIntervalSeconds = 5;
 
 interface RouteRow {
   dst: string;

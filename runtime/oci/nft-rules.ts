@@ -61,24 +61,28 @@ table inet ${plan.table} {
   chain input {
     type filter hook input priority filter; policy accept;
     ${from} ct state established,related accept
-    ${from} reject with icmpx admin-prohibited
+    ${from} goto refused
   }
   chain forward {
     type filter hook forward priority filter; policy accept;
     ${from} jump outward
     ${to} ct state established,related accept
-    ${to} drop
+    ${to} goto refused
   }
   chain outward {
     ct state established,related accept
     ct state != new drop
-    iifgroup != ${plan.internetGroup} reject with icmpx admin-prohibited
-    ${to} reject with icmpx admin-prohibited
+    iifgroup != ${plan.internetGroup} goto refused
+    ${to} goto refused
     update @openings { ip saddr limit rate over ${newConnectionsPerSecond}/second burst ${newConnectionsPerSecond} packets } drop
     add @connections { ip saddr ct count over ${connectionsPerSandbox} } drop
 ${dns}
-    ip daddr @closed reject with icmpx admin-prohibited
+    ip daddr @closed goto refused
     accept
+  }
+  chain refused {
+    meta l4proto tcp reject with tcp reset
+    reject with icmpx admin-prohibited
   }
   chain postrouting {
     type nat hook postrouting priority srcnat; policy accept;

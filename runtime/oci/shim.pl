@@ -249,6 +249,8 @@ sub run {
     if (!$child) {
         $SIG{$_} = 'DEFAULT' for qw(PIPE HUP INT TERM);
         if ($option->{agent}) {
+            # Set here, where a host that grants CAP_SYS_RESOURCE makes it the least the sandbox can choose.
+            write_file('/proc/self/oom_score_adj', $arg{oomScore});
             # Never the host's /dev/null: the runtime gives these to the sandbox's root, who could then change them.
             open STDOUT, '>>', "$staging/tail/agent.log" and open STDERR, '>&', \*STDOUT or die $!;
         }

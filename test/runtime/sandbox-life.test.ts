@@ -1,0 +1,204 @@
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import type { CreatePhase, SandboxSpec } from '../../runtime/driver.ts';
+import { LocalHost, nothing, shell } from './local-host.ts';
+
+let host: LocalHost;
+beforeAll(async () => {
+  host = await LocalHost.open();
+}, 180_000);
+afterAll(() => host.close());
+
+afterEach(async () => {
+  await host.driver.reconcile([]);
+  expect(await host.driver.inventory()).toMatchObject(nothing);
+});
+
+const create = async (overrides: Partial<SandboxSpec> = {}) => {
+  const spec = host.spec(overrides);
+  return { spec, place: await host.driver.create(spec) };
+};
+const stateOf = async ({ sandboxId }: SandboxSpec) => (await host.driver.inspect(sandboxId)).state;
+
+test('a sandbox is created, runs commands, pauses, resumes, stops and is removed', async () => {
+  const spec = host.spec();
+  const phases: CreatePhase[] = [];
+  expect(await stateOf(spec)).toBe('absent');
+  const place = await host.driver.create(spec, { onPhase: (phase) => void phases.push(phase) });
+  expect(place).toEqual({ address: expect.stringMatching(/^10\./), agentPort: 49983, from: 'cold' });
+  expect(phases).toEqual(['deploying', 'initializing', 'waiting_ready']);
+  expect(await stateOf(spec)).toBe('running');
+  expect(await shell(place, spec, 'echo "$GREETING from $(hostname)"; exit 3')).toEqual({
+    exitCode: 3,
+    output: `hello from ${spec.sandboxId}`,
+  });
+
+  await host.driver.pause(spec.sandboxId);
+  expect(await stateOf(spec)).toBe('paused');
+  await host.driver.pause(spec.sandboxId);
+  expect(await host.driver.resume(spec)).toEqual({ ...place, from: 'thaw' });
+  expect(await stateOf(spec)).toBe('running');
+  expect(await host.driver.resume(spec)).toEqual({ ...place, from: 'existing' });
+
+  await host.driver.stop(spec.sandboxId);
+  expect(await host.driver.inspect(spec.sandboxId)).toMatchObject({ state: 'exited', place: null, exit: null });
+  await host.driver.stop(spec.sandboxId);
+  await host.driver.remove(spec.sandboxId);
+  expect(await stateOf(spec)).toBe('absent');
+  await host.driver.remove(spec.sandboxId);
+  await host.driver.stop(spec.sandboxId);
+  expect(await host.driver.list()).toEqual([]);
+});
+
+test('a paused sandbox stands still and keeps its memory', async () => {
+  const { spec, place } = await create();
+  await shell(place, spec, 'nohup sh -c "while :; do date +%s%3N; sleep 0.02; done" >/dev/shm/times & sleep 0.2');
+  await host.driver.pause(spec.sandboxId);
+  const pausedAt = Date.now();
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  const resumedAt = Date.now();
+  await host.driver.resume(spec);
+  const { output } = await shell(place, spec, 'sleep 0.2; cat /dev/shm/times');
+  const times = output.split('\n').map(Number);
+  expect(times.filter((time) => time < pausedAt)).not.toEqual([]);
+  expect(times.filter((time) => time > pausedAt + 5 && time < resumedAt - 5)).toEqual([]);
+  expect(times.filter((time) => time > resumedAt)).not.toEqual([]);
+});
+
+test('creating one that is there gives the same place, and wakes it when it is paused', async () => {
+  const { spec, place } = await create();
+  expect(await host.driver.create(spec)).toEqual({ ...place, from: 'existing' });
+  await host.driver.pause(spec.sandboxId);
+  expect(await host.driver.create(spec)).toEqual({ ...place, from: 'existing' });
+  expect(await stateOf(spec)).toBe('running');
+});
+
+test('the disk outlives the processes', async () => {
+  const { spec, place } = await create();
+  await shell(place, spec, 'echo kept >/root/note; mkdir /srv/made; chown 1000:1000 /srv/made');
+  await host.driver.stop(spec.sandboxId);
+  const again = await host.driver.resume(spec);
+  expect(again.from).toBe('cold');
+  expect(await shell(again, spec, 'cat /root/note; stat -c %u:%g /srv/made')).toEqual({
+    exitCode: 0,
+    output: 'kept\n1000:1000',
+  });
+});
+
+test('a sandbox whose disk is gone cannot be resumed', async () => {
+  await expect(host.driver.resume(host.spec())).rejects.toMatchObject({ code: 'sandbox_absent' });
+});
+
+test('its command runs with its environment', async () => {
+  const { spec, place } = await create({
+    env: { WHO: 'world' },
+    command: { entrypoint: ['/bin/sh', '-c'], cmd: ['echo "hello $WHO"; exec sleep 60'] },
+  });
+  const state = async () =>
+    (await fetch(`http://${place.address}:${place.agentPort}/platform/state`, {
+      headers: { 'x-platform-token': spec.platformToken },
+    }).then((reply) => reply.json())) as { command: { running: boolean; outputTail: string } };
+  while (!(await state()).command.outputTail) await new Promise((resolve) => setTimeout(resolve, 20));
+  const { command } = await state();
+  expect(command.running).toBe(true);
+  expect(Buffer.from(command.outputTail, 'base64').toString()).toBe('hello world\n');
+});
+
+describe('readiness', () => {
+  const times = { initialDelaySeconds: 0, periodSeconds: 0.1, timeoutSeconds: 1, failureThreshold: 30 };
+  const server = (port: number, status: number) => ({
+    entrypoint: ['/.platform/bin/node', '-e'],
+    cmd: [
+      `setTimeout(() => http.createServer((q, r) => r.writeHead(q.url === '/up' ? ${status} : 404).end()).listen(${port}), 200)`,
+    ],
+  });
+
+  test('waits for a command to succeed', async () => {
+    const { spec, place } = await create({
+      command: { entrypoint: ['/bin/sh', '-c'], cmd: ['sleep 0.3; touch /tmp/up; exec sleep 60'] },
+      readyProbe: { type: 'exec', command: ['test', '-e', '/tmp/up'], ...times },
+    });
+    expect((await shell(place, spec, 'test -e /tmp/up')).exitCode).toBe(0);
+  });
+
+  test('waits for a page', async () => {
+    const { place } = await create({
+      command: server(8000, 204),
+      readyProbe: { type: 'httpGet', path: '/up', port: 8000, ...times },
+    });
+    expect((await fetch(`http://${place.address}:8000/up`)).status).toBe(204);
+  });
+
+  test('waits for a port', async () => {
+    const { place } = await create({
+      command: server(9000, 200),
+      readyProbe: { type: 'tcpSocket', port: 9000, ...times },
+    });
+    expect((await fetch(`http://${place.address}:9000/up`)).status).toBe(200);
+  });
+
+  test.each([
+    { type: 'exec' as const, command: ['false'] },
+    { type: 'httpGet' as const, path: '/down', port: 8000 },
+    { type: 'tcpSocket' as const, port: 1 },
+  ])('a sandbox that never is ($type) fails and leaves nothing running', async (probe) => {
+    const spec = host.spec({ command: server(8000, 200), readyProbe: { ...probe, ...times, failureThreshold: 3 } });
+    await expect(host.driver.create(spec)).rejects.toMatchObject({ code: 'not_ready' });
+    const { folders: _, firewall: __, ...running } = await host.driver.inventory();
+    const { folders: ___, ...expected } = nothing;
+    expect(running).toEqual(expected);
+  });
+});
+
+test.each(['deploying', 'initializing', 'waiting_ready'] as const)('a create is cancelled while %s', async (phase) => {
+  const spec = host.spec({
+    readyProbe: {
+      type: 'exec',
+      command: ['sleep', '60'],
+      initialDelaySeconds: 0,
+      periodSeconds: 1,
+      timeoutSeconds: 60,
+      failureThreshold: 3,
+    },
+  });
+  const cancel = new AbortController();
+  const creating = host.driver.create(spec, {
+    signal: cancel.signal,
+    onPhase: (reached) => {
+      if (reached === phase) cancel.abort();
+    },
+  });
+  await expect(creating).rejects.toMatchObject({ code: 'aborted' });
+  expect(await stateOf(spec)).not.toBe('running');
+});
+
+test('stopping a sandbox cancels its create', async () => {
+  const spec = host.spec();
+  const creating = host.driver.create(spec, {
+    onPhase: (phase) => {
+      if (phase === 'initializing') void host.driver.stop(spec.sandboxId);
+    },
+  });
+  await expect(creating).rejects.toMatchObject({ code: 'aborted' });
+  expect(await stateOf(spec)).toBe('exited');
+});
+
+test('an unknown image is told from a broken start', async () => {
+  const spec = host.spec({ image: `localhost:1/none@sha256:${'0'.repeat(64)}` });
+  await expect(host.driver.create(spec)).rejects.toMatchObject({ code: 'image_pull_failed' });
+});
+
+test('a name that is a path is refused', async () => {
+  await expect(async () => host.driver.remove('../..')).rejects.toThrow(TypeError);
+  expect(existsSync(path.join(host.dataDir, 'oci'))).toBe(true);
+});
+
+test('ten are created at once', async () => {
+  const specs = Array.from({ length: 10 }, () => host.spec());
+  const places = await Promise.all(specs.map((spec) => host.driver.create(spec)));
+  expect(new Set(places.map((place) => place.address)).size).toBe(10);
+  const names = await Promise.all(places.map((place, at) => shell(place, specs[at]!, 'hostname')));
+  expect(names.map((name) => name.output)).toEqual(specs.map((spec) => spec.sandboxId));
+  await host.driver.stopAll();
+  expect((await host.driver.list()).map((sandbox) => sandbox.state)).toEqual(specs.map(() => 'exited'));
+});

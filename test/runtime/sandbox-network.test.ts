@@ -1,0 +1,215 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import http from 'node:http';
+import type { AddressInfo } from 'node:net';
+import os from 'node:os';
+import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
+import { LocalHost, nothing, onHost, shell } from './local-host.ts';
+
+/**
+ * A stand-in for the internet: a network namespace behind a link of the host, with a web server that says who asks and
+ * a name server. Its addresses are of a range for documentation, which is no private network.
+ */
+const internet = {
+  namespace: `internet-${process.pid}`,
+  web: '198.51.100.7',
+  dns: '198.51.100.53',
+  link: '198.19.250',
+};
+const internetProgram = `
+const http = require('http'), dgram = require('dgram');
+http.createServer((q, r) => r.end(q.socket.remoteAddress.replace('::ffff:', ''))).listen(8080, () => console.log('up'));
+const dns = dgram.createSocket('udp4').bind(53, '${internet.dns}');
+dns.on('message', (m, from) => {
+  const answer = Buffer.concat([m.subarray(0, 2), Buffer.from('81800001000100000000', 'hex'), m.subarray(12, m.indexOf(0, 12) + 5),
+    Buffer.from('c00c00010001000000010004', 'hex'), Buffer.from([198, 51, 100, 7])]);
+  dns.send(answer, from.port, from.address);
+});`;
+
+let host: LocalHost;
+let server: ChildProcess;
+let hostServer: http.Server;
+let open: { spec: SandboxSpec; place: SandboxPlace };
+let closed: { spec: SandboxSpec; place: SandboxPlace };
+
+beforeAll(async () => {
+  const link = `in${process.pid}`;
+  const inNamespace = ['-n', internet.namespace];
+  onHost('ip', 'netns', 'add', internet.namespace);
+  onHost('ip', 'link', 'add', link, 'type', 'veth', 'peer', 'name', 'up', 'netns', internet.namespace);
+  onHost('ip', 'address', 'add', `${internet.link}.1`, 'peer', `${internet.link}.2`, 'dev', link);
+  onHost('ip', 'link', 'set', link, 'up');
+  onHost('ip', 'route', 'add', '198.51.100.0/24', 'via', `${internet.link}.2`);
+  onHost('ip', ...inNamespace, 'address', 'add', `${internet.link}.2`, 'peer', `${internet.link}.1`, 'dev', 'up');
+  for (const address of [internet.web, internet.dns])
+    onHost('ip', ...inNamespace, 'address', 'add', address, 'dev', 'lo');
+  for (const device of ['lo', 'up']) onHost('ip', ...inNamespace, 'link', 'set', 'dev', device, 'up');
+  server = spawn('ip', ['netns', 'exec', internet.namespace, process.execPath, '-e', internetProgram]);
+  await new Promise((resolve) => server.stdout!.once('data', resolve));
+  hostServer = http.createServer((_request, reply) => reply.end('of the host')).listen(0, '0.0.0.0');
+
+  host = await LocalHost.open({ dns: [internet.dns] });
+  const make = async (allowInternetAccess: boolean) => {
+    const spec = host.spec({ allowInternetAccess });
+    return { spec, place: await host.driver.create(spec) };
+  };
+  [open, closed] = await Promise.all([make(true), make(false)]);
+}, 180_000);
+
+afterAll(async () => {
+  await host.driver.reconcile([]);
+  expect(await host.driver.inventory()).toMatchObject(nothing);
+  await host.close();
+  hostServer.close();
+  server.kill();
+  onHost('ip', 'netns', 'delete', internet.namespace);
+});
+
+const get = (from: typeof open, url: string) => shell(from.place, from.spec, `curl -sS --max-time 2 ${url}`);
+const hostAddresses = () =>
+  Object.values(os.networkInterfaces())
+    .flat()
+    .filter((each) => !each!.internal)
+    .map((each) => (each!.family === 'IPv6' ? `[${each!.address.split('%')[0]}]` : each!.address));
+
+test('with internet access it reaches the internet by name, as the host', async () => {
+  expect(await get(open, 'http://somewhere.example:8080/')).toEqual({ exitCode: 0, output: `${internet.link}.1` });
+});
+
+test('without internet access nothing gets out, names included', async () => {
+  expect((await get(closed, `http://${internet.web}:8080/`)).exitCode).not.toBe(0);
+  expect((await get(closed, 'http://somewhere.example:8080/')).output).toMatch(/Could not resolve host/);
+  const udp = `import socket; s = socket.socket(2, 2); s.settimeout(1); s.sendto(b"x" * 12, ("${internet.dns}", 53)); s.recv(9)`;
+  expect((await shell(closed.place, closed.spec, `python3 -c '${udp}'`)).exitCode).not.toBe(0);
+  expect((await shell(closed.place, closed.spec, `ping -c1 -W1 ${internet.web}`)).exitCode).not.toBe(0);
+});
+
+test('resolvers answer on the port of names only', async () => {
+  expect((await get(open, `http://${internet.dns}:8080/`)).exitCode).toBe(0);
+  const inside = await LocalHost.open({ dns: ['10.255.255.1'] });
+  const rules = onHost('nft', 'list', 'chain', 'inet', `sandboxes_${inside.driver.copyId}`, 'outward');
+  await inside.close();
+  expect(rules).toMatch(/ip daddr 10\.255\.255\.1 udp dport 53 accept/);
+  expect(rules.indexOf('@closed')).toBeGreaterThan(rules.indexOf('10.255.255.1'));
+});
+
+test('the host answers on none of its addresses', async () => {
+  const { port } = hostServer.address() as AddressInfo;
+  const addresses = [...hostAddresses(), '127.0.0.1', host.driver.subnet.replace(/\d+\/\d+$/, '1')];
+  expect(addresses.length).toBeGreaterThan(2);
+  for (const from of [open, closed]) {
+    const urls = addresses.map((address) => `http://${address}:${port}/`).join(' ');
+    const { exitCode, output } = await shell(
+      from.place,
+      from.spec,
+      `for url in ${urls}; do curl -sS --max-time 1 $url && echo reached $url; done; true`,
+    );
+    expect(exitCode).toBe(0);
+    expect(output).not.toMatch(/of the host|reached/);
+    expect(output.match(/curl: /g)).toHaveLength(addresses.length);
+  }
+});
+
+test.each([
+  '10.0.0.1',
+  '172.16.0.1',
+  '192.168.0.1',
+  '169.254.169.254',
+  '100.64.0.1',
+  '[fd00::1]',
+  '[fe80::1%25eth0]',
+  '[2001:db8::1]',
+])('the private network around %s is closed', async (address) => {
+  const { exitCode, output } = await get(open, `http://${address}/`);
+  expect(exitCode).toBe(7);
+  expect(output).toMatch(/Couldn't connect to server/);
+});
+
+test("networks that the host is a part of are closed, the operator's included", async () => {
+  const other = await LocalHost.open();
+  const spec = other.spec({ allowInternetAccess: true });
+  const place = await other.driver.create(spec);
+  expect((await shell(place, spec, `curl -sS --max-time 2 http://${internet.link}.2:8080/`)).exitCode).not.toBe(0);
+  await other.close();
+});
+
+test('a neighbour is out of reach, of the same copy or another', async () => {
+  const other = await LocalHost.open();
+  const stranger = other.spec({ allowInternetAccess: true });
+  const theirs = await other.driver.create(stranger);
+  for (const [from, to] of [
+    [open, closed.place],
+    [closed, open.place],
+    [open, theirs],
+    [{ spec: stranger, place: theirs }, open.place],
+  ] as const) {
+    const { exitCode } = await get(from, `http://${to.address}:${to.agentPort}/health`);
+    expect(exitCode).toBe(7);
+    expect((await shell(from.place, from.spec, `ping -c1 -W1 ${to.address}`)).exitCode).not.toBe(0);
+  }
+  expect((await fetch(`http://${theirs.address}:${theirs.agentPort}/health`)).ok).toBe(true);
+  await other.close();
+});
+
+test('a packet with the address of another does not leave the link', async () => {
+  const pid = (await host.driver.inventory()).processes[0];
+  const link = onHost('nsenter', `--net=/proc/${pid}/ns/net`, 'ip', '-json', '-4', 'address', 'show', 'dev', 'eth0');
+  const own = JSON.parse(link)[0].addr_info[0].local;
+  const victim = own === open.place.address ? closed.place.address : open.place.address;
+  // Even somebody with every privilege over the sandbox's network cannot: the host forges it from within.
+  const inNetwork = (...words: string[]) => onHost('nsenter', `--net=/proc/${pid}/ns/net`, ...words);
+  inNetwork('ip', 'address', 'add', `${victim}/32`, 'dev', 'eth0');
+  const before = dropped();
+  const send = `const s = require('dgram').createSocket('udp4'); s.bind(0, '${victim}', () => s.send('x', 8080, '${internet.web}', () => s.close()))`;
+  inNetwork(process.execPath, '-e', send);
+  expect(dropped()).toBe(before + 1);
+  inNetwork('ip', 'address', 'delete', `${victim}/32`, 'dev', 'eth0');
+});
+
+/** Packets that the check of sources has refused, by a counter put before it. */
+function dropped(): number {
+  const table = `sandboxes_${host.driver.copyId}`;
+  if (!onHost('nft', 'list', 'chain', 'inet', table, 'checked').includes('counter')) {
+    onHost(
+      'nft',
+      'insert',
+      'rule',
+      'inet',
+      table,
+      'checked',
+      'fib',
+      'saddr',
+      '.',
+      'iif',
+      'oif',
+      'missing',
+      'counter',
+      'drop',
+    );
+  }
+  return Number(/packets (\d+)/.exec(onHost('nft', 'list', 'chain', 'inet', table, 'checked'))![1]);
+}
+
+test('a neighbour has room while one opens ten thousand connections', async () => {
+  const hoard = `import socket
+held = []
+for n in range(10000):
+  s = socket.socket(); s.setblocking(False)
+  try: s.connect_ex(("${internet.web}", 8080)); held.append(s)
+  except OSError as e: break`;
+  const tracked = () => Number(onHost('cat', '/proc/sys/net/netfilter/nf_conntrack_count'));
+  const before = tracked();
+  await shell(open.place, open.spec, `python3 -c '${hoard}'`);
+  expect(tracked() - before).toBeGreaterThan(1000);
+  expect(tracked() - before).toBeLessThan(2300);
+  const started = performance.now();
+  expect((await shell(closed.place, closed.spec, 'true')).exitCode).toBe(0);
+  expect(performance.now() - started).toBeLessThan(1000);
+});
+
+test('the firewall comes back when somebody flushes it', async () => {
+  const table = `sandboxes_${host.driver.copyId}`;
+  onHost('nft', 'delete', 'table', 'inet', table);
+  expect((await host.driver.inventory()).firewall).toBe(false);
+  while (!(await host.driver.inventory()).firewall) await new Promise((resolve) => setTimeout(resolve, 500));
+  expect(host.warnings).toContainEqual(expect.objectContaining({ message: expect.stringMatching(/it is back/) }));
+});
