@@ -35,7 +35,8 @@ export const codecServer = fp<CodecServerOptions>(
         .header('vary', 'origin');
     };
     const isOpen = (request: FastifyRequest) => same((request.params as { token: string }).token, accessToken);
-    const config = { public: true };
+    // Quiet, because the Web UI asks for every payload that it shows.
+    const config = { public: true, quiet: true };
 
     for (const direction of ['decode', 'encode'] as const) {
       const url = `/codec/:token/${direction}`;

@@ -7,7 +7,7 @@ export const requestLogs = fp(
     app.addHook('onResponse', async (request, reply) => {
       const line = {
         method: request.method,
-        path: request.url.split('?', 1)[0],
+        path: pathOf(request),
         route: request.routeOptions.url ?? null,
         status: reply.statusCode,
         duration_ms: Math.round(reply.elapsedTime * 10) / 10,
@@ -23,6 +23,12 @@ export const requestLogs = fp(
   },
   { name: 'request-logs', dependencies: ['authentication'] },
 );
+
+/** The codec server's path has its token in it, and so has a mistyped one. */
+function pathOf(request: FastifyRequest): string {
+  const path = request.url.split('?', 1)[0]!;
+  return path.startsWith('/codec/') ? '/codec/…' : path;
+}
 
 /** A sandbox's id is its workflow's id, so one search finds the request and the history. */
 function workflowIdOf(request: FastifyRequest): string | undefined {
