@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { AgentClient } from '../../ops/client/agent-client.ts';
 import type { PlatformClient } from '../../ops/client/platform-client.ts';
 import { runningPlatformEnv } from '../../ops/supervisor/running-platform.ts';
@@ -5,6 +6,7 @@ import { RunningPlatform } from '../../test/support/running-platform.ts';
 import { inTurn, summarize, timed } from '../statistics.ts';
 import { holdAgainst, printTable, type Row } from '../table.ts';
 import { measureContainerFloor } from './container-floor.ts';
+import { sandboxMemoryMib } from './idle-memory.ts';
 import { measureListPage } from './list-page.ts';
 import { measureNodeFloor } from './node-floor.ts';
 import { measureTemporalFloor } from './temporal-floor.ts';
@@ -89,6 +91,8 @@ async function measureLife(): Promise<{ rows: Row[]; floors: { sum: number; conc
     };
 
     const sandbox = await client.createSandbox({ timeout: 3600 });
+    await delay(5000);
+    const idle = sandboxMemoryMib(sandbox.sandbox_id);
     const post = (action: string) =>
       timed(async () => {
         const { status, body } = await client.request('POST', `/v1/sandboxes/${sandbox.sandbox_id}/${action}`, {});

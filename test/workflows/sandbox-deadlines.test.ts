@@ -47,6 +47,9 @@ describe('a timeout', () => {
     const told = await warnings(sandbox.sandboxId);
     expect(told.map((each) => each.type)).toEqual(['sandbox_timeout', 'sandbox_timeout', 'sandbox_timeout']);
     expect(told.map((each) => /in (\d+) seconds/.exec(each.message)![1])).toEqual(['300', '60', '15']);
+    // An idle hour costs a workflow little: its start, three warnings, its end.
+    const history = await plane.client.workflow.getHandle(sandbox.sandboxId).fetchHistory();
+    expect(history.events!.length).toBeLessThanOrEqual(60);
   });
 
   test('that was raised in time ends it later', async () => {
