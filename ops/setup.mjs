@@ -51,8 +51,7 @@ const stepsFor = {
 async function setUp() {
   const steps = stepsFor[values.for]?.();
   if (!steps) throw new SetupError(`--for ${values.for}: give one of ${Object.keys(stepsFor).join(', ')}`);
-  const done = await Promise.all(steps.map((step) => step.isDone()));
-  if (done.every(Boolean)) return;
+  if (await isAllDone(steps)) return;
   const name = createHash('sha256').update(root).digest('hex').slice(0, 16);
   const lock = await lockFile(path.join(cacheDir(), 'locks', `set-up-${name}.lock`), { wait: true });
   try {
@@ -61,6 +60,12 @@ async function setUp() {
   } finally {
     await lock.release();
   }
+}
+
+/** One after the other: a step may look with what an earlier one brings. */
+async function isAllDone(steps) {
+  for (const step of steps) if (!(await step.isDone())) return false;
+  return true;
 }
 
 /** Signals go on to the script; how it ends is how we end. */
