@@ -9,8 +9,8 @@ import { parseArgs } from 'node:util';
 import { build } from 'esbuild';
 
 /**
- * Builds the agent into one folder, which may then be moved anywhere: `agent.cjs` (what node runs), `agent.js` (the
- * bundle), `agent.cache` (its compiled code), `native/` and `contexts/`. `--node` names the binary that will run it: a code cache is read only by
+ * Builds the agent into one folder, which may then be moved anywhere: `agent.cjs` (what node runs), two bundles
+ * with their compiled code (`core`, `sandbox`), `native/` and `contexts/`. `--node` names the binary that will run it: a code cache is read only by
  * the version, and under the V8 flags, that wrote it; others compile anew, some 30 ms later.
  */
 const here = import.meta.dirname;
@@ -22,20 +22,55 @@ const { values } = parseArgs({
 });
 const out = path.resolve(values.out);
 
+/**
+ * Built-in modules that are not needed to answer `/health`: each import of one becomes an object whose properties load
+ * it when they are first read.
+ */
+const loadedLate = ['child_process', 'crypto', 'fs/promises', 'http2', 'os', 'tty', 'zlib'];
+const lateBuiltins = {
+  name: 'late-builtins',
+  setup(builder) {
+    const filter = new RegExp(`^(node:)?(${loadedLate.join('|')})$`);
+    builder.onResolve({ filter }, ({ path: name }) => ({ path: name.replace(/^node:/, ''), namespace: 'late' }));
+    builder.onLoad({ filter: /.*/, namespace: 'late' }, ({ path: name }) => {
+      const load = `let loaded; const load = () => (loaded ??= process.getBuiltinModule('node:${name}'));`;
+      const names = Object.keys(process.getBuiltinModule(`node:${name}`));
+      const getters = names.map((key) => `get ${key}() { return load().${key}; }`);
+      return { contents: `${load} module.exports = { ${getters.join(', ')} };`, loader: 'js' };
+    });
+  },
+};
+
+/** Leaves the core's one dynamic import to the loader in start.cjs. */
+const sandboxApart = {
+  name: 'sandbox-apart',
+  setup(builder) {
+    builder.onResolve({ filter: /\/sandbox-paths\.ts$/ }, ({ kind }) =>
+      kind === 'dynamic-import' ? { path: './sandbox.js', external: true } : undefined,
+    );
+  },
+};
+
 fs.rmSync(out, { recursive: true, force: true });
 fs.mkdirSync(out, { recursive: true });
 await build({
-  entryPoints: [path.join(here, 'main.ts')],
-  outfile: path.join(out, 'agent.js'),
+  // `/health` needs the core alone; it loads the rest as soon as it listens.
+  entryPoints: {
+    core: path.join(here, 'main.ts'),
+    sandbox: path.join(here, 'http/sandbox-paths.ts'),
+  },
+  outdir: out,
   bundle: true,
   platform: 'node',
   format: 'cjs',
   target: 'node24',
   minify: true,
   charset: 'ascii',
+  supported: { 'dynamic-import': false },
   legalComments: 'none',
   logLevel: 'warning',
-  banner: { js: '(function (require) {' },
+  plugins: [lateBuiltins, sandboxApart],
+  banner: { js: '(function (require, module, exports) {' },
   footer: { js: '})' },
 });
 fs.copyFileSync(path.join(here, 'start.cjs'), path.join(out, 'agent.cjs'));
@@ -54,7 +89,7 @@ async function writeCodeCache() {
       PATH: process.env.PATH,
       AGENT_PORT: String(port),
       AGENT_LISTEN: '127.0.0.1',
-      AGENT_CODE_CACHE: path.join(out, 'agent.cache'),
+      AGENT_CODE_CACHE: out,
     },
   });
   const exited = once(agent, 'exit');

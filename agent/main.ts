@@ -5,6 +5,9 @@ import { PlatformPaths } from './boot/platform.ts';
 import { parseInit, type SandboxState } from './boot/sandbox-state.ts';
 import { createAgentServer, type RequestListener } from './http/server.ts';
 
+/** When nobody has asked anything. */
+const loadAfterMs = 500;
+
 /** Starts the agent from its boot document (BOOT.md), or from the environment when standard input is empty. */
 function main(): void {
   const boot = readBootDocument();
@@ -27,19 +30,22 @@ function main(): void {
     if (boot.init) platform.initialise(parseInit(boot.init));
   }
 
-  // What `/health` does not need is loaded once the agent listens, so that it answers sooner.
+  // What `/health` does not need is loaded when it has been answered, or soon after, so that it answers sooner.
   let sandboxPaths: RequestListener | undefined;
   const load = async () => {
     const { createSandboxPaths } = await import('./http/sandbox-paths.ts');
     sandboxPaths ??= createSandboxPaths(state, environment);
     return sandboxPaths;
   };
-  const server = createAgentServer(platform, (req, res) =>
-    sandboxPaths ? sandboxPaths(req, res) : load().then((serve) => serve(req, res)),
-  );
-  server.listen({ port: Number(process.env.AGENT_PORT || 49983), host: process.env.AGENT_LISTEN || undefined }, () =>
-    setTimeout(load, 5),
-  );
+  const loadSoon = setTimeout(load, loadAfterMs);
+  const server = createAgentServer(platform, {
+    onAnswered() {
+      clearTimeout(loadSoon);
+      if (!sandboxPaths) setImmediate(load);
+    },
+    serve: (req, res) => (sandboxPaths ? sandboxPaths(req, res) : load().then((serve) => serve(req, res))),
+  });
+  server.listen({ port: Number(process.env.AGENT_PORT || 49983), host: process.env.AGENT_LISTEN || undefined });
   process.on('SIGTERM', () => process.exit(0));
   process.on('SIGINT', () => process.exit(0));
 }

@@ -1,23 +1,34 @@
 'use strict';
-// Runs the bundle beside this file with its code cache: V8 then compiles nothing at start.
+// Runs the bundles beside this file with their code caches: V8 then compiles nothing at start.
 const fs = require('node:fs');
 const vm = require('node:vm');
 
-const bundle = `${__dirname}/agent.js`;
-const cache = `${__dirname}/agent.cache`;
-let cachedData;
-try {
-  cachedData = fs.readFileSync(cache);
-} catch {
-  // Without its cache the bundle is compiled, which is only slower.
+const scripts = new Map();
+
+/** Runs `name`.js and gives what it exports; a bundle asks for another as `./name.js`. */
+function load(name) {
+  const filename = `${__dirname}/${name}.js`;
+  let cachedData;
+  try {
+    cachedData = fs.readFileSync(`${__dirname}/${name}.cache`);
+  } catch {
+    // Without its cache the bundle is compiled, which is only slower.
+  }
+  const script = new vm.Script(fs.readFileSync(filename, 'latin1'), { filename, cachedData });
+  scripts.set(name, script);
+  const module = { exports: {} };
+  const ask = (id) => (id.startsWith('./') ? load(id.slice(2, -3)) : require(id));
+  script.runInThisContext()(ask, module, module.exports);
+  return module.exports;
 }
-const script = new vm.Script(fs.readFileSync(bundle, 'latin1'), { filename: bundle, cachedData });
-cachedData = undefined;
-// The build asks for the cache when the agent has served what it should know by heart.
+
+// The build asks for the caches when the agent has served what it should know by heart.
 if (process.env.AGENT_CODE_CACHE) {
   process.once('SIGUSR2', () => {
-    fs.writeFileSync(process.env.AGENT_CODE_CACHE, script.createCachedData());
+    for (const [name, script] of scripts) {
+      fs.writeFileSync(`${process.env.AGENT_CODE_CACHE}/${name}.cache`, script.createCachedData());
+    }
     process.exit();
   });
 }
-script.runInThisContext()(require);
+load('core');

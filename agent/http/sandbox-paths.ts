@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Code, ConnectError } from '@connectrpc/connect';
 import type { AgentEnvironment } from '../boot/environment.ts';
+import { IdleMemory } from '../boot/idle-memory.ts';
 import type { SandboxState } from '../boot/sandbox-state.ts';
 import { contextServices } from '../contexts/service.ts';
 import { filesystemServices } from '../filesystem/service.ts';
@@ -19,6 +20,14 @@ export function createSandboxPaths(state: SandboxState, environment: AgentEnviro
     ...contextServices(environment),
   ]);
 
+  const idle = new IdleMemory();
+  let library: RequestListener | undefined;
+  const serveByLibrary = async (req: IncomingMessage, res: ServerResponse) => {
+    const { createLibraryListener } = await import('../rpc/library.ts');
+    library ??= createLibraryListener(procedures.values());
+    await library(req, res);
+  };
+
   const opened = (req: IncomingMessage) => {
     const token = state.init!.accessToken;
     if (token === null) return true;
@@ -27,12 +36,20 @@ export function createSandboxPaths(state: SandboxState, environment: AgentEnviro
   };
 
   return (req, res) => {
+    idle.touch();
+    res.once('close', () => idle.touch());
     if (!state.init) return replyError(req, res, new ConnectError('the sandbox is not ready yet', Code.Unavailable));
     const url = req.url!;
     const procedure = procedures.get(url);
     if (procedure) {
-      if (procedure.withoutToken || opened(req)) return serveProcedure(req, res, procedure);
-      return replyError(req, res, new ConnectError('access token missing or wrong', Code.Unauthenticated));
+      if (!procedure.withoutToken && !opened(req)) {
+        return replyError(req, res, new ConnectError('access token missing or wrong', Code.Unauthenticated));
+      }
+      const contentType = (req.headers['content-type'] ?? '').split(';', 1)[0]!.trim().toLowerCase();
+      if (req.httpVersionMajor > 1 || contentType.startsWith('application/grpc')) {
+        return serveByLibrary(req, res);
+      }
+      return serveConnect(req, res, procedure, contentType);
     }
     if (url === '/upload' || url.startsWith('/upload?') || url.startsWith('/download/')) {
       return serveFiles(req, res, { byHeader: opened(req), accessToken: state.init.accessToken }, environment);
@@ -42,19 +59,26 @@ export function createSandboxPaths(state: SandboxState, environment: AgentEnviro
 }
 
 /** Picks the codec and the kind of call by the content type, as the Connect protocol has it. */
-function serveProcedure(req: IncomingMessage, res: ServerResponse, procedure: Procedure): Promise<void> | void {
-  const contentType = (req.headers['content-type'] ?? '').split(';', 1)[0]!.trim().toLowerCase();
-  const unary = procedure.method.methodKind === 'unary';
+function serveConnect(
+  req: IncomingMessage,
+  res: ServerResponse,
+  procedure: Procedure,
+  contentType: string,
+): Promise<void> | void {
   if (req.method !== 'POST') {
     res.writeHead(405, { allow: 'POST', 'content-length': 0 }).end();
     return;
   }
-  if (unary && contentType === 'application/json') return serveUnary(req, res, procedure, 'json');
-  if (unary && contentType === 'application/proto') return serveUnary(req, res, procedure, 'proto');
-  if (!unary && contentType === 'application/connect+json') return serveStream(req, res, procedure, 'json');
-  if (!unary && contentType === 'application/connect+proto') return serveStream(req, res, procedure, 'proto');
-  const accepted = unary
-    ? 'application/json, application/proto'
-    : 'application/connect+json, application/connect+proto';
-  res.writeHead(415, { 'accept-post': accepted, 'content-length': 0 }).end();
+  const unary = procedure.method.methodKind === 'unary';
+  const prefix = unary ? 'application/' : 'application/connect+';
+  const codec = contentType.startsWith(prefix) ? contentType.slice(prefix.length) : '';
+  if (codec === 'json' || codec === 'proto') {
+    return unary ? serveUnary(req, res, procedure, codec) : serveStream(req, res, procedure, codec);
+  }
+  const headers: Record<string, string | number> = {
+    'accept-post': `${prefix}json, ${prefix}proto, application/grpc-web, application/grpc`,
+    'content-length': 0,
+  };
+  if (!req.complete) headers.connection = 'close';
+  res.writeHead(415, headers).end();
 }

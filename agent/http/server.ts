@@ -1,43 +1,92 @@
 import http, { type IncomingMessage, type ServerResponse } from 'node:http';
+import type http2 from 'node:http2';
+import net from 'node:net';
 import type { PlatformPaths } from '../boot/platform.ts';
 
 /** Longest request head; longer ones are answered 431. */
 const maxHeadBytes = 64 * 1024;
-/** How long a client may take for a request's head, in milliseconds. */
+/** How long a client may take for a request's head, and to begin with it, in milliseconds. */
 const headTimeoutMs = 60_000;
+/** Connections at once; what is above is closed at once. */
+const maxConnections = 10_000;
 
 export type RequestListener = (req: IncomingMessage, res: ServerResponse) => Promise<void> | void;
 
+/** The paths of the sandbox's clients. */
+export interface SandboxPaths {
+  serve: RequestListener;
+  /** Called when a request that needs none of them has been answered. */
+  onAnswered(): void;
+}
+
 /**
- * The agent's HTTP server, not yet listening: `/health` and the platform's paths, which need nothing else loaded, and
- * `sandboxPaths` for the rest.
+ * The agent's server, not yet listening: `/health` and the platform's paths, which need nothing else loaded, and
+ * `sandbox` for the rest. HTTP/1.1, and HTTP/2 in clear text for clients that begin with its preface.
  */
-export function createAgentServer(platform: PlatformPaths, sandboxPaths: RequestListener): http.Server {
+export function createAgentServer(platform: PlatformPaths, sandbox: SandboxPaths): net.Server {
+  let answered = false;
   const serve: RequestListener = (req, res) => {
     const url = req.url!;
-    if (url === '/health' || url.startsWith('/health?')) return serveHealth(req, res);
-    if (url.startsWith('/platform/')) return platform.serve(req, res);
-    return sandboxPaths(req, res);
+    const health = url === '/health' || url.startsWith('/health?');
+    if (!health && !url.startsWith('/platform/')) return sandbox.serve(req, res);
+    if (!answered) {
+      answered = true;
+      res.once('finish', sandbox.onAnswered);
+    }
+    return health ? serveHealth(req, res) : platform.serve(req, res);
   };
-  return http.createServer(
+  const listener = (req: IncomingMessage, res: ServerResponse) => {
+    // Nothing that one request throws may end the agent.
+    Promise.resolve(serve(req, res)).catch((error) => {
+      console.error('agent:', error);
+      res.destroy();
+    });
+  };
+  const http1 = http.createServer(
     {
       maxHeaderSize: maxHeadBytes,
       headersTimeout: headTimeoutMs,
       // Uploads and streams of input last as long as they last.
       requestTimeout: 0,
       keepAliveTimeout: 120_000,
-      noDelay: true,
-      keepAlive: true,
-      keepAliveInitialDelay: 60_000,
     },
-    (req, res) => {
-      // Nothing that one request throws may end the agent.
-      Promise.resolve(serve(req, res)).catch((error) => {
-        console.error('agent:', error);
-        res.destroy();
+    listener,
+  );
+  // It never listens itself; this starts its watch over heads that do not come to an end.
+  http1.emit('listening');
+
+  const server = net.createServer(
+    { noDelay: true, keepAlive: true, keepAliveInitialDelay: headTimeoutMs },
+    (socket) => {
+      socket.setTimeout(headTimeoutMs, () => socket.destroy());
+      socket.on('error', () => socket.destroy());
+      socket.once('data', (first: Buffer) => {
+        socket.setTimeout(0);
+        socket.removeAllListeners('timeout');
+        socket.pause();
+        socket.unshift(first);
+        const http2Preface = first.length >= 3 && first.toString('latin1', 0, 3) === 'PRI';
+        (http2Preface ? http2Server(listener) : http1).emit('connection', socket);
+        if (!http2Preface) socket.resume();
       });
     },
   );
+  server.maxConnections = maxConnections;
+  return server;
+}
+
+let loadedHttp2: http2.Http2Server | undefined;
+
+/** Made when the first client speaks HTTP/2, as few do: its module alone is a MiB. */
+function http2Server(listener: RequestListener): http2.Http2Server {
+  if (!loadedHttp2) {
+    const { createServer } = process.getBuiltinModule('node:http2');
+    loadedHttp2 = createServer(listener as never);
+    loadedHttp2.on('sessionError', () => {
+      // A client that breaks the protocol; its session is closed by then.
+    });
+  }
+  return loadedHttp2;
 }
 
 function serveHealth(req: IncomingMessage, res: ServerResponse): void {

@@ -25,6 +25,7 @@ export interface Libc {
   grantpt(fd: number): number;
   unlockpt(fd: number): number;
   ptsname_r(fd: number, name: Buffer, length: number): number;
+  malloc_trim(keepBytes: number): number;
   inotify_init1(flags: number): number;
   inotify_add_watch(fd: number, path: string | Buffer, mask: number): number;
   inotify_rm_watch(fd: number, watch: number): number;
@@ -64,6 +65,7 @@ const signatures: Record<keyof Libc, string> = {
   grantpt: 'int grantpt(int)',
   unlockpt: 'int unlockpt(int)',
   ptsname_r: 'int ptsname_r(int, void *, size_t)',
+  malloc_trim: 'int malloc_trim(size_t)',
   inotify_init1: 'int inotify_init1(int)',
   inotify_add_watch: 'int inotify_add_watch(int, const char *, unsigned int)',
   inotify_rm_watch: 'int inotify_rm_watch(int, int)',
@@ -82,6 +84,11 @@ function load(): { libc: Libc; errno: () => number } {
   const functions = Object.entries(signatures).map(([name, signature]) => [name, library.func(signature)]);
   loaded = { libc: Object.fromEntries(functions), errno: ffi.errno };
   return loaded;
+}
+
+/** Whether anything has used the C library yet. */
+export function isLoaded(): boolean {
+  return loaded !== undefined;
 }
 
 /** The C library. */

@@ -1,13 +1,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Code, ConnectError } from '@connectrpc/connect';
+import { compress, decompress, isGzip, wantsGzip } from './compression.ts';
 import { errorJson, httpStatusOf, toConnectError } from './errors.ts';
-import { FrameParser, frame, frameFlag, textFrame } from './frames.ts';
+import { FrameParser, frame, frameFlag, frameHeadBytes, textFrame } from './frames.ts';
 import { type Codec, decodeRequest, encodeReply, maxMessageBytes, type Procedure } from './procedure.ts';
 import type { AgentCall } from './service.ts';
 
 /**
- * The Connect protocol over node:http for calls without compression: the short path of nearly every call. What it
- * does not know (gzip, GET, timeouts of unary calls, gRPC, gRPC-Web) is the Connect library's, with the same handlers.
+ * The Connect protocol over node:http/1.1, written for speed: nearly every call comes this way. gRPC, gRPC-Web and
+ * HTTP/2 are the Connect library's (library.ts), with the same handlers.
  */
 
 /** How long a client may pause within a request's body that is read whole, in milliseconds. */
@@ -97,25 +98,67 @@ export async function serveUnary(
   procedure: Procedure,
   codec: Codec,
 ): Promise<void> {
+  let deadline: NodeJS.Timeout | undefined;
   try {
-    const { fast } = procedure;
-    const request = decodeRequest(procedure, codec, await readBody(req, maxMessageBytes));
+    checkVersion(req);
+    const gzip = isGzip(req.headers['content-encoding']);
+    const timeoutMs = timeoutOf(req);
+    const body = await readBody(req, maxMessageBytes);
+    const request = decodeRequest(procedure, codec, gzip ? await decompress(body) : body);
     const contentType = codec === 'json' ? 'application/json' : 'application/proto';
-    if (fast.parts) {
+    const { fast, handler } = procedure;
+    if (fast.parts && !wantsGzip(req, maxMessageBytes)) {
       const parts = codec === 'json' ? fast.parts.json(request) : encodedParts(procedure, fast.parts.messages(request));
       await writeParts(res, contentType, parts);
       return;
     }
-    const reply =
-      codec === 'json' && fast.json
-        ? fast.json(request)
-        : encodeReply(procedure, codec, await procedure.handler(request, new NodeCall(req, res)));
+    let reply: Buffer | string;
+    if (codec === 'json' && fast.json) reply = fast.json(request);
+    else {
+      const call = new NodeCall(req, res);
+      const handled = handler(request, call);
+      if (timeoutMs === undefined) reply = encodeReply(procedure, codec, await handled);
+      else {
+        const late = new Promise<never>((_, reject) => {
+          deadline = setTimeout(() => {
+            call.cancel(pastDeadline());
+            reject(pastDeadline());
+          }, timeoutMs);
+        });
+        reply = encodeReply(procedure, codec, await Promise.race([handled, late]));
+      }
+    }
+    const headers: Record<string, string | number> = { 'content-type': contentType };
+    if (wantsGzip(req, reply.length)) {
+      reply = await compress(reply);
+      headers['content-encoding'] = 'gzip';
+    }
     if (res.destroyed) return;
-    res.writeHead(200, { 'content-type': contentType, 'content-length': Buffer.byteLength(reply) });
+    headers['content-length'] = Buffer.byteLength(reply);
+    res.writeHead(200, headers);
     res.end(reply);
   } catch (error) {
     replyError(req, res, toConnectError(error));
+  } finally {
+    clearTimeout(deadline);
   }
+}
+
+/** @throws {ConnectError} `invalid_argument` when the client speaks another version of the protocol */
+function checkVersion(req: IncomingMessage): void {
+  const version = req.headers['connect-protocol-version'];
+  if (version !== undefined && version !== '1') {
+    throw new ConnectError(`unsupported Connect-Protocol-Version "${version}"`, Code.InvalidArgument);
+  }
+}
+
+/** Milliseconds of `Connect-Timeout-Ms`. @throws {ConnectError} `invalid_argument` when it is no number of ten digits */
+function timeoutOf(req: IncomingMessage): number | undefined {
+  const given = req.headers['connect-timeout-ms'];
+  if (given === undefined || given === '') return undefined;
+  if (!/^\d{1,10}$/.test(String(given))) throw new ConnectError('malformed Connect-Timeout-Ms', Code.InvalidArgument);
+  // Timers of Node do not reach further.
+  return Math.min(Number(given), 2 ** 31 - 1);
 }
 
 async function* encodedParts(procedure: Procedure, messages: AsyncIterable<unknown>): AsyncGenerator<Buffer | string> {
@@ -165,14 +208,12 @@ export function drained(res: ServerResponse): Promise<void> {
 
 /** Messages of a client's stream, one at a time: the socket is not read while the handler is busy. */
 async function* readMessages(req: IncomingMessage, procedure: Procedure, codec: Codec): AsyncGenerator<unknown> {
+  const gzip = isGzip(req.headers['connect-content-encoding']);
   const parser = new FrameParser(maxMessageBytes);
   for await (const chunk of req) {
     for (const { flags, payload } of parser.push(chunk as Buffer)) {
       if (flags & frameFlag.endStream) return;
-      if (flags & frameFlag.compressed) {
-        throw new ConnectError('compressed frame without Connect-Content-Encoding', Code.InvalidArgument);
-      }
-      yield decodeRequest(procedure, codec, payload);
+      yield decodeRequest(procedure, codec, await payloadOf(flags, payload, gzip));
     }
   }
   if (!parser.atBoundary) throw new ConnectError('the stream ended within a frame', Code.InvalidArgument);
@@ -180,15 +221,28 @@ async function* readMessages(req: IncomingMessage, procedure: Procedure, codec: 
 
 /** The one message of a server-streaming call. */
 async function readOneMessage(req: IncomingMessage, procedure: Procedure, codec: Codec): Promise<unknown> {
-  const body = await readBody(req, maxMessageBytes + 5);
-  const frames = [...new FrameParser(maxMessageBytes).push(body)];
-  const first = frames[0];
-  if (first?.flags !== 0) throw new ConnectError('expected one message', Code.InvalidArgument);
-  if (frames.length > 1) throw new ConnectError('expected one message, got more', Code.InvalidArgument);
-  return decodeRequest(procedure, codec, first.payload);
+  const gzip = isGzip(req.headers['connect-content-encoding']);
+  const parser = new FrameParser(maxMessageBytes);
+  const frames = [...parser.push(await readBody(req, maxMessageBytes + frameHeadBytes))];
+  const [first, second] = frames;
+  if (!parser.atBoundary) throw new ConnectError('the stream ended within a frame', Code.InvalidArgument);
+  if (!first || first.flags & frameFlag.endStream) throw new ConnectError('expected a message', Code.InvalidArgument);
+  if (second && !(second.flags & frameFlag.endStream)) {
+    throw new ConnectError('expected one message, got more', Code.InvalidArgument);
+  }
+  return decodeRequest(procedure, codec, await payloadOf(first.flags, first.payload, gzip));
 }
 
-/** Serves one streaming call whose content type is `application/connect+json` or `application/connect+proto`. */
+function payloadOf(flags: number, payload: Buffer, gzip: boolean): Buffer | Promise<Buffer> {
+  if (!(flags & frameFlag.compressed)) return payload;
+  if (!gzip) throw new ConnectError('compressed frame without Connect-Content-Encoding', Code.InvalidArgument);
+  return decompress(payload);
+}
+
+/**
+ * Serves one streaming call whose content type is `application/connect+json` or `application/connect+proto`. Replies
+ * are not compressed, whatever the client accepts: they carry what a process writes, as it comes.
+ */
 export async function serveStream(
   req: IncomingMessage,
   res: ServerResponse,
@@ -197,12 +251,14 @@ export async function serveStream(
 ): Promise<void> {
   const contentType = `application/connect+${codec}`;
   const call = new NodeCall(req, res);
-  const timeoutMs = Number(req.headers['connect-timeout-ms'] ?? Number.NaN);
-  const deadline = timeoutMs >= 0 ? setTimeout(() => call.cancel(pastDeadline()), timeoutMs) : undefined;
+  let deadline: NodeJS.Timeout | undefined;
   const begin = () => {
     if (!res.headersSent) res.writeHead(200, { 'content-type': contentType });
   };
   try {
+    checkVersion(req);
+    const timeoutMs = timeoutOf(req);
+    if (timeoutMs !== undefined) deadline = setTimeout(() => call.cancel(pastDeadline()), timeoutMs);
     if (procedure.method.methodKind === 'client_streaming') {
       const reply = await procedure.handler(readMessages(req, procedure, codec), call);
       begin();
@@ -221,7 +277,7 @@ export async function serveStream(
     const connectError = toConnectError(error);
     res.end(textFrame(frameFlag.endStream, JSON.stringify({ error: errorJson(connectError) })));
     // A handler that fails amid its client's stream leaves a body nobody will read.
-    if (!req.complete) req.destroy();
+    if (!req.complete) res.once('finish', () => req.destroy());
   } finally {
     clearTimeout(deadline);
   }
