@@ -509,6 +509,22 @@ test('a moved sandbox is reached by new connections only, and what flowed from t
   expect((await call()).text).toBe('new');
 });
 
+test('a sandbox that moves while no changes are told is followed within a moment', async () => {
+  const old = await useHttp((_request, response) => response.end('old'));
+  const next = await startHttpUpstream((_request, response) => response.end('new'), '127.0.0.9', {}, old.port);
+  stops.push(() => next.stop());
+  started.routes.setLive(false);
+  try {
+    expect((await call()).text).toBe('old');
+    started.routes.setSilently({ sandboxId: 'sbx-one', address: next.address });
+    await until(async () => (await call()).text === 'new', 2000);
+    // At once, not when it would have become too old.
+    expect(old.sockets.size).toBe(0);
+  } finally {
+    started.routes.setLive(true);
+  }
+});
+
 test('another sandbox at the same address never gets a connection of the one before', async () => {
   const upstream = await useHttp((_request, response) => response.end('ok'));
   await call();

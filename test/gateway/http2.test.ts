@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import type http from 'node:http';
 import http2 from 'node:http2';
 import net from 'node:net';
 import { buffer } from 'node:stream/consumers';
@@ -145,6 +146,35 @@ test('responses of all sizes and framings arrive whole, many at once', async () 
       expect(reply.body.equals(Buffer.alloc(size, String(size)))).toBe(true);
     }),
   );
+});
+
+test('bytes that wait for a slow client are not overwritten by what another connection reads', async () => {
+  const big = Buffer.from(Array.from({ length: 1_500_000 }, (_, i) => `${i};`).join(''));
+  let held: http.ServerResponse | undefined;
+  let asked = 0;
+  use(
+    await startHttpUpstream((request, response) => {
+      asked++;
+      if (request.url === '/big') response.end(big);
+      else held = response;
+    }),
+  );
+  const session = connect(false);
+  // Leaves a connection behind whose last bytes had to wait for the client: in HTTP/2 all do.
+  expect((await call(session, { ':path': '/big' })).body.equals(big)).toBe(true);
+  const holding = call(session, { ':path': '/hold' });
+  await until(() => held !== undefined);
+  const slow = new RawConnection(started.port);
+  slow.socket.pause();
+  slow.write(`GET /big HTTP/1.1\r\nHost: ${HOST}\r\nConnection: close\r\n\r\n`);
+  await until(() => asked === 3);
+  // Until the sockets on the way are full.
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  held!.end(Buffer.alloc(250_000, '!'));
+  await holding;
+  slow.socket.resume();
+  await slow.closed();
+  expect(slow.received.slice(slow.received.indexOf('\r\n\r\n') + 4) === big.toString()).toBe(true);
 });
 
 test('errors of the gateway come in the same shape', async () => {

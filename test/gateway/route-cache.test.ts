@@ -39,17 +39,33 @@ test('a told change is seen by the next look-up', async () => {
 
 test('a look-up that a change overtook is not kept, nor given to who comes after the change', async () => {
   const { routes, cache } = cacheOf();
-  const { promise, resolve: open } = Promise.withResolvers<void>();
-  routes.gate = promise;
+  const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  routes.gate = first.promise;
+  routes.set({ sandboxId: 'sbx-a', address: '10.0.0.1' });
+  const early = cache.find('sbx-a');
+  routes.gate = second.promise;
+  routes.set({ sandboxId: 'sbx-a', address: '10.0.0.2' });
+  const late = cache.find('sbx-a');
+  first.resolve();
+  expect((await early)?.address).toBe('10.0.0.1');
+  const later = cache.find('sbx-a');
+  second.resolve();
+  expect((await late)?.address).toBe('10.0.0.2');
+  expect((await later)?.address).toBe('10.0.0.2');
+  expect(routes.lookups).toHaveLength(2);
+});
+
+test('a look-up that was overtaken leaves nothing behind', async () => {
+  const { routes, cache } = cacheOf();
+  const gate = Promise.withResolvers<void>();
+  routes.gate = gate.promise;
   routes.set({ sandboxId: 'sbx-a', address: '10.0.0.1' });
   const early = cache.find('sbx-a');
   routes.set({ sandboxId: 'sbx-a', address: '10.0.0.2' });
-  const late = cache.find('sbx-a');
-  open();
-  expect((await early)?.address).toBe('10.0.0.1');
-  expect((await late)?.address).toBe('10.0.0.2');
+  gate.resolve();
+  await early;
+  expect(cache.size).toBe(0);
   expect((await cache.find('sbx-a'))?.address).toBe('10.0.0.2');
-  expect(routes.lookups).toHaveLength(2);
 });
 
 test('an unknown id is remembered for a moment only, and known at once when it is told', async () => {
