@@ -12,7 +12,7 @@ import { ensureBaseImage } from '../images/base-image.ts';
 import { ensureImage } from '../images/image-store.ts';
 import type { UnpackedImage } from '../images/unpacked-image.ts';
 import { KeyedLock } from '../process/keyed-lock.ts';
-import { AgentClient, type AgentInit } from './agent-client.ts';
+import { AgentClient, AgentError, type AgentInit } from './agent-client.ts';
 import { requireHostDisk } from './blank-disk.ts';
 import { Cgroups } from './cgroups.ts';
 import { agentPort } from './container-config.ts';
@@ -123,15 +123,14 @@ class LocalDriver implements OciDriver {
       if (record.phase === 'ready' && this.#runner.isRunning(folder)) {
         this.#network.adopt(record.address);
         this.#watched.add(sandboxId);
-      } else if (record.phase === 'ready' && !record.exitReported && (await readExit(folder, sandboxId))) {
-        // It ended while nobody looked; the listener is yet to be told.
-        this.#watched.add(sandboxId);
-      } else if (record.phase !== 'stopped') {
-        await this.#end(record);
-        // Half-made, or gone with a host that restarted: no exit of its own.
-        if (record.phase === 'ready') await writeRecord(folder, { ...record, exitReported: true });
-        else await writeRecord(folder, { ...record, phase: 'stopped' });
+        continue;
       }
+      await this.#end(record);
+      if (record.phase === 'starting') await writeRecord(folder, { ...record, phase: 'stopped' });
+      if (record.phase !== 'ready' || record.exitReported) continue;
+      // Either it ended while nobody looked, and the listener is yet to be told, or it went with a host that restarted.
+      if (await readExit(folder, sandboxId)) this.#watched.add(sandboxId);
+      else await writeRecord(folder, { ...record, exitReported: true });
     }
     this.#watch = setInterval(() => this.#lookForExits(), watchIntervalMs).unref();
   }
@@ -347,7 +346,8 @@ class LocalDriver implements OciDriver {
       if (this.#runner.isRunning(work.folder)) {
         await this.#cgroups.freeze(record.instance, this.#options.pauseTimeoutSeconds ?? 10);
       }
-      throw error;
+      if (!(error instanceof AgentError)) throw error;
+      throw new DriverError('not_ready', "The sandbox's agent does not answer", { cause: error, retryable: true });
     }
     return this.#placeOf(record, 'thaw');
   }

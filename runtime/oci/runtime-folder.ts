@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto';
-import { createReadStream, existsSync } from 'node:fs';
-import { chmod, copyFile, cp, link, mkdir, readdir, rename, rm } from 'node:fs/promises';
+import { createReadStream, existsSync, statSync } from 'node:fs';
+import { chmod, copyFile, cp, link, mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { runCommand } from '../process/command.ts';
 import { withFileLock } from '../process/file-lock.ts';
+import { writeFileAtomically } from './sandbox-folder.ts';
 
 /** Where the runtime folder is mounted in every sandbox. */
 export const runtimeMount = '/.platform';
@@ -27,11 +28,26 @@ export async function ensureRuntimeFolder(cacheDir: string, agentDir: string): P
     throw new Error(`no built agent in ${agentDir}: run node agent/build.mjs`);
   }
   if (!existsSync(tiniPath)) throw new Error(`${tiniPath} is missing: install the Debian package tini`);
-  const node = await nodeBinary();
-  const addons = (await filesIn(agentDir)).filter((file) => file.endsWith('.node'));
+  const node = nodeBinary();
+  const agentFiles = await filesIn(agentDir);
+  const memoFile = path.join(cacheDir, 'runtime', `known-${identityOf([node, tiniPath, ...agentFiles])}`);
+  const known = await readFile(memoFile, 'utf8').catch(() => null);
+  if (known !== null && existsSync(known)) return known;
+  const folder = await assembleRuntimeFolder(cacheDir, agentDir, node, agentFiles);
+  await writeFileAtomically(memoFile, folder);
+  return folder;
+}
+
+async function assembleRuntimeFolder(
+  cacheDir: string,
+  agentDir: string,
+  node: string,
+  agentFiles: string[],
+): Promise<string> {
+  const addons = agentFiles.filter((file) => file.endsWith('.node'));
   const libraries = await librariesOf([node, ...addons]);
   const nodeHash = await contentHash([node, tiniPath, ...libraries]);
-  const agentHash = await contentHash(await filesIn(agentDir));
+  const agentHash = await contentHash(agentFiles);
   const folder = path.join(cacheDir, 'runtime', `${nodeHash}-${agentHash}`);
   if (existsSync(folder)) return folder;
   return withFileLock(path.join(cacheDir, 'runtime', 'lock'), async () => {
@@ -72,7 +88,7 @@ async function makeNodeFolder(folder: string, node: string, libraries: string[])
 }
 
 /** The Node that the npm package `node` carries; it is what the agent was built for. */
-async function nodeBinary(): Promise<string> {
+function nodeBinary(): string {
   const manifest = createRequire(import.meta.url).resolve('node/package.json');
   return path.join(path.dirname(manifest), 'bin', 'node');
 }
@@ -96,6 +112,16 @@ async function filesIn(folder: string): Promise<string[]> {
     .filter((entry) => !entry.isDirectory())
     .map((entry) => path.join(entry.parentPath, entry.name))
     .sort();
+}
+
+/** Changes whenever one of the files does, without reading them: hashing 130 MB takes half a second. */
+function identityOf(files: string[]): string {
+  const hash = createHash('sha256');
+  for (const file of files) {
+    const { size, mtimeMs, ino } = statSync(file);
+    hash.update(`${file}\0${size}\0${mtimeMs}\0${ino}\0`);
+  }
+  return hash.digest('hex').slice(0, 16);
 }
 
 async function contentHash(files: string[]): Promise<string> {

@@ -25,7 +25,7 @@ my %nr = (
 my ($rdonly, $nosuid, $nodev, $noexec, $idmap) = (1, 2, 4, 8, 0x100000);
 my ($at_fdcwd, $cloexec, $tail_bytes) = (-100, 02000000, 8192);
 
-my ($child, $init, $init_status, $stopping, $disk, $fresh, $staged);
+my ($child, $init, $init_status, $stopping, $disk, $loop_name, $fresh, $staged);
 my $step = 'begin';
 $SIG{PIPE} = $SIG{HUP} = $SIG{INT} = 'IGNORE';
 $SIG{TERM} = sub { $stopping = 1; kill 'KILL', grep { $_ } $child, $init; thaw() };
@@ -166,7 +166,8 @@ sub attach_loop {
     sysopen my $control, '/dev/loop-control', O_RDWR or die "loop-control: $!";
     for (1 .. 100) {
         my $number = ioctl $control, 0x4C82, 0 or die "no free loop device: $!";
-        my $device = '/dev/loop' . ($number + 0);
+        $loop_name = 'loop' . ($number + 0);
+        my $device = "/dev/$loop_name";
         sysopen my $loop, $device, O_RDWR or die "$device: $!";
         my ($autoclear, $direct_io) = (4, $fresh ? 0 : 16);
         my $info = pack 'Q5 L4 a64 a64 a32 Q2', (0) x 8, $autoclear | $direct_io, $arg{id}, '', '', 0, 0;
@@ -299,6 +300,7 @@ sub close_container {
         unmount("$staging/$_") for qw(root tail platform lower disk disk);
     }
     close $disk if $disk;
+    for (1 .. 200) { last unless $loop_name && -e "/sys/block/$loop_name/loop/backing_file"; pause(0.005) }
     for my $folder (split /:/, $arg{cgroups}) {
         for (1 .. 200) { last if !-d $folder || rmdir $folder || !$!{EBUSY}; pause(0.01) }
     }

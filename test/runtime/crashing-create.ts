@@ -1,0 +1,17 @@
+import { createOciDriver } from '../../runtime/oci/driver.ts';
+import type { LocalHost } from './local-host.ts';
+
+/** Run on its own, to be killed in the middle: opens the driver and creates one sandbox. */
+const { options, spec } = JSON.parse(process.argv[2]!) as {
+  options: ReturnType<LocalHost['options']>;
+  spec: ReturnType<LocalHost['spec']>;
+};
+const silent = () => {};
+const driver = await createOciDriver({
+  ...options,
+  logger: { debug: silent, info: silent, warn: silent, error: silent },
+});
+process.stdout.write('creating\n');
+await driver.create(spec);
+process.stdout.write('created\n');
+setInterval(silent, 1000);

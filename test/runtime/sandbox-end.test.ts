@@ -1,0 +1,256 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { SandboxExit } from '../../runtime/driver.ts';
+import { LocalHost, nothing, onHost, shell } from './local-host.ts';
+
+/** How sandboxes end other than by being asked to, and what a host that comes back makes of it. */
+let host: LocalHost;
+let exits: SandboxExit[];
+beforeEach(async () => {
+  host = await LocalHost.open();
+  exits = [];
+  host.driver.onExit((exit) => exits.push(exit));
+}, 180_000);
+afterEach(async () => {
+  await host.driver.reconcile([]);
+  expect(await host.driver.inventory()).toMatchObject(nothing);
+  await host.close();
+});
+
+/** The host worker ends and another starts. */
+async function restart(): Promise<void> {
+  await host.driver.close();
+  await host.start();
+  host.driver.onExit((exit) => exits.push(exit));
+}
+
+const created = async (overrides = {}) => {
+  const spec = host.spec(overrides);
+  return { spec, place: await host.driver.create(spec) };
+};
+/** Shim, init and agent of the only sandbox. */
+const pids = async () => {
+  const { shims, processes } = await host.driver.inventory();
+  return { shim: shims[0]!, init: processes[0]!, agent: processes[1]! };
+};
+const exited = async (seconds = 3) => {
+  for (let waited = 0; exits.length === 0 && waited < seconds * 100; waited += 1) await sleep(10);
+  return exits;
+};
+
+test('the end of the agent is reported once, within two seconds, with what the command wrote', async () => {
+  const { spec, place } = await created({
+    command: { entrypoint: ['/bin/sh', '-c'], cmd: ['printf "first\\nlast"; exec sleep 60'] },
+  });
+  await shell(place, spec, 'while [ ! -s /run/platform/command.tail ]; do sleep 0.02; done');
+  process.kill((await pids()).agent, 'SIGKILL');
+  const expected = { sandboxId: spec.sandboxId, exitCode: 137, outOfMemory: false, commandOutput: 'first\nlast' };
+  expect(await exited(2)).toEqual([expected]);
+  expect(await host.driver.inspect(spec.sandboxId)).toMatchObject({ state: 'exited', place: null, exit: expected });
+  const { folders: _, ...left } = await host.driver.inventory();
+  expect(left).toMatchObject({ containers: [], processes: [], shims: [], loopDevices: [], interfaces: [] });
+  await sleep(1500);
+  expect(exits).toHaveLength(1);
+  await restart();
+  await sleep(100);
+  expect(exits).toHaveLength(1);
+});
+
+test('an end for lack of memory says so', async () => {
+  const { spec, place } = await created();
+  await shell(place, spec, 'python3 -c "x = bytearray(400 << 20)"');
+  process.kill((await pids()).agent, 'SIGKILL');
+  expect(await exited()).toMatchObject([{ sandboxId: spec.sandboxId, exitCode: 137, outOfMemory: true }]);
+});
+
+test('an end asked for is not reported', async () => {
+  const { spec } = await created();
+  await host.driver.stop(spec.sandboxId);
+  await sleep(1200);
+  expect(exits).toEqual([]);
+});
+
+test('the output kept of a failed start is given with its failure', async () => {
+  const spec = host.spec({
+    command: { entrypoint: ['/bin/sh', '-c'], cmd: ['echo going; sleep 0.3; kill -9 $PPID'] },
+    readyProbe: {
+      type: 'tcpSocket',
+      port: 1,
+      initialDelaySeconds: 0,
+      periodSeconds: 0.1,
+      timeoutSeconds: 1,
+      failureThreshold: 100,
+    },
+  });
+  await expect(host.driver.create(spec)).rejects.toMatchObject({
+    code: 'runtime_exited',
+    exit: { exitCode: 137, commandOutput: 'going\n' },
+  });
+  expect(exits).toEqual([]);
+});
+
+test('sandboxes go on without the host worker and are taken over by the next', async () => {
+  const { spec, place } = await created();
+  const paused = await created();
+  await host.driver.pause(paused.spec.sandboxId);
+  await shell(place, spec, 'echo before >/dev/shm/note');
+  await restart();
+  expect(await host.driver.list()).toEqual(
+    expect.arrayContaining([
+      { sandboxId: spec.sandboxId, state: 'running', place: { ...place, from: 'existing' }, exit: null },
+      {
+        sandboxId: paused.spec.sandboxId,
+        state: 'paused',
+        place: { ...paused.place, from: 'existing' },
+        exit: null,
+      },
+    ]),
+  );
+  expect((await shell(place, spec, 'cat /dev/shm/note')).output).toBe('before');
+  expect(await host.driver.create(spec)).toEqual({ ...place, from: 'existing' });
+  expect((await host.driver.resume(paused.spec)).from).toBe('thaw');
+  process.kill((await pids()).agent, 'SIGKILL');
+  expect(await exited(2)).toHaveLength(1);
+});
+
+test('an end while nobody looked is reported after the next start, once', async () => {
+  const { spec } = await created();
+  const { agent, shim } = await pids();
+  await host.driver.close();
+  process.kill(agent, 'SIGKILL');
+  while (onHost('sh', '-c', `test -e /proc/${shim} && echo there || true`)) await sleep(10);
+  await host.start();
+  host.driver.onExit((exit) => exits.push(exit));
+  expect(await exited()).toMatchObject([{ sandboxId: spec.sandboxId, exitCode: 137 }]);
+  await restart();
+  await sleep(100);
+  expect(exits).toHaveLength(1);
+});
+
+test('after a restart of the whole machine the disk is there, no end is reported, and it starts again', async () => {
+  const { spec, place } = await created();
+  await shell(place, spec, 'echo kept >/root/note; sync');
+  const { shim, init } = await pids();
+  await host.driver.close();
+  process.kill(shim, 'SIGKILL');
+  process.kill(init, 'SIGKILL');
+  while ((await host.driver.inventory()).loopDevices.length > 0) await sleep(10);
+  await host.start();
+  host.driver.onExit((exit) => exits.push(exit));
+  expect(await host.driver.list()).toEqual([{ sandboxId: spec.sandboxId, state: 'exited', place: null, exit: null }]);
+  const again = await host.driver.resume(spec);
+  expect((await shell(again, spec, 'cat /root/note')).output).toBe('kept');
+  expect(exits).toEqual([]);
+});
+
+test('a sandbox whose shim is killed is ended and reported', async () => {
+  const { spec } = await created();
+  process.kill((await pids()).shim, 'SIGKILL');
+  expect(await exited()).toEqual([
+    { sandboxId: spec.sandboxId, exitCode: null, outOfMemory: false, commandOutput: '' },
+  ]);
+  expect((await host.driver.inventory()).processes).toEqual([]);
+  expect((await host.driver.resume(spec)).from).toBe('cold');
+});
+
+test('a host worker that is killed in the middle of a create leaves nothing that stops the next try', async () => {
+  let finished = 0;
+  await host.driver.close();
+  for (const delayMs of [0, 15, 30, 45, 60, 80, 110, 150, 1000]) {
+    const spec = host.spec();
+    const { logger: _, ...options } = host.options();
+    const worker = spawn(
+      process.execPath,
+      [path.join(import.meta.dirname, 'crashing-create.ts'), JSON.stringify({ options, spec })],
+      { stdio: ['ignore', 'pipe', 'inherit'] },
+    );
+    if (await killAfter(worker, delayMs)) finished += 1;
+    await host.start();
+    host.driver.onExit((exit) => exits.push(exit));
+    const place = await host.driver.create(spec);
+    expect((await shell(place, spec, 'hostname')).output).toBe(spec.sandboxId);
+    await host.driver.remove(spec.sandboxId);
+    expect(await host.driver.inventory()).toMatchObject(nothing);
+    await host.driver.close();
+  }
+  expect(finished).toBeGreaterThan(0);
+  expect(finished).toBeLessThan(9);
+  expect(exits).toEqual([]);
+  await host.start();
+}, 60_000);
+
+/** Kills it so long after it began to create. @returns whether it had finished by then. */
+async function killAfter(worker: ChildProcess, delayMs: number): Promise<boolean> {
+  let said = '';
+  worker.stdout!.on('data', (chunk) => {
+    said += chunk;
+  });
+  while (!said.includes('creating')) await sleep(1);
+  await sleep(delayMs);
+  worker.kill('SIGKILL');
+  await new Promise((resolve) => worker.once('close', resolve));
+  return said.includes('created');
+}
+
+test('what belongs to no known sandbox is removed', async () => {
+  const kept = await created();
+  const unknown = await created();
+  expect(await host.driver.reconcile([kept.spec.sandboxId])).toMatchObject({ sandboxes: [unknown.spec.sandboxId] });
+  expect((await host.driver.list()).map((sandbox) => sandbox.sandboxId)).toEqual([kept.spec.sandboxId]);
+  expect((await shell(kept.place, kept.spec, 'echo fine')).output).toBe('fine');
+});
+
+test('a sandbox that cannot be frozen in time runs on', async () => {
+  await host.driver.close();
+  await host.start({ pauseTimeoutSeconds: 0.3 });
+  const { spec, place } = await created();
+  const { init } = await pids();
+  // A file system whose server never answers: who asks it for anything waits where no signal and no freezer reaches.
+  const [setns, mount] = process.arch === 'arm64' ? [268, 40] : [308, 165];
+  const stuck = `$| = 1; open F, '+<', '/dev/fuse' or die $!; open N, '<', '/proc/${init}/ns/mnt' or die $!;
+    my ($what, $where, $type) = ('stuck', '/mnt', 'fuse');
+    my $how = 'fd=' . fileno(F) . ',rootmode=40000,user_id=0,group_id=0,allow_other';
+    syscall(${setns}, fileno N, 0) == 0 && syscall(${mount}, $what, $where, $type, 0, $how) == 0 or die $!;
+    sysread F, my $request, 65536;
+    syswrite F, pack('L l a8 L4 S2 L2 S2 a32', 80, 0, substr($request, 8, 8), 7, 31, 0, 0, 1, 1, 4096, 1, 1, 0, '');
+    print 'mounted'; 1 while sysread F, $request, 65536`;
+  const server = spawn('perl', ['-e', stuck], { stdio: ['ignore', 'pipe', 'inherit'] });
+  await new Promise((resolve) => server.stdout.once('data', resolve));
+  await shell(place, spec, 'ls /mnt & sleep 0.2');
+  await expect(host.driver.pause(spec.sandboxId)).rejects.toMatchObject({ code: 'pause_failed', retryable: true });
+  expect((await host.driver.inspect(spec.sandboxId)).state).toBe('running');
+  expect((await shell(place, spec, 'echo goes on')).output).toBe('goes on');
+  server.kill();
+  await new Promise((resolve) => server.once('close', resolve));
+  await host.driver.pause(spec.sandboxId);
+  expect((await host.driver.inspect(spec.sandboxId)).state).toBe('paused');
+});
+
+test('a sandbox whose agent hangs is not resumed, and stays paused', async () => {
+  const { spec } = await created();
+  const { agent } = await pids();
+  process.kill(agent, 'SIGSTOP');
+  await host.driver.pause(spec.sandboxId);
+  await expect(host.driver.resume(spec)).rejects.toMatchObject({ code: 'not_ready', retryable: true });
+  expect((await host.driver.inspect(spec.sandboxId)).state).toBe('paused');
+  process.kill(agent, 'SIGCONT');
+  expect((await host.driver.resume(spec)).from).toBe('thaw');
+}, 30_000);
+
+test('errors that the kernel noted on a disk are mended before it is used again', async () => {
+  const { spec, place } = await created();
+  await shell(place, spec, 'echo kept >/root/note; sync');
+  await host.driver.stop(spec.sandboxId);
+  const disk = path.join(host.dataDir, 'oci/sandboxes', spec.sandboxId, 'disk.ext4');
+  onHost('debugfs', '-w', '-R', 'set_super_value state 2', disk);
+  const again = await host.driver.resume(spec);
+  expect((await shell(again, spec, 'cat /root/note')).output).toBe('kept');
+  await host.driver.stop(spec.sandboxId);
+  expect(
+    readFileSync(disk)
+      .subarray(1024 + 58, 1024 + 60)
+      .readUInt16LE() & 2,
+  ).toBe(0);
+});
