@@ -18,11 +18,6 @@ export function testDatabase(): Promise<TestDatabase> {
   return newDatabase('/database');
 }
 
-/** A database without a schema, for tests of the migrations themselves. */
-export function emptyTestDatabase(): Promise<TestDatabase> {
-  return newDatabase('/empty-database');
-}
-
 /** Address of the run's Temporal, for use with its namespace `default`: queue names must then be the test's own. */
 export async function temporalAddress(): Promise<string> {
   return (await ask<{ address: string }>('/temporal')).address;

@@ -79,8 +79,6 @@ export class TestStack {
         return this.#registry().then(({ address }) => ({ address }));
       case '/database':
         return this.#newDatabase();
-      case '/empty-database':
-        return this.#postgres().then((postgres) => this.#createDatabase(postgres, 'template0'));
       default:
         return Promise.reject(new Error(`nothing at ${url}`));
     }
