@@ -13,6 +13,8 @@ function main(): void {
   const boot = readBootDocument();
   const state: SandboxState = { platformToken: null, init: undefined };
   const environment = createEnvironment(() => state.init?.env ?? {});
+  // After the environment of processes has been read: threads for calls that wait for the kernel.
+  process.env.UV_THREADPOOL_SIZE ??= '8';
   const platform = new PlatformPaths(
     state,
     environment,

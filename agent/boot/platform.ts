@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { sameSecret } from '../http/access.ts';
+import { endEarly } from '../http/end-early.ts';
 import { SandboxCommand, spawnWords } from './command.ts';
 import type { AgentEnvironment } from './environment.ts';
 import { parseCommand, parseInit, type SandboxInit, type SandboxState } from './sandbox-state.ts';
@@ -89,13 +90,7 @@ export class PlatformPaths {
 }
 
 function reply(req: IncomingMessage, res: ServerResponse, status: number, body: object): void {
-  const text = JSON.stringify(body);
-  const headers: Record<string, string | number> = {
-    'content-type': 'application/json',
-    'content-length': Buffer.byteLength(text),
-  };
-  if (!req.complete) headers.connection = 'close';
-  res.writeHead(status, headers).end(text);
+  endEarly(req, res, status, { 'content-type': 'application/json' }, JSON.stringify(body));
 }
 
 async function readJson(req: IncomingMessage): Promise<unknown> {

@@ -2,11 +2,12 @@ import fs from 'node:fs';
 import path from 'node:path';
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { type EntryInfoSchema, FileType } from '../proto/gen/sandboxagent_pb.js';
+import { looksMayHang } from './hanging-mounts.ts';
 import { groups, users } from './owners.ts';
 import { nameOfBytes, systemPath } from './path.ts';
 
 const kindMask = 0o170000;
-const kind = { symlink: 0o120000, file: 0o100000, directory: 0o040000 };
+const kind = { file: 0o100000, directory: 0o040000 };
 const kindLetters: Record<number, string> = {
   9604: 'd',
   21609: 'l',
@@ -61,13 +62,30 @@ export interface Entry {
 
 /**
  * What is at `absolutePath`: a symbolic link itself and not what it points to, but with the `type` of its target, so
- * that clients see where they can walk into. A dangling link has no type.
+ * that clients see where they can walk into. A dangling link has no type. A promise where the look may hang.
  * @throws errno of lstat(2)
  */
-export function entryAt(absolutePath: string): Entry {
+export function entryAt(absolutePath: string): Entry | Promise<Entry> {
   const target = systemPath(absolutePath);
+  if (looksMayHang()) return entryAtSlowly(absolutePath, target);
   const stat = fs.lstatSync(target);
-  const entry: Entry = {
+  const entry = entryOf(absolutePath, stat);
+  if (!stat.isSymbolicLink()) return entry;
+  const link = fs.readlinkSync(target, 'buffer');
+  return ofLink(entry, link, () => fs.statSync(target));
+}
+
+async function entryAtSlowly(absolutePath: string, target: string | Buffer): Promise<Entry> {
+  const stat = await fs.promises.lstat(target);
+  const entry = entryOf(absolutePath, stat);
+  if (!stat.isSymbolicLink()) return entry;
+  const link = await fs.promises.readlink(target, 'buffer');
+  const reached = await fs.promises.stat(target).catch(() => undefined);
+  return ofLink(entry, link, () => reached);
+}
+
+function entryOf(absolutePath: string, stat: fs.Stats): Entry {
+  return {
     name: path.basename(absolutePath),
     type: typeOfMode(stat.mode),
     path: absolutePath,
@@ -80,21 +98,18 @@ export function entryAt(absolutePath: string): Entry {
     symlinkTarget: undefined,
     isDirectory: (stat.mode & kindMask) === kind.directory,
   };
-  if ((stat.mode & kindMask) === kind.symlink) {
-    entry.symlinkTarget = nameOfBytes(fs.readlinkSync(target, 'buffer'));
-    const reached = statOrNothing(target);
-    entry.type = reached ? typeOfMode(reached.mode) : FileType.UNSPECIFIED;
-  }
-  return entry;
 }
 
-function statOrNothing(target: string | Buffer): fs.Stats | undefined {
+function ofLink(entry: Entry, link: Buffer, reach: () => fs.Stats | undefined): Entry {
+  entry.symlinkTarget = nameOfBytes(link);
   try {
-    return fs.statSync(target);
+    const reached = reach();
+    entry.type = reached ? typeOfMode(reached.mode) : FileType.UNSPECIFIED;
   } catch {
     // Dangling, a loop, or nothing this user may see: a link without a type.
-    return undefined;
+    entry.type = FileType.UNSPECIFIED;
   }
+  return entry;
 }
 
 /** The entry as a message; times to the microsecond, which is what a double holds. */

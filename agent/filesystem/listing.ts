@@ -1,9 +1,8 @@
-import fs from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { toConnectError } from '../rpc/errors.ts';
 import { type Entry, entryAt } from './entry.ts';
-import { nameOfBytes, systemPath } from './path.ts';
+import { nameOfBytes, statOf, systemPath } from './path.ts';
 
 /** How long the event loop is held before other requests have their turn. */
 const sliceMs = 8;
@@ -15,7 +14,7 @@ const sliceMs = 8;
  */
 export async function* walk(root: string, depth: number): AsyncGenerator<Entry[]> {
   try {
-    if (!fs.statSync(systemPath(root)).isDirectory()) {
+    if (!(await statOf(root)).isDirectory()) {
       throw new ConnectError(`${root}: not a directory`, Code.InvalidArgument);
     }
     let slice: Entry[] = [];
@@ -29,7 +28,9 @@ export async function* walk(root: string, depth: number): AsyncGenerator<Entry[]
       }
       const name = level.names[level.next]!;
       level.next += 1;
-      const entry = entryUnlessGone(level.folder === '/' ? `/${name}` : `${level.folder}/${name}`);
+      const found = entryUnlessGone(level.folder === '/' ? `/${name}` : `${level.folder}/${name}`);
+      // Awaited only where there is something to wait for.
+      const entry = found instanceof Promise ? await found : found;
       if (!entry) continue;
       slice.push(entry);
       if (entry.isDirectory && open.length < depth) {
@@ -65,12 +66,16 @@ async function namesUnlessGone(folder: string): Promise<string[]> {
   }
 }
 
-function entryUnlessGone(path: string): Entry | undefined {
-  try {
-    return entryAt(path);
-  } catch (error) {
+function entryUnlessGone(path: string): Entry | undefined | Promise<Entry | undefined> {
+  const unlessGone = (error: unknown) => {
     if (isGone(error) || (error as NodeJS.ErrnoException).code === 'EACCES') return undefined;
     throw error;
+  };
+  try {
+    const entry = entryAt(path);
+    return entry instanceof Promise ? entry.catch(unlessGone) : entry;
+  } catch (error) {
+    return unlessGone(error);
   }
 }
 

@@ -1,5 +1,7 @@
+import fs from 'node:fs';
 import path from 'node:path';
 import { Code, ConnectError } from '@connectrpc/connect';
+import { looksMayHang } from './hanging-mounts.ts';
 
 /**
  * Names that are not UTF-8 are told with each stray byte b as the code point U+F700 + b (U+F780 to U+F7FF, private
@@ -66,4 +68,10 @@ export function resolvePath(given: string, home: string, field = 'path'): string
   if (given === '~') return home;
   if (given.startsWith('~/')) return path.join(home, given.slice(2)).replace(/(?<=.)\/$/, '');
   return path.resolve(home, given);
+}
+
+/** stat(2), links followed. @throws errno */
+export async function statOf(absolutePath: string): Promise<fs.Stats> {
+  const target = systemPath(absolutePath);
+  return looksMayHang() ? fs.promises.stat(target) : fs.statSync(target);
 }

@@ -6,7 +6,7 @@ import { Filesystem } from '../proto/gen/sandboxagent_pb.js';
 import { toConnectError } from '../rpc/errors.ts';
 import { type AgentService, agentService } from '../rpc/service.ts';
 import { watchHandlers } from '../watch/service.ts';
-import { entryAt, entryJson, entryMessage } from './entry.ts';
+import { type Entry, entryAt, entryJson, entryMessage } from './entry.ts';
 import { walk } from './listing.ts';
 import { move } from './move.ts';
 import { resolvePath, systemPath } from './path.ts';
@@ -18,7 +18,7 @@ export function filesystemServices(environment: AgentEnvironment): AgentService[
     agentService(
       Filesystem,
       {
-        stat: ({ path }) => ({ entry: entryMessage(about(resolve(path), entryAt)) }),
+        stat: async ({ path }) => ({ entry: entryMessage(await entryOf(resolve(path))) }),
 
         async makeDir({ path: given }) {
           const absolute = resolve(given);
@@ -27,10 +27,10 @@ export function filesystemServices(environment: AgentEnvironment): AgentService[
             await fs.mkdir(systemPath(absolute));
           } catch (error) {
             if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw toConnectError(error, absolute);
-            const existing = about(absolute, entryAt).isDirectory ? 'directory already exists' : 'already exists';
+            const existing = (await entryOf(absolute)).isDirectory ? 'directory already exists' : 'already exists';
             throw new ConnectError(`${absolute}: ${existing}`, Code.AlreadyExists);
           }
-          return { entry: entryMessage(about(absolute, entryAt)) };
+          return { entry: entryMessage(await entryOf(absolute)) };
         },
 
         async move({ source, destination }) {
@@ -41,7 +41,7 @@ export function filesystemServices(environment: AgentEnvironment): AgentService[
           } catch (error) {
             throw toConnectError(error, from);
           }
-          return { entry: entryMessage(about(to, entryAt)) };
+          return { entry: entryMessage(await entryOf(to)) };
         },
 
         async listDir({ path, depth }) {
@@ -66,7 +66,13 @@ export function filesystemServices(environment: AgentEnvironment): AgentService[
       {
         withoutToken: ['getWatcherEvents', 'removeWatcher'],
         fast: {
-          stat: { json: ({ path }) => `{"entry":${entryJson(about(resolve(path), entryAt))}}` },
+          stat: {
+            json({ path }) {
+              const entry = entryOf(resolve(path));
+              const text = (entry: Entry) => `{"entry":${entryJson(entry)}}`;
+              return entry instanceof Promise ? entry.then(text) : text(entry);
+            },
+          },
           listDir: {
             parts: {
               async *json({ path, depth }) {
@@ -98,10 +104,11 @@ export function filesystemServices(environment: AgentEnvironment): AgentService[
   ];
 }
 
-/** `look(absolute)`, its errors told with the path. */
-function about<T>(absolute: string, look: (absolute: string) => T): T {
+/** The entry, its errors told with the path. */
+function entryOf(absolute: string): Entry | Promise<Entry> {
   try {
-    return look(absolute);
+    const entry = entryAt(absolute);
+    return entry instanceof Promise ? entry.catch((error) => Promise.reject(toConnectError(error, absolute))) : entry;
   } catch (error) {
     throw toConnectError(error, absolute);
   }

@@ -10,6 +10,8 @@ import { replyError, serveStream, serveUnary } from '../rpc/connect.ts';
 import { type Procedure, procedureTable } from '../rpc/procedure.ts';
 import { serveFiles } from '../transfer/service.ts';
 import { sameSecret } from './access.ts';
+import { allowCrossOrigin } from './cross-origin.ts';
+import { endEarly } from './end-early.ts';
 import type { RequestListener } from './server.ts';
 
 /** Everything the sandbox's clients call: files and the procedures, behind the access token (section 5). */
@@ -38,6 +40,7 @@ export function createSandboxPaths(state: SandboxState, environment: AgentEnviro
   return (req, res) => {
     idle.touch();
     res.once('close', () => idle.touch());
+    if (req.headers.origin !== undefined && allowCrossOrigin(req, res)) return;
     if (!state.init) return replyError(req, res, new ConnectError('the sandbox is not ready yet', Code.Unavailable));
     const url = req.url!;
     const procedure = procedures.get(url);
@@ -66,8 +69,7 @@ function serveConnect(
   contentType: string,
 ): Promise<void> | void {
   if (req.method !== 'POST') {
-    res.writeHead(405, { allow: 'POST', 'content-length': 0 }).end();
-    return;
+    return endEarly(req, res, 405, { allow: 'POST' }, '');
   }
   const unary = procedure.method.methodKind === 'unary';
   const prefix = unary ? 'application/' : 'application/connect+';
@@ -75,10 +77,6 @@ function serveConnect(
   if (codec === 'json' || codec === 'proto') {
     return unary ? serveUnary(req, res, procedure, codec) : serveStream(req, res, procedure, codec);
   }
-  const headers: Record<string, string | number> = {
-    'accept-post': `${prefix}json, ${prefix}proto, application/grpc-web, application/grpc`,
-    'content-length': 0,
-  };
-  if (!req.complete) headers.connection = 'close';
-  res.writeHead(415, headers).end();
+  const accepted = `${prefix}json, ${prefix}proto, application/grpc-web, application/grpc`;
+  endEarly(req, res, 415, { 'accept-post': accepted }, '');
 }

@@ -121,7 +121,7 @@ const queue: (() => void)[] = [];
 
 /** posix_spawn(3) on a thread of the pool, so that the event loop goes on while the kernel loads the program. */
 async function spawn(program: Program, addActions: (actions: Buffer) => void): Promise<number> {
-  const file = findProgram(program.command, program.env.PATH ?? '', program.cwd);
+  const file = await findProgram(program.command, program.env.PATH ?? '', program.cwd);
   if (starting >= maxStartsAtOnce) await new Promise<void>((go) => queue.push(go));
   starting += 1;
   const { posix_spawn_file_actions_init, posix_spawn_file_actions_destroy, posix_spawn_file_actions_addchdir_np } =

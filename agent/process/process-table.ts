@@ -1,8 +1,7 @@
-import fs from 'node:fs';
 import { create } from '@bufbuild/protobuf';
 import { Code, ConnectError } from '@connectrpc/connect';
 import type { AgentEnvironment } from '../boot/environment.ts';
-import { resolvePath, systemPath } from '../filesystem/path.ts';
+import { resolvePath, statOf } from '../filesystem/path.ts';
 import {
   type ProcessConfig,
   ProcessConfigSchema,
@@ -61,7 +60,7 @@ export class ProcessTable {
   async start({ process: given, pty, tag }: StartRequest): Promise<RunningProcess> {
     const config = given ?? create(ProcessConfigSchema);
     checkWords(config);
-    const cwd = this.workingDirectory(config);
+    const cwd = await this.workingDirectory(config);
     const env = { ...this.environment.variables(), ...config.envs };
     const program = { command: config.cmd, args: config.args, env, cwd };
     try {
@@ -92,12 +91,12 @@ export class ProcessTable {
     }, endedKeptMs).unref();
   }
 
-  private workingDirectory({ cwd }: ProcessConfig): string {
+  private async workingDirectory({ cwd }: ProcessConfig): Promise<string> {
     const home = this.environment.home();
     if (!cwd) return home;
     const resolved = resolvePath(cwd, home, 'cwd');
     try {
-      if (fs.statSync(systemPath(resolved)).isDirectory()) return resolved;
+      if ((await statOf(resolved)).isDirectory()) return resolved;
     } catch (error) {
       throw new ConnectError(`cwd ${toConnectError(error, resolved).rawMessage}`, Code.InvalidArgument);
     }

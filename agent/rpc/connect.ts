@@ -1,5 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Code, ConnectError } from '@connectrpc/connect';
+import { endEarly } from '../http/end-early.ts';
+import { drained, writeThrough } from '../http/response-flow.ts';
 import { compress, decompress, isGzip, wantsGzip } from './compression.ts';
 import { errorJson, httpStatusOf, toConnectError } from './errors.ts';
 import { FrameParser, frame, frameFlag, frameHeadBytes, textFrame } from './frames.ts';
@@ -75,20 +77,10 @@ function readBody(req: IncomingMessage, maxBytes: number): Promise<Buffer> {
   });
 }
 
-/** Answers with a JSON error; what is left of the request's body is not waited for. */
+/** Answers with a JSON error, whatever has been read of the request. */
 export function replyError(req: IncomingMessage, res: ServerResponse, error: ConnectError): void {
-  if (res.headersSent || res.destroyed) {
-    res.destroy();
-    return;
-  }
   const body = JSON.stringify(errorJson(error));
-  const headers: Record<string, string | number> = {
-    'content-type': 'application/json',
-    'content-length': Buffer.byteLength(body),
-  };
-  if (!req.complete) headers.connection = 'close';
-  res.writeHead(httpStatusOf(error.code), headers);
-  res.end(body);
+  endEarly(req, res, httpStatusOf(error.code), { 'content-type': 'application/json' }, body);
 }
 
 /** Serves one unary call whose content type is `application/json` or `application/proto`. */
@@ -113,7 +105,7 @@ export async function serveUnary(
       return;
     }
     let reply: Buffer | string;
-    if (codec === 'json' && fast.json) reply = fast.json(request);
+    if (codec === 'json' && fast.json) reply = await fast.json(request);
     else {
       const call = new NodeCall(req, res);
       const handled = handler(request, call);
@@ -190,20 +182,6 @@ async function writeParts(
   }
   await iterator.return?.();
   res.end();
-}
-
-/** Resolves when the socket has taken what was written, or is gone. */
-export function drained(res: ServerResponse): Promise<void> {
-  if (res.destroyed || !res.writableNeedDrain) return Promise.resolve();
-  return new Promise((resolve) => {
-    const done = () => {
-      res.off('drain', done);
-      res.off('close', done);
-      resolve();
-    };
-    res.on('drain', done);
-    res.on('close', done);
-  });
 }
 
 /** Messages of a client's stream, one at a time: the socket is not read while the handler is busy. */
@@ -303,23 +281,12 @@ async function pump(
       begin();
       const pieces = encode?.(next.value);
       // Its pieces are views of memory that the next reply will use.
-      if (pieces) await written(res, pieces);
+      if (pieces) await writeThrough(res, ...pieces);
       else if (!res.write(encodeFrame(procedure, codec, next.value))) await drained(res);
     }
   } finally {
     await replies.return?.();
   }
-}
-
-/** Resolves when the kernel has taken all pieces, or the client is gone. */
-function written(res: ServerResponse, pieces: Buffer[]): Promise<void> {
-  return new Promise((resolve) => {
-    res.cork();
-    const last = pieces.length - 1;
-    for (let i = 0; i < last; i++) res.write(pieces[i]);
-    res.write(pieces[last], () => resolve());
-    res.uncork();
-  });
 }
 
 function encodeFrame(procedure: Procedure, codec: Codec, reply: unknown): Buffer {

@@ -9,7 +9,7 @@ export type Codec = 'json' | 'proto';
 
 /** FastPath of any method. */
 interface AnyFastPath {
-  json?: (request: Message) => string;
+  json?: (request: Message) => string | Promise<string>;
   parts?: { json: (request: Message) => AsyncIterable<string>; messages: (request: Message) => AsyncIterable<unknown> };
   frames?: (codec: Codec) => (reply: unknown) => Buffer[] | undefined;
 }

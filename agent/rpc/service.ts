@@ -40,7 +40,7 @@ export type FastPath<M extends DescMethod> =
   M extends DescMethodUnary<infer I, infer O>
     ? {
         /** The reply as JSON text. */
-        json?: (request: MessageShape<I>) => string;
+        json?: (request: MessageShape<I>) => string | Promise<string>;
         /** A long reply in parts: pieces of its JSON text, or messages that merge into it. */
         parts?: {
           json: (request: MessageShape<I>) => AsyncIterable<string>;

@@ -1,12 +1,14 @@
-import { constants, type Stats } from 'node:fs';
+import fs, { constants, type Stats } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import path from 'node:path';
 import { systemPath } from '../filesystem/path.ts';
-import { drained } from '../rpc/connect.ts';
+import { writeThrough } from '../http/response-flow.ts';
 import { FileRequestError, fileErrorOf, replyFileError } from './file-error.ts';
+import { giveTransferBuffer, takeTransferBuffer } from './transfer-buffers.ts';
 
-const readBytes = 512 * 1024;
+/** Files and ranges up to here are sent in one piece. */
+const smallBytes = 64 * 1024;
 
 /** `GET /download/{path}` (section 4.12): one file, whole or a range of it. */
 export async function serveDownload(req: IncomingMessage, res: ServerResponse, absolutePath: string): Promise<void> {
@@ -30,7 +32,7 @@ export async function serveDownload(req: IncomingMessage, res: ServerResponse, a
     headers['content-type'] = 'application/octet-stream';
     headers['content-disposition'] = disposition(path.basename(absolutePath));
     // Files of procfs and its kin say 0 and have content; only reading tells.
-    if (stat.size === 0) {
+    if (stat.size === 0 && (await read(file, Buffer.alloc(1), 1, 0)) > 0) {
       res.writeHead(200, headers);
       if (req.method === 'HEAD') res.end();
       else await send(file, res, 0, Number.POSITIVE_INFINITY);
@@ -95,17 +97,41 @@ function disposition(name: string): string {
   return `${plain}; filename*=UTF-8''${utf8}`;
 }
 
+/** Sends `[start, end)`, reading the next piece while the one before is on its way. */
 async function send(file: FileHandle, res: ServerResponse, start: number, end: number): Promise<void> {
-  for (let at = start; at < end && !res.destroyed; ) {
-    const length = Math.min(readBytes, end - at);
-    const { bytesRead, buffer } = await file.read(Buffer.allocUnsafeSlow(length), 0, length, at);
-    if (bytesRead === 0) {
-      // Shorter than its length was: the promise of the header cannot be kept.
-      if (end !== Number.POSITIVE_INFINITY) res.destroy();
-      break;
+  if (end - start <= smallBytes) return sendSmall(file, res, start, end - start);
+  const buffers = [takeTransferBuffer(), takeTransferBuffer()];
+  let sent = Promise.resolve();
+  try {
+    let turn = 0;
+    for (let at = start; at < end && !res.destroyed; turn ^= 1) {
+      const buffer = buffers[turn]!;
+      const length = await read(file, buffer, Math.min(buffer.length, end - at), at);
+      if (length === 0) {
+        // Shorter than its length was: the promise of the header cannot be kept.
+        if (end !== Number.POSITIVE_INFINITY) res.destroy();
+        break;
+      }
+      at += length;
+      await sent;
+      sent = writeThrough(res, length === buffer.length ? buffer : buffer.subarray(0, length));
     }
-    at += bytesRead;
-    if (!res.write(bytesRead === length ? buffer : buffer.subarray(0, bytesRead))) await drained(res);
+    await sent;
+    res.end();
+  } finally {
+    await sent;
+    for (const buffer of buffers) giveTransferBuffer(buffer);
   }
-  res.end();
+}
+
+async function sendSmall(file: FileHandle, res: ServerResponse, start: number, length: number): Promise<void> {
+  const buffer = Buffer.allocUnsafe(length);
+  if ((await read(file, buffer, length, start)) === length) res.end(buffer);
+  else res.destroy();
+}
+
+function read(file: FileHandle, buffer: Buffer, length: number, at: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    fs.read(file.fd, buffer, 0, length, at, (error, bytes) => (error ? reject(error) : resolve(bytes)));
+  });
 }

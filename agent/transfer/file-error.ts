@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { ConnectError } from '@connectrpc/connect';
+import { endEarly } from '../http/end-early.ts';
 import { httpStatusOf, isSystemError, toConnectError } from '../rpc/errors.ts';
 
 /** A file request that cannot be served: its HTTP status and a text for the client. */
@@ -25,19 +26,8 @@ export function fileErrorOf(error: unknown, subject?: string): FileRequestError 
   return new FileRequestError(httpStatusOf(known.code), known.rawMessage);
 }
 
-/** Replies `{"message": …}`; what is left of the request's body is not waited for. */
+/** Replies `{"message": …}`, whatever has been read of the request. */
 export function replyFileError(req: IncomingMessage, res: ServerResponse, error: FileRequestError): void {
-  if (res.headersSent || res.destroyed) {
-    res.destroy();
-    return;
-  }
   const body = JSON.stringify({ message: error.message });
-  const headers: Record<string, string | number> = {
-    ...error.headers,
-    'content-type': 'application/json',
-    'content-length': Buffer.byteLength(body),
-  };
-  if (!req.complete) headers.connection = 'close';
-  res.writeHead(error.status, headers);
-  res.end(body);
+  endEarly(req, res, error.status, { ...error.headers, 'content-type': 'application/json' }, body);
 }

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import os from 'node:os';
 import type { AgentEnvironment } from '../boot/environment.ts';
-import { resolvePath } from '../filesystem/path.ts';
+import { resolvePath, statOf } from '../filesystem/path.ts';
 import { judgeSignature } from '../http/access.ts';
 import { serveDownload } from './download.ts';
 import { FileRequestError, fileErrorOf, replyFileError } from './file-error.ts';
@@ -44,7 +44,11 @@ export async function serveFiles(
     if (req.method !== 'GET' && req.method !== 'HEAD')
       throw new FileRequestError(405, 'use GET', { allow: 'GET, HEAD' });
     const given = decodePath(url.pathname.slice('/download/'.length));
-    await serveDownload(req, res, allow(resolve(given.startsWith('/') ? given : `/${given}`), given));
+    const absolute = allow(resolve(given.startsWith('/') ? given : `/${given}`), given);
+    // `/download/notes.txt` may mean what `path=notes.txt` of an upload meant.
+    const inHome = resolve(given);
+    const missing = inHome !== absolute && (await statOf(absolute).catch(() => undefined)) === undefined;
+    await serveDownload(req, res, missing && (await statOf(inHome).catch(() => undefined)) ? inHome : absolute);
   } catch (error) {
     replyFileError(req, res, fileErrorOf(error));
   }

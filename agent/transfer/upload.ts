@@ -1,14 +1,12 @@
-import fs from 'node:fs';
-import { type FileHandle, open } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import path from 'node:path';
-import { systemPath } from '../filesystem/path.ts';
 import { FileRequestError, fileErrorOf, replyFileError } from './file-error.ts';
 import { boundaryOf, MultipartError, MultipartParser } from './multipart.ts';
+import { StagedFile, writtenPath } from './staged-file.ts';
 
 const maxPathBytes = 16 * 1024;
-/** Bytes gathered for one write; the socket is not read while more than two such wait. */
-const writeBytes = 1024 * 1024;
+/** Bytes gathered for one write; the socket is not read while a write waits and another is full. */
+const writeBytes = 512 * 1024;
 
 /** What an upload needs to know of where it is allowed. */
 export interface UploadRules {
@@ -23,8 +21,8 @@ export interface UploadRules {
 }
 
 /**
- * `POST /upload` (section 4.12): a form with `file` and `path` in either order, streamed to a file beside its
- * destination and moved onto it when it is whole. Replies `uploaded: <path>`.
+ * `POST /upload` (section 4.12): a form with `file` and `path` in either order, streamed to disk and put in place when
+ * it is whole. Replies `uploaded: <path>`.
  */
 export async function serveUpload(req: IncomingMessage, res: ServerResponse, rules: UploadRules): Promise<void> {
   let upload: Upload | undefined;
@@ -33,24 +31,56 @@ export async function serveUpload(req: IncomingMessage, res: ServerResponse, rul
     if (boundary === undefined) throw new FileRequestError(400, 'expected multipart/form-data with a boundary');
     upload = new Upload(rules);
     const parser = new MultipartParser(boundary);
-    for await (const chunk of req) {
-      for (const event of parser.push(chunk as Buffer)) {
-        if (event.kind === 'part') await upload.beginPart(event.name);
-        else if (event.kind === 'data') upload.data(event.bytes);
-        else if (event.kind === 'partEnd') await upload.endPart();
-      }
-      await upload.room();
-    }
+    await readForm(req, parser, upload);
     if (!parser.finished) throw new FileRequestError(400, 'the form ended before its closing boundary');
-    const uploaded = await upload.finish();
-    const body = `uploaded: ${uploaded}`;
+    const body = `uploaded: ${await upload.finish()}`;
     res.writeHead(200, { 'content-type': 'text/plain; charset=utf-8', 'content-length': Buffer.byteLength(body) });
     res.end(body);
   } catch (error) {
     await upload?.discard();
-    if (error instanceof MultipartError) replyFileError(req, res, new FileRequestError(400, error.message));
-    else replyFileError(req, res, fileErrorOf(error, upload?.destination));
+    const known = error instanceof MultipartError ? new FileRequestError(400, error.message) : error;
+    replyFileError(req, res, fileErrorOf(known, upload?.destination));
   }
+}
+
+/** Feeds the body to the parser as it comes; waits only where the upload has something to wait for. */
+function readForm(req: IncomingMessage, parser: MultipartParser, upload: Upload): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let busy = false;
+    let ended = false;
+    const fail = (error: unknown) => {
+      req.off('data', onData);
+      reject(error);
+    };
+    const onData = async (chunk: Buffer) => {
+      try {
+        for (const event of parser.push(chunk)) {
+          const wait = upload.take(event);
+          if (!wait) continue;
+          busy = true;
+          req.pause();
+          await wait;
+        }
+        if (upload.isBehind) {
+          busy = true;
+          req.pause();
+          await upload.caughtUp();
+        }
+        if (!busy) return;
+        busy = false;
+        if (ended) resolve();
+        else req.resume();
+      } catch (error) {
+        fail(error);
+      }
+    };
+    req.on('data', onData);
+    req.on('end', () => {
+      ended = true;
+      if (!busy) resolve();
+    });
+    req.on('error', () => fail(new FileRequestError(400, 'the client left')));
+  });
 }
 
 /** One upload on its way to disk. */
@@ -58,14 +88,11 @@ class Upload {
   destination: string | undefined;
   private readonly rules: UploadRules;
   private part: 'file' | 'path' | 'other' = 'other';
-  private pathPieces: Buffer[] = [];
-  private file: FileHandle | undefined;
-  private temporary: string | undefined;
-  private seenFile = false;
+  private pathText: Buffer = Buffer.alloc(0);
+  private staged: StagedFile | undefined;
   private gathered: Buffer[] = [];
   private gatheredBytes = 0;
-  private writing: Promise<void> = Promise.resolve();
-  private waitingBytes = 0;
+  private writing: Promise<void> | undefined;
   private failure: unknown;
 
   constructor(rules: UploadRules) {
@@ -73,38 +100,78 @@ class Upload {
     if (rules.path !== undefined) this.destination = rules.resolve(rules.path);
   }
 
-  async beginPart(name: string): Promise<void> {
+  /** Takes what the parser found; a promise when nothing more must come before it has settled. */
+  take(event: { kind: string; name?: string; bytes?: Buffer }): Promise<void> | undefined {
+    if (event.kind === 'part') return this.beginPart(event.name!);
+    if (event.kind === 'data') this.data(event.bytes!);
+    else if (event.kind === 'partEnd') return this.endPart();
+    return undefined;
+  }
+
+  /** More has been gathered than may wait in memory. */
+  get isBehind(): boolean {
+    return this.writing !== undefined && this.gatheredBytes >= writeBytes;
+  }
+
+  async caughtUp(): Promise<void> {
+    await this.writing;
+    this.write();
+    if (this.failure) throw this.failure;
+  }
+
+  /** Moves the whole file to its place. Returns the destination. */
+  async finish(): Promise<string> {
+    if (!this.staged) throw new FileRequestError(400, 'the form has no file');
+    if (this.destination === undefined) throw new FileRequestError(400, 'the form has no path');
+    await this.staged.moveTo(this.destination);
+    this.staged = undefined;
+    return this.destination;
+  }
+
+  async discard(): Promise<void> {
+    this.gathered = [];
+    this.gatheredBytes = 0;
+    await this.writing;
+    await this.staged?.discard();
+    this.staged = undefined;
+  }
+
+  private beginPart(name: string): Promise<void> | undefined {
     this.part = name === 'file' || name === 'path' ? name : 'other';
-    this.pathPieces = [];
-    if (this.part !== 'file') return;
-    if (this.seenFile) throw new FileRequestError(400, 'more than one file in the form');
+    this.pathText = Buffer.alloc(0);
+    if (this.part !== 'file') return undefined;
+    if (this.staged) throw new FileRequestError(400, 'more than one file in the form');
     if (this.destination === undefined && !this.rules.pathMayFollow) {
       throw new FileRequestError(401, 'with a signed URL the path must come first, or in the query');
     }
-    this.seenFile = true;
-    await this.openTemporary();
+    return this.stage();
   }
 
-  data(bytes: Buffer): void {
-    if (this.part === 'file') {
+  private async stage(): Promise<void> {
+    const { destination } = this;
+    const folder =
+      destination === undefined ? this.rules.waitingFolder : path.dirname((await writtenPath(destination)).toString());
+    this.staged = await StagedFile.create(folder);
+  }
+
+  private data(bytes: Buffer): void {
+    if (this.part === 'path') {
+      this.pathText = Buffer.concat([this.pathText, bytes]);
+      if (this.pathText.length > maxPathBytes) throw new FileRequestError(400, 'path too long');
+    } else if (this.part === 'file') {
+      if (this.failure) throw this.failure;
       this.gathered.push(bytes);
       this.gatheredBytes += bytes.length;
-      if (this.gatheredBytes >= writeBytes) this.write();
-    } else if (this.part === 'path') {
-      this.pathPieces.push(Buffer.from(bytes));
-      if (this.pathPieces.reduce((sum, piece) => sum + piece.length, 0) > maxPathBytes) {
-        throw new FileRequestError(400, 'path too long');
-      }
+      if (this.gatheredBytes >= writeBytes && !this.writing) this.write();
     }
   }
 
-  async endPart(): Promise<void> {
+  private async endPart(): Promise<void> {
     if (this.part === 'file') {
-      this.write();
-      await this.writing;
+      while (this.writing || this.gatheredBytes > 0) await this.caughtUp();
       if (this.failure) throw this.failure;
     } else if (this.part === 'path') {
-      const given = this.rules.resolve(Buffer.concat(this.pathPieces).toString('utf8'));
+      const given = this.rules.resolve(this.pathText.toString('utf8'));
       if (this.destination !== undefined && this.destination !== given) {
         throw new FileRequestError(400, 'two different paths in one upload');
       }
@@ -113,79 +180,29 @@ class Upload {
     this.part = 'other';
   }
 
-  /** Resolves when the disk has caught up. */
-  async room(): Promise<void> {
-    if (this.failure) throw this.failure;
-    if (this.waitingBytes > writeBytes) await this.writing;
-  }
-
-  /** Moves the whole file to its place. Returns the destination. */
-  async finish(): Promise<string> {
-    if (!this.seenFile || this.file === undefined) throw new FileRequestError(400, 'the form has no file');
-    if (this.destination === undefined) throw new FileRequestError(400, 'the form has no path');
-    const target = this.target();
-    const existing = fs.statSync(systemPath(target), { throwIfNoEntry: false });
-    if (existing?.isDirectory()) throw new FileRequestError(400, `${this.destination}: is a directory`);
-    fs.mkdirSync(systemPath(path.dirname(target)), { recursive: true });
-    if (existing) {
-      await this.file.chmod(existing.mode & 0o7777);
-      await this.file.chown(existing.uid, existing.gid);
-    }
-    await this.file.close();
-    this.file = undefined;
-    fs.renameSync(this.temporary!, systemPath(target));
-    this.temporary = undefined;
-    return this.destination;
-  }
-
-  /** Leaves nothing behind. */
-  async discard(): Promise<void> {
-    await this.writing;
-    await this.file?.close();
-    this.file = undefined;
-    if (this.temporary !== undefined) fs.rmSync(this.temporary, { force: true });
-  }
-
-  /** Where the content really goes: through a link, like any program that writes to it. */
-  private target(): string {
-    try {
-      return fs.realpathSync(this.destination!);
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return this.destination!;
-      throw error;
-    }
-  }
-
-  private async openTemporary(): Promise<void> {
-    const folder = this.destination === undefined ? this.rules.waitingFolder : path.dirname(this.target());
-    fs.mkdirSync(systemPath(folder), { recursive: true });
-    this.temporary = path.join(folder, `.upload-${process.hrtime.bigint().toString(36)}`);
-    this.file = await open(this.temporary, 'wx', 0o644);
-  }
-
+  /** Begins to write what has been gathered. */
   private write(): void {
     const pieces = this.gathered;
     const bytes = this.gatheredBytes;
-    if (bytes === 0) return;
+    if (bytes === 0 || this.failure) return;
     this.gathered = [];
     this.gatheredBytes = 0;
-    this.waitingBytes += bytes;
-    this.writing = this.writing.then(async () => {
-      try {
-        if (this.failure === undefined) await writeAll(this.file!, pieces, bytes);
-      } catch (error) {
+    this.writing = this.writeAll(pieces, bytes)
+      .catch((error) => {
         this.failure = error;
-      } finally {
-        this.waitingBytes -= bytes;
-      }
-    });
+        this.gatheredBytes = 0;
+      })
+      .finally(() => {
+        this.writing = undefined;
+      });
   }
-}
 
-async function writeAll(file: FileHandle, pieces: Buffer[], bytes: number): Promise<void> {
-  const { bytesWritten } = await file.writev(pieces);
-  if (bytesWritten === bytes) return;
-  // A disk that fills up writes what fits; the rest brings the error.
-  let rest = Buffer.concat(pieces).subarray(bytesWritten);
-  while (rest.length > 0) rest = rest.subarray((await file.write(rest)).bytesWritten);
+  private async writeAll(pieces: Buffer[], bytes: number): Promise<void> {
+    const { file } = this.staged!;
+    const { bytesWritten } = await file.writev(pieces);
+    if (bytesWritten === bytes) return;
+    // A disk that fills up takes what fits; writing the rest brings the error.
+    let rest = Buffer.concat(pieces).subarray(bytesWritten);
+    while (rest.length > 0) rest = rest.subarray((await file.write(rest)).bytesWritten);
+  }
 }

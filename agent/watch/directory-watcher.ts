@@ -52,8 +52,9 @@ export class DirectoryWatcher {
    */
   static async open(root: string, recursive: boolean, onChange: () => void): Promise<DirectoryWatcher> {
     try {
-      const real = fs.realpathSync(systemPath(root), 'buffer');
-      if (!fs.statSync(real).isDirectory()) throw new ConnectError(`${root}: not a directory`, Code.InvalidArgument);
+      const real = await fs.promises.realpath(systemPath(root), 'buffer');
+      if (!(await fs.promises.stat(real)).isDirectory())
+        throw new ConnectError(`${root}: not a directory`, Code.InvalidArgument);
       const watcher = new DirectoryWatcher(nameOfBytes(real), recursive, onChange);
       try {
         watcher.rootWatch = watcher.watch('');

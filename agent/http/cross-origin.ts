@@ -1,0 +1,19 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+
+/**
+ * Lets scripts of any web page call the sandbox (as gRPC-Web is made for). A page holds no credential it was not
+ * given: the agent knows no cookies. Returns whether the request was a preflight, and is answered.
+ */
+export function allowCrossOrigin(req: IncomingMessage, res: ServerResponse): boolean {
+  res.setHeader('access-control-allow-origin', '*');
+  res.setHeader(
+    'access-control-expose-headers',
+    'grpc-status, grpc-message, grpc-status-details-bin, etag, content-range',
+  );
+  if (req.method !== 'OPTIONS' || req.headers['access-control-request-method'] === undefined) return false;
+  res.setHeader('access-control-allow-methods', 'GET, HEAD, POST');
+  res.setHeader('access-control-allow-headers', req.headers['access-control-request-headers'] ?? '*');
+  res.setHeader('access-control-max-age', '7200');
+  res.writeHead(204).end();
+  return true;
+}

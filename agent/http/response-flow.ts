@@ -1,0 +1,32 @@
+import type { ServerResponse } from 'node:http';
+
+/** Writes pieces in one go. Resolves when the kernel has taken them all, or the client is gone: they may be reused. */
+export function writeThrough(res: ServerResponse, ...pieces: Buffer[]): Promise<void> {
+  if (res.destroyed) return Promise.resolve();
+  return new Promise((resolve) => {
+    const done = () => {
+      res.off('close', done);
+      resolve();
+    };
+    res.on('close', done);
+    const last = pieces.length - 1;
+    if (last > 0) res.cork();
+    for (let i = 0; i < last; i++) res.write(pieces[i]);
+    res.write(pieces[last], done);
+    if (last > 0) res.uncork();
+  });
+}
+
+/** Resolves when the client has taken most of what was written, or is gone; at once when it does not lag. */
+export function drained(res: ServerResponse): Promise<void> {
+  if (res.destroyed || !res.writableNeedDrain) return Promise.resolve();
+  return new Promise((resolve) => {
+    const done = () => {
+      res.off('drain', done);
+      res.off('close', done);
+      resolve();
+    };
+    res.on('drain', done);
+    res.on('close', done);
+  });
+}
