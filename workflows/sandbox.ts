@@ -569,7 +569,8 @@ function refused(code: string, message: string): ApplicationFailure {
 
 /** The refusal of an activity, under its own code where callers know it. */
 function asRefusal(error: unknown, otherwise: SandboxReason): ApplicationFailure {
-  const cause = error instanceof Error && 'cause' in error ? error.cause : error;
+  // A local activity's failure comes as it was thrown, another activity's inside an ActivityFailure.
+  const cause = error instanceof ActivityFailure ? error.cause : error;
   if (cause instanceof ApplicationFailure && isErrorCode(cause.type)) return refused(cause.type, cause.message);
   const { failure } = readHostFailure(error, otherwise);
   return refused(otherwise, failure.message);
