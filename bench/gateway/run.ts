@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
@@ -86,18 +86,13 @@ function medianOf(values: number[]): number {
 
 /** The bundled agent as a host starts it, on loopback and open. */
 async function startAgent(): Promise<number> {
-  const dist = path.join(root, 'agent/dist');
-  if (!existsSync(path.join(dist, 'agent.blob'))) throw new Error('build the agent first: node agent/build.mjs');
-  const flags: string[] = JSON.parse(readFileSync(path.join(dist, 'flags.json'), 'utf8'));
+  const agent = path.join(root, 'agent/dist/agent.cjs');
+  if (!existsSync(agent)) throw new Error('build the agent first: node agent/build.mjs');
   const port = await freePort();
-  const child = spawn(
-    process.execPath,
-    [...flags, '--snapshot-blob', path.join(dist, 'agent.blob'), path.join(dist, 'agent.cjs')],
-    {
-      env: { PATH: process.env.PATH, HOME: dir, AGENT_PORT: String(port), AGENT_LISTEN: '127.0.0.1' },
-      stdio: ['ignore', 'inherit', 'inherit'],
-    },
-  );
+  const child = spawn(process.execPath, [agent], {
+    env: { PATH: process.env.PATH, HOME: dir, AGENT_PORT: String(port), AGENT_LISTEN: '127.0.0.1' },
+    stdio: ['ignore', 'inherit', 'inherit'],
+  });
   children.push(child);
   for (;;) {
     if (child.exitCode !== null) throw new Error('the agent did not start');

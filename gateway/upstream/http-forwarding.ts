@@ -134,7 +134,8 @@ export class HttpForwarding implements ConnectionUser {
     const { exchange } = this;
     const expects = exchange.hasBody && exchange.headers.expect !== null && exchange.version !== '1.0';
     const extra = expects ? ['Expect', '100-continue'] : [];
-    connection.send(requestHead(exchange, this.context.request, extra), exchange.method, this);
+    const bodyFollows = exchange.hasBody && !expects;
+    connection.send(requestHead(exchange, this.context.request, extra), exchange.method, this, { bodyFollows });
     if (!exchange.hasBody) this.#requestSent = true;
     else if (expects) this.#continueTimer = setTimeout(() => this.#continue(), CONTINUE_TIMEOUT_MS);
     else this.#pumpBody();

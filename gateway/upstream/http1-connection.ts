@@ -96,10 +96,16 @@ export class Http1Connection {
   }
 
   /** Sends a request's head; the response goes to `user`. */
-  send(head: string, method: string, user: ConnectionUser): void {
+  send(head: string, method: string, user: ConnectionUser, { bodyFollows = false } = {}): void {
     this.#user = user;
     this.responseStarted = false;
     this.#parser.begin(method, user);
+    if (bodyFollows) {
+      // In one piece with what is there of the body: a server that answers by the head alone and closes would
+      // otherwise reset the connection under the body, and its answer could be lost.
+      this.#socket.cork();
+      setImmediate(() => this.#socket.uncork());
+    }
     this.#socket.write(head, 'latin1');
   }
 

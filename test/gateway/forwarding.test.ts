@@ -439,6 +439,23 @@ test('a refusal before the upload is over reaches the client, and the connection
   connection.destroy();
 });
 
+test('a head leaves together with the body that is there: who closes after the head alone resets nothing', async () => {
+  use(
+    await startRawUpstream((socket) => {
+      socket.once('data', (bytes) => {
+        const isWhole = bytes.toString('latin1').endsWith('\r\n\r\nbody');
+        socket.end(
+          `HTTP/1.1 401 Unauthorized\r\nConnection: close\r\nContent-Length: 5\r\n\r\n${isWhole ? 'whole' : 'parts'}`,
+        );
+      });
+    }),
+  );
+  for (let i = 0; i < 20; i++) {
+    const reply = await call({ method: 'POST', body: 'body', headers: { 'content-length': 4 } });
+    expect([reply.status, reply.text]).toEqual([401, 'whole']);
+  }
+});
+
 test('HTTP/1.0 clients are served, with and without keep-alive', async () => {
   await useHttp((request, response) => {
     response.writeHead(200, request.url === '/known' ? { 'content-length': 2 } : {});
