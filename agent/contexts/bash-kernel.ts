@@ -4,11 +4,13 @@ import type { Readable, Writable } from 'node:stream';
 import { Code, ConnectError } from '@connectrpc/connect';
 import type { KernelStart, Run } from './kernel.ts';
 import { findExecutable, KernelProcess, makeKernelFolder, makePipe, type OutputPipe } from './kernel-process.ts';
-import { ScriptKernel } from './script-kernel.ts';
+import { type CurrentRun, ScriptKernel } from './script-kernel.ts';
 
 /** A bash that keeps its state between runs, kept by `kernels/bash_kernel.bash`. */
 export class BashKernel extends ScriptKernel {
   private text = '';
+  /** The code of the current run has begun: a signal before is lost. */
+  private begun = false;
 
   /** @throws {ConnectError} `failed_precondition` where there is no bash */
   static async start({ cwd, env, scripts }: KernelStart): Promise<BashKernel> {
@@ -44,10 +46,16 @@ export class BashKernel extends ScriptKernel {
   }
 
   protected request({ code, envVars }: Run): Buffer {
+    this.begun = false;
     const { before, after } = environmentCode(envVars);
     // Bash has no way to hold a NUL.
     const parts = [before, code.replaceAll('\0', ''), after].map((part) => Buffer.from(part));
     return Buffer.concat([Buffer.from(`${parts.map((part) => part.length).join(' ')}\n`), ...parts]);
+  }
+
+  /** With one signal alone, bash goes on when it comes as a command starts that then does not die of it. */
+  protected stop(current: CurrentRun): void {
+    if (this.begun) this.signalUntilEnded(current, 0);
   }
 
   protected receive(chunk: Buffer): void {
@@ -55,7 +63,10 @@ export class BashKernel extends ScriptKernel {
     this.text = lines.pop()!;
     for (const line of lines) {
       const [word, status] = line.split(' ');
-      if (word === 'begun') this.begin();
+      if (word === 'begun') {
+        this.begun = true;
+        if (this.current?.interrupted) this.stop(this.current);
+      }
       // The end of a shell that died is told when the whole kernel has ended.
       else if (word !== 'died') this.current?.finish({ ok: true, exitCode: Number(status), value: {} });
     }

@@ -75,7 +75,10 @@ export class Context {
   }
 
   private tell(outcome: Outcome, output: RunOutput, startedAt: string, count: number): void {
-    if (outcome.ok) {
+    if (this.closed) {
+      const value = 'the context was destroyed while it ran this code';
+      output.push({ type: 'error', error: { name: 'ContextDestroyed', value, traceback: '' } });
+    } else if (outcome.ok) {
       output.push({
         type: 'result',
         result: {
@@ -87,9 +90,6 @@ export class Context {
           isMainResult: true,
         },
       });
-    } else if (this.closed) {
-      const value = `the context was destroyed while it ran this code`;
-      output.push({ type: 'error', error: { name: 'ContextDestroyed', value, traceback: '' } });
     } else output.push({ type: 'error', error: outcome.error });
     output.finish();
   }

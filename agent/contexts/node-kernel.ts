@@ -7,12 +7,14 @@ import type { KernelStart, Run } from './kernel.ts';
 import { KernelProcess, pipesRead } from './kernel-process.ts';
 import { type MimeBundle, representations } from './representations.ts';
 import { displayEvent, type RunError } from './run-output.ts';
-import { ScriptKernel } from './script-kernel.ts';
+import { type CurrentRun, ScriptKernel } from './script-kernel.ts';
+
+/** How long the script may take to answer before its code counts as busy. */
+const busyMs = 100;
 
 /** What the script says in its message frames. */
 type Message =
   | { type: 'ready' }
-  | { type: 'begun' }
   | { type: 'display'; data: MimeBundle }
   | { type: 'done'; value: MimeBundle; exitCode: number; error?: undefined }
   | { type: 'done'; error: RunError };
@@ -73,6 +75,12 @@ export class NodeKernel extends ScriptKernel {
     return `${JSON.stringify({ code, typescript: this.typescript, envVars, count })}\n`;
   }
 
+  /** Code that awaits is ended by the script itself; code that keeps it busy, by signals. */
+  protected stop(current: CurrentRun): void {
+    this.pipes.requests.write(`${JSON.stringify({ interrupt: current.run.count })}\n`);
+    this.signalUntilEnded(current, busyMs);
+  }
+
   protected receive(chunk: Buffer): void {
     for (const { type, payload } of this.frames.push(chunk)) {
       if (type === 1) this.current?.output.write('stdout', this.stdout.write(payload));
@@ -83,7 +91,6 @@ export class NodeKernel extends ScriptKernel {
 
   private receiveMessage(message: Message): void {
     if (message.type === 'ready') this.tellReady();
-    else if (message.type === 'begun') this.begin();
     else if (message.type === 'display') {
       if (this.current) this.current.output.push(displayEvent(representations(message.data), this.current.run));
     } else if (message.error) this.current?.finish({ ok: false, error: message.error });

@@ -4,13 +4,14 @@ import { type Kernel, kernelDied, type Outcome, type Run } from './kernel.ts';
 import { type KernelProcess, pipesRead } from './kernel-process.ts';
 import type { RunOutput } from './run-output.ts';
 
+const repeatMs = 100;
+
 /** A run in progress. */
 export interface CurrentRun {
   readonly run: Run;
   readonly output: RunOutput;
-  /** The script has told that its code can be interrupted from now on: before, a signal would be lost. */
-  begun: boolean;
-  interruptWhenBegun: boolean;
+  /** Whether it was told to stop. */
+  interrupted: boolean;
   /** Ends the run once what lies in the kernel's pipes has been read. */
   finish(outcome: Outcome): void;
 }
@@ -28,9 +29,9 @@ export interface ScriptPipes {
 /** What the kernels with scripts of this project have in common; they differ in what they say over their pipes. */
 export abstract class ScriptKernel implements Kernel {
   protected readonly process: KernelProcess;
+  protected readonly pipes: ScriptPipes;
   protected current: CurrentRun | undefined;
   private readonly language: string;
-  private readonly pipes: ScriptPipes;
 
   constructor(language: string, process: KernelProcess, pipes: ScriptPipes) {
     this.language = language;
@@ -53,8 +54,7 @@ export abstract class ScriptKernel implements Kernel {
       this.current = {
         run,
         output,
-        begun: false,
-        interruptWhenBegun: false,
+        interrupted: false,
         finish: async (outcome) => {
           // While the reader of the output lags behind, the pipes are not read at all.
           do {
@@ -73,8 +73,9 @@ export abstract class ScriptKernel implements Kernel {
   }
 
   interrupt(): void {
-    if (this.current && !this.current.begun) this.current.interruptWhenBegun = true;
-    else this.process.signalGroup('SIGINT');
+    if (!this.current) return;
+    this.current.interrupted = true;
+    this.stop(this.current);
   }
 
   kill(): void {
@@ -93,11 +94,16 @@ export abstract class ScriptKernel implements Kernel {
   /** Takes the next bytes of what the script says. */
   protected abstract receive(chunk: Buffer): void;
 
-  /** To be called when the script tells that the code of the run has begun. */
-  protected begin(): void {
-    if (!this.current) return;
-    this.current.begun = true;
-    if (this.current.interruptWhenBegun) this.interrupt();
+  /** Makes the script end the run. */
+  protected abstract stop(current: CurrentRun): void;
+
+  /** Sends an interrupt to the process group, again and again until the run has ended. */
+  protected signalUntilEnded(current: CurrentRun, delayMs: number): void {
+    setTimeout(() => {
+      if (this.current !== current) return;
+      this.process.signalGroup('SIGINT');
+      this.signalUntilEnded(current, repeatMs);
+    }, delayMs);
   }
 
   /** How the process ended, for a kernel that died. */

@@ -35,20 +35,20 @@ const kernels: Record<'r' | 'java', { install: string; traits: Omit<KernelTraits
 export async function startInstalledKernel(language: 'r' | 'java', start: KernelStart): Promise<JupyterKernel> {
   const { install, traits } = kernels[language];
   const spec = findKernelSpecs(start.env).find((found) => found.language === language);
-  const program = spec && findExecutable(spec.argv[0]!, start.env);
-  if (!spec || !program) {
-    const reason = spec ? `its kernel spec starts ${spec.argv[0]}, which is not there` : 'no kernel spec was found';
+  const words = spec?.argv.map((word) => word.replaceAll('{resource_dir}', spec.folder));
+  const program = words && findExecutable(words[0]!, start.env);
+  if (!spec || !words || !program) {
+    const reason = words ? `its kernel spec starts ${words[0]}, which is not there` : 'no kernel spec was found';
     throw new ConnectError(`${language} is not available: ${reason}; install ${install}`, Code.FailedPrecondition);
   }
   const folder = makeKernelFolder();
   const file = await chooseConnection();
   const connectionFile = path.join(folder, 'connection.json');
   fs.writeFileSync(connectionFile, JSON.stringify(file), { mode: 0o600 });
-  const fill = (word: string) =>
-    word.replaceAll('{connection_file}', connectionFile).replaceAll('{resource_dir}', spec.folder);
-  const kernel = new KernelProcess([program, ...spec.argv.slice(1).map(fill)], {
+  const argv = words.slice(1).map((word) => word.replaceAll('{connection_file}', connectionFile));
+  const kernel = new KernelProcess([program, ...argv], {
     cwd: start.cwd,
-    env: { ...start.env, ...spec.env },
+    env: { ...localeOf(start.env), ...start.env, ...spec.env },
     stdio: ['ignore', 'pipe', 'pipe'],
     folder,
   });
@@ -71,6 +71,11 @@ export async function startInstalledKernel(language: 'r' | 'java', start: Kernel
     kernel.child.stdout!.off('data', keep);
     kernel.child.stderr!.off('data', keep);
   }
+}
+
+/** R and Java take the locale's word for what text is; most images set none, which means ASCII. */
+function localeOf(env: Record<string, string>): Record<string, string> {
+  return (env.LC_ALL ?? env.LC_CTYPE ?? env.LANG) ? {} : { LC_CTYPE: 'C.UTF-8' };
 }
 
 /** Free ports of the loopback interface: kernels of other makers speak TCP only. */

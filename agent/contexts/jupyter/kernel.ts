@@ -7,6 +7,7 @@ import type { KernelConnection } from './connection.ts';
 import type { JupyterMessage } from './messages.ts';
 
 const lateReplyMs = 1000;
+const repeatMs = 500;
 
 /** How kernels of one language differ for their client. */
 export interface KernelTraits {
@@ -83,8 +84,16 @@ export class JupyterKernel implements Kernel {
   }
 
   private sendInterrupt(): void {
-    if (this.traits.interruptMode === 'message') this.connection.request('control', 'interrupt_request', {});
-    else this.process.signalGroup('SIGINT');
+    if (this.traits.interruptMode === 'signal') {
+      this.process.signalGroup('SIGINT');
+      return;
+    }
+    this.connection.request('control', 'interrupt_request', {});
+    // A kernel that runs statement by statement does not hear it between two of them.
+    const state = this.current;
+    setTimeout(() => {
+      if (state && this.current === state) this.sendInterrupt();
+    }, repeatMs);
   }
 
   kill(): void {

@@ -3,8 +3,8 @@
 
 # Interrupts are for the code alone: one that ended the shell while it reads would leave half a request behind.
 trap '' INT
-__sandbox_folder=$1
-__sandbox_turn=$2
+# Read-only, so that the state of the shell before cannot put its own in their place.
+declare -r __sandbox_folder=$1 __sandbox_turn=$2
 
 # A request: three lengths in bytes on a line, then the code before the run, of the run, and after it.
 __sandbox_next() {
@@ -47,22 +47,14 @@ __sandbox_leave() {
   } 2>/dev/null
 }
 
-__sandbox_resume() {
-  local before=$((__sandbox_turn - 1))
-  __sandbox_state=$__sandbox_folder/state.$before
-  __sandbox_options=$__sandbox_folder/options.$before
-}
-
-__sandbox_resume
-if [[ -s $__sandbox_state ]]; then
-  # Variables of bash itself cannot be assigned: those complaints are nobody's business. The options come last, as
-  # they may make such a complaint the end.
-  __sandbox_now=$__sandbox_turn
-  source "$__sandbox_state" 2>/dev/null
-  __sandbox_turn=$__sandbox_now
-  __sandbox_resume
-  : >|"$__sandbox_state"
+if [[ -s $__sandbox_folder/state.$((__sandbox_turn - 1)) ]]; then
+  # Variables of bash itself cannot be assigned: those complaints are nobody's business.
+  source "$__sandbox_folder/state.$((__sandbox_turn - 1))" 2>/dev/null
+  : >|"$__sandbox_folder/state.$((__sandbox_turn - 1))"
 fi
+__sandbox_after=
 trap __sandbox_leave EXIT
 : >|"$__sandbox_folder/ready.$__sandbox_turn"
-if [[ -s $__sandbox_options ]]; then source "$__sandbox_options" 2>/dev/null; fi
+if [[ -s $__sandbox_folder/options.$((__sandbox_turn - 1)) ]]; then
+  source "$__sandbox_folder/options.$((__sandbox_turn - 1))" 2>/dev/null
+fi

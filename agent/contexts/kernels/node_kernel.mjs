@@ -11,6 +11,7 @@ import readline from 'node:readline';
 import { Writable } from 'node:stream';
 import { pathToFileURL } from 'node:url';
 import util from 'node:util';
+import { promiseHooks } from 'node:v8';
 import vm from 'node:vm';
 
 const frameType = { stdout: 1, stderr: 2, message: 3 };
@@ -20,25 +21,50 @@ function send(type, payload) {
   const head = Buffer.alloc(5);
   head[0] = type;
   head.writeUInt32LE(payload.length, 1);
-  for (let rest = Buffer.concat([head, payload]); rest.length > 0; ) rest = rest.subarray(fs.writeSync(3, rest));
+  sendRest();
+  sentBytes = 0;
+  frame = Buffer.concat([head, payload]);
+  sendRest();
+}
+
+// An interrupt may end `send` anywhere: what is left of its frame then goes before the next.
+let frame = Buffer.alloc(0);
+let sentBytes = 0;
+function sendRest() {
+  while (sentBytes < frame.length) sentBytes += fs.writeSync(3, frame, sentBytes);
 }
 
 const tell = (message) => send(frameType.message, Buffer.from(JSON.stringify(message)));
 
-function outputStream(type, fd) {
-  const stream = new Writable({
-    decodeStrings: true,
-    write(chunk, _encoding, done) {
-      for (let start = 0; start < chunk.length; start += frameBytes)
-        send(type, chunk.subarray(start, start + frameBytes));
-      done();
-    },
-  });
-  return Object.assign(stream, { fd, isTTY: false, _type: 'pipe' });
+/** Written through at once: an interrupt amid the work of a real Writable would leave it waiting for itself for ever. */
+class OutputStream extends Writable {
+  isTTY = false;
+  _type = 'pipe';
+
+  constructor(type, fd) {
+    super({ decodeStrings: true });
+    this.type = type;
+    this.fd = fd;
+  }
+
+  write(chunk, encoding, done) {
+    if (typeof encoding === 'function') return this.write(chunk, undefined, encoding);
+    const bytes = typeof chunk === 'string' ? Buffer.from(chunk, encoding) : chunk;
+    for (let start = 0; start < bytes.length; start += frameBytes) {
+      send(this.type, bytes.subarray(start, start + frameBytes));
+    }
+    if (done) process.nextTick(done);
+    return true;
+  }
+
+  end(chunk, encoding, done) {
+    if (chunk !== undefined && typeof chunk !== 'function') this.write(chunk, encoding, done);
+    return this;
+  }
 }
 
-const stdout = outputStream(frameType.stdout, 1);
-const stderr = outputStream(frameType.stderr, 2);
+const stdout = new OutputStream(frameType.stdout, 1);
+const stderr = new OutputStream(frameType.stderr, 2);
 Object.defineProperty(process, 'stdout', { value: stdout, configurable: true });
 Object.defineProperty(process, 'stderr', { value: stderr, configurable: true });
 // Node's own console also feeds the inspector, which would keep every value that was ever printed.
@@ -152,21 +178,17 @@ class Run {
     this.end({ value: awaited === undefined ? {} : describe(awaited), exitCode: 0 });
   }
 
-  /** V8's REPL mode: await at top level, and `const`, `let` and classes can be declared again by a later run. */
   async evaluateInterruptibly(expression) {
-    let evaluated;
-    startEvaluation = () => {
-      tell({ type: 'begun' });
-      evaluated = post('Runtime.evaluate', { expression, replMode: true, awaitPromise: true, objectGroup: 'run' });
-    };
+    const evaluation = new Evaluation(expression);
+    const stop = promiseHooks.onInit((promise) => evaluation.hold(promise));
+    startEvaluation = evaluation.start;
     try {
       // SIGINT ends the synchronous part, however busy it is.
       evaluationScript.runInThisContext({ breakOnSigint: true });
-    } catch (error) {
-      evaluated?.catch(() => {}); // The inspector answers too, in vain: `error` says why.
-      throw error;
+    } finally {
+      stop();
     }
-    return evaluated.then(async (reply) => {
+    return evaluation.reply.then(async (reply) => {
       const { exceptionDetails, result } = reply;
       let value;
       takeValue = (taken) => {
@@ -192,6 +214,36 @@ function argumentOf({ objectId, unserializableValue, value }) {
   return unserializableValue ? { unserializableValue } : { value };
 }
 
+/**
+ * Code in V8's REPL mode: await at top level, and `const`, `let` and classes can be declared again by a later run.
+ *
+ * The inspector awaits the promise of the evaluation by a weak reference, and crashes the process when it is collected
+ * (one that can never be settled, or whose run was given up). So the first promise that the evaluation makes, which is
+ * it, is held until the inspector has answered.
+ */
+class Evaluation {
+  constructor(expression) {
+    const parameters = { expression, replMode: true, awaitPromise: true, objectGroup: 'run' };
+    this.reply = new Promise((resolve, reject) => {
+      const answer = (error, reply) => {
+        heldPromises.delete(this.held);
+        if (error) reject(error);
+        else resolve(reply);
+      };
+      this.start = () => session.post('Runtime.evaluate', parameters, answer);
+    });
+    // One that was interrupted is answered in vain.
+    this.reply.catch(() => {});
+  }
+
+  hold(promise) {
+    if (this.held) return;
+    this.held = promise;
+    heldPromises.add(promise);
+  }
+}
+const heldPromises = new Set();
+
 let run;
 let startEvaluation;
 let takeValue;
@@ -216,9 +268,14 @@ const requests = new net.Socket({ fd: 4, readable: true, writable: false });
 // Without its agent a context has nobody to run for.
 requests.on('close', () => process.reallyExit(0));
 readline.createInterface({ input: requests }).on('line', (line) => {
+  const request = JSON.parse(line);
+  if (request.interrupt !== undefined) {
+    if (run?.request.count === request.interrupt) run.end({ error: interrupted() });
+    return;
+  }
   // While a run awaits, an empty event loop means that what it awaits can never come.
   requests.unref();
-  run = new Run(JSON.parse(line), () => requests.ref());
+  run = new Run(request, () => requests.ref());
   const current = run;
   run.evaluate().catch((error) => {
     if (error?.code === 'ERR_SCRIPT_EXECUTION_INTERRUPTED') current.end({ error: interrupted() });
@@ -227,7 +284,8 @@ readline.createInterface({ input: requests }).on('line', (line) => {
 });
 
 const interrupted = () => ({ name: 'Interrupted', value: 'the run was interrupted', traceback: '' });
-process.on('SIGINT', () => run?.end({ error: interrupted() }));
+// Runs that await are ended by a request; signals are for what keeps this process busy, and for its subprocesses.
+process.on('SIGINT', () => {});
 process.on('beforeExit', () => {
   run?.end({
     error: { name: 'Error', value: 'the run awaits a promise that nothing can settle any more', traceback: '' },

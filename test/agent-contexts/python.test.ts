@@ -1,0 +1,270 @@
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+import { until } from '../support/until.ts';
+import { isAlive, outline, record, TestContexts } from './support/contexts.ts';
+import { makingMs, realPython } from './support/real-kernels.ts';
+
+let python: TestContexts;
+let contextId: string;
+
+beforeAll(async () => {
+  python = new TestContexts({ PATH: await realPython() });
+  contextId = await python.create('python');
+}, makingMs);
+afterAll(() => python?.close());
+
+const run = (code: string, envVars: Record<string, string> = {}) => python.run({ contextId, code, envVars });
+const elsewhere = (name: string) => path.join(python.home, name);
+
+describe('results', () => {
+  test('the last expression is the main result, and state lasts until the next run', async () => {
+    await run('numbers = [1, 2, 3]');
+    const { main } = await run('sum(numbers)');
+    expect(main).toMatchObject({ text: '6', exitCode: 0, isMainResult: true });
+    const next = await run('len(numbers)');
+    expect(next.main!.executionCount).toBe(main!.executionCount + 1);
+    expect(Date.parse(main!.finishedAt)).toBeGreaterThanOrEqual(Date.parse(main!.startedAt));
+  });
+
+  test('code that only prints, and code that does nothing, end with a main result too', async () => {
+    expect(outline(await run('print("only this")'))).toEqual(['out only this\n', 'result']);
+    expect(outline(await run(''))).toEqual(['result']);
+  });
+
+  test('await works at top level', async () => {
+    const { main } = await run('import asyncio\nawait asyncio.sleep(0.01)\n"awaited"');
+    expect(main!.text).toBe("'awaited'");
+  });
+
+  test('every format of a value has its field, and the others go to extra', async () => {
+    const { displays, main } = await run(`
+import base64
+from IPython.display import *
+pixel = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII=")
+for shown in (HTML("<b>b</b>"), Markdown("*m*"), SVG("<svg/>"), Latex("$x$"), JSON({"a": [1]}), Javascript("f()"), Image(pixel)):
+    display(shown)
+display({"application/pdf": base64.b64encode(b"%PDF").decode(), "image/jpeg": "/9j/", "text/plain": "t", "text/x-own": "o"}, raw=True)
+Markdown("# main")`);
+    const fields = displays.map(
+      ({ startedAt, finishedAt, exitCode, executionCount, isMainResult, text, ...rest }) => rest,
+    );
+    expect(fields).toEqual([
+      { html: '<b>b</b>' },
+      { markdown: '*m*' },
+      { svg: '<svg/>' },
+      { latex: '$x$' },
+      { json: '{"a":[1]}' },
+      { javascript: 'f()' },
+      { png: expect.stringMatching(/^iVBORw0KGgo[\w+/=]+$/) },
+      { pdf: 'JVBERg==', jpeg: '/9j/', extra: { 'text/x-own': 'o' } },
+    ]);
+    expect(displays.every(({ isMainResult }) => !isMainResult)).toBe(true);
+    expect(main).toMatchObject({ markdown: '# main', isMainResult: true });
+  });
+
+  test('a table is text, HTML and data', async () => {
+    const { main } = await run(
+      'import pandas\npandas.DataFrame({"n": [1, 2], "t": ["x", None], "d": pandas.to_datetime(["2026-01-02", None])})',
+    );
+    expect(main!.html).toContain('<table');
+    expect(main!.text).toContain('2026-01-02');
+    expect(JSON.parse(main!.data!)).toEqual({
+      n: [1, 2],
+      t: ['x', null],
+      d: [expect.stringContaining('2026-01-02'), null],
+    });
+  });
+});
+
+describe('output', () => {
+  test('arrives while the code runs', async () => {
+    const go = elsewhere('go');
+    const code = `import os, time\nprint("waiting")\nwhile not os.path.exists(${JSON.stringify(go)}): time.sleep(0.01)\nprint("went")`;
+    const seen: string[] = [];
+    for await (const event of python.stream({ contextId, code })) {
+      if (event.type !== 'stdout') continue;
+      seen.push(event.content);
+      fs.writeFileSync(go, '');
+    }
+    expect(seen).toEqual(['waiting\n', 'went\n']);
+  });
+
+  test('of print, subprocesses, both streams and displays comes in the order it was written', async () => {
+    const ran = await run(`
+import os, subprocess, sys
+from IPython.display import display
+for turn in (1, 2):
+    print("a")
+    print("b", file=sys.stderr)
+    os.system("echo c; echo d")
+    print("e")
+    subprocess.run("echo f >&2", shell=True)
+    display("g")
+    sys.stdout.buffer.write("é\\n".encode())`);
+    const turn = ['out a\n', 'err b\n', 'out c\nd\ne\n', 'err f\n', 'result'];
+    expect(outline(ran)).toEqual([...turn, `out é\n${'a\n'}`, ...turn.slice(1), 'out é\n', 'result']);
+  });
+
+  test('of subprocesses is there when the run ends, also from forked ones', async () => {
+    const ran = await run(`
+import multiprocessing
+child = multiprocessing.get_context("fork").Process(target=lambda: print("from a fork"))
+child.start(); child.join()
+os.system("echo to /dev/stdout > /dev/stdout")
+os.system("seq 1000 | tail -1")`);
+    expect(ran.stdout).toBe('from a fork\nto /dev/stdout\n1000\n');
+  });
+
+  test('a slow reader holds back the code that writes, and loses nothing', async () => {
+    const progress = elsewhere('progress');
+    const rounds = 1000;
+    const code = `
+for turn in range(${rounds}):
+    print("x" * 65535)
+    with open(${JSON.stringify(progress)}, "w") as file: file.write(str(turn))`;
+    const stream = python.stream({ contextId, code });
+    let bytes = 0;
+    const first = await stream.next();
+    if (first.value?.type === 'stdout') bytes += first.value.content.length;
+    // With nobody reading, the writer comes to a halt.
+    let before = '';
+    await until(async () => {
+      const now = fs.existsSync(progress) ? fs.readFileSync(progress, 'utf8') : '';
+      if (now !== '' && now === before) return true;
+      before = now;
+      await new Promise((resolve) => setTimeout(resolve, 300));
+      return false;
+    });
+    expect(Number(before)).toBeLessThan(rounds / 4);
+    const rest = await record(stream);
+    expect(bytes + rest.stdout.length).toBe(rounds * 65536);
+  });
+});
+
+describe('errors', () => {
+  test('have a name, a value and a traceback in plain text, and the context lives on', async () => {
+    const { error, stdout } = await run('def divide(a): return a / 0\nprint("before")\ndivide(1)');
+    expect(stdout).toBe('before\n');
+    expect(error).toMatchObject({ name: 'ZeroDivisionError', value: 'division by zero' });
+    expect(error!.traceback).toContain('divide(1)');
+    expect(error!.traceback).not.toContain('\u001b');
+    expect((await run('1 + 1')).main!.text).toBe('2');
+  });
+
+  test('of syntax are errors, and exit() ends the run but not the context', async () => {
+    expect((await run('1 +')).error).toMatchObject({ name: 'SyntaxError' });
+    await run('kept = 1');
+    const left = await run('exit(3)\nkept = 2');
+    expect(left.error).toMatchObject({ name: 'SystemExit', value: '3' });
+    expect(left.stderr).toBe('');
+    expect((await run('kept')).main!.text).toBe('1');
+  });
+
+  test('input() fails instead of waiting for somebody', async () => {
+    expect((await run('input("name? ")')).error!.name).toBe('StdinNotImplementedError');
+  });
+});
+
+describe('variables of one run', () => {
+  test('are there for it and its subprocesses, and gone after it', async () => {
+    const code =
+      'import os, subprocess\nos.environ.get("ONE"), subprocess.check_output("printf %s \\"$ONE\\"", shell=True)';
+    expect((await run(code, { ONE: 'é "1"' })).main!.text).toBe(`('é "1"', b'\\xc3\\xa9 "1"')`);
+    expect((await run('os.environ.get("ONE")')).main!.text).toBeUndefined();
+    await run('raise ValueError', { ONE: '1' });
+    expect((await run('"ONE" in os.environ')).main!.text).toBe('False');
+  });
+});
+
+describe('a client that leaves', () => {
+  /** Runs code until it prints, then leaves, as a client does that closes its connection. */
+  async function leaveOnceItPrints(code: string): Promise<void> {
+    for await (const event of python.stream({ contextId, code })) if (event.type === 'stdout') return;
+    throw new Error('it ended before it printed');
+  }
+
+  test.each([
+    ['a busy loop', 'while True: pass'],
+    ['a wait', 'import time; time.sleep(1000)'],
+    ['a subprocess', 'import subprocess; subprocess.run(["sleep", "1000"])'],
+    ['an await', 'import asyncio; await asyncio.sleep(1000)'],
+    ['endless output', 'while True: print("x" * 1000)'],
+  ])('interrupts %s, and the state stays', async (_what, code) => {
+    await run('kept = 1');
+    await leaveOnceItPrints(`print("started", flush=True)\n${code}`);
+    expect((await run('kept')).main!.text).toBe('1');
+  });
+
+  test('is not waited for by the run after it', async () => {
+    const abort = new AbortController();
+    const first = python.stream({ contextId, code: 'print("on")\nimport time; time.sleep(1000)' }, abort.signal);
+    await first.next();
+    const second = run('"second"');
+    abort.abort();
+    expect((await second).main!.text).toBe("'second'");
+    expect((await first.next()).done).toBe(true);
+  });
+
+  test('ends the kernel of code that will not be interrupted, and whoever comes next is told', async () => {
+    const impatient = new TestContexts({ PATH: await realPython() }, { interruptGraceMs: 300 });
+    try {
+      const stubborn = await impatient.create('python');
+      const code = `
+import os, signal
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+print(os.getpid(), flush=True)
+while True: pass`;
+      let pid = 0;
+      for await (const event of impatient.stream({ contextId: stubborn, code })) {
+        if (event.type === 'stdout') {
+          pid = Number(event.content);
+          break;
+        }
+      }
+      const { error } = await impatient.run({ contextId: stubborn, code: '1' });
+      expect(error).toMatchObject({ name: 'KernelDied', value: expect.stringContaining('killed by SIGKILL') });
+      expect(isAlive(pid)).toBe(false);
+      await impatient.contexts.destroy(stubborn);
+    } finally {
+      await impatient.close();
+    }
+  });
+});
+
+describe('a kernel that dies', () => {
+  test('says so in the run, after what it had written, and the context can be destroyed', async () => {
+    const doomed = await python.create('python3');
+    const ran = await python.run({
+      contextId: doomed,
+      code: 'import os\nprint("last words")\nos.kill(os.getpid(), 11)',
+    });
+    expect(ran.stdout).toBe('last words\n');
+    expect(ran.error).toMatchObject({ name: 'KernelDied', value: expect.stringContaining('killed by SIGSEGV') });
+    expect(ran.error!.traceback).toContain('Segmentation fault');
+    expect((await python.run({ contextId: doomed, code: '1' })).error!.name).toBe('KernelDied');
+    await python.contexts.destroy(doomed);
+  });
+
+  test('as the default context is followed by a new one', async () => {
+    await python.run({ code: 'kept = 1' });
+    expect((await python.run({ code: 'kept' })).main!.text).toBe('1');
+    expect((await python.run({ code: 'import os; os._exit(7)' })).error!.value).toContain('exit code 7');
+    expect((await python.run({ code: 'kept' })).error!.name).toBe('NameError');
+  });
+});
+
+test('a Python without ipykernel is a failed precondition that says what to install', async () => {
+  const bare = path.join(python.home, 'bare');
+  execFileSync(path.join(await realPython(), 'python3'), ['-m', 'venv', '--without-pip', bare]);
+  const without = new TestContexts({ PATH: path.join(bare, 'bin') });
+  try {
+    await expect(without.create('python')).rejects.toMatchObject({
+      code: 9,
+      message: expect.stringMatching(/no ipykernel.*pip install ipykernel/s),
+    });
+    expect(await without.run({ code: 'echo still here', language: 'bash' })).toMatchObject({ stdout: 'still here\n' });
+  } finally {
+    await without.close();
+  }
+});

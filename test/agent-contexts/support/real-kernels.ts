@@ -1,0 +1,60 @@
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import fs from 'node:fs';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { lockFile } from '../../../ops/setup/file-lock.mjs';
+import { cacheDir } from '../../../ops/toolchain/locations.mjs';
+
+const run = promisify(execFile);
+const root = path.resolve(import.meta.dirname, '../../..');
+
+/** How long making them may take on a machine that has none yet: Python half a minute, R a minute. */
+export const makingMs = 300_000;
+
+/**
+ * The `bin` folder of a Python with what the code-interpreter template has, and a Java kernel; made once a machine
+ * from the package index.
+ */
+export function realPython(): Promise<string> {
+  const requirements = path.join(root, 'ops/images/code-interpreter/requirements.txt');
+  const javaKernel = 'jjava==1.0a7';
+  return madeOnce('test-python', [fs.readFileSync(requirements, 'utf8'), javaKernel], async (folder) => {
+    await run('python3', ['-m', 'venv', folder]);
+    await run(path.join(folder, 'bin/pip'), ['install', '--quiet', '-r', requirements, javaKernel]);
+  }).then((folder) => path.join(folder, 'bin'));
+}
+
+/** The environment of a sandbox with a real R, which lives in a Debian tree of its own; made once a machine. */
+export async function realR(): Promise<Record<string, string>> {
+  const command = [
+    '--variant=apt',
+    '--include=r-cran-irkernel',
+    '--aptopt=APT::Install-Recommends "false"',
+    '--dpkgopt=path-exclude=/usr/share/doc/*',
+    '--dpkgopt=path-exclude=/usr/share/man/*',
+    'bookworm',
+  ];
+  const folder = await madeOnce('test-r', command, async (made) => {
+    await run('mmdebstrap', [...command, path.join(made, 'tree')]);
+  });
+  return { R_TREE: path.join(folder, 'tree'), JUPYTER_PATH: path.join(import.meta.dirname, 'jupyter') };
+}
+
+async function madeOnce(name: string, inputs: string[], make: (folder: string) => Promise<void>): Promise<string> {
+  const hash = createHash('sha256').update(JSON.stringify(inputs)).digest('hex').slice(0, 16);
+  const folder = path.join(cacheDir(), `${name}-${hash}`);
+  const done = path.join(folder, '.made');
+  if (fs.existsSync(done)) return folder;
+  const lock = await lockFile(`${folder}.lock`, { wait: true });
+  try {
+    if (fs.existsSync(done)) return folder;
+    fs.rmSync(folder, { recursive: true, force: true });
+    fs.mkdirSync(folder, { recursive: true });
+    await make(folder);
+    fs.writeFileSync(done, '');
+    return folder;
+  } finally {
+    await lock.release();
+  }
+}
