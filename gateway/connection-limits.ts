@@ -15,16 +15,20 @@ export interface GatewayLimits {
   maxHeaderBytes: number;
   /** Until the header fields of a request, or a TLS handshake, have arrived. */
   headersTimeoutMs: number;
+  /** How long a client may stand still while a response or a WebSocket has bytes for it. */
+  stalledClientTimeoutMs: number;
 }
 
 export const DEFAULT_LIMITS: GatewayLimits = {
   maxConnections: 20_000,
   maxConnectionsPerClient: 2000,
-  maxRequestsPerClient: 2000,
-  maxRequestsPerSandbox: 1000,
+  maxRequestsPerClient: 1000,
+  // More than one client may have, so that none alone keeps the others out.
+  maxRequestsPerSandbox: 2000,
   maxStreamsPerConnection: 128,
   maxHeaderBytes: 32 * 1024,
   headersTimeoutMs: 10_000,
+  stalledClientTimeoutMs: 120_000,
 };
 
 /** Counts by key, and knows when there are too many. */

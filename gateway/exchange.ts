@@ -7,6 +7,8 @@ import type { ResponseHead } from './upstream/response-parser.ts';
 export interface ClientConnection {
   /** The peer's address. */
   address: string;
+  /** What its requests are counted under: see `clientKey`. */
+  key: string;
   /** It came by TLS. */
   secure: boolean;
   /** The name the TLS client asked for. */

@@ -108,7 +108,7 @@ export class Listener {
       socket.destroy();
       return;
     }
-    const client = { address, secure: false, serverName: null, isOneTooMany: counts === this.#overPerClient };
+    const client = { address, key, secure: false, serverName: null, isOneTooMany: counts === this.#overPerClient };
     this.#clients.set(socket, client);
     this.#sockets.add(socket);
     socket.on('error', () => undefined);

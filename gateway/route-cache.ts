@@ -11,6 +11,8 @@ export interface RouteCacheOptions {
   maxEntries?: number;
   /** How long a route is trusted while changes are not told, and an unknown id at all times. */
   shortTtlMs?: number;
+  /** How long a look-up may take before those who wait for it are told that it failed. */
+  lookupTimeoutMs?: number;
 }
 
 /**
@@ -23,6 +25,7 @@ export class RouteCache implements RouteTable {
   readonly #changes: RouteChanges;
   readonly #maxEntries: number;
   readonly #shortTtlMs: number;
+  readonly #lookupTimeoutMs: number;
   /** Least recently used first. */
   readonly #entries = new Map<string, CacheEntry>();
   /** Ids that no sandbox has, with the end of that knowledge. Apart, so that guesses never push out real routes. */
@@ -35,6 +38,7 @@ export class RouteCache implements RouteTable {
     this.#changes = changes;
     this.#maxEntries = options.maxEntries ?? 10_000;
     this.#shortTtlMs = options.shortTtlMs ?? 1000;
+    this.#lookupTimeoutMs = options.lookupTimeoutMs ?? 5000;
     changes.onChange((sandboxId) => this.drop(sandboxId));
     changes.onLiveChange(() => this.#dropAll());
   }
@@ -85,7 +89,7 @@ export class RouteCache implements RouteTable {
   }
 
   #lookUp(sandboxId: string): Promise<SandboxRoute | null> {
-    const lookup = this.#source.find(sandboxId).then(
+    const lookup = within(this.#source.find(sandboxId), this.#lookupTimeoutMs).then(
       (route) => {
         if (this.#lookups.get(sandboxId) === lookup) {
           this.#lookups.delete(sandboxId);
@@ -122,4 +126,11 @@ function trim(map: Map<string, unknown>, maxEntries: number): void {
   if (map.size <= maxEntries) return;
   const oldest = map.keys().next();
   if (!oldest.done) map.delete(oldest.value);
+}
+
+/** The promise, or a rejection when it takes longer than that. */
+function within<T>(promise: Promise<T>, timeoutMs: number): Promise<T> {
+  const { promise: late, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }

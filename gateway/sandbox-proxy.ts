@@ -38,6 +38,7 @@ export class SandboxProxy {
   readonly #options: SandboxProxyOptions;
   readonly #perClient: BoundedCounts;
   readonly #perSandbox: BoundedCounts;
+  #warnedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: SandboxProxyOptions) {
     this.#options = options;
@@ -122,7 +123,7 @@ export class SandboxProxy {
     try {
       route = await this.#options.routes.find(sandboxId);
     } catch (error) {
-      this.#options.logger.warn({ err: error }, 'routes cannot be looked up');
+      this.#warnOfRoutes(error);
       throw new GatewayError(503, 'temporarily_unavailable', 'Sandboxes cannot be looked up now', {
         retryAfterSeconds: 1,
       });
@@ -137,7 +138,7 @@ export class SandboxProxy {
   /** Which port the request reaches and as what; or why it may not. */
   #admit(exchange: Exchange, route: SandboxRoute, requestedPort: number | null, host: string): ForwardingContext {
     const { target, method, isWebSocket } = exchange;
-    const { trustProxy, pool } = this.#options;
+    const { trustProxy, pool, limits } = this.#options;
     const access = portAccess(route, requestedPort);
     if (access.kind === 'not_http') {
       throw new GatewayError(404, 'port_not_http', 'This port of the sandbox is UDP: the gateway does not carry it');
@@ -153,13 +154,14 @@ export class SandboxProxy {
       }
       request.target = withoutSignature(target);
     }
-    return { exchange, route, port: access.port, request, pool };
+    const { stalledClientTimeoutMs } = limits;
+    return { exchange, route, port: access.port, request, pool, stalledClientTimeoutMs };
   }
 
   #countClient(exchange: Exchange, releases: (() => void)[]): void {
     const { trustProxy } = this.#options;
     const told = trustProxy ? exchange.headers.forwardedFor?.split(',').at(-1)?.trim() : undefined;
-    const key = clientKey(told || exchange.client.address);
+    const key = told ? clientKey(told) : exchange.client.key;
     if (exchange.client.isOneTooMany) throw tooMany('connections');
     if (!this.#perClient.tryAdd(key)) throw tooMany('requests');
     releases.push(() => this.#perClient.remove(key));
@@ -172,6 +174,14 @@ export class SandboxProxy {
       });
     }
     releases.push(() => this.#perSandbox.remove(sandboxId));
+  }
+
+  /** Every request fails then: a line a second says it as well. */
+  #warnOfRoutes(error: unknown): void {
+    const now = performance.now();
+    if (now - this.#warnedAtMs < 1000) return;
+    this.#warnedAtMs = now;
+    this.#options.logger.warn({ err: error }, 'routes cannot be looked up');
   }
 
   #unexpected(error: unknown): GatewayError {

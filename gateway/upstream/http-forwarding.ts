@@ -22,6 +22,8 @@ export interface ForwardingContext {
   port: number;
   request: UpstreamRequest;
   pool: UpstreamPool;
+  /** How long a client may stand still while there are bytes for it. */
+  stalledClientTimeoutMs: number;
 }
 
 /** Carries one request to the sandbox and its response back, without keeping more of either than the sockets do. */
@@ -35,13 +37,14 @@ export class HttpForwarding implements ConnectionUser {
   #responseDone = false;
   #headWaits = false;
   #continueTimer: NodeJS.Timeout | null = null;
+  #stallTimer: NodeJS.Timeout | null = null;
   /** Pieces of the response handed to the client's side that have not left yet. */
   #unflushed = 0;
   readonly #flushed = () => {
     // An earlier piece has left; the buffer of the last one is still in use.
     if (--this.#unflushed > 0) return;
+    this.clientCaughtUp();
     if (this.#responseDone) this.#settle();
-    else this.connection?.resume();
   };
 
   constructor(context: ForwardingContext) {
@@ -58,6 +61,7 @@ export class HttpForwarding implements ConnectionUser {
   /** The client has left, or has a response: this one, or a refusal because its request turned out malformed. */
   clientClosed(completed: boolean): void {
     if (this.#continueTimer) clearTimeout(this.#continueTimer);
+    if (this.#stallTimer) clearTimeout(this.#stallTimer);
     if (completed && this.#responseDone) return;
     this.connection?.destroy();
     this.connection = null;
@@ -78,13 +82,12 @@ export class HttpForwarding implements ConnectionUser {
     this.#headWaits = false;
     this.#unflushed++;
     if (!last) {
-      if (!this.exchange.sendBody(bytes, this.#flushed)) this.connection?.pause();
+      if (!this.exchange.sendBody(bytes, this.#flushed)) this.waitForClient();
       return;
     }
     this.#responseDone = true;
-    // Paused until what was read has left; then it is given back, which lets it read again.
-    this.connection?.pause();
     if (this.exchange.finish(bytes, forwardableTrailers(trailers), this.#flushed)) this.#settle();
+    else this.waitForClient();
   }
 
   onTunnelBytes(_bytes: Buffer): void {
@@ -112,6 +115,18 @@ export class HttpForwarding implements ConnectionUser {
     } else {
       this.#refuse(error);
     }
+  }
+
+  /** Reads no more until what was read has left: the buffer it is in is used again. */
+  protected waitForClient(): void {
+    this.connection?.pause();
+    this.#stallTimer ??= setTimeout(() => this.exchange.abort(), this.context.stalledClientTimeoutMs).unref();
+  }
+
+  protected clientCaughtUp(): void {
+    if (this.#stallTimer) clearTimeout(this.#stallTimer);
+    this.#stallTimer = null;
+    this.connection?.resume();
   }
 
   protected async connect(need: 'replayable' | 'once' | 'fresh'): Promise<void> {

@@ -5,13 +5,16 @@ import type { Http1Connection } from './http1-connection.ts';
 import { requestHead } from './request-head.ts';
 import { MalformedResponse, type ResponseHead } from './response-parser.ts';
 
+/** How long a client may take to read what the sandbox sent before it closed. */
+const LAST_BYTES_TIMEOUT_MS = 5000;
+
 /**
  * Carries a WebSocket: once the sandbox has agreed with a 101, bytes both ways as they are. Anything else it answers
  * goes to the client as the response it is, and nothing is tunnelled.
  */
 export class WebSocketForwarding extends HttpForwarding {
   #tunnel: Duplex | null = null;
-  readonly #left = () => this.connection?.resume();
+  readonly #left = () => this.clientCaughtUp();
 
   override async start(): Promise<void> {
     await this.connect('fresh');
@@ -36,7 +39,7 @@ export class WebSocketForwarding extends HttpForwarding {
   override onTunnelBytes(bytes: Buffer): void {
     const tunnel = this.#tunnel!;
     tunnel.write(bytes, this.#left);
-    if (tunnel.writableLength > 0) this.connection?.pause();
+    if (tunnel.writableLength > 0) this.waitForClient();
   }
 
   override onWritable(): void {
@@ -51,12 +54,17 @@ export class WebSocketForwarding extends HttpForwarding {
     this.connection = null;
     const tunnel = this.#tunnel;
     tunnel.end(() => tunnel.destroy());
+    // A client that does not read would hold it open.
+    setTimeout(() => tunnel.destroy(), LAST_BYTES_TIMEOUT_MS).unref();
   }
 
   protected override send(connection: Http1Connection): void {
     const { exchange } = this;
     const handshake = ['Connection', 'Upgrade', 'Upgrade', 'websocket'];
-    if (exchange.version === '2') handshake.push('Sec-WebSocket-Key', randomBytes(16).toString('base64'));
+    const hasKey = exchange.headers.forward.some(
+      (name, i) => i % 2 === 0 && name.toLowerCase() === 'sec-websocket-key',
+    );
+    if (!hasKey) handshake.push('Sec-WebSocket-Key', randomBytes(16).toString('base64'));
     connection.send(requestHead(exchange, this.context.request, handshake), 'GET', this);
   }
 }

@@ -7,7 +7,7 @@ import type { GatewayOptions } from '../../gateway/gateway.ts';
 import { until } from '../support/until.ts';
 import { RawConnection, send } from './client.ts';
 import { hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
-import { startHttpUpstream, type UpstreamServer } from './upstream-server.ts';
+import { startHttpUpstream, startRawUpstream, type UpstreamServer } from './upstream-server.ts';
 
 const HOST = hostOf('sbx-one');
 const stops: (() => Promise<void>)[] = [];
@@ -200,6 +200,50 @@ test('an upload or a stream takes as long as it needs', async () => {
   answerAll();
   await connection.expect('late');
   connection.destroy();
+});
+
+test.each(['a response', 'a WebSocket'])(
+  'a client that does not read %s is not waited for without end',
+  async (what) => {
+    const { started } = await start({ stalledClientTimeoutMs: 500 });
+    const flooding = await startRawUpstream((socket) => {
+      socket.once('data', () => {
+        const isUpgrade = what === 'a WebSocket';
+        socket.write(`HTTP/1.1 ${isUpgrade ? '101 S\r\nConnection: Upgrade\r\nUpgrade: websocket' : '200 OK'}\r\n\r\n`);
+        socket.write(Buffer.alloc(30_000_000));
+      });
+    });
+    stops.push(() => flooding.stop());
+    started.routes.set({ sandboxId: 'sbx-flood', address: flooding.address, agentPort: flooding.port });
+    const connection = new RawConnection(started.port);
+    connection.write(
+      `GET / HTTP/1.1\r\nHost: ${hostOf('sbx-flood')}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
+        'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n',
+    );
+    await connection.expect('HTTP/1.1');
+    connection.socket.pause();
+    await until(() => flooding.sockets.size === 0, 5000);
+    await until(() => started.gateway.stats().sandboxes === 0);
+    connection.destroy();
+  },
+);
+
+test('a client that reads slowly is waited for', async () => {
+  const { started } = await start({ stalledClientTimeoutMs: 500 });
+  const size = 20_000_000;
+  const big = await startHttpUpstream((_request, response) => response.end(Buffer.alloc(size)));
+  stops.push(() => big.stop());
+  started.routes.set({ sandboxId: 'sbx-big', address: big.address, agentPort: big.port });
+  const socket = net.connect(started.port, '127.0.0.1');
+  socket.write(`GET / HTTP/1.1\r\nHost: ${hostOf('sbx-big')}\r\nConnection: close\r\n\r\n`);
+  let received = 0;
+  socket.on('data', (bytes) => {
+    received += bytes.length;
+    socket.pause();
+    setTimeout(() => socket.resume(), 4);
+  });
+  await once(socket, 'close');
+  expect(received).toBeGreaterThan(size);
 });
 
 test('streams of one HTTP/2 connection count as requests', async () => {

@@ -3,7 +3,7 @@ import { RouteCache } from '../../gateway/route-cache.ts';
 import { until } from '../support/until.ts';
 import { MemoryRoutes } from './memory-routes.ts';
 
-function cacheOf(options: { maxEntries?: number; shortTtlMs?: number } = {}) {
+function cacheOf(options: { maxEntries?: number; shortTtlMs?: number; lookupTimeoutMs?: number } = {}) {
   const routes = new MemoryRoutes();
   return { routes, cache: new RouteCache(routes, routes, { shortTtlMs: 60, ...options }) };
 }
@@ -85,6 +85,15 @@ test('a failed look-up is not kept', async () => {
   routes.set({ sandboxId: 'sbx-a' });
   routes.gate = Promise.reject(new Error('down'));
   await expect(cache.find('sbx-a')).rejects.toThrow('down');
+  routes.gate = Promise.resolve();
+  expect(await cache.find('sbx-a')).not.toBeNull();
+});
+
+test('a look-up that never ends fails in time, and does not stand in the way of the next', async () => {
+  const { routes, cache } = cacheOf({ lookupTimeoutMs: 50 });
+  routes.set({ sandboxId: 'sbx-a' });
+  routes.gate = new Promise(() => undefined);
+  await expect(cache.find('sbx-a')).rejects.toThrow('no answer');
   routes.gate = Promise.resolve();
   expect(await cache.find('sbx-a')).not.toBeNull();
 });
