@@ -20,7 +20,9 @@ const { values } = parseArgs({
     out: { type: 'string', default: path.join(here, 'dist') },
   },
 });
-const out = path.resolve(values.out);
+const finished = path.resolve(values.out);
+/** Whoever looks at the folder sees the old agent or the new one. */
+const out = `${finished}.draft`;
 
 /**
  * Built-in modules that are not needed to answer `/health`: each import of one becomes an object whose properties load
@@ -79,6 +81,8 @@ fs.mkdirSync(path.join(out, 'native'));
 fs.copyFileSync(koffiAddon(), path.join(out, 'native', 'koffi.node'));
 fs.cpSync(path.join(here, 'contexts', 'kernels'), path.join(out, 'contexts', 'kernels'), { recursive: true });
 await writeCodeCache();
+fs.rmSync(finished, { recursive: true, force: true });
+fs.renameSync(out, finished);
 
 /** Runs the agent, has it serve what every sandbox is first asked for, and lets it write down its compiled code. */
 async function writeCodeCache() {

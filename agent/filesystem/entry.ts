@@ -8,14 +8,14 @@ import { nameOfBytes, systemPath } from './path.ts';
 
 const kindMask = 0o170000;
 const kind = { file: 0o100000, directory: 0o040000 };
-const kindLetters: Record<number, string> = {
-  9604: 'd',
-  21609: 'l',
-  4802: 'c',
-  14406: 'b',
-  2401: 'p',
-  26411: 's',
-};
+const kindLetters = new Map([
+  [kind.directory, 'd'],
+  [0o120000, 'l'],
+  [0o020000, 'c'],
+  [0o060000, 'b'],
+  [0o010000, 'p'],
+  [0o140000, 's'],
+]);
 
 const permissionTexts = new Map<number, string>();
 
@@ -23,7 +23,7 @@ const permissionTexts = new Map<number, string>();
 export function permissionsText(mode: number): string {
   const known = permissionTexts.get(mode);
   if (known) return known;
-  let text = kindLetters[mode & kindMask] ?? '-';
+  let text = kindLetters.get(mode & kindMask) ?? '-';
   for (let shift = 6; shift >= 0; shift -= 3) {
     const bits = mode >> shift;
     text += bits & 4 ? 'r' : '-';

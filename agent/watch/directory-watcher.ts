@@ -33,7 +33,7 @@ export class DirectoryWatcher {
   private queue: DirectoryChange[] = [];
   private lost: ConnectError | undefined;
   private pending: { relative: string; tell: boolean }[] = [];
-  private scanning: Promise<void> | undefined;
+  private scanning = false;
   private scanned = new Map<string, number>();
   private rootWatch = -1;
   /** The root is gone, and with it all there was to watch. */
@@ -110,15 +110,14 @@ export class DirectoryWatcher {
       return;
     }
     const name = path.join(directory, nameOfBytes(event.name));
-    if (event.mask & mask.isDirectory && this.recursive) {
-      if (event.mask & (mask.create | mask.movedTo)) this.enter(name, (event.mask & mask.create) !== 0);
-      if (event.mask & mask.movedFrom) this.leave(name);
-    }
     const type = typeOf(event.mask);
     if (type === EventType.UNSPECIFIED) return;
     if (type === EventType.REMOVE || type === EventType.RENAME) this.scanned.delete(name);
     if (type === EventType.CREATE && this.wasScanned(name)) return;
     this.add({ name, type });
+    if (!this.recursive || !(event.mask & mask.isDirectory)) return;
+    if (type === EventType.CREATE) this.enter(name, (event.mask & mask.create) !== 0);
+    if (type === EventType.RENAME) this.leave(name);
   }
 
   private onRootEvent(eventMask: number): void {
@@ -152,9 +151,7 @@ export class DirectoryWatcher {
   /** A directory has come: watches it and all below, and tells what was made in it before the kernel watched. */
   private enter(relative: string, tell: boolean): void {
     this.pending.push({ relative, tell });
-    this.scanning ??= this.scan().finally(() => {
-      this.scanning = undefined;
-    });
+    if (!this.scanning) void this.scan();
   }
 
   /** A directory was moved away: forgets it and all below. */
@@ -167,6 +164,7 @@ export class DirectoryWatcher {
   }
 
   private async scan(): Promise<void> {
+    this.scanning = true;
     let sliceEnd = performance.now() + sliceMs;
     for (let next = this.pending.pop(); next; next = this.pending.pop()) {
       try {
@@ -177,6 +175,7 @@ export class DirectoryWatcher {
         if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'EACCES') continue;
         const reason = code === 'ENOSPC' ? 'the kernel has no more watches' : toConnectError(error).rawMessage;
         this.pending = [];
+        this.scanning = false;
         this.lost = new ConnectError(`${this.root} cannot be watched whole: ${reason}`, Code.ResourceExhausted);
         this.onChange();
         return;
@@ -186,6 +185,7 @@ export class DirectoryWatcher {
         sliceEnd = performance.now() + sliceMs;
       }
     }
+    this.scanning = false;
   }
 
   private scanDirectory(relative: string, tell: boolean): void {

@@ -1,0 +1,180 @@
+import fs from 'node:fs';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { fileSignature } from '../../agent/http/access.ts';
+import { platformToken, sandbox, TestAgent, token } from './support/agent.ts';
+
+let agent: TestAgent;
+let open: TestAgent;
+beforeAll(async () => {
+  [agent, open] = await Promise.all([
+    TestAgent.start(),
+    TestAgent.start({ boot: { platformToken, init: sandbox({ accessToken: null }) } }),
+  ]);
+  fs.writeFileSync(agent.path('secret.txt'), 'content');
+});
+afterAll(() => Promise.all([agent.stop(), open.stop()]));
+
+const procedures = [
+  'Filesystem/Stat',
+  'Filesystem/CreateWatcher',
+  'Filesystem/WatchDir',
+  'Process/Start',
+  'Process/StreamInput',
+  'ExecutionService/Execute',
+  'ContextService/CreateContext',
+];
+
+test.each(procedures)('%s without the token, or with a wrong one, is 401 unauthenticated', async (procedure) => {
+  for (const given of [null, '', 'wrong', `${token}x`, token.slice(1), 'ÿ'.repeat(token.length)]) {
+    expect(await agent.post(procedure, {}, { 'x-access-token': given })).toMatchObject({
+      status: 401,
+      json: { code: 'unauthenticated' },
+    });
+  }
+});
+
+test('files without the token are 401 with a message', async () => {
+  for (const request of [
+    ['GET', `/download${agent.path('secret.txt')}`],
+    ['HEAD', `/download${agent.path('secret.txt')}`],
+    ['POST', '/upload'],
+  ] as const) {
+    const reply = await fetch(agent.address + request[1], { method: request[0] });
+    expect(reply.status).toBe(401);
+    if (request[0] !== 'HEAD') expect(await reply.json()).toEqual({ message: 'access token missing or wrong' });
+  }
+});
+
+test('an open sandbox serves anyone', async () => {
+  expect((await open.post('Process/List', {}, { 'x-access-token': null, authorization: null })).status).toBe(200);
+  expect((await fetch(`${open.address}/download/etc/passwd`)).status).toBe(200);
+});
+
+test('watchers are polled and removed without the token, by their id alone', async () => {
+  const { json } = await agent.post('Filesystem/CreateWatcher', { path: agent.folder });
+  const without = { 'x-access-token': null, authorization: null };
+  fs.writeFileSync(agent.path('seen'), '');
+  let events: { name: string }[] = [];
+  while (events.length === 0) events = (await agent.post('Filesystem/GetWatcherEvents', json, without)).json.events;
+  expect(events[0]!.name).toBe('seen');
+  expect((await agent.post('Filesystem/RemoveWatcher', json, without)).status).toBe(200);
+  expect(await agent.post('Filesystem/GetWatcherEvents', json, without)).toMatchObject({
+    status: 404,
+    json: { code: 'not_found', message: expect.stringContaining('not found') },
+  });
+});
+
+test('processes do not see the tokens', async () => {
+  const probe = await fetch(`${agent.address}/platform/probe`, {
+    method: 'POST',
+    headers: { 'x-platform-token': platformToken },
+    body: JSON.stringify({ command: ['/bin/sh', '-c', '! env | grep -E "AGENT_|tok-|platform-"'], timeoutSeconds: 5 }),
+  });
+  expect(await probe.json()).toEqual({ exitCode: 0 });
+});
+
+test('the tokens are in no reply and no log', async () => {
+  const seen: string[] = [];
+  for (const body of ['{', '{"path":"/nowhere"}', '{"path":7}', '"']) {
+    seen.push(JSON.stringify(await agent.post('Filesystem/Stat', body)));
+  }
+  seen.push(await (await fetch(`${agent.address}/download/nowhere`, { headers: { 'x-access-token': token } })).text());
+  seen.push(agent.log);
+  for (const text of seen) {
+    expect(text).not.toContain(token);
+    expect(text).not.toContain(platformToken);
+  }
+});
+
+test('a page of any origin may call, and is told so in the preflight', async () => {
+  const preflight = await fetch(`${agent.address}/sandboxagent.Process/List`, {
+    method: 'OPTIONS',
+    headers: {
+      origin: 'https://example.org',
+      'access-control-request-method': 'POST',
+      'access-control-request-headers': 'x-access-token',
+    },
+  });
+  expect(preflight.status).toBe(204);
+  expect(preflight.headers.get('access-control-allow-headers')).toBe('x-access-token');
+  const reply = await fetch(`${agent.address}/sandboxagent.Process/List`, {
+    method: 'POST',
+    headers: { origin: 'https://example.org', 'content-type': 'application/json', 'x-access-token': token },
+    body: '{}',
+  });
+  expect(reply.headers.get('access-control-allow-origin')).toBe('*');
+});
+
+const inAnHour = () => String(Math.floor(Date.now() / 1000) + 3600);
+const signedUrl = (
+  path: string,
+  changes: Record<string, string | null> = {},
+  over: Partial<Parameters<typeof fileSignature>[0]> = {},
+) => {
+  const expiration = 'signature_expiration' in changes ? changes.signature_expiration! : inAnHour();
+  const signature = fileSignature({ path, operation: 'read', username: 'root', expiration, ...over }, token);
+  const query = new URLSearchParams({ signature });
+  const all = { username: 'root', signature_expiration: expiration, ...changes };
+  for (const [name, value] of Object.entries(all)) if (value !== null) query.set(name, value);
+  return `${agent.address}/download${path}?${query}`;
+};
+
+test('the signature is v1_ and the unpadded base64 of the SHA-256', () => {
+  const signed = { path: '/a', operation: 'read', username: 'root', expiration: null } as const;
+  // printf '/a:read:root:tok-0123456789abcdef' | openssl dgst -sha256 -binary | base64 | tr -d =
+  expect(fileSignature(signed, token)).toBe('v1_toCM1cYxNmli74o0H5aRBF4Rl4ZBZ4wH53s64yfS93Q');
+});
+
+test('a signed URL opens its file until it expires', async () => {
+  const path = agent.path('secret.txt');
+  expect(await (await fetch(signedUrl(path))).text()).toBe('content');
+  expect(await (await fetch(signedUrl(path, { signature_expiration: null }))).text()).toBe('content');
+  expect((await fetch(signedUrl(path, { username: null }))).status).toBe(200);
+});
+
+test('a signed URL is 401 for another file, operation, user, time, or once it has expired', async () => {
+  const path = agent.path('secret.txt');
+  const past = '1700000000';
+  for (const url of [
+    signedUrl(path).replace('secret.txt', 'other.txt'),
+    signedUrl(path, {}, { operation: 'write' }),
+    signedUrl(path, { username: 'eve' }),
+    signedUrl(path, {}, { expiration: '9999999999' }),
+    signedUrl(path, { signature_expiration: past }),
+    signedUrl(path, { signature_expiration: 'never' }),
+    signedUrl(path, { signature: 'v1_' }),
+  ]) {
+    const reply = await fetch(url);
+    expect([url, reply.status]).toEqual([url, 401]);
+  }
+});
+
+test('a signed upload goes where its URL says, in the query or in the form', async () => {
+  const path = agent.path('signed.txt');
+  const expiration = inAnHour();
+  const signature = fileSignature({ path, operation: 'write', username: 'root', expiration }, token);
+  const query = new URLSearchParams({ signature, signature_expiration: expiration });
+  const form = new FormData();
+  form.set('file', new Blob(['signed']), 'x');
+  const inQuery = await fetch(`${agent.address}/upload?${query}&path=${encodeURIComponent(path)}`, {
+    method: 'POST',
+    body: form,
+  });
+  expect([inQuery.status, await inQuery.text()]).toEqual([200, `uploaded: ${path}`]);
+  expect(fs.readFileSync(path, 'utf8')).toBe('signed');
+
+  const pathFirst = new FormData();
+  pathFirst.set('path', path);
+  pathFirst.set('file', new Blob(['again']), 'x');
+  expect((await fetch(`${agent.address}/upload?${query}`, { method: 'POST', body: pathFirst })).status).toBe(200);
+  expect(fs.readFileSync(path, 'utf8')).toBe('again');
+
+  const elsewhere = new FormData();
+  elsewhere.set('path', agent.path('elsewhere.txt'));
+  elsewhere.set('file', new Blob(['evil']), 'x');
+  expect((await fetch(`${agent.address}/upload?${query}`, { method: 'POST', body: elsewhere })).status).toBe(401);
+  expect(fs.existsSync(agent.path('elsewhere.txt'))).toBe(false);
+
+  form.set('path', path);
+  expect((await fetch(`${agent.address}/upload?${query}`, { method: 'POST', body: form })).status).toBe(401);
+});

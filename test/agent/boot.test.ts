@@ -1,0 +1,134 @@
+import fs from 'node:fs';
+import { afterEach, expect, test } from '@jest/globals';
+import { eventually, type Json, platformToken, sandbox, TestAgent, token } from './support/agent.ts';
+
+let agent: TestAgent;
+afterEach(() => agent.stop());
+
+const platform = (path: string, body?: object) =>
+  fetch(`${agent.address}/platform/${path}`, {
+    method: body ? 'POST' : 'GET',
+    headers: { 'x-platform-token': platformToken },
+    body: body && JSON.stringify(body),
+  });
+const state = async () => (await platform('state')).json() as Promise<Json>;
+
+test('before it has its sandbox the agent serves only /health and the platform', async () => {
+  agent = await TestAgent.start({ boot: { platformToken } });
+  expect(await (await fetch(`${agent.address}/health`)).text()).toBe('OK');
+  expect(await state()).toEqual({ sandboxId: null, command: null });
+  expect(await agent.post('Filesystem/Stat', { path: '/' })).toMatchObject({
+    status: 503,
+    json: { code: 'unavailable' },
+  });
+
+  expect((await platform('init', sandbox({ sandboxId: 'sbx-late' }))).status).toBe(204);
+  expect(await agent.post('Filesystem/Stat', { path: '/' })).toMatchObject({ status: 200 });
+  expect((await state()).sandboxId).toBe('sbx-late');
+});
+
+test('init again is taken for the same sandbox and refused for another', async () => {
+  agent = await TestAgent.start({ boot: { platformToken, init: sandbox() } });
+  expect((await platform('init', sandbox())).status).toBe(204);
+  expect((await platform('init', sandbox({ sandboxId: 'sbx-other' }))).status).toBe(409);
+});
+
+test('a malformed init is 400 with what is wrong, and a good one is still taken', async () => {
+  agent = await TestAgent.start({ boot: { platformToken } });
+  for (const [init, text] of [
+    [{}, /sandboxId/],
+    [sandbox({ accessToken: 7 }), /accessToken/],
+    [sandbox({ env: { A: 1 } }), /env/],
+    [sandbox({ command: { cmd: 'ls' } }), /cmd/],
+    [[], /object/],
+  ] as const) {
+    const reply = await platform('init', init as object);
+    expect(reply.status).toBe(400);
+    expect(((await reply.json()) as Json).message).toMatch(text);
+  }
+  expect((await platform('init', sandbox())).status).toBe(204);
+});
+
+test('platform paths without the platform token, or with the access token, are not there', async () => {
+  agent = await TestAgent.start();
+  for (const headers of [
+    {},
+    { 'x-platform-token': 'wrong' },
+    { 'x-platform-token': token },
+    { 'x-access-token': token },
+  ]) {
+    const reply = await fetch(`${agent.address}/platform/state`, { headers: headers as Record<string, string> });
+    expect(reply.status).toBe(404);
+  }
+});
+
+test('the command runs with the sandbox variables, and its code and last 8 KiB are told and kept in the file', async () => {
+  agent = await TestAgent.start({
+    boot: {
+      platformToken,
+      init: sandbox({
+        env: { GREETING: 'hello' },
+        command: {
+          entrypoint: ['/bin/sh', '-c'],
+          cmd: ['head -c 20000 /dev/zero | tr "\\0" x; echo "$GREETING $AGENT_PORT."; exit 3'],
+        },
+      }),
+    },
+  });
+  const { command } = await eventually(async () => {
+    const told = await state();
+    return told.command.running === false && told;
+  });
+  expect(command).toMatchObject({ running: false, exitCode: 3, pid: expect.any(Number) });
+  const tail = Buffer.from(command.outputTail, 'base64').toString();
+  expect(tail).toHaveLength(8192);
+  expect(tail.endsWith('xhello .\n')).toBe(true);
+  await eventually(() => fs.readFileSync(agent.path('run', 'command.tail'), 'utf8') === tail);
+});
+
+test('a command that cannot be run says why and ends with 127', async () => {
+  agent = await TestAgent.start({
+    boot: { platformToken, init: sandbox({ command: { entrypoint: [], cmd: ['/no/such/program'] } }) },
+  });
+  const { command } = await eventually(async () => {
+    const told = await state();
+    return told.command.running === false && told;
+  });
+  expect(command.exitCode).toBe(127);
+  expect(Buffer.from(command.outputTail, 'base64').toString()).toContain('ENOENT');
+});
+
+test('the command runs as the user and in the folder that init names', async () => {
+  agent = await TestAgent.start({
+    boot: {
+      platformToken,
+      init: sandbox({
+        cwd: '/usr',
+        user: '65534:65534',
+        command: { entrypoint: [], cmd: ['/bin/sh', '-c', 'id -u; pwd'] },
+      }),
+    },
+  });
+  const { command } = await eventually(async () => {
+    const told = await state();
+    return told.command.running === false && told;
+  });
+  expect(Buffer.from(command.outputTail, 'base64').toString()).toBe('65534\n/usr\n');
+});
+
+test('probes give the exit code, 124 when they take too long, 127 when there is no such program', async () => {
+  agent = await TestAgent.start();
+  const probe = async (command: string[], timeoutSeconds = 5) =>
+    ((await (await platform('probe', { command, timeoutSeconds })).json()) as Json).exitCode;
+  expect(await probe(['true'])).toBe(0);
+  expect(await probe(['/bin/sh', '-c', 'exit 7'])).toBe(7);
+  expect(await probe(['/no/such/program'])).toBe(127);
+  expect(await probe(['sleep', '60'], 0.1)).toBe(124);
+  expect((await platform('probe', { command: [] })).status).toBe(400);
+});
+
+test('with an empty standard input the agent runs from its environment', async () => {
+  agent = await TestAgent.start({ boot: null, env: { AGENT_ACCESS_TOKEN: token, AGENT_SANDBOX_ID: 'sbx-alone' } });
+  expect((await agent.post('Process/List', {})).status).toBe(200);
+  expect((await agent.post('Process/List', {}, { 'x-access-token': null })).status).toBe(401);
+});

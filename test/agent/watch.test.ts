@@ -1,0 +1,255 @@
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import { Code, ConnectError } from '@connectrpc/connect';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { EventType, Filesystem } from '../../agent/proto/gen/sandboxagent_pb.js';
+import { eventually, type Protocol, TestAgent } from './support/agent.ts';
+
+let agent: TestAgent;
+beforeAll(async () => {
+  agent = await TestAgent.start();
+});
+afterAll(() => agent.stop());
+
+/** Reads a watch until `done` says that all expected has come. */
+class Watch {
+  readonly events: string[] = [];
+  error: ConnectError | undefined;
+  private readonly abort = new AbortController();
+  private finished: Promise<void> = Promise.resolve();
+
+  static async open(path: string, recursive = false, protocol: Protocol = 'connect+json'): Promise<Watch> {
+    const watch = new Watch();
+    const stream = agent.client(Filesystem, protocol).watchDir({ path, recursive }, { signal: watch.abort.signal });
+    await new Promise<void>((started, failed) => {
+      watch.finished = (async () => {
+        try {
+          for await (const { event } of stream) {
+            if (event.case === 'start') started();
+            if (event.case === 'filesystem') watch.events.push(`${EventType[event.value.type]} ${event.value.name}`);
+            if (event.case === 'keepalive') watch.events.push('keepalive');
+          }
+        } catch (error) {
+          watch.error = ConnectError.from(error);
+          failed(watch.error);
+        }
+      })();
+    });
+    return watch;
+  }
+
+  async until(...wanted: string[]): Promise<void> {
+    await eventually(() => wanted.every((event) => this.events.includes(event)));
+  }
+
+  async close(): Promise<void> {
+    this.abort.abort();
+    await this.finished;
+  }
+
+  /** Resolves when the agent has ended the stream. */
+  async end(): Promise<void> {
+    await this.finished;
+  }
+}
+
+const makeFolder = (name: string) => {
+  const folder = agent.path(name);
+  fs.mkdirSync(folder);
+  return folder;
+};
+
+test.each(['connect+json', 'connect+proto', 'grpc-web', 'grpc'] as const)(
+  '%s tells create, write, chmod, rename and remove by name',
+  async (protocol) => {
+    const folder = makeFolder(`kinds-${protocol}`);
+    fs.writeFileSync(`${folder}/existing`, '');
+    const watch = await Watch.open(folder, false, protocol);
+    fs.writeFileSync(`${folder}/a`, 'content');
+    await watch.until('WRITE a');
+    fs.chmodSync(`${folder}/a`, 0o600);
+    await watch.until('CHMOD a');
+    fs.renameSync(`${folder}/a`, `${folder}/b`);
+    await watch.until('CREATE b');
+    fs.rmSync(`${folder}/b`);
+    fs.rmSync(`${folder}/existing`);
+    await watch.until('REMOVE existing');
+    expect(watch.events).toEqual([
+      'CREATE a',
+      'WRITE a',
+      'CHMOD a',
+      'RENAME a',
+      'CREATE b',
+      'REMOVE b',
+      'REMOVE existing',
+    ]);
+    await watch.close();
+  },
+);
+
+test('without recursive, what happens below is not told', async () => {
+  const folder = makeFolder('flat');
+  fs.mkdirSync(`${folder}/sub`);
+  const watch = await Watch.open(folder);
+  fs.writeFileSync(`${folder}/sub/deep`, '');
+  fs.writeFileSync(`${folder}/last`, '');
+  await watch.until('CREATE last');
+  expect(watch.events).toEqual(['CREATE last']);
+  await watch.close();
+});
+
+test('recursive tells everything below, in directories made later too, each once', async () => {
+  const folder = makeFolder('deep');
+  fs.mkdirSync(`${folder}/old/er`, { recursive: true });
+  const watch = await Watch.open(folder, true);
+  fs.writeFileSync(`${folder}/old/er/file`, '');
+  const wanted: string[] = ['CREATE old/er/file'];
+  // Made faster than any program can watch them.
+  for (let i = 0; i < 40; i++) {
+    fs.mkdirSync(`${folder}/new${i}/a/b/c`, { recursive: true });
+    fs.writeFileSync(`${folder}/new${i}/a/b/c/file`, '');
+    wanted.push(
+      `CREATE new${i}`,
+      `CREATE new${i}/a`,
+      `CREATE new${i}/a/b`,
+      `CREATE new${i}/a/b/c`,
+      `CREATE new${i}/a/b/c/file`,
+    );
+  }
+  await watch.until(...wanted);
+  const creates = watch.events.filter((event) => event.startsWith('CREATE'));
+  expect(creates.sort()).toEqual(wanted.sort());
+  await watch.close();
+});
+
+test('a directory moved within the tree is told under its new name', async () => {
+  const folder = makeFolder('moving');
+  fs.mkdirSync(`${folder}/before`);
+  const watch = await Watch.open(folder, true);
+  fs.renameSync(`${folder}/before`, `${folder}/after`);
+  await watch.until('RENAME before', 'CREATE after');
+  fs.writeFileSync(`${folder}/after/file`, '');
+  await watch.until('CREATE after/file');
+  fs.renameSync(`${folder}/after`, agent.path('outside'));
+  await watch.until('RENAME after');
+  fs.writeFileSync(agent.path('outside', 'unseen'), '');
+  fs.writeFileSync(`${folder}/last`, '');
+  await watch.until('CREATE last');
+  expect(watch.events.join()).not.toContain('unseen');
+  await watch.close();
+});
+
+test('5,000 files made at once are all told', async () => {
+  const folder = makeFolder('burst');
+  const watch = await Watch.open(folder);
+  execFileSync('/bin/sh', ['-c', `cd "${folder}" && seq 5000 | xargs touch`]);
+  const wanted = Array.from({ length: 5000 }, (_, i) => `CREATE ${i + 1}`);
+  await eventually(() => watch.events.filter((event) => event.startsWith('CREATE')).length === 5000);
+  expect(watch.events.filter((event) => event.startsWith('CREATE')).sort()).toEqual(wanted.sort());
+  await watch.close();
+});
+
+test('when events are lost, the stream and the poll say so', async () => {
+  const folder = makeFolder('flood');
+  const streamed = await Watch.open(folder);
+  const { watcherId } = await agent.client(Filesystem).createWatcher({ path: folder, recursive: true });
+  // More than the kernel queues while the agent stands still.
+  const limit = Number(fs.readFileSync('/proc/sys/fs/inotify/max_queued_events', 'utf8'));
+  agent.process.kill('SIGSTOP');
+  execFileSync('/bin/sh', ['-c', `cd "${folder}" && seq ${limit + 5000} | xargs touch && rm -rf "${folder}"/1*`]);
+  agent.process.kill('SIGCONT');
+  await streamed.end();
+  expect(streamed.error).toMatchObject({ code: Code.DataLoss, rawMessage: expect.stringContaining('lost') });
+
+  const poll = () => agent.client(Filesystem).getWatcherEvents({ watcherId });
+  await expect(poll()).rejects.toMatchObject({ code: Code.DataLoss });
+  fs.writeFileSync(`${folder}/afterwards`, '');
+  await eventually(async () => (await poll()).events.some(({ name }) => name === 'afterwards'));
+}, 60_000);
+
+test('polling gives each event once, and none after the watcher was removed', async () => {
+  const folder = makeFolder('polled');
+  const files = agent.client(Filesystem);
+  const { watcherId } = await files.createWatcher({ path: folder });
+  expect((await files.getWatcherEvents({ watcherId })).events).toEqual([]);
+  fs.writeFileSync(`${folder}/one`, 'x');
+  const seen: string[] = [];
+  await eventually(async () => {
+    const { events } = await files.getWatcherEvents({ watcherId });
+    seen.push(...events.map(({ type, name }) => `${EventType[type]} ${name}`));
+    return seen.includes('WRITE one');
+  });
+  expect(seen).toEqual(['CREATE one', 'WRITE one']);
+  await files.removeWatcher({ watcherId });
+  await expect(files.getWatcherEvents({ watcherId })).rejects.toMatchObject({ code: Code.NotFound });
+  await expect(files.removeWatcher({ watcherId })).rejects.toMatchObject({ code: Code.NotFound });
+});
+
+test('the end of the watched directory is told, and ends the stream', async () => {
+  const folder = makeFolder('ending');
+  const watch = await Watch.open(folder);
+  fs.rmSync(folder, { recursive: true });
+  await watch.end();
+  expect(watch.error).toBeUndefined();
+  expect(watch.events).toContain('REMOVE .');
+});
+
+test('a missing path is not_found, a file invalid_argument', async () => {
+  fs.writeFileSync(agent.path('plain'), '');
+  for (const [path, code] of [
+    [agent.path('missing'), Code.NotFound],
+    [agent.path('plain'), Code.InvalidArgument],
+  ] as const) {
+    await expect(Watch.open(path)).rejects.toMatchObject({ code });
+    await expect(agent.client(Filesystem).createWatcher({ path })).rejects.toMatchObject({ code });
+  }
+});
+
+test('a silent watch sends keepalives at the interval asked for', async () => {
+  const folder = makeFolder('silent');
+  const stream = agent
+    .client(Filesystem, 'connect+json', { 'keepalive-ping-interval': '0.05' })
+    .watchDir({ path: folder }, { signal: AbortSignal.timeout(20_000) });
+  const cases: (string | undefined)[] = [];
+  for await (const { event } of stream) {
+    cases.push(event.case);
+    if (cases.length === 3) break;
+  }
+  expect(cases).toEqual(['start', 'keepalive', 'keepalive']);
+});
+
+test('names that are not UTF-8 are told as ListDir tells them', async () => {
+  const folder = makeFolder('raw');
+  const watch = await Watch.open(folder);
+  fs.writeFileSync(Buffer.concat([Buffer.from(`${folder}/x`), Buffer.from([0xff])]), '');
+  await watch.until('CREATE x\uf7ff');
+  await watch.close();
+});
+
+test('a watch whose client has left is taken down', async () => {
+  const folder = makeFolder('left');
+  const first = await Watch.open(folder, true);
+  const before = watches();
+  const other = makeFolder('other');
+  const open = await Promise.all(Array.from({ length: 5 }, () => Watch.open(other, true)));
+  expect(watches()).toBe(before + 1);
+  await Promise.all(open.map((watch) => watch.close()));
+  await eventually(() => watches() === before);
+  await first.close();
+});
+
+/** How many directories the agent's inotify watches. */
+function watches(): number {
+  const folder = `/proc/${agent.process.pid}/fd`;
+  const fd = fs.readdirSync(folder).find((name) => linkOf(`${folder}/${name}`) === 'anon_inode:inotify');
+  return fs.readFileSync(`/proc/${agent.process.pid}/fdinfo/${fd}`, 'latin1').match(/^inotify wd/gm)?.length ?? 0;
+}
+
+/** '' for a descriptor that has been closed since it was listed. */
+function linkOf(path: string): string {
+  try {
+    return fs.readlinkSync(path);
+  } catch {
+    return '';
+  }
+}
