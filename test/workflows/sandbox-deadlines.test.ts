@@ -25,8 +25,8 @@ beforeAll(async () => {
   });
 }, 120_000);
 afterAll(async () => {
-  await plane.stop();
-  await environment.teardown();
+  await plane?.stop();
+  await environment?.teardown();
 });
 
 async function runningSandbox(wanted: Parameters<ControlPlane['admit']>[0] = {}) {
