@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { mkdir, readdir, readFile, rmdir, writeFile } from 'node:fs/promises';
+import os from 'node:os';
 import path from 'node:path';
 import { until } from '../process/until.ts';
 
@@ -16,9 +17,16 @@ interface Hierarchies {
 export interface Limits {
   cpuCount: number;
   memoryMb: number;
+  /** Runs only where nobody else wants the processor. */
+  background?: boolean;
 }
 
 const cpuPeriodMicroseconds = 100_000;
+/** What all sandboxes together leave to the host: the larger of these. */
+const hostMemoryBytes = 512 * 1024 ** 2;
+const hostMemoryFraction = 0.06;
+/** And how many of the machine's process numbers they may have. */
+const sandboxPidFraction = 0.75;
 const writeErrorsOfGoneGroup = new Set(['ENOENT', 'ENODEV']);
 
 /** Control groups of one copy's sandboxes: `<root>/<parent>/<instance>` in each hierarchy, version 1, hybrid or 2. */
@@ -35,9 +43,33 @@ export class Cgroups {
     this.#roots = hierarchies.roots;
   }
 
-  /** Makes the group that shims move to, so that a service manager that ends the host worker leaves them alone. */
+  /**
+   * Makes the copy's own groups: the one that shims move to, so that a service manager that ends the host worker leaves
+   * them alone, and the one of all sandboxes, which together leave the host memory and process numbers of its own.
+   */
   async prepare(): Promise<void> {
+    for (const root of this.#roots) await mkdir(path.join(root, this.parent), { recursive: true });
     for (const folder of this.shimFolders()) await mkdir(folder, { recursive: true });
+    if (this.version === 2) {
+      for (const folder of [this.#roots[0]!, path.join(this.#roots[0]!, this.parent)]) {
+        await writeFile(path.join(folder, 'cgroup.subtree_control'), '+cpu +memory +pids');
+      }
+    }
+    const kept = Math.max(hostMemoryBytes, os.totalmem() * hostMemoryFraction);
+    const memoryBytes = String(Math.floor(os.totalmem() - kept));
+    const processes = String(
+      Math.floor(Number(readFileSync('/proc/sys/kernel/pid_max', 'latin1')) * sandboxPidFraction),
+    );
+    const cpus = os.availableParallelism();
+    const set = (controller: string, file: string, value: string) => writeFile(this.#file(controller, '', file), value);
+    await set('pids', 'pids.max', processes);
+    if (this.version === 2) {
+      await set('memory', 'memory.max', memoryBytes);
+      await set('cpu', 'cpu.weight', String(Math.min(10_000, 100 * cpus)));
+    } else {
+      await set('memory', 'memory.limit_in_bytes', memoryBytes);
+      await set('cpu', 'cpu.shares', String(Math.min(262_144, 1024 * cpus)));
+    }
   }
 
   /** Where service managers look for the processes of a service; less the hierarchy that a shim does not see. */
@@ -198,7 +230,8 @@ export class Cgroups {
 }
 
 const cpuQuota = ({ cpuCount }: Limits) => Math.round(cpuCount * cpuPeriodMicroseconds);
-const cpuShares = ({ cpuCount }: Limits) => Math.max(2, Math.min(262_144, Math.round(cpuCount * 1024)));
+const cpuShares = ({ cpuCount, background }: Limits) =>
+  background ? 2 : Math.max(2, Math.min(262_144, Math.round(cpuCount * 1024)));
 /** As runtimes convert version 1's shares. */
 const cpuWeight = (limits: Limits) => 1 + Math.floor(((cpuShares(limits) - 2) * 9999) / 262_142);
 

@@ -8,7 +8,6 @@ export interface ContainerPlan {
   /** Relative to the root of the hierarchies. */
   cgroupPath: string;
   resources: object;
-  memoryMb: number;
   connection: SandboxConnection;
   seccomp: SeccompConfig;
 }
@@ -39,6 +38,7 @@ const capabilities = [
   'SYS_CHROOT',
 ].map((name) => `CAP_${name}`);
 
+/** Block devices are among them for the names of their files: those tell of other sandboxes. */
 const maskedPaths = [
   '/proc/acpi',
   '/proc/asound',
@@ -52,9 +52,14 @@ const maskedPaths = [
   '/proc/scsi',
   '/proc/timer_list',
   '/proc/timer_stats',
+  '/sys/block',
+  '/sys/class/block',
+  '/sys/dev/block',
+  '/sys/devices/virtual/block',
   '/sys/devices/virtual/powercap',
   '/sys/firmware',
   '/sys/fs/bpf',
+  '/sys/fs/ext4',
   '/sys/kernel',
 ];
 const readonlyPaths = ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys', '/proc/sysrq-trigger'];
@@ -97,7 +102,7 @@ export function containerConfig(plan: ContainerPlan): object {
         source: 'devpts',
         options: ['nosuid', 'noexec', 'newinstance', 'ptmxmode=0666', 'mode=0620', 'gid=5'],
       },
-      tmpfs('/dev/shm', ['nosuid', 'noexec', 'nodev', 'mode=1777', `size=${Math.floor(plan.memoryMb / 2)}m`]),
+      tmpfs('/dev/shm', ['nosuid', 'noexec', 'nodev', 'mode=1777', 'size=512m']),
       { destination: '/dev/mqueue', type: 'mqueue', source: 'mqueue', options: ['nosuid', 'noexec', 'nodev'] },
       { destination: '/sys', type: 'sysfs', source: 'sysfs', options: ['nosuid', 'noexec', 'nodev', 'ro'] },
       {

@@ -8,7 +8,7 @@ import { ensureBlankDisk } from './blank-disk.ts';
 import type { Cgroups, Limits } from './cgroups.ts';
 import { containerConfig, processLimit } from './container-config.ts';
 import type { Copy } from './copy.ts';
-import { type LaunchStep, launch } from './launch.ts';
+import { type Boot, type LaunchStep, launch } from './launch.ts';
 import type { SandboxConnection, SandboxNetwork } from './network.ts';
 import type { OciRuntime } from './oci-runtime.ts';
 import { forgetLastRun, readPids } from './sandbox-folder.ts';
@@ -24,7 +24,6 @@ export interface ContainerRun {
   limits: Limits;
   storageGb: number;
   connection: SandboxConnection;
-  bootDocument: object;
   onStep?: (step: LaunchStep) => void;
   signal?: AbortSignal;
 }
@@ -59,25 +58,23 @@ export class ContainerRunner {
   }
 
   /**
-   * Starts a container on the folder's disk, a blank one when it has none. Its agent is on its way when this returns.
+   * Starts a container on the folder's disk, a blank one when it has none. Its agent waits for what `Boot` hands it.
    * @throws {DriverError} with nothing left running.
    */
-  async start(run: ContainerRun): Promise<void> {
+  async start(run: ContainerRun): Promise<Boot> {
     const { folder, instance, connection, limits } = run;
     const [blank] = await Promise.all([ensureBlankDisk(this.#copy.folder, run.storageGb), forgetLastRun(folder)]);
     const config = containerConfig({
       hostname: run.hostname,
       cgroupPath: `/${this.#copy.cgroup}/${instance}`,
       resources: this.#cgroups.resources(limits, processLimit),
-      memoryMb: limits.memoryMb,
       connection,
       seccomp: this.#seccomp,
     });
     await writeFile(path.join(folder, 'config.json'), JSON.stringify(config), { mode: 0o600 });
     const files = Object.entries(this.#network.files(run.hostname, connection.address));
-    await launch({
+    return launch({
       folder,
-      bootDocument: JSON.stringify(run.bootDocument),
       onStep: run.onStep,
       signal: run.signal,
       args: {

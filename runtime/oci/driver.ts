@@ -1,4 +1,5 @@
-import { mkdtemp, rename, rm } from 'node:fs/promises';
+import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import os from 'node:os';
 import path from 'node:path';
 import {
   type CreateOptions,
@@ -11,7 +12,9 @@ import {
 import { ensureBaseImage } from '../images/base-image.ts';
 import { ensureImage } from '../images/image-store.ts';
 import type { UnpackedImage } from '../images/unpacked-image.ts';
+import { runCommand } from '../process/command.ts';
 import { KeyedLock } from '../process/keyed-lock.ts';
+import { Semaphore } from '../process/semaphore.ts';
 import { AgentClient, AgentError, type AgentInit } from './agent-client.ts';
 import { requireHostDisk } from './blank-disk.ts';
 import { Cgroups } from './cgroups.ts';
@@ -20,10 +23,12 @@ import { ContainerRunner } from './container-runner.ts';
 import { type Copy, openCopy } from './copy.ts';
 import { imageFailure, startFailure } from './failures.ts';
 import { type Inventory, takeInventory } from './inventory.ts';
-import { SandboxNetwork } from './network.ts';
+import type { Boot } from './launch.ts';
+import { type SandboxConnection, SandboxNetwork } from './network.ts';
 import { findRuntime } from './oci-runtime.ts';
 import type { OciDriver, OciDriverOptions } from './options.ts';
 import { PhaseTeller } from './phase-teller.ts';
+import { requirePrerequisites } from './prerequisites.ts';
 import { whenProbeSucceeds } from './ready-probe.ts';
 import { type ReconcileReport, removeOrphans } from './reconcile.ts';
 import { ensureRuntimeFolder } from './runtime-folder.ts';
@@ -38,6 +43,7 @@ import {
 } from './sandbox-folder.ts';
 import { seccompConfig } from './seccomp.ts';
 import { Stopwatch } from './stopwatch.ts';
+import { type PoolMember, WarmPool } from './warm-pool.ts';
 
 export type { CreateTrace, DriverLogger, OciDriver, OciDriverOptions } from './options.ts';
 
@@ -52,7 +58,7 @@ const baseImageName = 'builtin:base';
  * @throws {Error} when the machine lacks something, with what to install or change.
  */
 export async function createOciDriver(options: OciDriverOptions): Promise<OciDriver> {
-  if (process.getuid?.() !== 0) throw new Error('the local driver needs root');
+  requirePrerequisites();
   const copy = await openCopy(options.dataDir);
   const cgroups = new Cgroups(copy.cgroup);
   const [runtime, runtimeFolder] = await Promise.all([
@@ -78,6 +84,8 @@ class LocalDriver implements OciDriver {
   readonly #runner: ContainerRunner;
   readonly #options: OciDriverOptions;
   readonly #lock = new KeyedLock();
+  /** A start keeps a processor busy; more of them at once would only all be late. */
+  readonly #starting = new Semaphore(2 * os.availableParallelism());
   /** Creates and resumes that go on now; `stop` aborts them. */
   readonly #underway = new Map<string, AbortController>();
   /** Sandboxes that should be running. */
@@ -86,6 +94,7 @@ class LocalDriver implements OciDriver {
   /** What `takeOver` found without an owner. */
   #orphans: Omit<ReconcileReport, 'sandboxes'> = { poolMembers: [], containers: [], interfaces: [] };
   #watch: NodeJS.Timeout | undefined;
+  #pool: WarmPool | undefined;
 
   constructor(parts: {
     copy: Copy;
@@ -133,6 +142,18 @@ class LocalDriver implements OciDriver {
       else await writeRecord(folder, { ...record, exitReported: true });
     }
     this.#watch = setInterval(() => this.#lookForExits(), watchIntervalMs).unref();
+    if (this.#options.warmPoolSize === 0) return;
+    this.#pool = new WarmPool({
+      copy: this.#copy,
+      cgroups: this.#cgroups,
+      network: this.#network,
+      runner: this.#runner,
+      size: this.#options.warmPoolSize,
+      image: () => this.#imageOf(baseImageName, new AbortController().signal),
+      isBusy: () => this.#underway.size > 0,
+      logger: this.#options.logger,
+    });
+    await this.#pool.open();
   }
 
   create(spec: SandboxSpec, options: CreateOptions = {}): Promise<SandboxPlace> {
@@ -218,6 +239,10 @@ class LocalDriver implements OciDriver {
     return { ...this.#orphans, sandboxes: unknown };
   }
 
+  get poolReady(): number {
+    return this.#pool?.ready ?? 0;
+  }
+
   inventory(): Promise<Inventory> {
     return takeInventory(this.#copy, this.#cgroups, this.#network);
   }
@@ -228,6 +253,7 @@ class LocalDriver implements OciDriver {
 
   async close(): Promise<void> {
     clearInterval(this.#watch);
+    await this.#pool?.close();
     this.#network.close();
   }
 
@@ -268,29 +294,25 @@ class LocalDriver implements OciDriver {
     if (before) await this.#end(before);
     const image = await this.#imageOf(spec.image, signal);
     watch.mark('image');
-    const connection = this.#network.take(spec.allowInternetAccess);
+    const member = hasDisk(folder) ? null : this.#poolMemberFor(spec, image);
+    const connection = member?.connection ?? this.#network.take(spec.allowInternetAccess);
     const record: SandboxRecord = {
       sandboxId: spec.sandboxId,
-      instance: spec.sandboxId,
+      instance: member?.instance ?? spec.sandboxId,
       phase: 'starting',
       address: connection.address,
       exitReported: false,
     };
     try {
-      await writeRecord(folder, record);
-      await this.#runner.start({
-        folder,
-        instance: record.instance,
-        hostname: spec.sandboxId,
-        image,
-        limits: spec,
-        storageGb: spec.storageGb,
-        connection,
-        bootDocument: { platformToken: spec.platformToken, init: agentInit(spec, image) },
-        onStep: (step) => watch.mark(step),
-        signal,
+      await this.#starting.run(async () => {
+        signal.throwIfAborted();
+        const boot = member
+          ? await this.#nameMember(member, spec, record, work)
+          : await this.#startCold(spec, image, connection, record, work);
+        boot({ platformToken: spec.platformToken, init: agentInit(spec, image) });
+        await this.#waitForAgent(spec, record, work);
       });
-      await this.#waitUntilReady(spec, record, work);
+      await this.#waitForProbe(spec, record, work);
       await phases.finish();
       signal.throwIfAborted();
       await writeRecord(folder, { ...record, phase: 'ready' });
@@ -300,18 +322,73 @@ class LocalDriver implements OciDriver {
       throw error;
     }
     this.#watched.add(spec.sandboxId);
-    return this.#placeOf(record, 'cold');
+    return this.#placeOf(record, member ? 'pool' : 'cold');
   }
 
-  async #waitUntilReady(spec: SandboxSpec, record: SandboxRecord, work: Work): Promise<void> {
-    const agent = new AgentClient(record.address, spec.platformToken);
-    work.phases.tell('initializing');
-    await this.#whileRunning(work, async (signal) => {
-      await agent.whenReady(spec.sandboxId, this.#options.agentStartTimeoutSeconds ?? 30, signal);
-      work.watch.mark('agent');
-      work.phases.tell('waiting_ready');
-      if (spec.readyProbe) await whenProbeSucceeds(spec.readyProbe, { address: record.address, agent }, signal);
+  async #startCold(
+    spec: SandboxSpec,
+    image: UnpackedImage,
+    connection: SandboxConnection,
+    record: SandboxRecord,
+    { folder, watch, signal }: Work,
+  ): Promise<Boot> {
+    await writeRecord(folder, record);
+    return this.#runner.start({
+      folder,
+      instance: record.instance,
+      hostname: spec.sandboxId,
+      image,
+      limits: spec,
+      storageGb: spec.storageGb,
+      connection,
+      onStep: (step) => watch.mark(step),
+      signal,
     });
+  }
+
+  #poolMemberFor(spec: SandboxSpec, image: UnpackedImage): PoolMember | null {
+    return spec.image === baseImageName ? (this.#pool?.claim(image, spec.storageGb) ?? null) : null;
+  }
+
+  /** Makes a pool member this sandbox: from the rename on it is found as its half-made beginning. */
+  async #nameMember(
+    member: PoolMember,
+    spec: SandboxSpec,
+    record: SandboxRecord,
+    { folder, watch }: Work,
+  ): Promise<Boot> {
+    await writeRecord(member.folder, record);
+    await rm(folder, { recursive: true, force: true });
+    await rename(member.folder, folder);
+    const { hosts, hostname } = this.#network.files(spec.sandboxId, record.address);
+    // Nothing but the agent has ever run in it, so what lies in its folder is what was put there.
+    const files = `/proc/${member.shimPid}/root/mnt/tail`;
+    await Promise.all([
+      this.#cgroups.setLimits(member.instance, spec),
+      this.#network.setInternetAccess(record.address, spec.allowInternetAccess),
+      writeFile(`${files}/hosts`, hosts),
+      writeFile(`${files}/hostname`, hostname),
+      runCommand('nsenter', [`--uts=/proc/${member.initPid}/ns/uts`, 'hostname', spec.sandboxId]),
+    ]);
+    await this.#cgroups.thaw(member.instance);
+    watch.mark('claimed');
+    return member.boot;
+  }
+
+  async #waitForAgent(spec: SandboxSpec, record: SandboxRecord, work: Work): Promise<void> {
+    work.phases.tell('initializing');
+    const agent = new AgentClient(record.address, spec.platformToken);
+    const timeoutSeconds = this.#options.agentStartTimeoutSeconds ?? 30;
+    await this.#whileRunning(work, (signal) => agent.whenReady(spec.sandboxId, timeoutSeconds, signal));
+    work.watch.mark('agent');
+  }
+
+  async #waitForProbe(spec: SandboxSpec, record: SandboxRecord, work: Work): Promise<void> {
+    work.phases.tell('waiting_ready');
+    const { readyProbe } = spec;
+    if (!readyProbe) return;
+    const sandbox = { address: record.address, agent: new AgentClient(record.address, spec.platformToken) };
+    await this.#whileRunning(work, (signal) => whenProbeSucceeds(readyProbe, sandbox, signal));
     work.watch.mark('ready');
   }
 

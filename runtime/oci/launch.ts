@@ -18,18 +18,19 @@ export interface LaunchOptions {
   folder: string;
   /** `key=value` for the shim; visible in the machine's process list. */
   args: Record<string, string | number>;
-  /** The agent's boot document; secret. */
-  bootDocument: string;
   onStep?: (step: LaunchStep) => void;
   signal?: AbortSignal;
 }
 
+/** Hands the agent its boot document, which is secret, and lets it begin. */
+export type Boot = (document: object) => void;
+
 /**
- * Starts a sandbox under a shim of its own, which outlives this process.
- * Returns once the container's first process runs.
+ * Starts a sandbox under a shim of its own, which outlives this process. Its agent waits for the boot document.
+ * @returns what hands it over, once the container's first process runs.
  * @throws {LaunchError} with what the shim said; nothing of it runs then.
  */
-export async function launch(options: LaunchOptions): Promise<void> {
+export async function launch(options: LaunchOptions): Promise<Boot> {
   const log = openSync(path.join(options.folder, 'shim.log'), 'a', 0o600);
   const words = Object.entries(options.args).map(([key, value]) => `${key}=${value}`);
   const shim = spawn('perl', [shimFile, ...words], {
@@ -41,9 +42,8 @@ export async function launch(options: LaunchOptions): Promise<void> {
   closeSync(log);
   shim.unref();
   const stdin = shim.stdin!;
-  // A shim that fails before the container reads has said why on its standard output.
+  // An agent that ended before it read is noticed by its shim.
   stdin.on('error', () => {});
-  stdin.end(options.bootDocument);
   const abort = () => shim.kill('SIGTERM');
   options.signal?.addEventListener('abort', abort, { once: true });
   if (options.signal?.aborted) abort();
@@ -64,9 +64,10 @@ export async function launch(options: LaunchOptions): Promise<void> {
         }
       });
     });
-    if (started) return;
+    if (started) return (document) => stdin.end(JSON.stringify(document));
   } finally {
     options.signal?.removeEventListener('abort', abort);
   }
+  stdin.destroy();
   throw new LaunchError(failure);
 }

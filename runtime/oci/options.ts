@@ -51,6 +51,8 @@ export interface OciDriver extends SandboxDriver {
   readonly copyId: string;
   readonly subnet: string;
   readonly runtime: 'crun' | 'runc';
+  /** Frozen sandboxes that wait for a claim. */
+  readonly poolReady: number;
   /** Removes everything of this copy that belongs to no sandbox of the list. Call it when the host starts. */
   reconcile(knownSandboxIds: Iterable<string>): Promise<ReconcileReport>;
   /** What of this copy is on the machine, read from the machine. */

@@ -1,0 +1,206 @@
+import { randomBytes } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { UnpackedImage } from '../images/unpacked-image.ts';
+import { until } from '../process/until.ts';
+import type { Cgroups } from './cgroups.ts';
+import type { ContainerRunner } from './container-runner.ts';
+import { type Copy, readJson } from './copy.ts';
+import type { Boot } from './launch.ts';
+import type { SandboxConnection, SandboxNetwork } from './network.ts';
+import type { DriverLogger } from './options.ts';
+import { readPids, type SandboxRecord, writeFileAtomically, writeRecord } from './sandbox-folder.ts';
+
+/** A frozen sandbox without a name, whose agent waits for its boot document. */
+export interface PoolMember {
+  instance: string;
+  folder: string;
+  image: UnpackedImage;
+  storageGb: number;
+  connection: SandboxConnection;
+  boot: Boot;
+  initPid: number;
+  shimPid: number;
+}
+
+/** A member begins with these; a claim sets the sandbox's own. */
+const memberLimits = { cpuCount: 2, memoryMb: 512, background: true };
+const firstStorageGb = 10;
+const rememberedSizes = 16;
+const bootTimeoutSeconds = 30;
+/** How long creates that go on are waited for; a host that is always creating needs its pool most. */
+const patienceSeconds = 1;
+const retryMs = 10_000;
+const readSystemCall = process.arch === 'arm64' ? 63 : 0;
+
+/**
+ * Sandboxes of the base image, started as far as they go without a name and then frozen: a claim needs no Node start.
+ * Their disks cannot grow while mounted, so they have the size that was asked for most of late.
+ */
+export class WarmPool {
+  readonly #copy: Copy;
+  readonly #cgroups: Cgroups;
+  readonly #network: SandboxNetwork;
+  readonly #runner: ContainerRunner;
+  readonly #size: number;
+  readonly #image: () => Promise<UnpackedImage>;
+  readonly #isBusy: () => boolean;
+  readonly #logger: DriverLogger;
+  readonly #closing = new AbortController();
+  readonly #members: PoolMember[] = [];
+  #askedSizes: number[] = [];
+  #filling: Promise<void> | null = null;
+
+  constructor(parts: {
+    copy: Copy;
+    cgroups: Cgroups;
+    network: SandboxNetwork;
+    runner: ContainerRunner;
+    size: number;
+    image: () => Promise<UnpackedImage>;
+    /** Whether sandboxes are being created now; members give way for a while. */
+    isBusy: () => boolean;
+    logger: DriverLogger;
+  }) {
+    this.#copy = parts.copy;
+    this.#cgroups = parts.cgroups;
+    this.#network = parts.network;
+    this.#runner = parts.runner;
+    this.#size = parts.size;
+    this.#image = parts.image;
+    this.#isBusy = parts.isBusy;
+    this.#logger = parts.logger;
+  }
+
+  /** Begins to fill, in the background. */
+  async open(): Promise<void> {
+    this.#askedSizes = (await readJson<number[]>(this.#sizesFile)) ?? [];
+    this.#fill();
+  }
+
+  /** How many are ready. */
+  get ready(): number {
+    return this.#members.length;
+  }
+
+  /** Takes a member that fits; null when there is none. It is the caller's from then on. */
+  claim(image: UnpackedImage, storageGb: number): PoolMember | null {
+    this.#askedSizes = [...this.#askedSizes, storageGb].slice(-rememberedSizes);
+    const fits = (member: PoolMember) => member.storageGb === storageGb && member.image.digest === image.digest;
+    const at = this.#members.findIndex((member) => fits(member) && this.#runner.isRunning(member.folder));
+    const [member] = at < 0 ? [] : this.#members.splice(at, 1);
+    this.#fill();
+    return member ?? null;
+  }
+
+  /** Ends every member. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#filling;
+    await Promise.all(this.#members.splice(0).map((member) => this.#discard(member)));
+    await writeFileAtomically(this.#sizesFile, JSON.stringify(this.#askedSizes));
+  }
+
+  get #sizesFile(): string {
+    return path.join(this.#copy.folder, 'pool.json');
+  }
+
+  #fill(): void {
+    if (this.#filling || this.#size === 0 || this.#closing.signal.aborted) return;
+    this.#filling = this.#fillUp()
+      .catch((error) => {
+        if (!this.#closing.signal.aborted) this.#logger.warn({ err: error }, 'the warm pool could not be filled');
+      })
+      .finally(() => {
+        this.#filling = null;
+      });
+  }
+
+  async #fillUp(): Promise<void> {
+    const { signal } = this.#closing;
+    while (!signal.aborted) {
+      const image = await this.#image();
+      const storageGb = this.#wantedSize();
+      const fits = (member: PoolMember) =>
+        member.storageGb === storageGb && member.image.digest === image.digest && this.#runner.isRunning(member.folder);
+      if (this.#members.filter(fits).length >= this.#size) return;
+      await until(() => !this.#isBusy(), { timeoutSeconds: patienceSeconds, everyMs: 50, signal });
+      const stale = this.#members.findIndex((member) => !fits(member));
+      if (stale >= 0 && this.#members.length >= this.#size) await this.#discard(this.#members.splice(stale, 1)[0]!);
+      try {
+        this.#members.push(await this.#make(image, storageGb));
+      } catch (error) {
+        if (signal.aborted) return;
+        this.#logger.warn({ err: error }, 'a sandbox for the warm pool could not be made; trying again later');
+        await sleep(retryMs, undefined, { signal });
+      }
+    }
+  }
+
+  #wantedSize(): number {
+    const counts = new Map<number, number>();
+    for (const size of this.#askedSizes) counts.set(size, (counts.get(size) ?? 0) + 1);
+    // Of two asked for as often, the later one.
+    const byCount = [...counts].sort(
+      ([a, timesA], [b, timesB]) =>
+        timesB - timesA || this.#askedSizes.lastIndexOf(b) - this.#askedSizes.lastIndexOf(a),
+    );
+    return byCount[0]?.[0] ?? firstStorageGb;
+  }
+
+  async #make(image: UnpackedImage, storageGb: number): Promise<PoolMember> {
+    const { signal } = this.#closing;
+    const instance = `pool-${randomBytes(8).toString('hex')}`;
+    const folder = path.join(this.#copy.poolFolder, instance);
+    const connection = this.#network.take(false);
+    const { address } = connection;
+    const record: SandboxRecord = { sandboxId: instance, instance, phase: 'starting', address, exitReported: true };
+    try {
+      await writeRecord(folder, record);
+      const boot = await this.#runner.start({
+        folder,
+        instance,
+        hostname: 'sandbox',
+        image,
+        limits: memberLimits,
+        storageGb,
+        connection,
+        signal,
+      });
+      const waiting = () => this.#agentWaits(instance, folder);
+      if (!(await until(waiting, { timeoutSeconds: bootTimeoutSeconds, everyMs: 10, signal }))) {
+        throw new Error('the agent does not come to read its boot document');
+      }
+      if (!(await this.#cgroups.freeze(instance, bootTimeoutSeconds))) throw new Error('it cannot be frozen');
+      const pids = readPids(folder)!;
+      return { instance, folder, image, storageGb, connection, boot, initPid: pids.initPid, shimPid: pids.shim.pid };
+    } catch (error) {
+      await this.#remove(folder, instance, connection.address);
+      throw error;
+    }
+  }
+
+  /** Whether the agent has come so far that it reads standard input, and finds nothing there yet. */
+  async #agentWaits(instance: string, folder: string): Promise<boolean> {
+    if (!this.#runner.isRunning(folder)) throw new Error('it ended');
+    const initPid = readPids(folder)?.initPid;
+    for (const pid of await this.#cgroups.processesOf(instance)) {
+      const file = `/proc/${pid}/syscall`;
+      if (pid !== initPid && existsSync(file) && readFileSync(file, 'latin1').startsWith(`${readSystemCall} 0x0 `)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  #discard(member: PoolMember): Promise<void> {
+    return this.#remove(member.folder, member.instance, member.connection.address);
+  }
+
+  async #remove(folder: string, instance: string, address: string): Promise<void> {
+    await this.#runner.end(folder, instance, address);
+    await rm(folder, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,235 @@
+import { spawn } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import net from 'node:net';
+import os from 'node:os';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ensureBaseImage } from '../../runtime/images/base-image.ts';
+import { ensureImage, imageFolder } from '../../runtime/images/image-store.ts';
+import { cacheDir, LocalHost, nothing, onHost, shell } from './local-host.ts';
+
+/** A registry on loopback with images made here; no other is needed. */
+let folder: string;
+let registry: string;
+let stopRegistry: () => Promise<void>;
+let host: LocalHost;
+const pushed: string[] = [];
+
+beforeAll(async () => {
+  folder = mkdtempSync(path.join(os.tmpdir(), 'images-'));
+  const port = await freePort();
+  registry = `127.0.0.1:${port}`;
+  writeFileSync(
+    path.join(folder, 'registry.yml'),
+    `version: 0.1\nstorage: { filesystem: { rootdirectory: ${folder}/registry } }\nhttp: { addr: ${registry} }\n`,
+  );
+  const server = spawn('docker-registry', ['serve', path.join(folder, 'registry.yml')], { stdio: 'ignore' });
+  stopRegistry = async () => {
+    server.kill();
+    await new Promise((resolve) => server.once('close', resolve));
+  };
+  while (
+    !(await fetch(`http://${registry}/v2/`).then(
+      (reply) => reply.ok,
+      () => false,
+    ))
+  )
+    await sleep(20);
+  host = await LocalHost.open({ registryInsecureHttp: true });
+}, 180_000);
+afterAll(async () => {
+  await host.driver.reconcile([]);
+  expect(await host.driver.inventory()).toMatchObject(nothing);
+  await host.close();
+  await stopRegistry();
+  for (const digest of pushed) {
+    for (const left of [imageFolder(cacheDir(), digest), `${imageFolder(cacheDir(), digest)}.lock`]) {
+      rmSync(left, { recursive: true, force: true });
+    }
+  }
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function freePort(): Promise<number> {
+  const server = net.createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as net.AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+/**
+ * Pushes an image. Its layers are shell scripts, each run in an empty folder, or `whiteout <path>`.
+ * @returns its digest
+ */
+function push(name: string, layers: string[], config: string[] = []): string {
+  const layout = path.join(folder, `layout-${name.replace(/\W/g, '-')}`);
+  onHost('umoci', 'init', '--layout', layout);
+  onHost('umoci', 'new', '--image', `${layout}:image`);
+  for (const [at, script] of layers.entries()) {
+    const [, gone] = /^whiteout (.*)$/.exec(script) ?? [];
+    if (gone) {
+      onHost('umoci', 'insert', '--image', `${layout}:image`, '--whiteout', gone);
+      continue;
+    }
+    const content = path.join(layout, `content-${at}`);
+    mkdirSync(content);
+    onHost('sh', '-ec', `cd '${content}'; ${script}`);
+    onHost('umoci', 'insert', '--image', `${layout}:image`, content, '/');
+  }
+  if (config.length > 0) onHost('umoci', 'config', '--image', `${layout}:image`, ...config);
+  const digestFile = path.join(layout, 'digest');
+  onHost(
+    'skopeo',
+    'copy',
+    '-q',
+    '--dest-tls-verify=false',
+    '--digestfile',
+    digestFile,
+    `oci:${layout}:image`,
+    `docker://${registry}/${name}`,
+  );
+  const digest = onHost('cat', digestFile);
+  pushed.push(digest);
+  return digest;
+}
+
+const createFrom = async (image: string) => {
+  const spec = host.spec({ image });
+  return { spec, place: await host.driver.create(spec) };
+};
+/** A node program inside, where there is no shell. */
+const program = async ({ spec, place }: Awaited<ReturnType<typeof createFrom>>, script: string) => {
+  const reply = await fetch(`http://${place.address}:${place.agentPort}/platform/probe`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-platform-token': spec.platformToken },
+    body: JSON.stringify({ command: ['/.platform/bin/node', '-e', script], timeoutSeconds: 10 }),
+  });
+  return ((await reply.json()) as { exitCode: number }).exitCode;
+};
+
+test('the agent runs in an image that has no C library, no shell and no folders', async () => {
+  const digest = push('bare:1', ['cp /usr/bin/tini-static only']);
+  const sandbox = await createFrom(`${registry}/bare@${digest}`);
+  expect(await program(sandbox, `process.exit(require('fs').readdirSync('/').includes('only') ? 5 : 1)`)).toBe(5);
+  expect(
+    await program(sandbox, `process.exit(require('child_process').spawnSync('/only', ['--version']).status)`),
+  ).toBe(0);
+});
+
+test("the image's owners, environment, folder and user are those of its command", async () => {
+  push(
+    'configured:1',
+    [
+      'mkdir -p app etc; echo app:x:1234:1234::/app:/bin/sh >etc/passwd; echo mine >app/file; chown -R 1234:1234 app; echo root >secret; chmod 600 secret',
+    ],
+    ['--config.env=FROM_IMAGE=yes', '--config.env=GREETING=image', '--config.workingdir=/app', '--config.user=app'],
+  );
+  const sandbox = await createFrom(`${registry}/configured:1`);
+  const check = `const fs = require('fs'); const { FROM_IMAGE, GREETING } = process.env;
+    const refused = (() => { try { fs.readFileSync('/secret') } catch (error) { return error.code === 'EACCES' } })();
+    process.exit(FROM_IMAGE === 'yes' && GREETING === 'hello' && process.cwd() === '/app' && process.getuid() === 1234 &&
+      fs.statSync('file').uid === 1234 && refused ? 7 : 1)`;
+  expect(await program(sandbox, check)).toBe(7);
+});
+
+test('later layers take away and replace what earlier ones hold', async () => {
+  push('layered:1', ['mkdir d; echo 1 >d/gone; echo 1 >changed', 'whiteout /d/gone', 'echo 2 >changed']);
+  const sandbox = await createFrom(`${registry}/layered:1`);
+  const check = `const fs = require('fs'); process.exit(!fs.existsSync('/d/gone') && fs.readFileSync('/changed', 'utf8') === '2\\n' ? 7 : 1)`;
+  expect(await program(sandbox, check)).toBe(7);
+});
+
+test('a device in an image opens no device of the host', async () => {
+  push('devices:1', ['mknod disk b 7 0; chmod 666 disk; mknod memory c 1 1; chmod 666 memory']);
+  const sandbox = await createFrom(`${registry}/devices:1`);
+  const check = (file: string) =>
+    `try { require('fs').openSync('${file}') } catch (error) { process.exit(error.code === 'EACCES' || error.code === 'EPERM' ? 7 : 1) }`;
+  expect(await program(sandbox, check('/disk'))).toBe(7);
+  expect(await program(sandbox, check('/memory'))).toBe(7);
+});
+
+test("links in an image lead to no file of the host, even where the sandbox's own files are put", async () => {
+  const trap = path.join(folder, 'trap');
+  writeFileSync(trap, 'untouched');
+  push('links:1', [
+    `mkdir etc; for name in hosts hostname resolv.conf; do ln -s ${trap} etc/$name; done; ln -s / run; ln -s ${folder} .platform`,
+  ]);
+  const spec = host.spec({ image: `${registry}/links:1` });
+  await host.driver.create(spec).then(
+    () => undefined,
+    (error) => expect(error).toMatchObject({ code: 'start_failed' }),
+  );
+  expect(onHost('cat', trap)).toBe('untouched');
+  expect(await readdir(folder)).not.toContain('bin');
+  await host.driver.remove(spec.sandboxId);
+});
+
+test('a tag that has moved gives the new image, a digest the old', async () => {
+  const first = push('moving:latest', ['echo 1 >version']);
+  const before = await createFrom(`${registry}/moving:latest`);
+  push('moving:latest'.replace('latest', 'next'), ['echo 2 >version']);
+  onHost(
+    'skopeo',
+    'copy',
+    '-q',
+    '--src-tls-verify=false',
+    '--dest-tls-verify=false',
+    `docker://${registry}/moving:next`,
+    `docker://${registry}/moving:latest`,
+  );
+  const after = await createFrom(`${registry}/moving:latest`);
+  const pinned = await createFrom(`${registry}/moving@${first}`);
+  const versionIs = (version: string) =>
+    `process.exit(require('fs').readFileSync('/version', 'utf8') === '${version}\\n' ? 7 : 1)`;
+  expect(await program(before, versionIs('1'))).toBe(7);
+  expect(await program(after, versionIs('2'))).toBe(7);
+  expect(await program(pinned, versionIs('1'))).toBe(7);
+});
+
+test('an image that is not there, and a registry that is not, say so', async () => {
+  await expect(createFrom(`${registry}/none:1`)).rejects.toMatchObject({ code: 'image_pull_failed', retryable: false });
+  await expect(createFrom('127.0.0.1:1/none:1')).rejects.toMatchObject({ code: 'image_pull_failed', retryable: true });
+});
+
+test('plain HTTP is spoken only where it is allowed', async () => {
+  push('plain:1', ['echo 1 >version']);
+  const reference = `${registry}/plain:1`;
+  await expect(ensureImage({ cacheDir: folder, reference })).rejects.toThrow(/HTTPS|TLS|https/);
+});
+
+test('ten who ask for the same image at once unpack it once', async () => {
+  const digest = push('shared:1', ['head -c 5M /dev/urandom >blob']);
+  const cache = await mkdtemp(path.join(folder, 'cache-'));
+  const options = { cacheDir: cache, reference: `${registry}/shared:1`, registryInsecureHttp: true };
+  const images = await Promise.all(Array.from({ length: 10 }, () => ensureImage(options)));
+  expect(new Set(images.map((image) => image.rootfs)).size).toBe(1);
+  expect(images[0]!.digest).toBe(digest);
+  expect((await readdir(path.join(cache, 'images'))).filter((name) => !name.endsWith('.lock'))).toHaveLength(1);
+  await rm(cache, { recursive: true });
+});
+
+test('the base image may be pulled instead of made', async () => {
+  push('base:1', ['echo pulled >version']);
+  const cache = await mkdtemp(path.join(folder, 'cache-'));
+  const image = await ensureBaseImage({ cacheDir: cache, reference: `${registry}/base:1`, registryInsecureHttp: true });
+  expect(onHost('cat', path.join(image.rootfs, 'version'))).toBe('pulled');
+});
+
+test('the base image made from Debian packages is there and taken from the cache', async () => {
+  const progress: string[] = [];
+  const started = performance.now();
+  const image = await ensureBaseImage({ cacheDir: cacheDir(), onProgress: ({ message }) => progress.push(message) });
+  expect(performance.now() - started).toBeLessThan(100);
+  expect(progress).toEqual([]);
+  expect(image.config.env).toEqual({ LANG: 'C.UTF-8' });
+  const spec = host.spec();
+  const place = await host.driver.create(spec);
+  const { output } = await shell(
+    place,
+    spec,
+    'for tool in bash curl git python3 pip sudo ping; do command -v $tool; done; id user; echo $LANG',
+  );
+  expect(output).toMatch(/bash\n.*curl\n.*git\n.*python3\n.*pip\n.*sudo\n.*ping\nuid=1000\(user\).*\nC\.UTF-8$/);
+});

@@ -1,0 +1,109 @@
+import { readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { LocalHost, nothing, shell } from './local-host.ts';
+
+let host: LocalHost;
+beforeEach(async () => {
+  host = await LocalHost.open({ warmPoolSize: 2 });
+}, 180_000);
+afterEach(async () => {
+  await host.driver.close();
+  await host.driver.reconcile([]);
+  expect(await host.driver.inventory()).toMatchObject(nothing);
+  await host.close();
+});
+
+const filled = async (members = 2) => {
+  while (host.driver.poolReady < members) await sleep(10);
+};
+const members = async () => (await host.driver.inventory()).folders.pool;
+/** What the pool starts with when nobody has asked for anything. */
+const storageGb = 10;
+
+test('a claim takes a frozen member and gives it the name, limits and network of the sandbox', async () => {
+  await filled();
+  const spec = host.spec({ storageGb, cpuCount: 1.5, memoryMb: 384, allowInternetAccess: true });
+  const place = await host.driver.create(spec);
+  expect(place.from).toBe('pool');
+  const { output } = await shell(
+    place,
+    spec,
+    `hostname; cat /etc/hostname; tail -1 /etc/hosts; echo $GREETING; df --output=size -BG / | tail -1
+    cat /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null || cat /sys/fs/cgroup/memory.max
+    cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us /sys/fs/cgroup/cpu/cpu.shares 2>/dev/null || cat /sys/fs/cgroup/cpu.max`,
+  );
+  const cpu = ['150000', '1536'];
+  expect(output.split('\n').map((line) => line.trim())).toEqual([
+    spec.sandboxId,
+    spec.sandboxId,
+    `${place.address} ${spec.sandboxId}`,
+    'hello',
+    '10G',
+    String(384 * 1024 * 1024),
+    ...cpu,
+  ]);
+  const { interfaces } = await host.driver.inventory();
+  const groups = interfaces.map((name) => readFileSync(`/sys/class/net/${name}/netdev_group`, 'latin1').trim());
+  expect(groups.filter((group) => group === '20471')).toHaveLength(1);
+  await filled();
+  expect((await host.driver.list()).map((sandbox) => sandbox.sandboxId)).toEqual([spec.sandboxId]);
+});
+
+test('members stand still and hold no secret', async () => {
+  await filled();
+  const { containers, processes } = await host.driver.inventory();
+  expect(containers).toHaveLength(2);
+  expect(processes).toHaveLength(4);
+  const ticks = () =>
+    processes.map((pid) => readFileSync(`/proc/${pid}/stat`, 'latin1').split(' ').slice(13, 15).join());
+  const before = ticks();
+  await sleep(300);
+  expect(ticks()).toEqual(before);
+});
+
+test('a sandbox from the pool pauses, ends and comes back as any other', async () => {
+  await filled();
+  const spec = host.spec({ storageGb });
+  const place = await host.driver.create(spec);
+  await shell(place, spec, 'echo kept >/root/note');
+  await host.driver.pause(spec.sandboxId);
+  expect(await host.driver.resume(spec)).toMatchObject({ from: 'thaw', address: place.address });
+  await host.driver.stop(spec.sandboxId);
+  const again = await host.driver.resume(spec);
+  expect(again.from).toBe('cold');
+  expect((await shell(again, spec, 'cat /root/note; hostname')).output).toBe(`kept\n${spec.sandboxId}`);
+});
+
+test('a miss is a cold start, and the pool learns the size', async () => {
+  await filled();
+  expect((await host.driver.create(host.spec({ storageGb: 3 }))).from).toBe('cold');
+  let from: string;
+  do {
+    await filled();
+    await sleep(50);
+    ({ from } = await host.driver.create(host.spec({ storageGb: 3 })));
+  } while (from === 'cold');
+  expect(from).toBe('pool');
+});
+
+test('a member that died is not claimed', async () => {
+  await filled();
+  for (const pid of (await host.driver.inventory()).shims) process.kill(pid, 'SIGTERM');
+  while ((await host.driver.inventory()).shims.length > 0) await sleep(10);
+  expect((await host.driver.create(host.spec({ storageGb }))).from).toBe('cold');
+});
+
+test('members end with the host worker, and those of a killed one are cleaned away by the next', async () => {
+  await filled();
+  await host.driver.close();
+  expect(await host.driver.inventory()).toMatchObject(nothing);
+  await host.start({ warmPoolSize: 2 });
+  await filled();
+  const left = await members();
+  // As after kill -9: nobody ends the members, another process starts.
+  const killed = host.driver;
+  await host.start();
+  expect(await members()).toEqual([]);
+  expect(await host.driver.reconcile([])).toMatchObject({ poolMembers: expect.arrayContaining(left) });
+  await killed.close();
+});
