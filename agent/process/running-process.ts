@@ -33,6 +33,7 @@ export class RunningProcess {
   private waitingInput = 0;
   private openOutputs: number;
   private heldPieces = 0;
+  private takenPieces = 0;
   private exit: ProcessExit | undefined;
   private silence: NodeJS.Timeout | undefined;
   private readonly onEnd: () => void;
@@ -142,6 +143,7 @@ export class RunningProcess {
   /** Returns whether more may be read at once. */
   private take(pipe: OutputPipe, channel: Channel, bytes: Buffer): boolean {
     this.silence?.refresh();
+    this.takenPieces += 1;
     if (this.endEvent) return true;
     if (this.attachments.size === 0) {
       this.backlog.add(channel, bytes);
@@ -179,7 +181,19 @@ export class RunningProcess {
   private watchSilence(): void {
     if (!this.exit || this.endEvent) return;
     clearTimeout(this.silence);
-    this.silence = this.heldPieces > 0 ? undefined : setTimeout(() => this.end(), silenceMs);
+    this.silence = this.heldPieces > 0 ? undefined : setTimeout(() => this.endIfStillSilent(), silenceMs);
+  }
+
+  /**
+   * After a busy moment a timer is due before the event loop has looked at the pipes again; what waits in them has been
+   * read when the immediate comes.
+   */
+  private endIfStillSilent(): void {
+    const takenBefore = this.takenPieces;
+    setImmediate(() => {
+      if (this.takenPieces === takenBefore && this.heldPieces === 0) this.end();
+      else this.watchSilence();
+    });
   }
 
   private end(): void {
