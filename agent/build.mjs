@@ -7,6 +7,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { build } from 'esbuild';
+import { buildKernelScripts } from './contexts/build.mjs';
 
 /**
  * Builds the agent into one folder, which may then be moved anywhere: `agent.cjs` (what node runs), two bundles
@@ -79,7 +80,7 @@ fs.copyFileSync(path.join(here, 'start.cjs'), path.join(out, 'agent.cjs'));
 // What the bundle looks for beside itself.
 fs.mkdirSync(path.join(out, 'native'));
 fs.copyFileSync(koffiAddon(), path.join(out, 'native', 'koffi.node'));
-fs.cpSync(path.join(here, 'contexts', 'kernels'), path.join(out, 'contexts', 'kernels'), { recursive: true });
+await buildKernelScripts(path.join(out, 'contexts', 'kernels'));
 await writeCodeCache();
 fs.rmSync(finished, { recursive: true, force: true });
 fs.renameSync(out, finished);

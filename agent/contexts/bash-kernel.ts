@@ -1,10 +1,8 @@
-import fs from 'node:fs';
 import path from 'node:path';
-import type { Readable, Writable } from 'node:stream';
 import { Code, ConnectError } from '@connectrpc/connect';
 import type { KernelStart, Run } from './kernel.ts';
-import { findExecutable, KernelProcess, makeKernelFolder, makePipe, type OutputPipe } from './kernel-process.ts';
-import { type CurrentRun, ScriptKernel } from './script-kernel.ts';
+import { findExecutable } from './kernel-process.ts';
+import { type CurrentRun, ScriptKernel, startScript } from './script-kernel.ts';
 
 /** A bash that keeps its state between runs, kept by `kernels/bash_kernel.bash`. */
 export class BashKernel extends ScriptKernel {
@@ -13,36 +11,11 @@ export class BashKernel extends ScriptKernel {
   private begun = false;
 
   /** @throws {ConnectError} `failed_precondition` where there is no bash */
-  static async start({ cwd, env, scripts }: KernelStart): Promise<BashKernel> {
-    const bash = findExecutable('bash', env);
-    const mkfifo = findExecutable('mkfifo', env);
-    if (!bash || !mkfifo) {
-      const missing = bash ? 'mkfifo: install the package coreutils' : 'bash: install the package bash';
-      throw new ConnectError(`bash is not available for lack of ${missing}`, Code.FailedPrecondition);
-    }
-    const folder = makeKernelFolder();
-    const outputs: OutputPipe[] = [];
-    try {
-      for (const name of ['stdout', 'stderr']) outputs.push(await makePipe(mkfifo, path.join(folder, name)));
-      const process = new KernelProcess([bash, path.join(scripts, 'bash_kernel.bash'), folder], {
-        cwd,
-        env,
-        stdio: ['ignore', outputs[0]!.writeFd, outputs[1]!.writeFd, 'pipe', 'pipe'],
-        folder,
-      });
-      return new BashKernel(process, outputs[0]!.reader, outputs[1]!.reader);
-    } catch (error) {
-      for (const { reader } of outputs) reader.destroy();
-      await fs.promises.rm(folder, { recursive: true, force: true });
-      throw error;
-    } finally {
-      for (const { writeFd } of outputs) fs.closeSync(writeFd);
-    }
-  }
-
-  private constructor(process: KernelProcess, stdout: Readable, stderr: Readable) {
-    const { stdio } = process.child;
-    super('bash', process, { stdout, stderr, replies: stdio[3] as Readable, requests: stdio[4] as Writable });
+  static async start(start: KernelStart): Promise<BashKernel> {
+    const bash = findExecutable('bash', start.env);
+    if (!bash) throw new ConnectError('bash is not available: install the package bash', Code.FailedPrecondition);
+    const { process, pipes } = await startScript([bash, path.join(start.scripts, 'bash_kernel.bash')], start);
+    return new BashKernel('bash', process, pipes);
   }
 
   protected request({ code, envVars }: Run): Buffer {

@@ -15,7 +15,7 @@ import { type ExecuteEvent, RunOutput } from './run-output.ts';
 export interface ContextsOptions {
   environment: AgentEnvironment;
   /** Folder of the scripts that run in the kernels' processes. */
-  scripts: () => string;
+  scripts: string;
   /** The Node that runs JavaScript and TypeScript; this process's own otherwise. */
   node?: string;
   /** How long an interrupted run may take to end before its kernel is killed. */
@@ -134,7 +134,7 @@ export class Contexts {
     const folder = workingFolder(cwd, environment.home());
     const env = { ...environment.variables(), PWD: folder };
     const createdAt = new Date().toISOString();
-    const kernel = await startKernel(kernelName, { cwd: folder, env, scripts: scripts(), node, signal });
+    const kernel = await startKernel(kernelName, { cwd: folder, env, scripts, node, signal });
     const info = { id: `ctx-${randomUUID()}`, language, cwd: folder, createdAt, envVars: {} };
     const context = new Context(info, kernelName, kernel, interruptGraceMs);
     if (signal.aborted) {

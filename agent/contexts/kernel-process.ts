@@ -87,21 +87,36 @@ export function makeKernelFolder(): string {
   return fs.mkdtempSync(path.join(os.tmpdir(), 'context-'));
 }
 
-/** A pipe for a child's output. */
-export interface OutputPipe {
-  reader: Readable;
+/** Where a kernel writes: pipes with names in its folder. */
+export interface OutputPipes {
+  stdout: Readable;
+  stderr: Readable;
   /** To be handed to the child, then closed here. */
-  writeFd: number;
+  writeFds: [number, number];
 }
 
 /**
- * A pipe with a name: the child's programs can open it again as `/dev/stdout`, which they cannot with the sockets that
- * Node makes for its children.
+ * Pipes with names: programs can open them again as `/dev/stdout` and `/dev/stderr`, which they cannot with the
+ * sockets that Node makes for its children.
+ * @returns undefined where there is no mkfifo(1) to make them with
  */
-export async function makePipe(mkfifo: string, file: string): Promise<OutputPipe> {
-  await promisify(execFile)(mkfifo, ['-m', '600', file]);
-  const readFd = fs.openSync(file, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK);
-  const writeFd = fs.openSync(file, fs.constants.O_WRONLY);
+export async function makeOutputPipes(folder: string, env: Record<string, string>): Promise<OutputPipes | undefined> {
+  const mkfifo = findExecutable('mkfifo', env);
+  if (!mkfifo) return undefined;
+  const names = ['stdout', 'stderr'].map((name) => path.join(folder, name));
+  await promisify(execFile)(mkfifo, names);
+  const [stdout, stderr] = names.map(openPipe) as [Pipe, Pipe];
+  return { stdout: stdout.reader, stderr: stderr.reader, writeFds: [stdout.writeFd, stderr.writeFd] };
+}
+
+interface Pipe {
+  reader: Readable;
+  writeFd: number;
+}
+
+function openPipe(name: string): Pipe {
+  const readFd = fs.openSync(name, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK);
+  const writeFd = fs.openSync(name, fs.constants.O_WRONLY);
   return { reader: new net.Socket({ fd: readFd, readable: true, writable: false }), writeFd };
 }
 

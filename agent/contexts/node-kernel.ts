@@ -1,13 +1,12 @@
 import path from 'node:path';
-import type { Readable, Writable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { FrameReader } from './frames.ts';
 import type { KernelStart, Run } from './kernel.ts';
-import { KernelProcess, pipesRead } from './kernel-process.ts';
+import { type KernelProcess, pipesRead } from './kernel-process.ts';
 import { type MimeBundle, representations } from './representations.ts';
 import { displayEvent, type RunError } from './run-output.ts';
-import { type CurrentRun, ScriptKernel } from './script-kernel.ts';
+import { type CurrentRun, ScriptKernel, type ScriptPipes, startScript } from './script-kernel.ts';
 
 /** How long the script may take to answer before its code counts as busy. */
 const busyMs = 100;
@@ -29,7 +28,10 @@ export class NodeKernel extends ScriptKernel {
 
   /** @throws {ConnectError} `failed_precondition` when it does not start */
   static async start(language: 'javascript' | 'typescript', start: KernelStart): Promise<NodeKernel> {
-    const kernel = new NodeKernel(language, start);
+    const command = [start.node, '--disable-warning=ExperimentalWarning', path.join(start.scripts, 'node_kernel.mjs')];
+    const { process, pipes } = await startScript(command, start);
+    process.keepLastWords(pipes.stderr);
+    const kernel = new NodeKernel(language, process, pipes);
     const kill = () => kernel.kill();
     start.signal.addEventListener('abort', kill);
     const failed = kernel.process.exited.then(async (ending) => {
@@ -53,21 +55,8 @@ export class NodeKernel extends ScriptKernel {
     }
   }
 
-  private constructor(language: 'javascript' | 'typescript', start: KernelStart) {
-    const command = [start.node, '--disable-warning=ExperimentalWarning', path.join(start.scripts, 'node_kernel.mjs')];
-    const process = new KernelProcess(command, {
-      cwd: start.cwd,
-      env: start.env,
-      stdio: ['ignore', 'pipe', 'pipe', 'pipe', 'pipe'],
-    });
-    const { stdout, stderr, stdio } = process.child;
-    process.keepLastWords(stderr!);
-    super(language, process, {
-      stdout: stdout!,
-      stderr: stderr!,
-      replies: stdio[3] as Readable,
-      requests: stdio[4] as Writable,
-    });
+  private constructor(language: 'javascript' | 'typescript', process: KernelProcess, pipes: ScriptPipes) {
+    super(language, process, pipes);
     this.typescript = language === 'typescript';
   }
 

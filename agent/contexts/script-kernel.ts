@@ -1,7 +1,8 @@
+import fs from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
-import { type Kernel, kernelDied, type Outcome, type Run } from './kernel.ts';
-import { type KernelProcess, pipesRead } from './kernel-process.ts';
+import { type Kernel, type KernelStart, kernelDied, type Outcome, type Run } from './kernel.ts';
+import { KernelProcess, makeKernelFolder, makeOutputPipes, type OutputPipes, pipesRead } from './kernel-process.ts';
 import type { RunOutput } from './run-output.ts';
 
 const repeatMs = 100;
@@ -24,6 +25,43 @@ export interface ScriptPipes {
   /** Where the script tells of its runs. */
   replies: Readable;
   requests: Writable;
+}
+
+/**
+ * Starts `command`, with the kernel's folder as its last word, and opens the pipes to it: descriptor 3 for replies,
+ * 4 for requests.
+ */
+export async function startScript(
+  command: string[],
+  start: KernelStart,
+): Promise<{ process: KernelProcess; pipes: ScriptPipes }> {
+  const folder = makeKernelFolder();
+  let outputs: OutputPipes | undefined;
+  try {
+    outputs = await makeOutputPipes(folder, start.env);
+    const [stdout, stderr] = outputs?.writeFds ?? (['pipe', 'pipe'] as const);
+    const process = new KernelProcess([...command, folder], {
+      cwd: start.cwd,
+      env: start.env,
+      stdio: ['ignore', stdout, stderr, 'pipe', 'pipe'],
+      folder,
+    });
+    const { child } = process;
+    const pipes: ScriptPipes = {
+      stdout: outputs?.stdout ?? child.stdout!,
+      stderr: outputs?.stderr ?? child.stderr!,
+      replies: child.stdio[3] as Readable,
+      requests: child.stdio[4] as Writable,
+    };
+    return { process, pipes };
+  } catch (error) {
+    outputs?.stdout.destroy();
+    outputs?.stderr.destroy();
+    await fs.promises.rm(folder, { recursive: true, force: true });
+    throw error;
+  } finally {
+    for (const fd of outputs?.writeFds ?? []) fs.closeSync(fd);
+  }
 }
 
 /** What the kernels with scripts of this project have in common; they differ in what they say over their pipes. */

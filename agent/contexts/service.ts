@@ -11,29 +11,40 @@ import {
 } from '../proto/gen/sandboxagent_pb.js';
 import { type AgentService, agentService } from '../rpc/service.ts';
 import type { Chart, ChartElement, Point } from './chart.ts';
-import { Contexts } from './contexts.ts';
+import type { Contexts } from './contexts.ts';
 import type { ExecuteEvent } from './run-output.ts';
 
 /** `sandboxagent.ContextService` and `sandboxagent.ExecutionService` (sections 2.16, 4.12 and 6.3). */
 export function contextServices(environment: AgentEnvironment): AgentService[] {
-  // In the same place beside the bundle as beside the sources' main file.
-  const scripts = () => path.join(path.dirname(process.argv[1]!), 'contexts', 'kernels');
-  const contexts = new Contexts({ environment, scripts });
+  let opened: Promise<Contexts> | undefined;
+  /** Loaded for the first who asks: most sandboxes never do. */
+  const open = () => {
+    opened ??= import('./contexts.ts').then(({ Contexts }) => new Contexts({ environment, scripts: kernelScripts() }));
+    return opened;
+  };
   return [
     agentService(ContextService, {
-      createContext: ({ language, cwd }, call) => contexts.create({ language, cwd }, call.signal),
+      async createContext({ language, cwd }, call) {
+        return (await open()).create({ language, cwd }, call.signal);
+      },
       async destroyContext({ contextId }) {
-        await contexts.destroy(contextId);
+        await (await open()).destroy(contextId);
         return { success: true };
       },
     }),
     agentService(ExecutionService, {
       async *execute({ contextId, code, language, envVars }, call) {
         const request = { contextId, code, language, envVars: { ...envVars } };
+        const contexts = await open();
         for await (const event of contexts.execute(request, call.signal)) yield { event: messageOf(event) };
       },
     }),
   ];
+}
+
+/** In the same place beside the bundle as beside the sources' main file. */
+function kernelScripts(): string {
+  return path.join(path.dirname(process.argv[1]!), 'contexts', 'kernels');
 }
 
 function messageOf(event: ExecuteEvent): MessageInitShape<typeof ExecuteResponseSchema>['event'] {

@@ -125,7 +125,7 @@ test('languages that are not installed are failed preconditions that say what to
     const missing = { PATH: '/no/such/folder', HOME: bare.home };
     const environment = { variables: () => missing, home: () => bare.home };
     const { Contexts } = await import('../../agent/contexts/contexts.ts');
-    const without = new Contexts({ environment, scripts: () => '/no/such/folder' });
+    const without = new Contexts({ environment, scripts: '/no/such/folder' });
     const wants = { python: /ipykernel/, bash: /package bash/, r: /r-cran-irkernel/, java: /JDK.*JJava/ };
     for (const [language, message] of Object.entries(wants)) {
       await expect(without.create({ language, cwd: '' }, new AbortController().signal)).rejects.toMatchObject({

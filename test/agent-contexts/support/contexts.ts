@@ -15,7 +15,7 @@ export class TestContexts {
     const variables = { HOME: this.home, ...env, PATH: env.PATH ? `${env.PATH}:${system}` : system };
     this.contexts = new Contexts({
       environment: { variables: () => variables, home: () => this.home },
-      scripts: () => path.resolve(import.meta.dirname, '../../../agent/contexts/kernels'),
+      scripts: path.resolve(import.meta.dirname, '../../../agent/contexts/kernels'),
       ...options,
     });
   }
