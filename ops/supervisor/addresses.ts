@@ -59,21 +59,33 @@ export function reachable(host: string | undefined): string {
   return !host || host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
 }
 
+/** Parts with a port of their own, and where it is looked for first. */
+const usualPorts = {
+  PLATFORM_API_PORT: 7080,
+  PLATFORM_GATEWAY_PORT: 7081,
+  PLATFORM_TEMPORAL_PORT: 7233,
+  PLATFORM_TEMPORAL_UI_PORT: 8233,
+  PLATFORM_POSTGRES_PORT: 7432,
+  PLATFORM_REGISTRY_PORT: 7500,
+} as const;
+
 function choosePlatformPorts(dataDir: string, given: NodeJS.ProcessEnv) {
-  const explicit = loadLaunchSettings(given);
-  const wish = <Name extends keyof typeof explicit>(name: Name, preferred: number, host = '127.0.0.1') => ({
+  const { PLATFORM_PORTS_FROM: from, ...explicit } = loadLaunchSettings(given);
+  const hosts: Partial<Record<keyof typeof usualPorts, string | undefined>> = {
+    PLATFORM_API_PORT: given.PLATFORM_API_HOST,
+    PLATFORM_GATEWAY_PORT: given.PLATFORM_GATEWAY_HOST,
+  };
+  const named = (Object.keys(usualPorts) as (keyof typeof usualPorts)[]).map((name, index) => ({
     name,
-    preferred,
-    host,
+    preferred: from ? from + index : usualPorts[name],
     explicit: explicit[name],
-  });
-  return choosePorts(dataDir, [
-    wish('PLATFORM_API_PORT', 7080, given.PLATFORM_API_HOST || undefined),
-    wish('PLATFORM_GATEWAY_PORT', 7081, given.PLATFORM_GATEWAY_HOST || undefined),
-    wish('PLATFORM_TEMPORAL_PORT', 7233),
-    wish('PLATFORM_TEMPORAL_UI_PORT', 8233),
-    wish('PLATFORM_POSTGRES_PORT', 7432),
-    wish('PLATFORM_REGISTRY_PORT', 7500),
-    ...temporalInnerPorts.map((name, index) => ({ name, preferred: 7700 + index, explicit: undefined })),
-  ]);
+    host: hosts[name] || '127.0.0.1',
+  }));
+  const inner = temporalInnerPorts.map((name, index) => ({
+    name,
+    preferred: from ? from + named.length + index : 7700 + index,
+    explicit: undefined,
+    host: '127.0.0.1',
+  }));
+  return choosePorts<(typeof named)[number]['name'] | (typeof inner)[number]['name']>(dataDir, [...named, ...inner]);
 }

@@ -9,6 +9,9 @@ import type { PlatformEnv } from '../../ops/supervisor/platform-env.ts';
 
 const startScript = path.join(import.meta.dirname, 'programs/start.ts');
 
+/** A place of this test file's own: other platforms on the machine come and go at the usual ports. */
+const portsFrom = 31_000 + (process.pid % 80) * 20;
+
 /** A supervisor in a process of its own, on a data folder in the system's temporary folder. */
 export class RunningPlatform {
   readonly dataDir: string;
@@ -20,7 +23,13 @@ export class RunningPlatform {
     this.dataDir = dataDir;
     this.child = spawn(process.execPath, [startScript], {
       // Jest's own options are not for programs of ours.
-      env: { ...process.env, NODE_OPTIONS: '', ...env, PLATFORM_DATA_DIR: dataDir },
+      env: {
+        ...process.env,
+        NODE_OPTIONS: '',
+        PLATFORM_PORTS_FROM: `${portsFrom}`,
+        ...env,
+        PLATFORM_DATA_DIR: dataDir,
+      },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     this.child.stderr!.on('data', (chunk) => {
