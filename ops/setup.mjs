@@ -72,7 +72,12 @@ async function isAllDone(steps) {
 function runScript() {
   const child = spawn(projectNode(root), [path.resolve(root, script), ...scriptArgs], {
     stdio: 'inherit',
-    env: { ...process.env, PATH: `${path.join(root, 'node_modules/.bin')}${path.delimiter}${process.env.PATH}` },
+    env: {
+      // What was compiled once need not be compiled at the next start.
+      NODE_COMPILE_CACHE: path.join(cacheDir(), 'node-compile'),
+      ...process.env,
+      PATH: `${path.join(root, 'node_modules/.bin')}${path.delimiter}${process.env.PATH}`,
+    },
   });
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
   child.once('exit', (code, signal) => {
