@@ -10,6 +10,7 @@ import { type Entry, entryAt, entryJson, entryMessage } from './entry.ts';
 import { walk } from './listing.ts';
 import { move } from './move.ts';
 import { resolvePath, systemPath } from './path.ts';
+import { remove } from './remove.ts';
 
 /** `sandboxagent.Filesystem` (section 4.12). */
 export function filesystemServices(environment: AgentEnvironment): AgentService[] {
@@ -54,7 +55,7 @@ export function filesystemServices(environment: AgentEnvironment): AgentService[
           const absolute = resolve(given);
           if (absolute === '/') throw new ConnectError('refusing to remove /', Code.InvalidArgument);
           try {
-            await fs.rm(systemPath(absolute), { recursive: true, force: true, maxRetries: 3, retryDelay: 20 });
+            await remove(absolute);
           } catch (error) {
             throw toConnectError(error, absolute);
           }

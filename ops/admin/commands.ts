@@ -57,16 +57,14 @@ export const commands: Record<string, OperatorCommand> = {
     does: 'All accounts, oldest first',
     options: {},
     run: ({ orm }) =>
-      orm.em
-        .fork()
-        .find(
-          Account,
-          {},
-          {
-            orderBy: { createdAt: 'asc' },
-            fields: ['accountId', 'email', 'displayName', 'planName', 'status', 'createdAt'],
-          },
-        ),
+      orm.em.fork().find(
+        Account,
+        {},
+        {
+          orderBy: { createdAt: 'asc' },
+          fields: ['accountId', 'email', 'displayName', 'planName', 'status', 'createdAt'],
+        },
+      ),
   },
 
   'suspend-account': {

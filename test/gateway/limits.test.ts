@@ -229,7 +229,7 @@ test.each(['a response', 'a WebSocket'])(
 );
 
 test('a client that reads slowly is waited for', async () => {
-  const { started } = await start({ stalledClientTimeoutMs: 500 });
+  const { started } = await start({ stalledClientTimeoutMs: 2000 });
   const size = 20_000_000;
   const big = await startHttpUpstream((_request, response) => response.end(Buffer.alloc(size)));
   stops.push(() => big.stop());
@@ -240,7 +240,8 @@ test('a client that reads slowly is waited for', async () => {
   socket.on('data', (bytes) => {
     received += bytes.length;
     socket.pause();
-    setTimeout(() => socket.resume(), 4);
+    // In all longer than the limit, but never as long without reading anything.
+    setTimeout(() => socket.resume(), 12);
   });
   await once(socket, 'close');
   expect(received).toBeGreaterThan(size);
