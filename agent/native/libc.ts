@@ -17,6 +17,7 @@ export interface Libc {
   posix_spawn_file_actions_adddup2(actions: Buffer, from: number, to: number): number;
   posix_spawn_file_actions_addopen(actions: Buffer, fd: number, path: string, flags: number, mode: number): number;
   posix_spawn_file_actions_addchdir_np(actions: Buffer, path: string | Buffer): number;
+  posix_spawn_file_actions_addclosefrom_np(actions: Buffer, from: number): number;
   posix_spawnattr_init(attributes: Buffer): number;
   posix_spawnattr_setflags(attributes: Buffer, flags: number): number;
   posix_spawnattr_setsigdefault(attributes: Buffer, signals: Buffer): number;
@@ -57,6 +58,7 @@ const signatures: Record<keyof Libc, string> = {
   posix_spawn_file_actions_addopen:
     'int posix_spawn_file_actions_addopen(void *, int, const char *, int, unsigned int)',
   posix_spawn_file_actions_addchdir_np: 'int posix_spawn_file_actions_addchdir_np(void *, const char *)',
+  posix_spawn_file_actions_addclosefrom_np: 'int posix_spawn_file_actions_addclosefrom_np(void *, int)',
   posix_spawnattr_init: 'int posix_spawnattr_init(void *)',
   posix_spawnattr_setflags: 'int posix_spawnattr_setflags(void *, short)',
   posix_spawnattr_setsigdefault: 'int posix_spawnattr_setsigdefault(void *, void *)',

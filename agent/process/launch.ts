@@ -124,13 +124,19 @@ async function spawn(program: Program, addActions: (actions: Buffer) => void): P
   const file = await findProgram(program.command, program.env.PATH ?? '', program.cwd);
   if (starting >= maxStartsAtOnce) await new Promise<void>((go) => queue.push(go));
   starting += 1;
-  const { posix_spawn_file_actions_init, posix_spawn_file_actions_destroy, posix_spawn_file_actions_addchdir_np } =
-    libc();
+  const {
+    posix_spawn_file_actions_init,
+    posix_spawn_file_actions_destroy,
+    posix_spawn_file_actions_addchdir_np,
+    posix_spawn_file_actions_addclosefrom_np,
+  } = libc();
   const actions = Buffer.alloc(actionsBytes);
   posix_spawn_file_actions_init(actions);
   try {
     addActions(actions);
     posix_spawn_file_actions_addchdir_np(actions, program.cwd);
+    // The agent's own close by themselves; what it was started with might not.
+    posix_spawn_file_actions_addclosefrom_np(actions, 3);
     watchForEnds();
     const envp = Object.entries(program.env).map(([name, value]) => `${name}=${value}`);
     const words = [program.command, ...program.args];

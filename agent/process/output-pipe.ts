@@ -6,16 +6,20 @@ const firstBytes = 16 * 1024;
 const mostBytes = 256 * 1024;
 const setPipeSize = 1031;
 const pipeBytes = 1024 * 1024;
+const bytesWaiting = 0x541b;
 
 /**
  * The readable end of a process's pipe or terminal. It is read into one buffer, which grows for a process that fills
  * it: `onBytes` gets a view that is good until it returns true, or until `resume()` when it returned false.
  */
 export class OutputPipe {
+  private readonly fd: number;
   private readonly socket: net.Socket;
+  private closed = false;
   private buffer: Buffer = Buffer.allocUnsafeSlow(firstBytes);
 
   constructor(fd: number, isTerminal: boolean, onBytes: (bytes: Buffer) => boolean, onEnd: () => void) {
+    this.fd = fd;
     const onread = {
       buffer: () => this.buffer,
       callback: (length: number, buffer: Uint8Array) => {
@@ -34,13 +38,23 @@ export class OutputPipe {
     // A terminal whose last process has gone reads as EIO.
     this.socket.on('error', () => this.socket.destroy());
     this.socket.on('end', () => this.socket.destroy());
-    this.socket.once('close', onEnd);
+    this.socket.once('close', () => {
+      this.closed = true;
+      onEnd();
+    });
     this.socket.resume();
   }
 
   /** Reads on, after `onBytes` has returned false. */
   resume(): void {
     this.socket.resume();
+  }
+
+  /** Whether all that was written so far has been read. */
+  get isEmpty(): boolean {
+    if (this.closed) return true;
+    const count = Buffer.alloc(4);
+    return libc().ioctl(this.fd, bytesWaiting, count) !== 0 || count.readInt32LE(0) === 0;
   }
 
   /** Writes to a terminal. */

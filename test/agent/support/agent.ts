@@ -153,11 +153,14 @@ export async function freePort(): Promise<number> {
   return port;
 }
 
-/** Resolves with the first value that is not undefined or false; the test's own time limit is the only one. */
+const patienceMs = 25_000;
+
+/** Resolves with the first value that is not undefined, null or false. */
 export async function eventually<T>(look: () => T | Promise<T>): Promise<NonNullable<T>> {
-  while (true) {
+  for (const giveUp = Date.now() + patienceMs; Date.now() < giveUp; ) {
     const value = await look();
     if (value !== undefined && value !== false && value !== null) return value as NonNullable<T>;
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
+  throw new Error(`waited in vain for: ${look}`);
 }

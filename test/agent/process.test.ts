@@ -1,0 +1,417 @@
+import fs from 'node:fs';
+import net from 'node:net';
+import { Code, ConnectError } from '@connectrpc/connect';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { Process, type ProcessEvent, Signal } from '../../agent/proto/gen/sandboxagent_pb.js';
+import { eventually, headers, type Protocol, platformToken, sandbox, TestAgent } from './support/agent.ts';
+
+let agent: TestAgent;
+beforeAll(async () => {
+  const init = sandbox({ env: { FROM_SANDBOX: 'sandbox', BOTH: 'sandbox' } });
+  agent = await TestAgent.start({ boot: { platformToken, init }, env: { FROM_IMAGE: 'image', BOTH: 'image' } });
+});
+afterAll(() => agent.stop());
+
+type End = Extract<ProcessEvent['event'], { case: 'end' }>['value'];
+
+/** Follows a process's stream; what has come so far is in the fields. */
+class Run {
+  pid = 0;
+  cases: string[] = [];
+  stdout = Buffer.alloc(0);
+  stderr = Buffer.alloc(0);
+  end: End | undefined;
+  error: ConnectError | undefined;
+  readonly finished: Promise<this>;
+  private readonly abort = new AbortController();
+
+  constructor(open: (signal: AbortSignal) => AsyncIterable<{ event?: ProcessEvent }>) {
+    this.finished = this.follow(open(this.abort.signal));
+  }
+
+  leave(): Promise<this> {
+    this.abort.abort();
+    return this.finished;
+  }
+
+  started(): Promise<number> {
+    return eventually(() => this.pid || (this.error && Promise.reject(this.error)));
+  }
+
+  private async follow(stream: AsyncIterable<{ event?: ProcessEvent }>): Promise<this> {
+    try {
+      for await (const { event: told } of stream) {
+        const event = told!.event;
+        this.cases.push(event.case!);
+        if (event.case === 'start') this.pid = event.value.pid;
+        if (event.case === 'end') this.end = event.value;
+        if (event.case !== 'data') continue;
+        const { output } = event.value;
+        if (output.case === 'stdout') this.stdout = Buffer.concat([this.stdout, output.value]);
+        if (output.case === 'stderr') this.stderr = Buffer.concat([this.stderr, output.value]);
+      }
+    } catch (error) {
+      this.error = ConnectError.from(error);
+    }
+    return this;
+  }
+}
+
+const start = (request: object, protocol: Protocol = 'connect+json', header = {}) =>
+  new Run((signal) => agent.client(Process, protocol, header).start(request, { signal }));
+const sh = (script: string, more: object = {}, protocol: Protocol = 'connect+json') =>
+  start({ process: { cmd: '/bin/sh', args: ['-c', script] }, ...more }, protocol);
+const connect = (process: object) =>
+  new Run((signal) => agent.client(Process).connect({ process: process as never }, { signal }));
+
+describe.each(['connect+json', 'connect+proto', 'grpc-web', 'grpc'] as const)('over %s', (protocol) => {
+  test('start comes first, then output by channel, then the end with its code', async () => {
+    const run = await sh('echo out; echo err >&2; exit 3', {}, protocol).finished;
+    expect(run.error).toBeUndefined();
+    expect(run.cases[0]).toBe('start');
+    expect(run.cases.at(-1)).toBe('end');
+    expect(run.pid).toBeGreaterThan(1);
+    expect(run.stdout.toString()).toBe('out\n');
+    expect(run.stderr.toString()).toBe('err\n');
+    expect(run.end).toMatchObject({ exitCode: 3, exited: true, status: 'exit status 3', error: 'exit status 3' });
+  });
+
+  test('all bytes of a large output come, in order', async () => {
+    const run = await sh('head -c 5000000 /dev/zero | tr "\\0" a; echo end', {}, protocol).finished;
+    expect(run.stdout.length).toBe(5_000_004);
+    expect(run.stdout.subarray(0, 5_000_000).every((byte) => byte === 97)).toBe(true);
+    expect(run.stdout.subarray(-4).toString()).toBe('end\n');
+    expect(run.end).toMatchObject({ exitCode: 0, exited: true, status: 'exit status 0' });
+    expect(run.end!.error).toBeUndefined();
+  });
+
+  test('errors are Connect errors', async () => {
+    const run = await start({ process: { cmd: '/no/such' } }, protocol).finished;
+    expect(run.error).toMatchObject({
+      code: Code.NotFound,
+      rawMessage: expect.stringContaining('no such file or directory'),
+    });
+  });
+});
+
+test('variables: image, sandbox and request, later over earlier, with HOME, USER and PATH', async () => {
+  const run = await start({ process: { cmd: 'env', envs: { BOTH: 'request', OWN: 'ä=b' } } }).finished;
+  const lines = run.stdout.toString().split('\n');
+  for (const line of [
+    'FROM_IMAGE=image',
+    'FROM_SANDBOX=sandbox',
+    'BOTH=request',
+    'OWN=ä=b',
+    'USER=root',
+    'HOME=/root',
+  ]) {
+    expect(lines).toContain(line);
+  }
+  expect(lines.some((line) => line.startsWith('AGENT_') || line.startsWith('UV_'))).toBe(false);
+});
+
+test('the working directory is home, or the one given', async () => {
+  expect((await start({ process: { cmd: 'pwd' } }).finished).stdout.toString()).toBe('/root\n');
+  expect((await start({ process: { cmd: 'pwd', cwd: '/usr' } }).finished).stdout.toString()).toBe('/usr\n');
+  fs.writeFileSync(agent.path('script'), '#!/bin/sh\necho here\n', { mode: 0o755 });
+  expect((await start({ process: { cmd: './script', cwd: agent.folder } }).finished).stdout.toString()).toBe('here\n');
+});
+
+test.each([
+  ['a missing cwd', { cmd: 'true', cwd: '/no/such' }, Code.InvalidArgument, /cwd .*no such file or directory/],
+  ['a cwd that is a file', { cmd: 'true', cwd: '/etc/passwd' }, Code.InvalidArgument, /cwd .*not a directory/],
+  ['a command not in PATH', { cmd: 'no-such-command' }, Code.NotFound, /not found.*no such file or directory/],
+  ['a file that may not be executed', { cmd: '/etc/passwd' }, Code.PermissionDenied, /permission denied/],
+  ['a directory', { cmd: '/etc' }, Code.PermissionDenied, /permission denied/],
+  ['no command', { cmd: '' }, Code.InvalidArgument, /cmd/],
+  ['NUL in an argument', { cmd: 'true', args: ['a\0b'] }, Code.InvalidArgument, /NUL/],
+  ['"=" in a variable name', { cmd: 'true', envs: { 'a=b': 'c' } }, Code.InvalidArgument, /envs/],
+  [
+    'a word longer than the kernel takes',
+    { cmd: 'true', args: ['x'.repeat(200_000)] },
+    Code.InvalidArgument,
+    /too long/,
+  ],
+] as const)('%s is an error, and the agent goes on', async (_, process, code, text) => {
+  const run = await start({ process }).finished;
+  expect(run.error).toMatchObject({ code, rawMessage: expect.stringMatching(text) });
+  expect((await sh('echo on').finished).stdout.toString()).toBe('on\n');
+});
+
+test('a script without #! is run by sh, with its arguments', async () => {
+  fs.writeFileSync(agent.path('plain-script'), 'echo "$1"', { mode: 0o755 });
+  const run = await start({ process: { cmd: agent.path('plain-script'), args: ['given'] } }).finished;
+  expect(run.stdout.toString()).toBe('given\n');
+});
+
+test('processes begin with default signals, an empty mask, no stray descriptors, as leaders of their session', async () => {
+  const run = await sh(
+    'grep -E "^Sig(Blk|Ign)" /proc/self/status; ls /proc/self/fd | wc -l; ps -o pid=,sid=,pgid= -p $$ 2>/dev/null || true',
+  ).finished;
+  const [blocked, ignored, descriptors, ids] = run.stdout.toString().split('\n');
+  expect(blocked).toMatch(/0{16}$/);
+  expect(ignored).toMatch(/0{16}$/);
+  // 0, 1, 2 and the directory that ls reads.
+  expect(descriptors).toBe('4');
+  if (ids) expect(new Set(ids.trim().split(/\s+/)).size).toBe(1);
+});
+
+test('/dev/stdout and /dev/stderr can be opened by the process', async () => {
+  const run = await sh('echo a > /dev/stdout; echo b > /dev/stderr').finished;
+  expect([run.stdout.toString(), run.stderr.toString()]).toEqual(['a\n', 'b\n']);
+});
+
+test('List shows running processes with config and tag, and none that has ended', async () => {
+  const run = start({ process: { cmd: 'sleep', args: ['600'], envs: { A: 'b' }, cwd: '/usr' }, tag: 'listed' });
+  const pid = await run.started();
+  const { processes } = await agent.client(Process).list({});
+  expect(processes.find((process) => process.pid === pid)).toMatchObject({
+    pid,
+    tag: 'listed',
+    config: { cmd: 'sleep', args: ['600'], envs: { A: 'b' }, cwd: '/usr' },
+  });
+  await agent
+    .client(Process)
+    .sendSignal({ process: { selector: { case: 'tag', value: 'listed' } }, signal: Signal.SIGKILL });
+  await run.finished;
+  expect((await agent.client(Process).list({})).processes.some((process) => process.pid === pid)).toBe(false);
+});
+
+test('a signal reaches the whole group, and the end says which', async () => {
+  const run = sh('sleep 600 & sleep 600');
+  const pid = await run.started();
+  await eventually(() => groupOf(pid).length >= 2);
+  const members = groupOf(pid);
+  await agent
+    .client(Process)
+    .sendSignal({ process: { selector: { case: 'pid', value: pid } }, signal: Signal.SIGTERM });
+  expect((await run.finished).end).toMatchObject({
+    exitCode: 143,
+    exited: false,
+    status: 'signal: terminated',
+    error: 'signal: terminated',
+  });
+  await eventually(() => members.every((member) => !fs.existsSync(`/proc/${member}`)));
+});
+
+test('signals are refused for unknown processes and when not given', async () => {
+  const client = agent.client(Process);
+  const signal = (selector: object, number: number) =>
+    client.sendSignal({ process: { selector } as never, signal: number });
+  await expect(signal({ case: 'pid', value: 4_000_000 }, 9)).rejects.toMatchObject({
+    code: Code.NotFound,
+    rawMessage: expect.stringContaining('not found'),
+  });
+  await expect(signal({ case: 'tag', value: 'nobody' }, 9)).rejects.toMatchObject({ code: Code.NotFound });
+  await expect(client.sendSignal({ signal: 9 })).rejects.toMatchObject({ code: Code.InvalidArgument });
+  const run = sh('sleep 600');
+  const pid = await run.started();
+  await expect(signal({ case: 'pid', value: pid }, 0)).rejects.toMatchObject({ code: Code.InvalidArgument });
+  await expect(signal({ case: 'pid', value: pid }, 99)).rejects.toMatchObject({ code: Code.InvalidArgument });
+  await signal({ case: 'pid', value: pid }, 2);
+  expect((await run.finished).end).toMatchObject({ exitCode: 130, exited: false });
+});
+
+test('a process goes on when its client leaves, and Connect finds it by pid and tag with what it wrote meanwhile', async () => {
+  const first = sh('echo one; read line; echo two; read line; echo three; exit 5', { tag: 'kept' });
+  const pid = await first.started();
+  await eventually(() => first.stdout.toString() === 'one\n');
+  await first.leave();
+  const input = (text: string) =>
+    agent.client(Process).sendInput({
+      process: { selector: { case: 'pid', value: pid } },
+      input: { input: { case: 'stdin', value: Buffer.from(text) } },
+    });
+  await input('\n');
+  await eventually(() => waitsForInput(pid));
+
+  const second = connect({ selector: { case: 'tag', value: 'kept' } });
+  expect(await second.started()).toBe(pid);
+  await eventually(() => second.stdout.toString() === 'two\n');
+  await second.leave();
+  await input('\n');
+  await eventually(async () =>
+    (await agent.client(Process).list({})).processes.every((process) => process.pid !== pid),
+  );
+
+  // It ended while nobody looked: its end is kept for who asks next, once.
+  const third = await connect({ selector: { case: 'pid', value: pid } }).finished;
+  expect(third.stdout.toString()).toBe('three\n');
+  expect(third.end).toMatchObject({ exitCode: 5 });
+  expect((await connect({ selector: { case: 'pid', value: pid } }).finished).error).toMatchObject({
+    code: Code.NotFound,
+    rawMessage: expect.stringContaining('not found'),
+  });
+});
+
+test('two clients see the same output and the same end', async () => {
+  const first = sh('read line; seq 20000; exit 1');
+  const pid = await first.started();
+  const second = connect({ selector: { case: 'pid', value: pid } });
+  await second.started();
+  await agent.client(Process).sendInput({
+    process: { selector: { case: 'pid', value: pid } },
+    input: { input: { case: 'stdin', value: Buffer.from('\n') } },
+  });
+  const [a, b] = await Promise.all([first.finished, second.finished]);
+  expect(a.stdout.toString()).toBe(Array.from({ length: 20_000 }, (_, i) => `${i + 1}\n`).join(''));
+  expect(b.stdout.equals(a.stdout)).toBe(true);
+  expect([a.end!.exitCode, b.end!.exitCode]).toEqual([1, 1]);
+});
+
+test('output without a client is kept to its newest MiB, and does not stop the process', async () => {
+  const run = sh('read line; head -c 10000000 /dev/zero | tr "\\0" x; echo last; read line');
+  const pid = await run.started();
+  await run.leave();
+  const stdin = (text: string) =>
+    agent.client(Process).sendInput({
+      process: { selector: { case: 'pid', value: pid } },
+      input: { input: { case: 'stdin', value: Buffer.from(text) } },
+    });
+  await stdin('go\n');
+  await eventually(() => waitsForInput(pid));
+  const again = connect({ selector: { case: 'pid', value: pid } });
+  await again.started();
+  await stdin('go\n');
+  await again.finished;
+  expect(again.stdout.length).toBe(1024 * 1024);
+  expect(again.stdout.subarray(-6).toString()).toBe('xlast\n');
+});
+
+test('a slow reader slows the writer, memory stays flat, and nothing is lost', async () => {
+  const before = agent.privateMib();
+  const written = agent.path('written');
+  const bytes = 100_000_000;
+  const request = { process: { cmd: '/bin/sh', args: ['-c', `head -c ${bytes} /dev/zero; echo done > ${written}`] } };
+  const body = Buffer.from(JSON.stringify(request));
+  const frame = Buffer.alloc(5);
+  frame.writeUInt32BE(body.length, 1);
+  const socket = net.connect(agent.port, '127.0.0.1').pause();
+  const lines = Object.entries(
+    headers({ host: 'x', 'content-type': 'application/connect+json', 'content-length': `${5 + body.length}` }),
+  );
+  socket.write(
+    `POST /sandboxagent.Process/Start HTTP/1.1\r\n${lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`,
+  );
+  socket.write(Buffer.concat([frame, body]));
+  // The writer fills what lies between, then stands still.
+  const pid = await eventually(
+    async () =>
+      (await agent.client(Process).list({})).processes.find(({ config }) => config!.args[1]?.includes(written))?.pid,
+  );
+  await eventually(() => groupOf(pid).some((member) => wchanOf(member).includes('pipe')));
+  expect(fs.existsSync(written)).toBe(false);
+  let most = agent.privateMib();
+  const sampling = setInterval(() => {
+    most = Math.max(most, agent.privateMib());
+  }, 50);
+  let received = 0;
+  socket.on('data', (chunk) => {
+    received += chunk.length;
+  });
+  socket.resume();
+  await eventually(() => fs.existsSync(written) && received > (bytes * 4) / 3);
+  clearInterval(sampling);
+  socket.destroy();
+  expect(most - before).toBeLessThan(60);
+}, 60_000);
+
+test('a daemon left behind does not hold up the end, and lives on', async () => {
+  const run = await sh('(sleep 0.3; echo late; sleep 600) & echo $!').finished;
+  expect(run.end).toMatchObject({ exitCode: 0 });
+  const daemon = Number(run.stdout.toString());
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  expect(fs.existsSync(`/proc/${daemon}`)).toBe(true);
+  process.kill(-run.pid, 'SIGKILL');
+});
+
+test('a silent process sends keepalives at the interval asked for, and a wrong interval is an error', async () => {
+  const run = start({ process: { cmd: 'sleep', args: ['600'] } }, 'connect+json', {
+    'keepalive-ping-interval': '0.05',
+  });
+  await eventually(() => run.cases.filter((name) => name === 'keepalive').length >= 2);
+  await run.leave();
+  process.kill(-run.pid, 'SIGKILL');
+  const wrong = await start({ process: { cmd: 'true' } }, 'connect+json', { 'keepalive-ping-interval': 'soon' })
+    .finished;
+  expect(wrong.error).toMatchObject({ code: Code.InvalidArgument });
+});
+
+test('a deadline ends the stream, not the process', async () => {
+  const run = new Run((signal) =>
+    agent.client(Process).start({ process: { cmd: 'sleep', args: ['600'] } }, { signal, timeoutMs: 3000 }),
+  );
+  await run.finished;
+  expect(run.error).toMatchObject({ code: Code.DeadlineExceeded });
+  expect(fs.existsSync(`/proc/${run.pid}`)).toBe(true);
+  process.kill(-run.pid, 'SIGKILL');
+});
+
+test('200 processes at once all end with their own output', async () => {
+  const runs = await Promise.all(Array.from({ length: 200 }, (_, i) => sh(`echo ${i}; exit ${i % 7}`).finished));
+  expect(runs.map(({ stdout }) => stdout.toString())).toEqual(runs.map((_, i) => `${i}\n`));
+  expect(runs.map(({ end }) => end!.exitCode)).toEqual(runs.map((_, i) => i % 7));
+  expect(
+    (await agent.client(Process).list({})).processes.filter(({ config }) => config!.args[1]?.startsWith('echo')),
+  ).toEqual([]);
+}, 60_000);
+
+test('ended processes leave no descriptor and no zombie behind', async () => {
+  const descriptors = () =>
+    fs.readdirSync(`/proc/${agent.process.pid}/fd`).filter((fd) => linkOf(fd).startsWith('pipe:')).length;
+  await sh('true').finished;
+  const before = descriptors();
+  for (let i = 0; i < 20; i++) {
+    const run = sh('cat');
+    await run.started();
+    await run.leave();
+  }
+  for (let i = 0; i < 20; i++) await sh('echo; exit 1').finished;
+  const { processes } = await agent.client(Process).list({});
+  for (const { pid } of processes) process.kill(-pid, 'SIGKILL');
+  await eventually(() => descriptors() <= before);
+  const children = fs
+    .readFileSync(`/proc/${agent.process.pid}/task/${agent.process.pid}/children`, 'latin1')
+    .trim()
+    .split(' ');
+  for (const child of children.filter(Boolean))
+    expect(fs.readFileSync(`/proc/${child}/stat`, 'latin1')).not.toMatch(/\) Z /);
+});
+
+function linkOf(fd: string): string {
+  try {
+    return fs.readlinkSync(`/proc/${agent.process.pid}/fd/${fd}`);
+  } catch {
+    return '';
+  }
+}
+
+/** Pids of a process group. */
+function groupOf(group: number): number[] {
+  return fs
+    .readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+    .filter((pid) => {
+      try {
+        const fields = fs.readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ')[1]!.split(' ');
+        return Number(fields[2]) === group && fields[0] !== 'Z';
+      } catch {
+        return false;
+      }
+    });
+}
+
+/** Whether a process sleeps in a read of its pipe. */
+function waitsForInput(pid: number): boolean {
+  return wchanOf(pid).includes('pipe') && groupOf(pid).length === 1;
+}
+
+/** Where in the kernel a process sleeps; '' when it is gone. */
+function wchanOf(pid: number): string {
+  try {
+    return fs.readFileSync(`/proc/${pid}/wchan`, 'latin1');
+  } catch {
+    return '';
+  }
+}
