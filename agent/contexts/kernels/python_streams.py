@@ -2,6 +2,7 @@
 1 and 2, published in the order it was written. A slow reader slows the writer instead of filling memory."""
 
 import codecs
+import collections
 import fcntl
 import io
 import os
@@ -13,6 +14,7 @@ import time
 message_chars = 64 * 1024
 # Larger than a pipe is made: native code that prints while it holds the interpreter's lock keeps its reader waiting.
 pipe_bytes = 1024 * 1024
+unsent_messages = 8
 flush_seconds = 0.03
 set_pipe_size = 1031  # F_SETPIPE_SZ, which Python names from 3.10 on.
 
@@ -30,6 +32,7 @@ class OutputPublisher:
         self.pending = []
         self.pending_chars = 0
         self.sent_at = 0.0
+        self.unsent = collections.deque()
         # What the interpreter itself says when it dies goes to the agent, not to the context's own pipes.
         self.fatal_fd = os.dup(2)
         self.captured = {name: CapturedDescriptor(fd) for name, fd in (("stdout", 1), ("stderr", 2))}
@@ -54,12 +57,14 @@ class OutputPublisher:
                 self.append(name, text)
                 if self.pending and "\n" in text and time.monotonic() - self.sent_at > flush_seconds:
                     self.send()
+                    self.wait_for_sends()
 
     def flush(self):
         if os.getpid() == self.pid and threading.current_thread() is not self.iopub_thread.thread:
             with self.lock:
                 self.take_captured()
                 self.send()
+                self.wait_for_sends()
 
     def take_captured(self):
         """At most what the pipes hold now, so that an endless writer does not keep its reader."""
@@ -86,20 +91,27 @@ class OutputPublisher:
                 self.send()
 
     def send(self):
-        """Publishes what is pending and waits until the socket has taken it."""
+        """Hands what is pending to the publishing thread; waits while that is too far behind."""
         if not self.pending:
             return
         content = {"name": self.pending_name, "text": "".join(self.pending)}
         self.pending, self.pending_chars = [], 0
-        # Lone surrogates (undecodable file names) are not valid in JSON.
-        content["text"] = content["text"].encode("utf-8", "backslashreplace").decode("utf-8")
+        if not content["text"].isascii():
+            # Lone surrogates (undecodable file names) are not valid in JSON.
+            content["text"] = content["text"].encode("utf-8", "backslashreplace").decode("utf-8")
         self.session.send(
             self.iopub_thread, "stream", content, parent=self.get_parent(), ident=b"stream." + content["name"].encode()
         )
         sent = threading.Event()
         self.iopub_thread.schedule(sent.set)
-        sent.wait()
+        self.unsent.append(sent)
         self.sent_at = time.monotonic()
+        self.wait_for_sends(leave=unsent_messages)
+
+    def wait_for_sends(self, leave=0):
+        while len(self.unsent) > leave:
+            self.unsent[0].wait()
+            self.unsent.popleft()
 
     def wake(self):
         try:

@@ -1,0 +1,83 @@
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { ExecutionService } from '../../agent/proto/gen/sandboxagent_pb.js';
+import { ensureCodeInterpreterImage } from '../../ops/images/code-interpreter/code-interpreter-image.ts';
+import { cacheDir } from '../../ops/toolchain/locations.mjs';
+import { ensureRuntimeFolder } from '../../runtime/oci/runtime-folder.ts';
+import { TestAgent } from '../agent/support/agent.ts';
+import { makingMs } from './support/real-kernels.ts';
+
+/** Runs the words after the first four (scratch folder, tree, runtime folder) in a throw-away copy of the tree. */
+const inTree = `set -e
+mount -t tmpfs tmpfs "$1"
+mkdir "$1/upper" "$1/work" "$1/root"
+mount -t overlay overlay -o "lowerdir=$2,upperdir=$1/upper,workdir=$1/work" "$1/root"
+mkdir "$1/root/.platform"
+mount --bind "$3" "$1/root/.platform"
+mount -t proc proc "$1/root/proc"
+root=$1/root
+shift 3
+exec chroot "$root" "$@"`;
+
+let agent: TestAgent;
+let scratch: string;
+
+beforeAll(async () => {
+  const image = await ensureCodeInterpreterImage({ cacheDir: cacheDir() });
+  const runtime = await ensureRuntimeFolder(cacheDir(), path.resolve(import.meta.dirname, '../../agent/dist'));
+  scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'code-interpreter-'));
+  const unshare = ['unshare', '--mount', '--propagation', 'private', 'sh', '-c', inTree, 'sh'];
+  agent = await TestAgent.start({
+    through: [...unshare, scratch, image.rootfs, runtime],
+    node: '/.platform/bin/node',
+    folder: '/.platform/agent',
+    env: { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', ...image.config.env },
+  });
+}, makingMs);
+afterAll(async () => {
+  await agent?.stop();
+  fs.rmSync(scratch, { recursive: true, force: true });
+});
+
+async function run(language: string, code: string) {
+  const output = { stdout: '', png: '', chart: '', text: '', error: '' };
+  for await (const { event } of agent.client(ExecutionService).execute({ language, code })) {
+    if (event.case === 'stdout') output.stdout += event.value.content;
+    if (event.case === 'error') output.error += `${event.value.name}: ${event.value.value}`;
+    if (event.case !== 'result') continue;
+    output.png += event.value.png;
+    output.chart += event.value.chart?.type ?? '';
+    output.text = event.value.text;
+  }
+  return output;
+}
+
+test('Python has pandas and matplotlib, whose plots are png and chart', async () => {
+  const code = 'import pandas\npandas.DataFrame({"n": [1, 2]}).plot.bar()\nNone';
+  const { png, chart, error } = await run('python', code);
+  expect(error).toBe('');
+  expect(png).toMatch(/^iVBORw0KGgo/);
+  expect(chart).toBe('bar');
+});
+
+test('JavaScript and TypeScript run on the Node that every sandbox has', async () => {
+  expect((await run('javascript', 'import { sep } from "node:path"; sep + process.execPath')).text).toBe(
+    "'//.platform/bin/node'",
+  );
+  expect((await run('typescript', 'const n: number = 4; n')).text).toBe('4');
+});
+
+test('node, npm, python and pip are there for programs too', async () => {
+  const { stdout, error } = await run(
+    'bash',
+    'node --version; npm --version; python --version; pip --version; echo ok >/dev/stderr',
+  );
+  expect(error).toBe('');
+  expect(stdout).toMatch(/^v24\..*\n11\..*\nPython 3\..*\npip .*\n$/);
+});
+
+test('what it lacks says what to install', async () => {
+  await expect(run('r', '1')).rejects.toThrow(/failed_precondition.*r-cran-irkernel/s);
+  await expect(run('java', '1')).rejects.toThrow(/failed_precondition.*JDK/s);
+});
