@@ -1,8 +1,8 @@
-import { cacheDir } from '../../toolchain/locations.mjs';
-import { ensureCodeInterpreterImage } from './code-interpreter-image.ts';
+import { ensureCodeInterpreterImage } from './images/code-interpreter/code-interpreter-image.ts';
+import { cacheDir } from './toolchain/locations.mjs';
 
 /**
- * `node ops/images/code-interpreter/make.ts`: has the image of the `code-interpreter` template ready in the cache, and
+ * `node ops/code-interpreter-image.ts`: has the image of the `code-interpreter` template ready in the cache, and
  * prints the folder of its tree.
  */
 let last = '';
