@@ -155,11 +155,11 @@ export async function freePort(): Promise<number> {
 
 const patienceMs = 25_000;
 
-/** Resolves with the first value that is not undefined, null or false. */
+/** Resolves with the first value that is true, or stands for it. */
 export async function eventually<T>(look: () => T | Promise<T>): Promise<NonNullable<T>> {
   for (const giveUp = Date.now() + patienceMs; Date.now() < giveUp; ) {
     const value = await look();
-    if (value !== undefined && value !== false && value !== null) return value as NonNullable<T>;
+    if (value) return value;
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
   throw new Error(`waited in vain for: ${look}`);

@@ -1,0 +1,148 @@
+import fs from 'node:fs';
+import { Code } from '@connectrpc/connect';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { Process, type ProcessEvent, Signal } from '../../agent/proto/gen/sandboxagent_pb.js';
+import { eventually, type Protocol, TestAgent } from './support/agent.ts';
+
+let agent: TestAgent;
+beforeAll(async () => {
+  agent = await TestAgent.start();
+});
+afterAll(() => agent.stop());
+
+/** A process on a terminal; what it has shown is in `screen`. */
+class Terminal {
+  pid = 0;
+  screen = '';
+  end: ProcessEvent['event']['value'] | undefined;
+  readonly finished: Promise<void>;
+
+  constructor(
+    words: string[],
+    size: { cols: number; rows: number } | undefined,
+    protocol: Protocol = 'connect+json',
+    envs = {},
+  ) {
+    const [cmd, ...args] = words;
+    const stream = agent.client(Process, protocol).start({ process: { cmd, args, envs }, pty: { size } });
+    this.finished = (async () => {
+      for await (const { event } of stream) {
+        const told = event!.event;
+        if (told.case === 'start') this.pid = told.value.pid;
+        if (told.case === 'data') {
+          expect(told.value.output.case).toBe('pty');
+          this.screen += Buffer.from(told.value.output.value!).toString();
+        }
+        if (told.case === 'end') this.end = told.value;
+      }
+    })();
+  }
+
+  get process() {
+    return { selector: { case: 'pid' as const, value: this.pid } };
+  }
+
+  async type(text: string): Promise<void> {
+    await eventually(() => this.pid);
+    await agent
+      .client(Process)
+      .sendInput({ process: this.process, input: { input: { case: 'pty', value: Buffer.from(text) } } });
+  }
+
+  async shows(pattern: RegExp): Promise<void> {
+    await eventually(() => pattern.test(this.screen));
+  }
+}
+
+const shell = (size?: { cols: number; rows: number }, protocol?: Protocol) =>
+  new Terminal(['/bin/sh', '-i'], size, protocol, { PS1: 'ready> ' });
+
+test.each(['connect+json', 'connect+proto', 'grpc-web', 'grpc'] as const)(
+  'over %s a shell has its terminal, of the size asked for',
+  async (protocol) => {
+    const terminal = shell({ cols: 132, rows: 43 }, protocol);
+    await terminal.shows(/ready> /);
+    await terminal.type('tty; stty size; echo $TERM\n');
+    await terminal.shows(/\/dev\/pts\/\d+\r\n43 132\r\nxterm-256color\r\n/);
+    await terminal.type('exit 4\n');
+    await terminal.finished;
+    expect(terminal.end).toMatchObject({ exitCode: 4, exited: true });
+  },
+);
+
+test('without a size it is 80 by 24', async () => {
+  const terminal = new Terminal(['stty', 'size'], undefined);
+  await terminal.finished;
+  expect(terminal.screen).toBe('24 80\r\n');
+});
+
+test('Update resizes it, and its program is told', async () => {
+  const terminal = new Terminal(['/bin/sh', '-c', 'trap "stty size" WINCH; echo ready; while :; do sleep 0.02; done'], {
+    cols: 80,
+    rows: 24,
+  });
+  await terminal.shows(/ready/);
+  await agent.client(Process).update({ process: terminal.process, pty: { size: { cols: 100, rows: 50 } } });
+  await terminal.shows(/50 100/);
+  await agent.client(Process).update({ process: terminal.process });
+  await expect(
+    agent.client(Process).update({ process: terminal.process, pty: { size: { cols: 70_000, rows: 1 } } }),
+  ).rejects.toMatchObject({ code: Code.InvalidArgument });
+  await agent.client(Process).sendSignal({ process: terminal.process, signal: Signal.SIGKILL });
+  await terminal.finished;
+});
+
+test('Ctrl-C interrupts what runs in the foreground, and the shell goes on', async () => {
+  const terminal = shell();
+  await terminal.shows(/ready> /);
+  await terminal.type('sleep 600; echo "code $?"\n');
+  await eventually(() => foregroundOf(terminal.pid) !== terminal.pid);
+  await terminal.type('\x03');
+  await terminal.type('echo "still $((1 + 1))"\n');
+  await terminal.shows(/still 2/);
+  // End of input.
+  await terminal.type('\x04');
+  await terminal.finished;
+  expect(terminal.end).toMatchObject({ exited: true });
+});
+
+test('a large output on a terminal comes whole', async () => {
+  const terminal = new Terminal(['seq', '100000'], { cols: 80, rows: 24 });
+  await terminal.finished;
+  expect(terminal.screen).toBe(Array.from({ length: 100_000 }, (_, i) => `${i + 1}\r\n`).join(''));
+});
+
+test('when the shell is killed, what runs in its foreground is hung up on', async () => {
+  const terminal = shell();
+  await terminal.shows(/ready> /);
+  await terminal.type('sleep 600\n');
+  await eventually(() => foregroundOf(terminal.pid) !== terminal.pid);
+  const foreground = foregroundOf(terminal.pid);
+  await agent.client(Process).sendSignal({ process: terminal.process, signal: Signal.SIGKILL });
+  await terminal.finished;
+  expect(terminal.end).toMatchObject({ exitCode: 137, exited: false });
+  await eventually(() => !fs.existsSync(`/proc/${foreground}`));
+});
+
+test('terminal and pipe each take their own kind of input', async () => {
+  const terminal = shell();
+  await terminal.shows(/ready> /);
+  const stdin = { input: { case: 'stdin' as const, value: Buffer.from('x') } };
+  await expect(agent.client(Process).sendInput({ process: terminal.process, input: stdin })).rejects.toMatchObject({
+    code: Code.FailedPrecondition,
+  });
+  await terminal.type('exit\n');
+  await terminal.finished;
+});
+
+test('a program that cannot be run is an error, and leaves no terminal behind', async () => {
+  const before = fs.readdirSync('/dev/pts').length;
+  await expect(new Terminal(['/no/such'], undefined).finished).rejects.toMatchObject({ code: Code.NotFound });
+  expect(fs.readdirSync('/dev/pts').length).toBeLessThanOrEqual(before);
+});
+
+/** The process group that the terminal of `pid` listens to. */
+function foregroundOf(pid: number): number {
+  const [, fields] = fs.readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ');
+  return Number(fields!.split(' ')[5]);
+}
