@@ -40,7 +40,9 @@ export class AgentClient {
     const end = performance.now() + timeoutSeconds * 1000;
     for (;;) {
       try {
-        const state = await this.#ask('GET', '/platform/state', undefined, replyTimeoutSeconds, signal);
+        const leftSeconds = Math.max(0.1, (end - performance.now()) / 1000);
+        const patienceSeconds = Math.min(replyTimeoutSeconds, leftSeconds);
+        const state = await this.#ask('GET', '/platform/state', undefined, patienceSeconds, signal);
         if ((state as { sandboxId?: unknown }).sandboxId === sandboxId) return;
         throw new AgentError('the agent serves another sandbox');
       } catch (error) {

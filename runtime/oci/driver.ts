@@ -49,6 +49,7 @@ export type { CreateTrace, DriverLogger, OciDriver, OciDriverOptions } from './o
 
 const watchIntervalMs = 1000;
 const endCheckIntervalMs = 50;
+const startTimeoutSeconds = 30;
 const thawTimeoutSeconds = 10;
 const baseImageName = 'builtin:base';
 
@@ -378,7 +379,7 @@ class LocalDriver implements OciDriver {
   async #waitForAgent(spec: SandboxSpec, record: SandboxRecord, work: Work): Promise<void> {
     work.phases.tell('initializing');
     const agent = new AgentClient(record.address, spec.platformToken);
-    const timeoutSeconds = this.#options.agentStartTimeoutSeconds ?? 30;
+    const timeoutSeconds = this.#options.agentStartTimeoutSeconds ?? startTimeoutSeconds;
     await this.#whileRunning(work, (signal) => agent.whenReady(spec.sandboxId, timeoutSeconds, signal));
     work.watch.mark('agent');
   }
@@ -417,7 +418,11 @@ class LocalDriver implements OciDriver {
     work.watch.mark('thawed');
     const agent = new AgentClient(record.address, spec.platformToken);
     try {
-      await this.#whileRunning(work, (signal) => agent.whenReady(spec.sandboxId, thawTimeoutSeconds, signal));
+      const timeoutSeconds = Math.min(
+        thawTimeoutSeconds,
+        this.#options.agentStartTimeoutSeconds ?? startTimeoutSeconds,
+      );
+      await this.#whileRunning(work, (signal) => agent.whenReady(spec.sandboxId, timeoutSeconds, signal));
       await work.phases.finish();
     } catch (error) {
       if (this.#runner.isRunning(work.folder)) {

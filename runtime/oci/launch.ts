@@ -11,7 +11,7 @@ export class LaunchError extends Error {
 }
 
 /** Steps that the shim reports, in their order. */
-export type LaunchStep = 'disk' | 'root' | 'container' | 'network' | 'start';
+export type LaunchStep = 'disk' | 'root' | 'container' | 'start' | 'network';
 
 export interface LaunchOptions {
   /** The sandbox's folder. */
@@ -27,7 +27,7 @@ export type Boot = (document: object) => void;
 
 /**
  * Starts a sandbox under a shim of its own, which outlives this process. Its agent waits for the boot document.
- * @returns what hands it over, once the container's first process runs.
+ * @returns what hands it over, once the container runs and has its network.
  * @throws {LaunchError} with what the shim said; nothing of it runs then.
  */
 export async function launch(options: LaunchOptions): Promise<Boot> {
@@ -57,7 +57,7 @@ export async function launch(options: LaunchOptions): Promise<Boot> {
         if (line.startsWith('error ')) failure = line.slice('error '.length);
         else {
           options.onStep?.(line as LaunchStep);
-          if (line === 'start') {
+          if (line === 'network') {
             done = true;
             resolve(true);
           }

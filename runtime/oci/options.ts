@@ -29,7 +29,7 @@ export interface OciDriverOptions {
   baseImage?: string;
   /** Plain HTTP to registries on loopback. */
   registryInsecureHttp?: boolean;
-  /** How long a sandbox's agent may take to answer after its start, 30 s by default. */
+  /** How long a sandbox's agent may take to answer after its start, 30 s by default; after a thaw at most 10 s. */
   agentStartTimeoutSeconds?: number;
   /** How long the freezer may take, 10 s by default. */
   pauseTimeoutSeconds?: number;

@@ -53,8 +53,9 @@ sub start {
     done('disk') if begin('disk') && mount_disk();
     done('root') if begin('root') && mount_root();
     done('container') if begin('container') && create_container();
-    done('network') if begin('network') && connect_network();
     done('start') if begin('start') && run({}, $arg{runtime}, runtime_words(), 'start', $arg{id});
+    # Meanwhile the agent gets ready; it does nothing before it has its boot document.
+    done('network') if begin('network') && connect_network();
 }
 
 sub begin { $step = shift; die "stopped\n" if $stopping; return 1 }

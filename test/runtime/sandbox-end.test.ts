@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SandboxExit } from '../../runtime/driver.ts';
@@ -229,6 +229,8 @@ test('a sandbox that cannot be frozen in time runs on', async () => {
 });
 
 test('a sandbox whose agent hangs is not resumed, and stays paused', async () => {
+  await host.driver.close();
+  await host.start({ agentStartTimeoutSeconds: 2 });
   const { spec } = await created();
   const { agent } = await pids();
   process.kill(agent, 'SIGSTOP');
@@ -237,7 +239,20 @@ test('a sandbox whose agent hangs is not resumed, and stays paused', async () =>
   expect((await host.driver.inspect(spec.sandboxId)).state).toBe('paused');
   process.kill(agent, 'SIGCONT');
   expect((await host.driver.resume(spec)).from).toBe('thaw');
-}, 30_000);
+});
+
+test('a host whose disk is nearly full starts nothing, and says so', async () => {
+  const small = path.join(host.dataDir, 'small');
+  mkdirSync(small);
+  onHost('mount', '-t', 'tmpfs', '-o', 'size=1g', 'small', small);
+  await host.driver.close();
+  const full = new LocalHost();
+  await full.start({ dataDir: small });
+  await expect(full.driver.create(full.spec())).rejects.toMatchObject({ code: 'host_disk_full', retryable: true });
+  await full.close();
+  onHost('umount', small);
+  await host.start();
+});
 
 test('errors that the kernel noted on a disk are mended before it is used again', async () => {
   const { spec, place } = await created();
