@@ -1,15 +1,24 @@
+import fs from 'node:fs';
+import path from 'node:path';
 import { outline, TestContexts } from './support/contexts.ts';
 import { makingMs, realPython, realR } from './support/real-kernels.ts';
 
 describe('R, through IRkernel', () => {
   let r: TestContexts;
   let contextId: string;
+  let tree: string;
 
   beforeAll(async () => {
-    r = new TestContexts(await realR());
+    const environment = await realR();
+    tree = environment.R_TREE!;
+    r = new TestContexts(environment);
     contextId = await r.create('r');
   }, makingMs);
-  afterAll(() => r?.close());
+  afterAll(async () => {
+    await r?.close();
+    for (const name of fs.readdirSync(path.join(tree, 'tmp')))
+      fs.rmSync(path.join(tree, 'tmp', name), { recursive: true });
+  });
 
   const run = (code: string, envVars: Record<string, string> = {}) => r.run({ contextId, code, envVars });
 

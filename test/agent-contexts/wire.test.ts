@@ -26,7 +26,7 @@ beforeAll(async () => {
   agent = await TestAgent.start({
     folder: out,
     boot: { platformToken: 'platform', init: sandbox({ env: { FROM_SANDBOX: 'yes' } }) },
-    env: { PATH: `${python}:/usr/bin:/bin` },
+    env: { PATH: `${python}:/usr/bin:/bin`, TMPDIR: bundle },
   });
 }, makingMs);
 afterAll(async () => {
@@ -155,10 +155,15 @@ test('a client that closes its connection interrupts the code, and the state sta
 test('an agent that is killed takes its kernels with it', async () => {
   const doomed = await TestAgent.start({
     folder: path.join(bundle, 'agent'),
-    env: { PATH: `${await realPython()}:/usr/bin:/bin` },
+    env: { PATH: `${await realPython()}:/usr/bin:/bin`, TMPDIR: bundle },
   });
   const pids: number[] = [];
-  const codes = { python: 'import os; print(os.getpid())', node: 'console.log(process.pid)', bash: 'echo $$ $PPID' };
+  const codes = {
+    python: 'import os; print(os.getpid())',
+    node: 'console.log(process.pid)',
+    bash: 'echo $$ $PPID',
+    java: 'System.out.println(ProcessHandle.current().pid())',
+  };
   try {
     for (const [language, code] of Object.entries(codes)) {
       for await (const { event } of doomed.client(ExecutionService).execute({ language, code })) {
@@ -168,6 +173,6 @@ test('an agent that is killed takes its kernels with it', async () => {
   } finally {
     await doomed.stop();
   }
-  expect(pids).toHaveLength(4);
+  expect(pids).toHaveLength(5);
   await until(() => !pids.some(isAlive));
 });

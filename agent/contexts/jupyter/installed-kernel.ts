@@ -11,6 +11,12 @@ import { findKernelSpecs } from './kernel-spec.ts';
 
 const startSeconds = 60;
 
+/**
+ * Becomes the kernel, beside a shell that waits for the end of descriptor 3, the agent's, and then ends the group:
+ * kernels of other makers would live on without anybody to talk to.
+ */
+const endWithAgent = '{ read -r _ <&3; kill -KILL 0; } >/dev/null 2>&1 & exec "$@" 3<&-';
+
 /** What to install where a template lacks the language, and how its kernel differs. */
 const kernels: Record<'r' | 'java', { install: string; traits: Omit<KernelTraits, 'interruptMode'> }> = {
   r: {
@@ -46,10 +52,10 @@ export async function startInstalledKernel(language: 'r' | 'java', start: Kernel
   const connectionFile = path.join(folder, 'connection.json');
   fs.writeFileSync(connectionFile, JSON.stringify(file), { mode: 0o600 });
   const argv = words.slice(1).map((word) => word.replaceAll('{connection_file}', connectionFile));
-  const kernel = new KernelProcess([program, ...argv], {
+  const kernel = new KernelProcess(['/bin/sh', '-c', endWithAgent, 'sh', program, ...argv], {
     cwd: start.cwd,
     env: { ...localeOf(start.env), ...start.env, ...spec.env },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
     folder,
   });
   const signal = AbortSignal.any([start.signal, kernel.gone, AbortSignal.timeout(startSeconds * 1000)]);
