@@ -84,7 +84,6 @@ async function makeRootfs(
   try {
     await runCommand('mmdebstrap', args, {
       signal,
-      env: { ...process.env, LC_ALL: 'C' },
       onLine: (line) => {
         const stage = stages.find(([pattern]) => pattern.test(line));
         if (stage) progress(stage[1], stage[2]);

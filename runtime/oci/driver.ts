@@ -14,6 +14,7 @@ import { ensureImage } from '../images/image-store.ts';
 import type { UnpackedImage } from '../images/unpacked-image.ts';
 import { runCommand } from '../process/command.ts';
 import { KeyedLock } from '../process/keyed-lock.ts';
+import { isAlive, type ProcessIdentity } from '../process/process-identity.ts';
 import { Semaphore } from '../process/semaphore.ts';
 import { AgentClient, AgentError, type AgentInit } from './agent-client.ts';
 import { requireHostDisk } from './blank-disk.ts';
@@ -36,6 +37,7 @@ import {
   foldersIn,
   hasDisk,
   readExit,
+  readPids,
   readRecord,
   type SandboxRecord,
   unrecordedExit,
@@ -89,8 +91,8 @@ class LocalDriver implements OciDriver {
   readonly #starting = new Semaphore(2 * os.availableParallelism());
   /** Creates and resumes that go on now; `stop` aborts them. */
   readonly #underway = new Map<string, AbortController>();
-  /** Sandboxes that should be running. */
-  readonly #watched = new Set<string>();
+  /** Sandboxes that should be running, with their shims. */
+  readonly #watched = new Map<string, ProcessIdentity | undefined>();
   readonly #listeners: ((exit: SandboxExit) => void)[] = [];
   /** What `takeOver` found without an owner. */
   #orphans: Omit<ReconcileReport, 'sandboxes'> = { poolMembers: [], containers: [], interfaces: [] };
@@ -132,14 +134,14 @@ class LocalDriver implements OciDriver {
       if (!record) continue;
       if (record.phase === 'ready' && this.#runner.isRunning(folder)) {
         this.#network.adopt(record.address);
-        this.#watched.add(sandboxId);
+        this.#watched.set(sandboxId, readPids(folder)?.shim);
         continue;
       }
       await this.#end(record);
       if (record.phase === 'starting') await writeRecord(folder, { ...record, phase: 'stopped' });
       if (record.phase !== 'ready' || record.exitReported) continue;
       // Either it ended while nobody looked, and the listener is yet to be told, or it went with a host that restarted.
-      if (await readExit(folder, sandboxId)) this.#watched.add(sandboxId);
+      if (await readExit(folder, sandboxId)) this.#watched.set(sandboxId, undefined);
       else await writeRecord(folder, { ...record, exitReported: true });
     }
     this.#watch = setInterval(() => this.#lookForExits(), watchIntervalMs).unref();
@@ -322,7 +324,7 @@ class LocalDriver implements OciDriver {
       await writeRecord(folder, { ...record, phase: 'stopped' });
       throw error;
     }
-    this.#watched.add(spec.sandboxId);
+    this.#watched.set(spec.sandboxId, readPids(folder)?.shim);
     return this.#placeOf(record, member ? 'pool' : 'cold');
   }
 
@@ -448,13 +450,13 @@ class LocalDriver implements OciDriver {
   }
 
   #lookForExits(): void {
-    for (const sandboxId of this.#watched) {
-      if (this.#runner.isRunning(this.#folderOf(sandboxId))) continue;
+    for (const [sandboxId, shim] of this.#watched) {
+      if (shim && isAlive(shim)) continue;
       this.#watched.delete(sandboxId);
       this.#lock
         .run(sandboxId, () => this.#reportExit(sandboxId))
         .catch((error) => {
-          this.#watched.add(sandboxId);
+          this.#watched.set(sandboxId, undefined);
           this.#options.logger.error({ err: error, sandboxId }, 'the end of a sandbox could not be handled');
         });
     }
@@ -467,7 +469,7 @@ class LocalDriver implements OciDriver {
     await this.#end(record);
     const exit = (await readExit(folder, sandboxId)) ?? (await unrecordedExit(folder, sandboxId));
     if (this.#listeners.length === 0) {
-      this.#watched.add(sandboxId);
+      this.#watched.set(sandboxId, undefined);
       return;
     }
     for (const listener of this.#listeners) listener(exit);

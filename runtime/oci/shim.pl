@@ -93,7 +93,8 @@ sub mount_root {
     opendir my $home, '.' or die $!;
     chdir $staging or die $!;    # the sandbox reads these names in /proc/mounts, so they are relative
     my @layers = (lowerdir => 'lower', upperdir => 'disk/upper', workdir => 'disk/work');
-    my $overlay = new_fs('overlay', $nodev, source => 'sandbox', @layers);
+    my @distrust = (redirect_dir => 'nofollow', metacopy => 'off');    # of marks that an image may carry
+    my $overlay = new_fs('overlay', $nodev, source => 'sandbox', @layers, @distrust);
     chdir $home or die $!;
     attach($overlay, "$staging/root");
     my @owner = (uid => $arg{uidBase}, gid => $arg{uidBase});

@@ -18,7 +18,6 @@ export class CommandError extends Error {
 export interface CommandOptions {
   /** Written to standard input. */
   input?: string;
-  env?: NodeJS.ProcessEnv;
   cwd?: string;
   signal?: AbortSignal;
   timeoutSeconds?: number;
@@ -29,13 +28,21 @@ export interface CommandOptions {
 const stdoutLimitBytes = 16 * 1024 * 1024;
 const stderrTailLength = 4096;
 
+/** What programs need of this process's environment; it holds the platform's secrets, too. */
+const passedOn = /^(PATH|HOME|TMPDIR|LANG|XDG_.*|REGISTRY_AUTH_FILE|SSL_CERT_(FILE|DIR)|(https?|no|all)_proxy)$/i;
+
+function plainEnvironment(): NodeJS.ProcessEnv {
+  const passed = Object.entries(process.env).filter(([name]) => passedOn.test(name));
+  return { ...Object.fromEntries(passed), LC_ALL: 'C' };
+}
+
 /**
  * Runs a program to its end and gives its standard output.
  * @throws {CommandError} when it fails, is killed by the time limit, or cannot be started.
  */
 export async function runCommand(command: string, args: string[], options: CommandOptions = {}): Promise<string> {
   const child = spawn(command, args, {
-    env: options.env ?? process.env,
+    env: plainEnvironment(),
     cwd: options.cwd,
     signal: options.signal,
     killSignal: 'SIGKILL',
