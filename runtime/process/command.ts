@@ -29,7 +29,8 @@ const stdoutLimitBytes = 16 * 1024 * 1024;
 const stderrTailLength = 4096;
 
 /** What programs need of this process's environment; it holds the platform's secrets, too. */
-const passedOn = /^(PATH|HOME|TMPDIR|LANG|XDG_.*|REGISTRY_AUTH_FILE|SSL_CERT_(FILE|DIR)|(https?|no|all)_proxy)$/i;
+const passedOn =
+  /^(PATH|HOME|TMPDIR|LANG|XDG_.*|REGISTRY_AUTH_FILE|PIP_INDEX_URL|SSL_CERT_(FILE|DIR)|NODE_EXTRA_CA_CERTS|(https?|no|all)_proxy)$/i;
 
 function plainEnvironment(): NodeJS.ProcessEnv {
   const passed = Object.entries(process.env).filter(([name]) => passedOn.test(name));

@@ -2,34 +2,40 @@ import { readFileSync } from 'node:fs';
 import { LocalHost, nothing, shell } from './local-host.ts';
 
 /** crun and runc, whichever is the default here: the same sandbox comes of both. */
-test.each(['crun', 'runc'] as const)('%s makes, pauses, resumes and ends sandboxes', async (runtime) => {
-  const host = await LocalHost.open({ runtime, warmPoolSize: 1 });
-  const exits: unknown[] = [];
-  host.driver.onExit((exit) => exits.push(exit));
-  expect(host.driver.runtime).toBe(runtime);
-  const spec = host.spec();
-  const place = await host.driver.create(spec);
-  const { output } = await shell(
-    place,
-    spec,
-    `hostname; id -u; grep -E '^(CapEff|Seccomp):' /proc/self/status; df --output=size -BM / | tail -1
+test.each(['crun', 'runc'] as const)(
+  '%s makes, pauses, resumes and ends sandboxes',
+  async (runtime) => {
+    const host = await LocalHost.open({ runtime, warmPoolSize: 1 });
+    const exits: unknown[] = [];
+    host.driver.onExit((exit) => exits.push(exit));
+    expect(host.driver.runtime).toBe(runtime);
+    const spec = host.spec();
+    const place = await host.driver.create(spec);
+    const { output } = await shell(
+      place,
+      spec,
+      `hostname; id -u; grep -E '^(CapEff|Seccomp):' /proc/self/status; df --output=size -BM / | tail -1
     cat /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null || cat /sys/fs/cgroup/memory.max
     cat /sys/fs/cgroup/pids/pids.max 2>/dev/null || cat /sys/fs/cgroup/pids.max
     unshare --user true; mount -t tmpfs x /mnt; chmod 600 /dev/null; echo x >/.platform/x`,
-  );
-  expect(output).toMatch(/^sbx-test\d+\n0\nCapEff:\s00000000a00405fb\nSeccomp:\s2\n\s*9\d\dM\n268435456\n1024\n/);
-  expect(output).toMatch(/unshare failed: Operation not permitted[\s\S]+permission denied[\s\S]+Read-only file system/);
-  await host.driver.pause(spec.sandboxId);
-  expect((await host.driver.resume(spec)).from).toBe('thaw');
-  while (host.driver.poolReady < 1) await new Promise((resolve) => setTimeout(resolve, 10));
-  expect((await host.driver.create(host.spec({ storageGb: spec.storageGb }))).from).toMatch(/pool|cold/);
-  const { processes } = await host.driver.inventory();
-  for (const pid of processes) expect(readFileSync(`/proc/${pid}/status`, 'latin1')).toMatch(/^Seccomp:\s2$/m);
-  process.kill(processes[1]!, 'SIGKILL');
-  while (exits.length === 0) await new Promise((resolve) => setTimeout(resolve, 10));
-  expect(exits).toMatchObject([{ exitCode: 137 }]);
-  await host.driver.close();
-  await host.driver.reconcile([]);
-  expect(await host.driver.inventory()).toMatchObject(nothing);
-  await host.close();
-}, 60_000);
+    );
+    expect(output).toMatch(/^sbx-test\d+\n0\nCapEff:\s00000000a00405fb\nSeccomp:\s2\n\s*9\d\dM\n268435456\n1024\n/);
+    expect(output).toMatch(
+      /unshare failed: Operation not permitted[\s\S]+permission denied[\s\S]+Read-only file system/,
+    );
+    await host.driver.pause(spec.sandboxId);
+    expect((await host.driver.resume(spec)).from).toBe('thaw');
+    while (host.driver.poolReady < 1) await new Promise((resolve) => setTimeout(resolve, 10));
+    expect((await host.driver.create(host.spec({ storageGb: spec.storageGb }))).from).toMatch(/pool|cold/);
+    const { processes } = await host.driver.inventory();
+    for (const pid of processes) expect(readFileSync(`/proc/${pid}/status`, 'latin1')).toMatch(/^Seccomp:\s2$/m);
+    process.kill(processes[1]!, 'SIGKILL');
+    while (exits.length === 0) await new Promise((resolve) => setTimeout(resolve, 10));
+    expect(exits).toMatchObject([{ exitCode: 137 }]);
+    await host.driver.close();
+    await host.driver.reconcile([]);
+    expect(await host.driver.inventory()).toMatchObject(nothing);
+    await host.close();
+  },
+  60_000,
+);

@@ -86,6 +86,7 @@ async function installPythonPackages(rootfs: string, signal: AbortSignal | undef
   const borrowed = ['/etc/resolv.conf', '/etc/ssl/certs/ca-certificates.crt'].filter((file) => existsSync(file));
   const script = [
     'set -e',
+    'export LC_ALL=C.UTF-8',
     'mount -t tmpfs tmpfs "$1/tmp"',
     ...borrowed.map((file) => `mount --bind ${file} "$1${file}"`),
     'cp "$2" "$1/tmp/requirements.txt"',
@@ -96,7 +97,7 @@ async function installPythonPackages(rootfs: string, signal: AbortSignal | undef
     ...recipe.finish.map((command) => `chroot "$1" sh -c '${command}'`),
   ].join('\n');
   const args = ['--mount', '--propagation', 'private', 'sh', '-c', script, 'sh', rootfs, requirementsFile];
-  await runCommand('unshare', args, { signal, env: { ...process.env, LC_ALL: 'C.UTF-8' } });
+  await runCommand('unshare', args, { signal });
 }
 
 async function installNode(rootfs: string, signal: AbortSignal | undefined): Promise<void> {
