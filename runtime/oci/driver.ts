@@ -1,5 +1,4 @@
-import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
-import os from 'node:os';
+import { mkdtemp, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import {
   type CreateOptions,
@@ -12,47 +11,29 @@ import {
 import { ensureBaseImage } from '../images/base-image.ts';
 import { ensureImage } from '../images/image-store.ts';
 import type { UnpackedImage } from '../images/unpacked-image.ts';
-import { runCommand } from '../process/command.ts';
 import { KeyedLock } from '../process/keyed-lock.ts';
-import { isAlive, type ProcessIdentity } from '../process/process-identity.ts';
-import { Semaphore } from '../process/semaphore.ts';
-import { AgentClient, AgentError, type AgentInit } from './agent-client.ts';
-import { requireHostDisk } from './blank-disk.ts';
 import { Cgroups } from './cgroups.ts';
 import { agentPort } from './container-config.ts';
 import { ContainerRunner } from './container-runner.ts';
 import { type Copy, openCopy } from './copy.ts';
+import { ExitWatch } from './exit-watch.ts';
 import { imageFailure, startFailure } from './failures.ts';
 import { type Inventory, takeInventory } from './inventory.ts';
-import type { Boot } from './launch.ts';
-import { type SandboxConnection, SandboxNetwork } from './network.ts';
+import { SandboxNetwork } from './network.ts';
 import { findRuntime } from './oci-runtime.ts';
 import type { OciDriver, OciDriverOptions } from './options.ts';
 import { PhaseTeller } from './phase-teller.ts';
 import { requirePrerequisites } from './prerequisites.ts';
-import { whenProbeSucceeds } from './ready-probe.ts';
 import { type ReconcileReport, removeOrphans } from './reconcile.ts';
 import { ensureRuntimeFolder } from './runtime-folder.ts';
-import {
-  foldersIn,
-  hasDisk,
-  readExit,
-  readPids,
-  readRecord,
-  type SandboxRecord,
-  unrecordedExit,
-  writeRecord,
-} from './sandbox-folder.ts';
+import { foldersIn, hasDisk, readExit, readRecord, type SandboxRecord, writeRecord } from './sandbox-folder.ts';
+import { SandboxStarter, type StartTimeouts, type Work } from './sandbox-starter.ts';
 import { seccompConfig } from './seccomp.ts';
 import { Stopwatch } from './stopwatch.ts';
-import { type PoolMember, WarmPool } from './warm-pool.ts';
+import { WarmPool } from './warm-pool.ts';
 
 export type { CreateTrace, DriverLogger, OciDriver, OciDriverOptions } from './options.ts';
 
-const watchIntervalMs = 1000;
-const endCheckIntervalMs = 50;
-const startTimeoutSeconds = 30;
-const thawTimeoutSeconds = 10;
 const baseImageName = 'builtin:base';
 
 /**
@@ -86,17 +67,14 @@ class LocalDriver implements OciDriver {
   readonly #network: SandboxNetwork;
   readonly #runner: ContainerRunner;
   readonly #options: OciDriverOptions;
+  readonly #timeouts: StartTimeouts;
   readonly #lock = new KeyedLock();
-  /** A start keeps a processor busy; more of them at once would only all be late. */
-  readonly #starting = new Semaphore(2 * os.availableParallelism());
   /** Creates and resumes that go on now; `stop` aborts them. */
   readonly #underway = new Map<string, AbortController>();
-  /** Sandboxes that should be running, with their shims. */
-  readonly #watched = new Map<string, ProcessIdentity | undefined>();
-  readonly #listeners: ((exit: SandboxExit) => void)[] = [];
+  readonly #starter: SandboxStarter;
+  readonly #exits: ExitWatch;
   /** What `takeOver` found without an owner. */
   #orphans: Omit<ReconcileReport, 'sandboxes'> = { poolMembers: [], containers: [], interfaces: [] };
-  #watch: NodeJS.Timeout | undefined;
   #pool: WarmPool | undefined;
 
   constructor(parts: {
@@ -115,6 +93,23 @@ class LocalDriver implements OciDriver {
     this.copyId = parts.copy.id;
     this.subnet = parts.network.subnet;
     this.runtime = parts.runtime;
+    const { agentStartTimeoutSeconds = 30, pauseTimeoutSeconds = 10 } = parts.options;
+    this.#timeouts = {
+      agentStartSeconds: agentStartTimeoutSeconds,
+      thawSeconds: Math.min(10, agentStartTimeoutSeconds),
+      pauseSeconds: pauseTimeoutSeconds,
+    };
+    this.#starter = new SandboxStarter({
+      ...parts,
+      timeouts: this.#timeouts,
+      imageOf: (reference, signal) => this.#imageOf(reference, signal),
+    });
+    this.#exits = new ExitWatch({
+      lock: this.#lock,
+      folderOf: (sandboxId) => this.#folderOf(sandboxId),
+      end: (record) => this.#end(record),
+      logger: parts.options.logger,
+    });
   }
 
   /** Puts right what an earlier process left. */
@@ -134,17 +129,16 @@ class LocalDriver implements OciDriver {
       if (!record) continue;
       if (record.phase === 'ready' && this.#runner.isRunning(folder)) {
         this.#network.adopt(record.address);
-        this.#watched.set(sandboxId, readPids(folder)?.shim);
+        this.#exits.add(sandboxId);
         continue;
       }
       await this.#end(record);
       if (record.phase === 'starting') await writeRecord(folder, { ...record, phase: 'stopped' });
       if (record.phase !== 'ready' || record.exitReported) continue;
       // Either it ended while nobody looked, and the listener is yet to be told, or it went with a host that restarted.
-      if (await readExit(folder, sandboxId)) this.#watched.set(sandboxId, undefined);
+      if (await readExit(folder, sandboxId)) this.#exits.add(sandboxId);
       else await writeRecord(folder, { ...record, exitReported: true });
     }
-    this.#watch = setInterval(() => this.#lookForExits(), watchIntervalMs).unref();
     if (this.#options.warmPoolSize === 0) return;
     this.#pool = new WarmPool({
       copy: this.#copy,
@@ -166,7 +160,7 @@ class LocalDriver implements OciDriver {
         await this.#cgroups.thaw(record.instance);
         return this.#placeOf(record, 'existing');
       }
-      return this.#startAndWait(spec, record, work);
+      return this.#start(work, record);
     });
   }
 
@@ -175,12 +169,13 @@ class LocalDriver implements OciDriver {
       const record = await readRecord(work.folder);
       if (record?.phase === 'ready' && this.#runner.isRunning(work.folder)) {
         if (!this.#cgroups.isFrozen(record.instance)) return this.#placeOf(record, 'existing');
-        return this.#thaw(spec, record, work);
+        await this.#starter.thaw(work, record);
+        return this.#placeOf(record, 'thaw');
       }
       if (!hasDisk(work.folder)) {
         throw new DriverError('sandbox_absent', 'The sandbox and its disk are gone from this host');
       }
-      return this.#startAndWait(spec, record, work);
+      return this.#start(work, record);
     });
   }
 
@@ -193,7 +188,7 @@ class LocalDriver implements OciDriver {
         if (exit) throw new DriverError('runtime_exited', "The sandbox's processes have ended", { exit });
         throw new DriverError('sandbox_absent', 'The sandbox does not run on this host');
       }
-      if (!(await this.#cgroups.freeze(record.instance, this.#options.pauseTimeoutSeconds ?? 10))) {
+      if (!(await this.#cgroups.freeze(record.instance, this.#timeouts.pauseSeconds))) {
         throw new DriverError('pause_failed', 'The sandbox could not be frozen in time', { retryable: true });
       }
     });
@@ -231,8 +226,7 @@ class LocalDriver implements OciDriver {
   }
 
   onExit(listener: (exit: SandboxExit) => void): void {
-    this.#listeners.push(listener);
-    this.#lookForExits();
+    this.#exits.onExit(listener);
   }
 
   async reconcile(knownSandboxIds: Iterable<string>): Promise<ReconcileReport> {
@@ -255,7 +249,7 @@ class LocalDriver implements OciDriver {
   }
 
   async close(): Promise<void> {
-    clearInterval(this.#watch);
+    this.#exits.close();
     await this.#pool?.close();
     this.#network.close();
   }
@@ -278,7 +272,7 @@ class LocalDriver implements OciDriver {
       const signal = options.signal ? AbortSignal.any([options.signal, stopper.signal]) : stopper.signal;
       try {
         signal.throwIfAborted();
-        const place = await act({ folder, phases, watch, signal });
+        const place = await act({ spec, folder, phases, watch, signal });
         watch.mark('done');
         this.#options.onTrace?.({ sandboxId: spec.sandboxId, from: place.from, steps: watch.steps });
         return place;
@@ -290,155 +284,17 @@ class LocalDriver implements OciDriver {
     });
   }
 
-  async #startAndWait(spec: SandboxSpec, before: SandboxRecord | null, work: Work): Promise<SandboxPlace> {
-    const { folder, phases, watch, signal } = work;
-    phases.tell('deploying');
-    await requireHostDisk(this.#copy.folder);
-    if (before) await this.#end(before);
-    const image = await this.#imageOf(spec.image, signal);
-    watch.mark('image');
-    const member = hasDisk(folder) ? null : this.#poolMemberFor(spec, image);
-    const connection = member?.connection ?? this.#network.take(spec.allowInternetAccess);
-    const record: SandboxRecord = {
-      sandboxId: spec.sandboxId,
-      instance: member?.instance ?? spec.sandboxId,
-      phase: 'starting',
-      address: connection.address,
-      exitReported: false,
-    };
-    try {
-      await this.#starting.run(async () => {
-        signal.throwIfAborted();
-        const boot = member
-          ? await this.#nameMember(member, spec, record, work)
-          : await this.#startCold(spec, image, connection, record, work);
-        boot({ platformToken: spec.platformToken, init: agentInit(spec, image) });
-        await this.#waitForAgent(spec, record, work);
-      });
-      await this.#waitForProbe(spec, record, work);
-      await phases.finish();
-      signal.throwIfAborted();
-      await writeRecord(folder, { ...record, phase: 'ready' });
-    } catch (error) {
-      await this.#end(record);
-      await writeRecord(folder, { ...record, phase: 'stopped' });
-      throw error;
-    }
-    this.#watched.set(spec.sandboxId, readPids(folder)?.shim);
-    return this.#placeOf(record, member ? 'pool' : 'cold');
-  }
-
-  async #startCold(
-    spec: SandboxSpec,
-    image: UnpackedImage,
-    connection: SandboxConnection,
-    record: SandboxRecord,
-    { folder, watch, signal }: Work,
-  ): Promise<Boot> {
-    await writeRecord(folder, record);
-    return this.#runner.start({
-      folder,
-      instance: record.instance,
-      hostname: spec.sandboxId,
-      image,
-      limits: spec,
-      storageGb: spec.storageGb,
-      connection,
-      onStep: (step) => watch.mark(step),
-      signal,
-    });
-  }
-
-  #poolMemberFor(spec: SandboxSpec, image: UnpackedImage): PoolMember | null {
-    return spec.image === baseImageName ? (this.#pool?.claim(image, spec.storageGb) ?? null) : null;
-  }
-
-  /** Makes a pool member this sandbox: from the rename on it is found as its half-made beginning. */
-  async #nameMember(
-    member: PoolMember,
-    spec: SandboxSpec,
-    record: SandboxRecord,
-    { folder, watch }: Work,
-  ): Promise<Boot> {
-    await writeRecord(member.folder, record);
-    await rm(folder, { recursive: true, force: true });
-    await rename(member.folder, folder);
-    const { hosts, hostname } = this.#network.files(spec.sandboxId, record.address);
-    // Nothing but the agent has ever run in it, so what lies in its folder is what was put there.
-    const files = `/proc/${member.shimPid}/root/mnt/tail`;
-    await Promise.all([
-      this.#cgroups.setLimits(member.instance, spec),
-      this.#network.setInternetAccess(record.address, spec.allowInternetAccess),
-      writeFile(`${files}/hosts`, hosts),
-      writeFile(`${files}/hostname`, hostname),
-      runCommand('nsenter', [`--uts=/proc/${member.initPid}/ns/uts`, 'hostname', spec.sandboxId]),
-    ]);
-    await this.#cgroups.thaw(member.instance);
-    watch.mark('claimed');
-    return member.boot;
-  }
-
-  async #waitForAgent(spec: SandboxSpec, record: SandboxRecord, work: Work): Promise<void> {
-    work.phases.tell('initializing');
-    const agent = new AgentClient(record.address, spec.platformToken);
-    const timeoutSeconds = this.#options.agentStartTimeoutSeconds ?? startTimeoutSeconds;
-    await this.#whileRunning(work, (signal) => agent.whenReady(spec.sandboxId, timeoutSeconds, signal));
-    work.watch.mark('agent');
-  }
-
-  async #waitForProbe(spec: SandboxSpec, record: SandboxRecord, work: Work): Promise<void> {
-    work.phases.tell('waiting_ready');
-    const { readyProbe } = spec;
-    if (!readyProbe) return;
-    const sandbox = { address: record.address, agent: new AgentClient(record.address, spec.platformToken) };
-    await this.#whileRunning(work, (signal) => whenProbeSucceeds(readyProbe, sandbox, signal));
-    work.watch.mark('ready');
-  }
-
-  /** Does `act` unless the container ends before; then that is what went wrong. */
-  async #whileRunning(work: Work, act: (signal: AbortSignal) => Promise<void>): Promise<void> {
-    const ended = new AbortController();
-    const timer = setInterval(() => {
-      if (!this.#runner.isRunning(work.folder)) ended.abort();
-    }, endCheckIntervalMs);
-    try {
-      await act(AbortSignal.any([work.signal, ended.signal]));
-    } catch (error) {
-      if (!ended.signal.aborted || work.signal.aborted) throw error;
-      const exit = await readExit(work.folder, path.basename(work.folder));
-      throw new DriverError('runtime_exited', 'The sandbox ended before it was ready', {
-        cause: error,
-        exit: exit ?? undefined,
-      });
-    } finally {
-      clearInterval(timer);
-    }
-  }
-
-  async #thaw(spec: SandboxSpec, record: SandboxRecord, work: Work): Promise<SandboxPlace> {
-    await this.#cgroups.thaw(record.instance);
-    work.watch.mark('thawed');
-    const agent = new AgentClient(record.address, spec.platformToken);
-    try {
-      const timeoutSeconds = Math.min(
-        thawTimeoutSeconds,
-        this.#options.agentStartTimeoutSeconds ?? startTimeoutSeconds,
-      );
-      await this.#whileRunning(work, (signal) => agent.whenReady(spec.sandboxId, timeoutSeconds, signal));
-      await work.phases.finish();
-    } catch (error) {
-      if (this.#runner.isRunning(work.folder)) {
-        await this.#cgroups.freeze(record.instance, this.#options.pauseTimeoutSeconds ?? 10);
-      }
-      if (!(error instanceof AgentError)) throw error;
-      throw new DriverError('not_ready', "The sandbox's agent does not answer", { cause: error, retryable: true });
-    }
-    return this.#placeOf(record, 'thaw');
+  async #start(work: Work, before: SandboxRecord | null): Promise<SandboxPlace> {
+    const { sandboxId, image } = work.spec;
+    const pool = image === baseImageName ? (this.#pool ?? null) : null;
+    const { record, from } = await this.#starter.start(work, before, pool);
+    this.#exits.add(sandboxId);
+    return this.#placeOf(record, from);
   }
 
   async #stopNow(sandboxId: string): Promise<void> {
     const folder = this.#folderOf(sandboxId);
-    this.#watched.delete(sandboxId);
+    this.#exits.delete(sandboxId);
     const record = await readRecord(folder);
     if (!record) return;
     if (record.phase !== 'stopped') await writeRecord(folder, { ...record, phase: 'stopped' });
@@ -447,33 +303,6 @@ class LocalDriver implements OciDriver {
 
   #end(record: SandboxRecord): Promise<void> {
     return this.#runner.end(this.#folderOf(record.sandboxId), record.instance, record.address);
-  }
-
-  #lookForExits(): void {
-    for (const [sandboxId, shim] of this.#watched) {
-      if (shim && isAlive(shim)) continue;
-      this.#watched.delete(sandboxId);
-      this.#lock
-        .run(sandboxId, () => this.#reportExit(sandboxId))
-        .catch((error) => {
-          this.#watched.set(sandboxId, undefined);
-          this.#options.logger.error({ err: error, sandboxId }, 'the end of a sandbox could not be handled');
-        });
-    }
-  }
-
-  async #reportExit(sandboxId: string): Promise<void> {
-    const folder = this.#folderOf(sandboxId);
-    const record = await readRecord(folder);
-    if (record?.phase !== 'ready' || record.exitReported || this.#runner.isRunning(folder)) return;
-    await this.#end(record);
-    const exit = (await readExit(folder, sandboxId)) ?? (await unrecordedExit(folder, sandboxId));
-    if (this.#listeners.length === 0) {
-      this.#watched.set(sandboxId, undefined);
-      return;
-    }
-    for (const listener of this.#listeners) listener(exit);
-    await writeRecord(folder, { ...record, exitReported: true });
   }
 
   /** Moves the folder aside first, so that a deletion that is cut short leaves no half a sandbox. */
@@ -506,24 +335,4 @@ class LocalDriver implements OciDriver {
     if (!/^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/.test(sandboxId)) throw new TypeError(`${sandboxId} names no sandbox`);
     return path.join(this.#copy.sandboxesFolder, sandboxId);
   }
-}
-
-/** What a create or resume carries along. */
-interface Work {
-  folder: string;
-  phases: PhaseTeller;
-  watch: Stopwatch;
-  signal: AbortSignal;
-}
-
-/** The image speaks first, the sandbox last. */
-function agentInit(spec: SandboxSpec, image: UnpackedImage): AgentInit {
-  return {
-    sandboxId: spec.sandboxId,
-    accessToken: spec.accessToken,
-    env: { ...image.config.env, ...spec.env },
-    command: spec.command,
-    ...(image.config.workingDir === null ? {} : { cwd: image.config.workingDir }),
-    ...(image.config.user === null ? {} : { user: image.config.user }),
-  };
 }

@@ -28,7 +28,8 @@ interface RouteRow {
 interface AddressRow {
   ifname: string;
   mtu: number;
-  addr_info: { local: string; prefixlen: number }[];
+  /** `address` is the other end of a link between two. */
+  addr_info: { local: string; address?: string; prefixlen: number }[];
 }
 
 /** What the shim and the container's configuration need to connect one sandbox. */
@@ -206,8 +207,8 @@ route replace unreachable ${this.subnet}
   async #loadFirewall(addresses: AddressRow[]): Promise<void> {
     const hostNetworks = new Set<string>();
     for (const row of addresses.filter((each) => !each.ifname.startsWith(this.#copy.interface))) {
-      for (const { local, prefixlen } of row.addr_info) {
-        hostNetworks.add(formatIpv4Network(parseIpv4Network(`${local}/${prefixlen}`)));
+      for (const { local, address, prefixlen } of row.addr_info) {
+        hostNetworks.add(formatIpv4Network(parseIpv4Network(`${address ?? local}/${prefixlen}`)));
       }
     }
     const rules = firewallRules({

@@ -30,7 +30,7 @@ export class LocalHost {
     return {
       dataDir: this.dataDir,
       cacheDir: cacheDir(),
-      agentDir: process.env.DEV_AGENT ?? path.join(repository, 'agent/dist'),
+      agentDir: path.join(repository, 'agent/dist'),
       runtime: (process.env.PLATFORM_OCI_RUNTIME || undefined) as 'crun' | 'runc' | undefined,
       warmPoolSize: 0,
       logger: { debug: () => {}, info: () => {}, warn, error: warn },

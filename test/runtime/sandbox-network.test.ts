@@ -7,21 +7,20 @@ import { LocalHost, nothing, onHost, shell } from './local-host.ts';
 
 /**
  * A stand-in for the internet: a network namespace behind a link of the host, with a web server that says who asks and
- * a name server. Its addresses are of a range for documentation, which is no private network.
+ * a name server. Its four addresses are of a range for documentation, which is no private network.
  */
-const internet = {
-  namespace: `internet-${process.pid}`,
-  web: '198.51.100.7',
-  dns: '198.51.100.53',
-  link: '198.19.250',
-};
+const taken = onHost('ip', 'route');
+const bases = Array.from({ length: 64 }, (_, at) => ((process.pid + at) % 64) * 4);
+const base = bases.find((each) => !new RegExp(`198\\.51\\.100\\.${each + 1}\\b`).test(taken))!;
+const [near, far, web, dns] = [0, 1, 2, 3].map((at) => `198.51.100.${base + at}`) as [string, string, string, string];
+const internet = { namespace: `internet-${process.pid}`, near, far, web, dns };
 const internetProgram = `
 const http = require('http'), dgram = require('dgram');
 http.createServer((q, r) => r.end(q.socket.remoteAddress.replace('::ffff:', ''))).listen(8080, () => console.log('up'));
 const dns = dgram.createSocket('udp4').bind(53, '${internet.dns}');
 dns.on('message', (m, from) => {
   const answer = Buffer.concat([m.subarray(0, 2), Buffer.from('81800001000100000000', 'hex'), m.subarray(12, m.indexOf(0, 12) + 5),
-    Buffer.from('c00c00010001000000010004', 'hex'), Buffer.from([198, 51, 100, 7])]);
+    Buffer.from('c00c00010001000000010004', 'hex'), Buffer.from([${internet.web.replaceAll('.', ',')}])]);
   dns.send(answer, from.port, from.address);
 });`;
 
@@ -36,12 +35,11 @@ beforeAll(async () => {
   const inNamespace = ['-n', internet.namespace];
   onHost('ip', 'netns', 'add', internet.namespace);
   onHost('ip', 'link', 'add', link, 'type', 'veth', 'peer', 'name', 'up', 'netns', internet.namespace);
-  onHost('ip', 'address', 'add', `${internet.link}.1`, 'peer', `${internet.link}.2`, 'dev', link);
+  onHost('ip', 'address', 'add', near, 'peer', far, 'dev', link);
   onHost('ip', 'link', 'set', link, 'up');
-  onHost('ip', 'route', 'add', '198.51.100.0/24', 'via', `${internet.link}.2`);
-  onHost('ip', ...inNamespace, 'address', 'add', `${internet.link}.2`, 'peer', `${internet.link}.1`, 'dev', 'up');
-  for (const address of [internet.web, internet.dns])
-    onHost('ip', ...inNamespace, 'address', 'add', address, 'dev', 'lo');
+  for (const address of [web, dns]) onHost('ip', 'route', 'add', address, 'via', far);
+  onHost('ip', ...inNamespace, 'address', 'add', far, 'peer', near, 'dev', 'up');
+  for (const address of [web, dns]) onHost('ip', ...inNamespace, 'address', 'add', address, 'dev', 'lo');
   for (const device of ['lo', 'up']) onHost('ip', ...inNamespace, 'link', 'set', 'dev', device, 'up');
   server = spawn('ip', ['netns', 'exec', internet.namespace, process.execPath, '-e', internetProgram]);
   await new Promise((resolve) => server.stdout!.once('data', resolve));
@@ -72,7 +70,7 @@ const hostAddresses = () =>
     .map((each) => (each!.family === 'IPv6' ? `[${each!.address.split('%')[0]}]` : each!.address));
 
 test('with internet access it reaches the internet by name, as the host', async () => {
-  expect(await get(open, 'http://somewhere.example:8080/')).toEqual({ exitCode: 0, output: `${internet.link}.1` });
+  expect(await get(open, 'http://somewhere.example:8080/')).toEqual({ exitCode: 0, output: near });
 });
 
 test('without internet access nothing gets out, names included', async () => {
@@ -128,7 +126,7 @@ test("networks that the host is a part of are closed, the operator's included", 
   const other = await LocalHost.open();
   const spec = other.spec({ allowInternetAccess: true });
   const place = await other.driver.create(spec);
-  expect((await shell(place, spec, `curl -sS --max-time 2 http://${internet.link}.2:8080/`)).exitCode).not.toBe(0);
+  expect((await shell(place, spec, `curl -sS --max-time 2 http://${far}:8080/`)).exitCode).not.toBe(0);
   await other.close();
 });
 

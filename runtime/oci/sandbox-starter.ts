@@ -1,0 +1,239 @@
+import { rename, rm, writeFile } from 'node:fs/promises';
+import os from 'node:os';
+import { DriverError, type SandboxPlace, type SandboxSpec } from '../driver.ts';
+import type { UnpackedImage } from '../images/unpacked-image.ts';
+import { runCommand } from '../process/command.ts';
+import { Semaphore } from '../process/semaphore.ts';
+import { AgentClient, AgentError, type AgentInit } from './agent-client.ts';
+import { requireHostDisk } from './blank-disk.ts';
+import type { Cgroups } from './cgroups.ts';
+import type { ContainerRunner } from './container-runner.ts';
+import type { Copy } from './copy.ts';
+import type { SandboxNetwork } from './network.ts';
+import type { PhaseTeller } from './phase-teller.ts';
+import { whenProbeSucceeds } from './ready-probe.ts';
+import { hasDisk, readExit, type SandboxRecord, writeRecord } from './sandbox-folder.ts';
+import type { Stopwatch } from './stopwatch.ts';
+import type { PoolMember, WarmPool } from './warm-pool.ts';
+
+/** What a create or a resume carries along. */
+export interface Work {
+  spec: SandboxSpec;
+  folder: string;
+  phases: PhaseTeller;
+  watch: Stopwatch;
+  signal: AbortSignal;
+}
+
+export interface StartTimeouts {
+  agentStartSeconds: number;
+  thawSeconds: number;
+  pauseSeconds: number;
+}
+
+const endCheckIntervalMs = 50;
+
+/** Brings a sandbox to the point where it is ready, from an image, a disk, a pool member or the freezer. */
+export class SandboxStarter {
+  readonly #copy: Copy;
+  readonly #cgroups: Cgroups;
+  readonly #network: SandboxNetwork;
+  readonly #runner: ContainerRunner;
+  readonly #timeouts: StartTimeouts;
+  readonly #imageOf: (reference: string, signal: AbortSignal) => Promise<UnpackedImage>;
+  /** A cold start keeps a processor busy; more of them at once would only all be late. */
+  readonly #coldStarts = new Semaphore(2 * os.availableParallelism());
+
+  constructor(parts: {
+    copy: Copy;
+    cgroups: Cgroups;
+    network: SandboxNetwork;
+    runner: ContainerRunner;
+    timeouts: StartTimeouts;
+    imageOf: (reference: string, signal: AbortSignal) => Promise<UnpackedImage>;
+  }) {
+    this.#copy = parts.copy;
+    this.#cgroups = parts.cgroups;
+    this.#network = parts.network;
+    this.#runner = parts.runner;
+    this.#timeouts = parts.timeouts;
+    this.#imageOf = parts.imageOf;
+  }
+
+  /**
+   * Starts the processes of a sandbox and waits until it is ready.
+   * @param before what is known of an earlier run, or of one that was cut short
+   * @param pool where a member may be taken from; null when only a cold start will do
+   * @throws what went wrong, with nothing left running.
+   */
+  async start(
+    work: Work,
+    before: SandboxRecord | null,
+    pool: WarmPool | null,
+  ): Promise<{ record: SandboxRecord; from: SandboxPlace['from'] }> {
+    const { spec, folder, phases, watch, signal } = work;
+    phases.tell('deploying');
+    await requireHostDisk(this.#copy.folder);
+    if (before) await this.#runner.end(folder, before.instance, before.address);
+    const image = await this.#imageOf(spec.image, signal);
+    watch.mark('image');
+    const member = hasDisk(folder) ? null : (pool?.claim(image, spec.storageGb) ?? null);
+    const begin = member ? this.#nameMember(work, member, image) : this.#startCold(work, image);
+    const record = await begin;
+    try {
+      await this.#waitForProbe(work, record);
+      await phases.finish();
+      signal.throwIfAborted();
+      const ready: SandboxRecord = { ...record, phase: 'ready' };
+      await writeRecord(folder, ready);
+      return { record: ready, from: member ? 'pool' : 'cold' };
+    } catch (error) {
+      await this.#giveUp(work, record);
+      throw error;
+    }
+  }
+
+  /**
+   * Lets a frozen sandbox go on and waits for its agent.
+   * @throws what went wrong, with the sandbox frozen again.
+   */
+  async thaw(work: Work, record: SandboxRecord): Promise<void> {
+    await this.#cgroups.thaw(record.instance);
+    work.watch.mark('thawed');
+    try {
+      await this.#waitForAgent(work, record, this.#timeouts.thawSeconds);
+      await work.phases.finish();
+    } catch (error) {
+      if (this.#runner.isRunning(work.folder)) {
+        await this.#cgroups.freeze(record.instance, this.#timeouts.pauseSeconds);
+      }
+      if (!(error instanceof AgentError)) throw error;
+      throw new DriverError('not_ready', "The sandbox's agent does not answer", { cause: error, retryable: true });
+    }
+  }
+
+  async #startCold(work: Work, image: UnpackedImage): Promise<SandboxRecord> {
+    const { spec, folder, watch, signal } = work;
+    return this.#coldStarts.run(async () => {
+      signal.throwIfAborted();
+      const connection = this.#network.take(spec.allowInternetAccess);
+      const record = recordOf(spec.sandboxId, spec.sandboxId, connection.address);
+      try {
+        await writeRecord(folder, record);
+        const boot = await this.#runner.start({
+          folder,
+          instance: record.instance,
+          hostname: spec.sandboxId,
+          image,
+          limits: spec,
+          storageGb: spec.storageGb,
+          connection,
+          onStep: (step) => watch.mark(step),
+          signal,
+        });
+        boot(bootDocument(spec, image));
+        work.phases.tell('initializing');
+        await this.#waitForAgent(work, record, this.#timeouts.agentStartSeconds);
+      } catch (error) {
+        await this.#giveUp(work, record);
+        throw error;
+      }
+      return record;
+    });
+  }
+
+  /** Makes a pool member this sandbox: from the rename on it is found as its half-made beginning. */
+  async #nameMember(work: Work, member: PoolMember, image: UnpackedImage): Promise<SandboxRecord> {
+    const { spec, folder } = work;
+    const { address } = member.connection;
+    const record = recordOf(spec.sandboxId, member.instance, address);
+    try {
+      await writeRecord(member.folder, record);
+      await rm(folder, { recursive: true, force: true });
+      await rename(member.folder, folder);
+    } catch (error) {
+      await this.#runner.end(member.folder, member.instance, address);
+      throw error;
+    }
+    try {
+      const { hosts, hostname } = this.#network.files(spec.sandboxId, address);
+      // Nothing but the agent has ever run in it, so what lies in its folder is what was put there.
+      const files = `/proc/${member.shimPid}/root/mnt/tail`;
+      await Promise.all([
+        this.#cgroups.setLimits(member.instance, spec),
+        this.#network.setInternetAccess(address, spec.allowInternetAccess),
+        writeFile(`${files}/hosts`, hosts),
+        writeFile(`${files}/hostname`, hostname),
+        runCommand('nsenter', [`--uts=/proc/${member.initPid}/ns/uts`, 'hostname', spec.sandboxId]),
+      ]);
+      await this.#cgroups.thaw(member.instance);
+      work.watch.mark('claimed');
+      member.boot(bootDocument(spec, image));
+      work.phases.tell('initializing');
+      await this.#waitForAgent(work, record, this.#timeouts.agentStartSeconds);
+    } catch (error) {
+      await this.#giveUp(work, record);
+      throw error;
+    }
+    return record;
+  }
+
+  async #waitForAgent(work: Work, record: SandboxRecord, timeoutSeconds: number): Promise<void> {
+    const { spec } = work;
+    const agent = new AgentClient(record.address, spec.platformToken);
+    await this.#whileRunning(work, (signal) => agent.whenReady(spec.sandboxId, timeoutSeconds, signal));
+    work.watch.mark('agent');
+  }
+
+  async #waitForProbe(work: Work, record: SandboxRecord): Promise<void> {
+    const { readyProbe, platformToken } = work.spec;
+    work.phases.tell('waiting_ready');
+    if (!readyProbe) return;
+    const sandbox = { address: record.address, agent: new AgentClient(record.address, platformToken) };
+    await this.#whileRunning(work, (signal) => whenProbeSucceeds(readyProbe, sandbox, signal));
+    work.watch.mark('ready');
+  }
+
+  /** Does `act` unless the container ends before; then that is what went wrong. */
+  async #whileRunning(work: Work, act: (signal: AbortSignal) => Promise<void>): Promise<void> {
+    const ended = new AbortController();
+    const timer = setInterval(() => {
+      if (!this.#runner.isRunning(work.folder)) ended.abort();
+    }, endCheckIntervalMs);
+    try {
+      await act(AbortSignal.any([work.signal, ended.signal]));
+    } catch (error) {
+      if (!ended.signal.aborted || work.signal.aborted) throw error;
+      const exit = (await readExit(work.folder, work.spec.sandboxId)) ?? undefined;
+      throw new DriverError('runtime_exited', 'The sandbox ended before it was ready', { cause: error, exit });
+    } finally {
+      clearInterval(timer);
+    }
+  }
+
+  async #giveUp(work: Work, record: SandboxRecord): Promise<void> {
+    await this.#runner.end(work.folder, record.instance, record.address);
+    await writeRecord(work.folder, { ...record, phase: 'stopped' });
+  }
+}
+
+const recordOf = (sandboxId: string, instance: string, address: string): SandboxRecord => ({
+  sandboxId,
+  instance,
+  phase: 'starting',
+  address,
+  exitReported: false,
+});
+
+/** For the environment the image speaks first, the sandbox last. */
+function bootDocument(spec: SandboxSpec, image: UnpackedImage): object {
+  const init: AgentInit = {
+    sandboxId: spec.sandboxId,
+    accessToken: spec.accessToken,
+    env: { ...image.config.env, ...spec.env },
+    command: spec.command,
+    ...(image.config.workingDir === null ? {} : { cwd: image.config.workingDir }),
+    ...(image.config.user === null ? {} : { user: image.config.user }),
+  };
+  return { platformToken: spec.platformToken, init };
+}
