@@ -81,7 +81,12 @@ fs.copyFileSync(path.join(here, 'start.cjs'), path.join(out, 'agent.cjs'));
 fs.mkdirSync(path.join(out, 'native'));
 fs.copyFileSync(koffiAddon(), path.join(out, 'native', 'koffi.node'));
 await buildKernelScripts(path.join(out, 'contexts', 'kernels'));
-await writeCodeCache();
+try {
+  await writeCodeCache();
+} catch (error) {
+  fs.rmSync(out, { recursive: true });
+  throw error;
+}
 fs.rmSync(finished, { recursive: true, force: true });
 fs.renameSync(out, finished);
 

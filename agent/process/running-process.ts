@@ -33,7 +33,6 @@ export class RunningProcess {
   private waitingInput = 0;
   private openOutputs: number;
   private heldPieces = 0;
-  private takenPieces = 0;
   private exit: ProcessExit | undefined;
   private silence: NodeJS.Timeout | undefined;
   private readonly onEnd: () => void;
@@ -143,7 +142,6 @@ export class RunningProcess {
   /** Returns whether more may be read at once. */
   private take(pipe: OutputPipe, channel: Channel, bytes: Buffer): boolean {
     this.silence?.refresh();
-    this.takenPieces += 1;
     if (this.endEvent) return true;
     if (this.attachments.size === 0) {
       this.backlog.add(channel, bytes);
@@ -181,19 +179,13 @@ export class RunningProcess {
   private watchSilence(): void {
     if (!this.exit || this.endEvent) return;
     clearTimeout(this.silence);
-    this.silence = this.heldPieces > 0 ? undefined : setTimeout(() => this.endIfStillSilent(), silenceMs);
-  }
-
-  /**
-   * After a busy moment a timer is due before the event loop has looked at the pipes again; what waits in them has been
-   * read when the immediate comes.
-   */
-  private endIfStillSilent(): void {
-    const takenBefore = this.takenPieces;
-    setImmediate(() => {
-      if (this.takenPieces === takenBefore && this.heldPieces === 0) this.end();
+    this.silence = undefined;
+    if (this.heldPieces > 0) return;
+    this.silence = setTimeout(() => {
+      // A busy event loop may be late with reading; that is not silence.
+      if (this.outputs.every((output) => output.isEmpty)) this.end();
       else this.watchSilence();
-    });
+    }, silenceMs);
   }
 
   private end(): void {

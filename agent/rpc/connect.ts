@@ -16,22 +16,33 @@ import type { AgentCall } from './service.ts';
 /** How long a client may pause within a request's body that is read whole, in milliseconds. */
 const bodyIdleMs = 60_000;
 
-/** A call's view of a node request; the signal is made when a handler asks for it. */
+/**
+ * A call's view of a node request. The signal is made when a handler asks for it: most never do, and an error made for
+ * every reply that closes costs more than the reply.
+ */
 class NodeCall implements AgentCall {
   private readonly req: IncomingMessage;
-  private readonly abort = new AbortController();
+  private readonly res: ServerResponse;
+  private abort: AbortController | undefined;
 
   constructor(req: IncomingMessage, res: ServerResponse) {
     this.req = req;
-    res.once('close', () => this.abort.abort(new ConnectError('the client left', Code.Canceled)));
+    this.res = res;
   }
 
   get signal(): AbortSignal {
+    if (!this.abort) {
+      const abort = new AbortController();
+      this.abort = abort;
+      if (this.res.destroyed) abort.abort();
+      else this.res.once('close', () => abort.abort());
+    }
     return this.abort.signal;
   }
 
   cancel(reason: ConnectError): void {
-    this.abort.abort(reason);
+    void this.signal;
+    this.abort!.abort(reason);
   }
 
   header(name: string): string | undefined {
@@ -130,7 +141,8 @@ export async function serveUnary(
     res.writeHead(200, headers);
     res.end(reply);
   } catch (error) {
-    replyError(req, res, toConnectError(error));
+    // Nobody is left to be told.
+    if (!res.destroyed) replyError(req, res, toConnectError(error));
   } finally {
     clearTimeout(deadline);
   }
