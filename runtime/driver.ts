@@ -90,7 +90,7 @@ export interface CreateOptions {
 
 /** Where the gateway finds a running sandbox. */
 export interface SandboxPlace {
-  /** IPv4 address of the sandbox on the host's bridge. */
+  /** IPv4 address of the sandbox on its own link to the host. */
   address: string;
   /** The agent's port on that address. */
   agentPort: number;
