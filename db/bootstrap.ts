@@ -1,3 +1,4 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
 import { Account } from './entities/account.ts';
 import { Template } from './entities/template.ts';
 import { newId } from './new-id.ts';
@@ -18,25 +19,43 @@ export async function bootstrap(
 ): Promise<MadeAccount | null> {
   return orm.em.fork().transactional(async (em) => {
     await em.execute('select pg_advisory_xact_lock(?)', [bootstrapLock]);
-    const base = await em.findOne(Template, { name: 'base', accountId: null });
-    if (base) base.image = first.baseImage;
-    else {
-      const templateId = newId('template');
-      em.create(Template, {
-        templateId,
-        name: 'base',
-        description: 'Debian with a shell, git, curl and Python',
-        defaultCpuCount: 2,
-        defaultMemoryMb: 512,
-        visibility: 'public',
-        templateSource: 'platform_family',
-        status: 'available',
-        image: first.baseImage,
-        ports: [],
-        rootTemplateId: templateId,
-      });
-    }
+    await bringTemplate(em, {
+      name: 'base',
+      description: 'Debian with a shell, git, curl and Python',
+      defaultCpuCount: 2,
+      defaultMemoryMb: 512,
+      image: first.baseImage,
+    });
+    await bringTemplate(em, {
+      name: 'code-interpreter',
+      description: 'Code contexts in Python with pandas and matplotlib, JavaScript, TypeScript and Bash',
+      defaultCpuCount: 2,
+      defaultMemoryMb: 1024,
+      image: 'builtin:code-interpreter',
+    });
     if ((await em.count(Account)) > 0) return null;
     return createAccount(em, { email: first.email, displayName: 'Root', planName: first.planName, role: 'admin' });
+  });
+}
+
+/** A template that the platform brings itself; one that is there keeps all but its image. */
+async function bringTemplate(
+  em: EntityManager,
+  template: Pick<Template, 'name' | 'description' | 'defaultCpuCount' | 'defaultMemoryMb'> & { image: string },
+): Promise<void> {
+  const existing = await em.findOne(Template, { name: template.name, accountId: null });
+  if (existing) {
+    existing.image = template.image;
+    return;
+  }
+  const templateId = newId('template');
+  em.create(Template, {
+    ...template,
+    templateId,
+    visibility: 'public',
+    templateSource: 'platform_family',
+    status: 'available',
+    ports: [],
+    rootTemplateId: templateId,
   });
 }

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { agentBundle } from './setup/agent-bundle.mjs';
-import { baseImage } from './setup/base-image.mjs';
+import { baseImage, codeInterpreterImage } from './setup/builtin-images.mjs';
 import { debianPackages } from './setup/debian-packages.mjs';
 import { lockFile } from './setup/file-lock.mjs';
 import { npmPackages, projectNode } from './setup/npm-packages.mjs';
@@ -45,6 +45,7 @@ const stepsFor = {
     timeSkippingTestServer(),
     agentBundle(root),
     baseImage(root),
+    codeInterpreterImage(root),
   ],
 };
 

@@ -45,7 +45,7 @@ export interface SandboxDriver {
 /** What a sandbox is made from. */
 export interface SandboxSpec {
   sandboxId: string;
-  /** Image reference: `registry/repository@sha256:…`, `registry/repository:tag`, or `builtin:base`. */
+  /** Image reference: `registry/repository@sha256:…`, `registry/repository:tag`, `builtin:base` or `builtin:code-interpreter`. */
   image: string;
   cpuCount: number;
   memoryMb: number;

@@ -35,6 +35,7 @@ const [orm, connection, driver] = await Promise.all([
     dns: settings.PLATFORM_SANDBOX_DNS?.split(',').map((address) => address.trim()),
     warmPoolSize: settings.PLATFORM_WARM_POOL_SIZE,
     baseImage: settings.PLATFORM_BASE_IMAGE,
+    codeInterpreterRecipe: path.resolve(import.meta.dirname, '../ops/images/code-interpreter'),
     registryInsecureHttp: settings.PLATFORM_REGISTRY_INSECURE_HTTP,
     logger,
   }),

@@ -1,24 +1,15 @@
-import { mkdir, rename, rm } from 'node:fs/promises';
-import path from 'node:path';
 import { CommandError, runCommand } from '../process/command.ts';
-import { withFileLock } from '../process/file-lock.ts';
 import { baseRecipe, baseRecipeDigest } from './base-recipe.ts';
-import { ensureImage, imageFolder } from './image-store.ts';
-import { readUnpackedImage, rootfsOf, type UnpackedImage, writeUnpackedImage } from './unpacked-image.ts';
-
-export interface BaseImageProgress {
-  /** One line for people: what is being done now. */
-  message: string;
-  /** 0 to 1. */
-  fraction: number;
-}
+import { ensureImage } from './image-store.ts';
+import { type ImageProgress, makeImageOnce } from './make-once.ts';
+import { imageFolder, readUnpackedImage, rootfsOf, type UnpackedImage } from './unpacked-image.ts';
 
 export interface BaseImageOptions {
   cacheDir: string;
   /** Pulled instead of made from Debian packages when given (`PLATFORM_BASE_IMAGE`). */
   reference?: string;
   registryInsecureHttp?: boolean;
-  onProgress?: (progress: BaseImageProgress) => void;
+  onProgress?: (progress: ImageProgress) => void;
   signal?: AbortSignal;
 }
 
@@ -40,34 +31,22 @@ const stages: [RegExp, string, number][] = [
 export async function ensureBaseImage(options: BaseImageOptions): Promise<UnpackedImage> {
   const { cacheDir, reference, registryInsecureHttp, signal } = options;
   if (reference) return ensureImage({ cacheDir, reference, registryInsecureHttp, signal });
-  const digest = baseRecipeDigest();
-  const folder = imageFolder(cacheDir, digest);
-  const ready = await readUnpackedImage(folder);
-  if (ready) return ready;
   const progress = (message: string, fraction: number) => options.onProgress?.({ message, fraction });
-  return withFileLock(
-    `${folder}.lock`,
-    async () => {
-      const made = await readUnpackedImage(folder);
-      if (made) return made;
-      const draft = `${folder}.draft`;
-      await rm(draft, { recursive: true, force: true });
-      await mkdir(draft, { recursive: true });
+  return makeImageOnce({
+    cacheDir,
+    digest: baseRecipeDigest(),
+    make: async (draft) => {
       await makeRootfs(rootfsOf(draft), progress, signal);
-      await writeUnpackedImage(draft, digest, {
-        env: baseRecipe.env,
-        workingDir: null,
-        user: null,
-        entrypoint: [],
-        cmd: [],
-      });
-      await runCommand('sync', ['-f', draft]);
-      await rename(draft, folder);
-      progress('base image is ready', 1);
-      return (await readUnpackedImage(folder))!;
+      return { env: baseRecipe.env, workingDir: null, user: null, entrypoint: [], cmd: [] };
     },
-    { onWait: () => progress('waiting for another process that makes the base image', 0), signal },
-  );
+    onWait: () => progress('waiting for another process that makes the base image', 0),
+    signal,
+  });
+}
+
+/** The base image when it is in the cache. Which image a reference means only its registry knows, so then it is null. */
+export async function cachedBaseImage(options: BaseImageOptions): Promise<UnpackedImage | null> {
+  return options.reference ? null : readUnpackedImage(imageFolder(options.cacheDir, baseRecipeDigest()));
 }
 
 async function makeRootfs(
@@ -90,7 +69,6 @@ async function makeRootfs(
       },
     });
   } catch (error) {
-    await rm(path.dirname(rootfs), { recursive: true, force: true });
     if (!(error instanceof CommandError)) throw error;
     throw new Error(`The base image could not be made from Debian packages. ${error.message}`, { cause: error });
   }

@@ -1,14 +1,8 @@
-import { mkdir, readFile, rename, rm } from 'node:fs/promises';
+import { readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { runCommand } from '../process/command.ts';
-import { withFileLock } from '../process/file-lock.ts';
-import {
-  imageConfigOf,
-  readUnpackedImage,
-  rootfsOf,
-  type UnpackedImage,
-  writeUnpackedImage,
-} from './unpacked-image.ts';
+import { makeImageOnce } from './make-once.ts';
+import { type ImageConfig, imageConfigOf, rootfsOf, type UnpackedImage } from './unpacked-image.ts';
 
 export interface ImageOptions {
   cacheDir: string;
@@ -17,11 +11,6 @@ export interface ImageOptions {
   /** Plain HTTP, and only to a registry on loopback. */
   registryInsecureHttp?: boolean;
   signal?: AbortSignal;
-}
-
-/** Where the image of `digest` is unpacked. */
-export function imageFolder(cacheDir: string, digest: string): string {
-  return path.join(cacheDir, 'images', digest.replace(':', '-'));
 }
 
 /**
@@ -37,32 +26,11 @@ export async function ensureImage(options: ImageOptions): Promise<UnpackedImage>
     /@(sha256:[0-9a-f]{64})$/.exec(reference)?.[1] ??
     (await runCommand('skopeo', ['inspect', ...tls, '--format', '{{.Digest}}', source], { signal })).trim();
   if (!/^sha256:[0-9a-f]{64}$/.test(digest)) throw new Error(`the registry gave no digest for ${reference}`);
-  const folder = imageFolder(cacheDir, digest);
-  const ready = await readUnpackedImage(folder);
-  if (ready) return ready;
-  return withFileLock(
-    `${folder}.lock`,
-    async () => {
-      const made = await readUnpackedImage(folder);
-      if (made) return made;
-      const draft = `${folder}.draft`;
-      await rm(draft, { recursive: true, force: true });
-      await mkdir(draft, { recursive: true });
-      try {
-        await unpack(source.replace(/(:[^:/@]+)?(@sha256:[0-9a-f]{64})?$/, `@${digest}`), draft, digest, options);
-        await runCommand('sync', ['-f', draft]);
-        await rename(draft, folder);
-      } catch (error) {
-        await rm(draft, { recursive: true, force: true });
-        throw error;
-      }
-      return (await readUnpackedImage(folder))!;
-    },
-    { signal },
-  );
+  const pinned = source.replace(/(:[^:/@]+)?(@sha256:[0-9a-f]{64})?$/, `@${digest}`);
+  return makeImageOnce({ cacheDir, digest, make: (draft) => unpack(pinned, draft, options), signal });
 }
 
-async function unpack(source: string, draft: string, digest: string, options: ImageOptions): Promise<void> {
+async function unpack(source: string, draft: string, options: ImageOptions): Promise<ImageConfig> {
   const layout = path.join(draft, 'layout');
   const tls = usesPlainHttp(options) ? ['--src-tls-verify=false'] : [];
   const { signal } = options;
@@ -70,7 +38,7 @@ async function unpack(source: string, draft: string, digest: string, options: Im
   await runCommand('umoci', ['raw', 'unpack', '--image', `${layout}:image`, rootfsOf(draft)], { signal });
   const config = imageConfigOf(await readImageDocument(layout));
   await rm(layout, { recursive: true });
-  await writeUnpackedImage(draft, digest, config);
+  return config;
 }
 
 async function readImageDocument(layout: string): Promise<{ config?: Record<string, unknown> }> {

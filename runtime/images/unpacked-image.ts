@@ -23,6 +23,11 @@ export interface UnpackedImage {
 const configFile = 'image.json';
 const rootfsFolder = 'rootfs';
 
+/** Where the image of `digest` is unpacked. */
+export function imageFolder(cacheDir: string, digest: string): string {
+  return path.join(cacheDir, 'images', digest.replace(':', '-'));
+}
+
 /** The tree of the image that is being unpacked in `folder`. */
 export const rootfsOf = (folder: string) => path.join(folder, rootfsFolder);
 

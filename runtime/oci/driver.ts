@@ -9,6 +9,7 @@ import {
   type SandboxSpec,
 } from '../driver.ts';
 import { ensureBaseImage } from '../images/base-image.ts';
+import { ensureCodeInterpreterImage } from '../images/code-interpreter-image.ts';
 import { ensureImage } from '../images/image-store.ts';
 import type { UnpackedImage } from '../images/unpacked-image.ts';
 import { KeyedLock } from '../process/keyed-lock.ts';
@@ -35,6 +36,7 @@ import { WarmPool } from './warm-pool.ts';
 export type { CreateTrace, DriverLogger, OciDriver, OciDriverOptions } from './options.ts';
 
 const baseImageName = 'builtin:base';
+const codeInterpreterImageName = 'builtin:code-interpreter';
 
 /**
  * Opens this machine as a host: checks what it needs, sets up the network, ends what an earlier process left half-made,
@@ -318,10 +320,15 @@ class LocalDriver implements OciDriver {
   }
 
   async #imageOf(reference: string, signal: AbortSignal): Promise<UnpackedImage> {
-    const { cacheDir, registryInsecureHttp, baseImage } = this.#options;
+    const { cacheDir, registryInsecureHttp, baseImage, codeInterpreterRecipe: recipeDir } = this.#options;
+    const base = { cacheDir, reference: baseImage, registryInsecureHttp, signal };
     try {
-      if (reference !== baseImageName) return await ensureImage({ cacheDir, reference, registryInsecureHttp, signal });
-      return await ensureBaseImage({ cacheDir, reference: baseImage, registryInsecureHttp, signal });
+      if (reference === baseImageName) return await ensureBaseImage(base);
+      if (reference === codeInterpreterImageName && recipeDir) {
+        return await ensureCodeInterpreterImage({ ...base, recipeDir });
+      }
+      if (reference.startsWith('builtin:')) throw new Error(`this host cannot make the image ${reference}`);
+      return await ensureImage({ cacheDir, reference, registryInsecureHttp, signal });
     } catch (error) {
       throw imageFailure(error, signal);
     }

@@ -27,6 +27,8 @@ export interface OciDriverOptions {
   warmPoolSize: number;
   /** What `builtin:base` stands for. Empty: the image made from Debian packages. */
   baseImage?: string;
+  /** Folder of the recipe of `builtin:code-interpreter`, made when it is first asked for. Empty: not known here. */
+  codeInterpreterRecipe?: string;
   /** Plain HTTP to registries on loopback. */
   registryInsecureHttp?: boolean;
   /** How long a sandbox's agent may take to answer after its start, 30 s by default; after a thaw at most 10 s. */

@@ -2,8 +2,8 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { ExecutionService } from '../../agent/proto/gen/sandboxagent_pb.js';
-import { ensureCodeInterpreterImage } from '../../ops/images/code-interpreter/code-interpreter-image.ts';
 import { cacheDir } from '../../ops/toolchain/locations.mjs';
+import { ensureCodeInterpreterImage } from '../../runtime/images/code-interpreter-image.ts';
 import { ensureRuntimeFolder } from '../../runtime/oci/runtime-folder.ts';
 import { TestAgent } from '../agent/support/agent.ts';
 import { makingMs } from './support/real-kernels.ts';
@@ -20,11 +20,13 @@ root=$1/root
 shift 3
 exec chroot "$root" "$@"`;
 
+const recipeDir = path.resolve(import.meta.dirname, '../../ops/images/code-interpreter');
+
 let agent: TestAgent;
 let scratch: string;
 
 beforeAll(async () => {
-  const image = await ensureCodeInterpreterImage({ cacheDir: cacheDir() });
+  const image = await ensureCodeInterpreterImage({ cacheDir: cacheDir(), recipeDir });
   const runtime = await ensureRuntimeFolder(cacheDir(), path.resolve(import.meta.dirname, '../../agent/dist'));
   scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'code-interpreter-'));
   const unshare = ['unshare', '--mount', '--propagation', 'private', 'sh', '-c', inTree, 'sh'];

@@ -6,7 +6,8 @@ import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ensureBaseImage } from '../../runtime/images/base-image.ts';
-import { ensureImage, imageFolder } from '../../runtime/images/image-store.ts';
+import { ensureImage } from '../../runtime/images/image-store.ts';
+import { imageFolder } from '../../runtime/images/unpacked-image.ts';
 import { cacheDir, LocalHost, nothing, onHost, shell } from './local-host.ts';
 
 /** A registry on loopback with images made here; no other is needed. */

@@ -1,0 +1,47 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import path from 'node:path';
+import { projectNode } from './npm-packages.mjs';
+import { SetupError } from './progress.mjs';
+
+/**
+ * The image of the `base` template, unpacked in the cache.
+ * @param {string} root
+ */
+export function baseImage(root) {
+  return builtinImage(root, 'base', 'about 2 minutes when it is made from Debian packages, once for this machine');
+}
+
+/**
+ * The image of the `code-interpreter` template. A host makes it when it is first asked for; tests do not wait for that.
+ * @param {string} root
+ */
+export function codeInterpreterImage(root) {
+  return builtinImage(root, 'code-interpreter', 'about a minute, once for this machine');
+}
+
+/**
+ * @param {string} root
+ * @param {string} name
+ * @param {string} expectation
+ * @returns {import('./progress.mjs').Step}
+ */
+function builtinImage(root, name, expectation) {
+  const script = path.join(root, 'ops/builtin-image.ts');
+  const run = async (...args) => {
+    const [code] = await once(
+      spawn(projectNode(root), [script, name, ...args], { cwd: root, stdio: 'inherit' }),
+      'exit',
+    );
+    return code === 0;
+  };
+  return {
+    title: `Image of the template ${name}`,
+    expectation,
+    isDone: () => run('--check'),
+    async run() {
+      if (process.getuid() !== 0) throw new SetupError('Images and the local driver need root: run this as root.');
+      if (!(await run())) throw new SetupError(`The image of the template ${name} could not be made: see above.`);
+    },
+  };
+}

@@ -1,0 +1,58 @@
+import { mkdir, rename, rm } from 'node:fs/promises';
+import { runCommand } from '../process/command.ts';
+import { withFileLock } from '../process/file-lock.ts';
+import {
+  type ImageConfig,
+  imageFolder,
+  readUnpackedImage,
+  type UnpackedImage,
+  writeUnpackedImage,
+} from './unpacked-image.ts';
+
+/** How the making of an image goes on. */
+export interface ImageProgress {
+  /** One line for people: what is being done now. */
+  message: string;
+  /** 0 to 1. */
+  fraction: number;
+}
+
+/**
+ * The image of `digest` from the cache, made there when it is missing. Safe to call from many processes at once: one
+ * makes it, the others wait. What is half made is never seen, and is removed when the making fails.
+ * @param make fills the draft's tree (`rootfsOf(draft)`) and says what the image's processes are given
+ * @throws what `make` throws
+ */
+export async function makeImageOnce(options: {
+  cacheDir: string;
+  digest: string;
+  make: (draft: string) => Promise<ImageConfig>;
+  /** Another process makes it now. */
+  onWait?: () => void;
+  signal?: AbortSignal;
+}): Promise<UnpackedImage> {
+  const { digest, make, onWait, signal } = options;
+  const folder = imageFolder(options.cacheDir, digest);
+  const ready = await readUnpackedImage(folder);
+  if (ready) return ready;
+  return withFileLock(
+    `${folder}.lock`,
+    async () => {
+      const made = await readUnpackedImage(folder);
+      if (made) return made;
+      const draft = `${folder}.draft`;
+      await rm(draft, { recursive: true, force: true });
+      await mkdir(draft, { recursive: true });
+      try {
+        await writeUnpackedImage(draft, digest, await make(draft));
+        await runCommand('sync', ['-f', draft]);
+        await rename(draft, folder);
+      } catch (error) {
+        await rm(draft, { recursive: true, force: true });
+        throw error;
+      }
+      return (await readUnpackedImage(folder))!;
+    },
+    { onWait, signal },
+  );
+}
