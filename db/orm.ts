@@ -12,6 +12,9 @@ import { Sandbox } from './entities/sandbox.ts';
 import { Template } from './entities/template.ts';
 import { User } from './entities/user.ts';
 import { Migration20261121Foundation } from './migrations/20261121-foundation.ts';
+import { Migration20261122Ports } from './migrations/20261122-ports.ts';
+import { Migration20261122Metrics } from './migrations/20261122-metrics.ts';
+import { Migration20261122HostLeases } from './migrations/20261122-host-leases.ts';
 
 export type Orm = MikroORM;
 
@@ -40,7 +43,12 @@ export async function createOrm(databaseUrl: string, poolSize = 10): Promise<Orm
     migrations: {
       tableName: 'platform_migrations',
       snapshot: false,
-      migrationsList: [{ name: '20261121-foundation', class: Migration20261121Foundation }],
+      migrationsList: [
+        { name: '20261121-foundation', class: Migration20261121Foundation },
+        { name: '20261122-host-leases', class: Migration20261122HostLeases },
+        { name: '20261122-ports', class: Migration20261122Ports },
+        { name: '20261122-metrics', class: Migration20261122Metrics },
+      ],
     },
     discovery: { warnWhenNoEntities: false },
     implicitTransactions: true,

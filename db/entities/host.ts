@@ -11,7 +11,18 @@ export const Host = defineEntity({
     cpuCapacity: p.integer(),
     memoryMbCapacity: p.integer(),
     diskGbCapacity: p.integer(),
+    /** What one sandbox may send to the internet, and receive, each second. Null: not limited. */
+    bandwidthMbps: p.integer().nullable(),
+    /** Where its UDP ports are reached. */
+    publicAddress: p.string().nullable(),
+    /** The range that leads to sandboxes; null: it has none. */
+    udpPortFirst: p.integer().nullable(),
+    udpPortLast: p.integer().nullable(),
     leaseExpiresAt: p.datetime(3),
+    /** It stopped in order and comes back: until then it is missed by nobody. */
+    awayUntil: p.datetime(3).nullable(),
+    /** Its sandboxes were given up. It may not renew its lease before it has cleaned up after them. */
+    lostAt: p.datetime(3).nullable(),
     createdAt: p.datetime(3).onCreate(() => new Date()),
     updatedAt: p
       .datetime(3)

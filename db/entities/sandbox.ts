@@ -44,6 +44,8 @@ export const Sandbox = defineEntity({
     metadata: p.json<Record<string, string>>(),
     envVars: p.json<Record<string, string>>(),
     customPorts: p.json<Port[]>(),
+    /** The host's ports that lead to its UDP ports, by its own; given back with the room. */
+    udpHostPorts: p.json<Record<string, number>>().onCreate(() => ({})),
     persistenceDays: p.integer().nullable(),
 
     status: p.string().$type<SandboxStatus>(),
@@ -53,6 +55,8 @@ export const Sandbox = defineEntity({
     lifecycleOutcome: p.string().$type<LifecycleOutcome>().nullable(),
 
     region: p.string(),
+    /** It may be placed in its region only. */
+    regionForced: p.boolean().default(false),
     hostId: p.string(),
     /** It has processes or frozen memory on its host, or is about to. */
     holdsCompute: p.boolean().default(true),

@@ -12,7 +12,7 @@ export type IdempotencyClaim =
   | { kind: 'in_use' };
 
 /** How long a first reply is given again, and how long a request that died holds its key. */
-const keptHours = 24;
+export const keptHours = 24;
 const abandonedMinutes = 2;
 
 /**

@@ -1,0 +1,196 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import { type Scope, withinScope } from './scope.ts';
+
+/** What one sandbox used since it was last looked at, and what it holds now. */
+export interface MeteredUsage {
+  sandboxId: string;
+  /** Processor seconds and wall-clock seconds between the two looks. */
+  cpuSeconds: number;
+  overSeconds: number;
+  memoryBytes: number;
+  diskBytes: number;
+  diskTotalBytes: number;
+  /** Since the last look, as the sandbox sees it. */
+  receivedBytes: number;
+  sentBytes: number;
+}
+
+/**
+ * Stores a look at many sandboxes in one statement. What they have (cores, memory) is taken from their rows; a sandbox
+ * without one is left out. The same moment twice is stored once.
+ */
+export async function insertSamples(em: EntityManager, at: Date, usages: readonly MeteredUsage[]): Promise<void> {
+  if (usages.length === 0) return;
+  const column = (value: (usage: MeteredUsage) => string | number) => `{${usages.map(value).join(',')}}`;
+  const whole = (value: (usage: MeteredUsage) => number) => column((usage) => Math.max(0, Math.round(value(usage))));
+  await em.fork().execute(
+    `insert into sandbox_metrics (sandbox_id, sampled_at, cpu_count, cpu_used_pct, mem_total, mem_used, disk_total,
+                                  disk_used, received_bytes, sent_bytes)
+     select s.sandbox_id, ?::timestamptz, s.cpu_count, least(100, 100 * u.cores / s.cpu_count),
+            s.memory_mb * 1048576::bigint, least(u.memory, s.memory_mb * 1048576::bigint), u.disk_total, u.disk,
+            u.received, u.sent
+       from unnest(?::text[], ?::float8[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[])
+              as u(sandbox_id, cores, memory, disk_total, disk, received, sent)
+       join sandboxes s using (sandbox_id)
+     on conflict do nothing`,
+    [
+      at.toISOString(),
+      column((usage) => usage.sandboxId),
+      column((usage) => Math.max(0, usage.cpuSeconds / usage.overSeconds)),
+      whole((usage) => usage.memoryBytes),
+      whole((usage) => usage.diskTotalBytes),
+      whole((usage) => usage.diskBytes),
+      whole((usage) => usage.receivedBytes),
+      whole((usage) => usage.sentBytes),
+    ],
+  );
+}
+
+/**
+ * Adds up the samples of whole minutes, so that a query over days reads a twelfth of the rows. A minute that was added
+ * up already stays as it is.
+ * @param from the first minute
+ * @param to where the last minute ends; it must be over for these sandboxes
+ */
+export async function addUpMinutes(
+  em: EntityManager,
+  sandboxIds: readonly string[],
+  from: Date,
+  to: Date,
+): Promise<void> {
+  if (sandboxIds.length === 0) return;
+  await em.fork().execute(
+    `insert into sandbox_metrics_minutes (sandbox_id, sampled_at, samples, cpu_count, cpu_used_pct, mem_total, mem_used,
+                                          disk_total, disk_used, received_bytes, sent_bytes)
+     select sandbox_id, date_trunc('minute', sampled_at), count(*), max(cpu_count), avg(cpu_used_pct), max(mem_total),
+            avg(mem_used), max(disk_total), avg(disk_used), sum(received_bytes), sum(sent_bytes)
+       from sandbox_metrics
+      where sandbox_id = any(?::text[]) and sampled_at >= ?::timestamptz and sampled_at < ?::timestamptz
+      group by 1, 2
+     on conflict do nothing`,
+    [`{${sandboxIds.join(',')}}`, from.toISOString(), to.toISOString()],
+  );
+}
+
+/** The sandboxes that were, or may have been, sampled on a host since then. */
+export async function sandboxesSampledSince(em: EntityManager, hostId: string, since: Date): Promise<string[]> {
+  const rows = (await em
+    .fork()
+    .execute('select sandbox_id from sandboxes where host_id = ? and (holds_compute or updated_at >= ?::timestamptz)', [
+      hostId,
+      since.toISOString(),
+    ])) as { sandbox_id: string }[];
+  return rows.map((row) => row.sandbox_id);
+}
+
+/** Means over one step. Bytes, and percent of all the cores it has. */
+export interface MetricsItem {
+  at: Date;
+  cpuCount: number;
+  cpuUsedPct: number;
+  memTotal: number;
+  memUsed: number;
+  diskTotal: number;
+  diskUsed: number;
+}
+
+export interface MetricsRange {
+  start: Date;
+  end: Date;
+  stepSeconds: number;
+}
+
+const minuteMs = 60_000;
+/** A minute is added up soon after its end; until then its samples are read. */
+const addedUpAfterMs = 2 * minuteMs;
+
+/**
+ * A sandbox's metrics from `start` to `end`, both included, in steps that begin at whole multiples of `stepSeconds`.
+ * Steps without a sample are left out. Where steps are whole minutes, whole minutes are read, and samples only at the
+ * edges; the result is the same.
+ */
+export async function readMetrics(
+  em: EntityManager,
+  sandboxId: string,
+  { start, end, stepSeconds }: MetricsRange,
+  now = new Date(),
+): Promise<MetricsItem[]> {
+  const byMinutes = stepSeconds % 60 === 0;
+  const firstMinute = Math.ceil(start.getTime() / minuteMs) * minuteMs;
+  const endOfMinutes = Math.floor(Math.min(end.getTime(), now.getTime() - addedUpAfterMs) / minuteMs) * minuteMs;
+  const minutes = byMinutes && endOfMinutes > firstMinute ? { from: firstMinute, to: endOfMinutes } : null;
+  const iso = (ms: number) => new Date(ms).toISOString();
+  const samples = (condition: string) =>
+    `select sampled_at, 1 as samples, cpu_count, cpu_used_pct, mem_total, mem_used, disk_total, disk_used
+       from sandbox_metrics where sandbox_id = ? and ${condition}`;
+  const parts = minutes
+    ? {
+        sql: `select sampled_at, samples, cpu_count, cpu_used_pct, mem_total, mem_used, disk_total, disk_used
+                from sandbox_metrics_minutes
+               where sandbox_id = ? and sampled_at >= ?::timestamptz and sampled_at < ?::timestamptz
+              union all ${samples('sampled_at >= ?::timestamptz and sampled_at < ?::timestamptz')}
+              union all ${samples('sampled_at >= ?::timestamptz and sampled_at <= ?::timestamptz')}`,
+        values: [
+          ...[sandboxId, iso(minutes.from), iso(minutes.to)],
+          ...[sandboxId, start.toISOString(), iso(minutes.from)],
+          ...[sandboxId, iso(minutes.to), end.toISOString()],
+        ],
+      }
+    : {
+        sql: samples('sampled_at >= ?::timestamptz and sampled_at <= ?::timestamptz'),
+        values: [sandboxId, start.toISOString(), end.toISOString()],
+      };
+  const weighted = (column: string) => `sum(${column}::float8 * samples) / sum(samples)`;
+  const rows = (await em.fork().execute(
+    `select extract(epoch from date_bin(?::interval, sampled_at, 'epoch'))::float8 as at, max(cpu_count) as cpu_count,
+            ${weighted('cpu_used_pct')} as cpu_used_pct, max(mem_total)::float8 as mem_total,
+            ${weighted('mem_used')} as mem_used, max(disk_total)::float8 as disk_total,
+            ${weighted('disk_used')} as disk_used
+       from (${parts.sql}) metrics group by 1 order by 1`,
+    [`${stepSeconds} seconds`, ...parts.values],
+  )) as MetricsRow[];
+  return rows.map((row) => ({
+    at: new Date(row.at * 1000),
+    cpuCount: row.cpu_count,
+    cpuUsedPct: Math.round(row.cpu_used_pct * 100) / 100,
+    memTotal: row.mem_total,
+    memUsed: Math.round(row.mem_used),
+    diskTotal: row.disk_total,
+    diskUsed: Math.round(row.disk_used),
+  }));
+}
+
+interface MetricsRow {
+  /** Unix seconds. */
+  at: number;
+  cpu_count: number;
+  cpu_used_pct: number;
+  mem_total: number;
+  mem_used: number;
+  disk_total: number;
+  disk_used: number;
+}
+
+/** Percent, over the last minute of the running sandboxes a caller may see. Null: none of them was sampled in it. */
+export interface UsageAverages {
+  cpuPct: number | null;
+  memoryPct: number | null;
+}
+
+/** Each sandbox counts the same, however many samples it has. */
+export async function readUsageAverages(em: EntityManager, scope: Scope, now: Date): Promise<UsageAverages> {
+  const mine = withinScope(scope, 's');
+  const [row] = (await em.execute(
+    `select round(avg(u.cpu)::numeric, 2)::float8 as cpu, round(avg(u.memory)::numeric, 2)::float8 as memory
+       from sandboxes s
+       cross join lateral (
+         select avg(cpu_used_pct) as cpu, avg(100.0 * mem_used / mem_total) as memory
+           from sandbox_metrics m
+          where m.sandbox_id = s.sandbox_id and m.sampled_at > ?::timestamptz - interval '1 minute'
+            and m.sampled_at <= ?::timestamptz
+       ) u
+      where s.deleted_at is null and s.status = 'running' and ${mine.sql}`,
+    [now.toISOString(), now.toISOString(), ...mine.values],
+  )) as { cpu: number | null; memory: number | null }[];
+  return { cpuPct: row!.cpu, memoryPct: row!.memory };
+}

@@ -1,0 +1,76 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { createOrm, type Orm } from '../../db/orm.ts';
+import {
+  dropOldMetricsPartitions,
+  makeMetricsPartitions,
+  purgeIdempotencyKeys,
+} from '../../db/repositories/maintenance.ts';
+import { type TestDatabase, testDatabase } from '../support/stack.ts';
+
+let database: TestDatabase;
+let orm: Orm;
+beforeAll(async () => {
+  database = await testDatabase();
+  orm = await createOrm(database.url, 4);
+});
+afterAll(async () => {
+  await orm?.close();
+  await database?.drop();
+});
+
+const partitions = async (): Promise<string[]> => {
+  const rows = (await orm.em
+    .fork()
+    .execute(
+      "select inhrelid::regclass::text as name from pg_inherits where inhparent in ('sandbox_metrics'::regclass, 'sandbox_metrics_minutes'::regclass) order by 1",
+    )) as { name: string }[];
+  return rows.map((row) => row.name);
+};
+const day = (fromToday: number) =>
+  new Date(Date.now() + fromToday * 86_400_000).toISOString().slice(0, 10).replaceAll('-', '');
+const ofDays = (from: number, to: number) =>
+  ['sandbox_metrics', 'sandbox_metrics_minutes'].flatMap((parent) =>
+    Array.from({ length: to - from + 1 }, (_, index) => `${parent}_${day(from + index)}`),
+  );
+
+test('the days to come have their partitions before they begin, made once by however many ask', async () => {
+  expect(await partitions()).toEqual(ofDays(0, 2));
+  const made = await Promise.all([1, 2, 3, 4].map(() => makeMetricsPartitions(orm.em)));
+  expect(made.reduce((sum, each) => sum + each)).toBe(2);
+  expect(await partitions()).toEqual(ofDays(0, 3));
+});
+
+test('days older than seven go, and the seventh stays', async () => {
+  await orm.em
+    .fork()
+    .execute(
+      "select make_metrics_partitions((now() at time zone 'UTC')::date - 10, (now() at time zone 'UTC')::date - 1)",
+    );
+  expect(await dropOldMetricsPartitions(orm.em)).toBe(6);
+  expect(await partitions()).toEqual(ofDays(-7, 3));
+  expect(await dropOldMetricsPartitions(orm.em)).toBe(0);
+});
+
+test('a reader in the way is not waited for without end', async () => {
+  await orm.em
+    .fork()
+    .execute(
+      "select make_metrics_partitions((now() at time zone 'UTC')::date - 9, (now() at time zone 'UTC')::date - 9)",
+    );
+  const reader = orm.em.fork();
+  await reader.begin();
+  await reader.execute('select count(*) from sandbox_metrics');
+  await expect(dropOldMetricsPartitions(orm.em)).rejects.toThrow(/lock timeout/);
+  await reader.rollback();
+  expect(await dropOldMetricsPartitions(orm.em)).toBe(2);
+}, 20_000);
+
+test('replies kept for idempotency keys go after 24 hours, all of them, and younger ones stay', async () => {
+  await orm.em.fork().execute(
+    `insert into idempotency_keys (caller, key, request_hash, created_at)
+     select 'key-1', 'old-' || n, 'h', now() - interval '24 hours 1 minute' from generate_series(1, 25) n
+     union all select 'key-1', 'young', 'h', now() - interval '23 hours 59 minutes'`,
+  );
+  expect(await purgeIdempotencyKeys(orm.em, 10)).toBe(25);
+  expect(await orm.em.fork().execute('select key from idempotency_keys')).toEqual([{ key: 'young' }]);
+});

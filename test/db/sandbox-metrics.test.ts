@@ -1,0 +1,209 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { bootstrap } from '../../db/bootstrap.ts';
+import { Host } from '../../db/entities/host.ts';
+import { Template } from '../../db/entities/template.ts';
+import { newId } from '../../db/new-id.ts';
+import { createOrm, type Orm } from '../../db/orm.ts';
+import { loadPlans } from '../../db/plans.ts';
+import type { MadeAccount } from '../../db/repositories/accounts.ts';
+import { admitSandbox } from '../../db/repositories/admission.ts';
+import {
+  addUpMinutes,
+  insertSamples,
+  type MeteredUsage,
+  readMetrics,
+  readUsageAverages,
+  sandboxesSampledSince,
+} from '../../db/repositories/sandbox-metrics.ts';
+import { type TestDatabase, testDatabase } from '../support/stack.ts';
+
+let database: TestDatabase;
+let orm: Orm;
+let account: MadeAccount;
+let hostId: string;
+
+const mib = 1024 ** 2;
+/** Noon of today, so that whole hours around it lie in partitions that are there. */
+const noon = new Date(new Date().setUTCHours(12, 0, 0, 0));
+const at = (seconds: number) => new Date(noon.getTime() + seconds * 1000);
+
+beforeAll(async () => {
+  database = await testDatabase();
+  orm = await createOrm(database.url, 4);
+  const email = `root-${randomBytes(4).toString('hex')}@example.com`;
+  account = (await bootstrap(orm, { email, planName: 'pro', baseImage: 'builtin:base' }))!;
+  hostId = newId('host');
+  const em = orm.em.fork();
+  em.create(Host, {
+    hostId,
+    region: 'local',
+    regionName: 'Local',
+    cpuCapacity: 1000,
+    memoryMbCapacity: 1_000_000,
+    diskGbCapacity: 100_000,
+    leaseExpiresAt: new Date(Date.now() + 3_600_000),
+  });
+  await em.flush();
+});
+afterAll(async () => {
+  await orm?.close();
+  await database?.drop();
+});
+
+/** Of two cores and 512 MB. */
+async function sandbox(): Promise<string> {
+  const { templateId } = await orm.em.fork().findOneOrFail(Template, { name: 'base' });
+  const row = await admitSandbox(
+    orm.em.fork(),
+    loadPlans(),
+    {
+      sandboxId: newId('sandbox'),
+      accountId: account.accountId,
+      ownerUserId: account.userId,
+      projectId: account.projectId,
+      name: 'measured',
+      description: '',
+      templateId,
+      templateName: 'base',
+      templateSource: 'platform_family',
+      templatePorts: [],
+      templateCustomCommand: null,
+      templateReadyCommand: null,
+      image: 'builtin:base',
+      cpuCount: 2,
+      memoryMb: 512,
+      storageGb: 1,
+      timeoutSeconds: 300,
+      autoPause: false,
+      secure: true,
+      allowInternetAccess: true,
+      metadata: {},
+      envVars: {},
+      customPorts: [],
+    },
+    null,
+  );
+  return row.sandboxId;
+}
+
+const usage = (sandboxId: string, change: Partial<MeteredUsage> = {}): MeteredUsage => ({
+  sandboxId,
+  cpuSeconds: 5,
+  overSeconds: 5,
+  memoryBytes: 100 * mib,
+  diskBytes: 10 * mib,
+  diskTotalBytes: 1000 * mib,
+  receivedBytes: 500,
+  sentBytes: 200,
+  ...change,
+});
+const read = (sandboxId: string, from: number, to: number, stepSeconds: number, now = at(86_400)) =>
+  readMetrics(orm.em, sandboxId, { start: at(from), end: at(to), stepSeconds }, now);
+
+test('a sample is percent of all the cores the sandbox has, and never more than it has', async () => {
+  const [calm, wild] = [await sandbox(), await sandbox()];
+  await insertSamples(orm.em, at(0), [
+    usage(calm),
+    usage(wild, { cpuSeconds: 12, memoryBytes: 600 * mib }),
+    usage('sbx-unknown'),
+  ]);
+  expect(await read(calm, 0, 4, 5)).toEqual([
+    {
+      at: at(0),
+      cpuCount: 2,
+      cpuUsedPct: 50,
+      memTotal: 512 * mib,
+      memUsed: 100 * mib,
+      diskTotal: 1000 * mib,
+      diskUsed: 10 * mib,
+    },
+  ]);
+  expect((await read(wild, 0, 4, 5))[0]).toMatchObject({ cpuUsedPct: 100, memUsed: 512 * mib });
+  expect(await read('sbx-unknown', 0, 4, 5)).toEqual([]);
+  await insertSamples(orm.em, at(0), [usage(calm, { cpuSeconds: 0 })]);
+  expect((await read(calm, 0, 4, 5))[0]!.cpuUsedPct).toBe(50);
+});
+
+test('a step is the mean of its samples, and one without samples is left out', async () => {
+  const id = await sandbox();
+  for (const [second, cpuSeconds] of [
+    [0, 0],
+    [5, 10],
+    [10, 5],
+    [30, 2],
+  ] as const) {
+    await insertSamples(orm.em, at(second), [usage(id, { cpuSeconds })]);
+  }
+  const steps = await read(id, 0, 59, 15);
+  expect(steps.map(({ at: when, cpuUsedPct }) => [when, cpuUsedPct])).toEqual([
+    [at(0), 50],
+    [at(30), 20],
+  ]);
+});
+
+test('minutes that were added up give what their samples give, at edges inside of a minute, too', async () => {
+  const id = await sandbox();
+  for (let second = 0; second < 1200; second += 5) {
+    const change = { cpuSeconds: (second * 7) % 11, memoryBytes: (100 + 12 * (second % 13)) * mib, diskBytes: second * mib };
+    await insertSamples(orm.em, at(second), [usage(id, change)]);
+  }
+  const before = new Map<string, unknown>();
+  const ranges = [
+    [0, 1199, 60],
+    [33, 1100, 300],
+    [10, 50, 60],
+    [61, 119, 60],
+    [0, 1199, 900],
+    [120, 600, 120],
+  ] as const;
+  for (const range of ranges) {
+    // Read as of then, when no minute was over for long enough.
+    before.set(String(range), await read(id, ...range, at(0)));
+  }
+  await addUpMinutes(orm.em, [id], at(0), at(1200));
+  await addUpMinutes(orm.em, [id], at(0), at(1200));
+  for (const range of ranges) expect(await read(id, ...range)).toEqual(before.get(String(range)));
+  const [row] = (await orm.em
+    .fork()
+    .execute(
+      'select count(*)::int as minutes, sum(samples)::int as samples, sum(received_bytes)::int as received from sandbox_metrics_minutes where sandbox_id = ?',
+      [id],
+    )) as unknown[];
+  expect(row).toEqual({ minutes: 20, samples: 240, received: 240 * 500 });
+  // And without the samples the minutes answer alone.
+  await orm.em.fork().execute('delete from sandbox_metrics where sandbox_id = ?', [id]);
+  expect(await read(id, 0, 1199, 60)).toEqual(before.get('0,1199,60'));
+});
+
+describe('averages over the sandboxes of a caller', () => {
+  test('count every running one the same, and nothing that is older than a minute', async () => {
+    const ids = [await sandbox(), await sandbox(), await sandbox()];
+    await orm.em.fork().execute("update sandboxes set status = 'running' where sandbox_id in (?, ?)", [ids[0], ids[1]]);
+    const scope = { ...account, isRootUser: true };
+    expect(await readUsageAverages(orm.em.fork(), scope, at(7200))).toEqual({ cpuPct: null, memoryPct: null });
+    await insertSamples(orm.em, at(7100), [usage(ids[0]!, { cpuSeconds: 10 })]);
+    for (const second of [7190, 7195, 7200]) await insertSamples(orm.em, at(second), [usage(ids[0]!)]);
+    await insertSamples(orm.em, at(7200), [
+      usage(ids[1]!, { cpuSeconds: 1, memoryBytes: 256 * mib }),
+      usage(ids[2]!, { cpuSeconds: 10 }),
+    ]);
+    const averages = await readUsageAverages(orm.em.fork(), scope, at(7200));
+    expect(averages).toEqual({ cpuPct: 30, memoryPct: 34.77 });
+    const other = { accountId: 'acc-other', userId: 'usr-other', isRootUser: true };
+    expect((await readUsageAverages(orm.em.fork(), other, at(7200))).cpuPct).toBeNull();
+  });
+});
+
+test('a host that starts knows whose minutes it may have to add up', async () => {
+  const [held, ended] = [await sandbox(), await sandbox()];
+  await orm.em
+    .fork()
+    .execute(
+      "update sandboxes set holds_compute = false, updated_at = now() - interval '2 hours' where sandbox_id = ?",
+      [ended],
+    );
+  const known = await sandboxesSampledSince(orm.em, hostId, new Date(Date.now() - 3_600_000));
+  expect(known).toContain(held);
+  expect(known).not.toContain(ended);
+});
