@@ -5,6 +5,7 @@ import type { Sandbox } from '../db/entities/sandbox.ts';
 import type { Orm } from '../db/orm.ts';
 import type { PlanCatalog } from '../db/plans.ts';
 import { SandboxLifeRepository } from '../db/repositories/sandbox-life.ts';
+import { noLife } from '../domain/life-plan.ts';
 import { parseCustomCommand, parseReadyCommand } from '../domain/template-commands.ts';
 import { DriverError, type SandboxDriver, type SandboxSpec } from '../runtime/driver.ts';
 
@@ -33,11 +34,13 @@ export function createSandboxHostActivities(deps: {
   };
 
   return {
-    /** Makes it and answers when it is ready; tells each step of `starting` as it comes. */
+    /** `created` → `starting`; makes it and answers when it is ready; tells each step of `starting` as it comes. */
     startSandbox(sandboxId: string): Promise<HostedPlace> {
       return onHost(async (signal) => {
-        const spec = await specOf(sandboxId);
-        const place = await deps.driver.create(spec, {
+        // The host says that it begins: one trip to the database, and the workflow's caller waits for nothing else.
+        const row = await life.begin(sandboxId);
+        if (!row) throw ApplicationFailure.nonRetryable(`There is no sandbox ${sandboxId} to start`, noLife);
+        const place = await deps.driver.create(toSpec(row, deps.secrets), {
           signal,
           onPhase: (phase) => life.step(sandboxId, 'starting', phase),
         });

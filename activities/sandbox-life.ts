@@ -7,7 +7,6 @@ import { warnOfExpiry, warnOfTimeout } from '../db/repositories/sandbox-warnings
 import { AppError } from '../domain/errors.ts';
 import type { LifecycleOutcome, SandboxReason } from '../domain/sandbox-state.ts';
 import { isOver } from '../domain/sandbox-state.ts';
-import type { LifePlan } from '../workflows/sandbox-messages.ts';
 
 /**
  * How a sandbox's workflow writes its row. Short database work, run as local activities on the worker that runs the
@@ -17,26 +16,6 @@ export function createSandboxLifeActivities({ orm, plans }: { orm: Orm; plans: P
   const life = new SandboxLifeRepository(orm.em, plans);
 
   return {
-    /** Takes up a life that was admitted. Null: there is none to live, or it is over already (a late start). */
-    async beginLife(sandboxId: string): Promise<{ plan: LifePlan; timeoutSeconds: number } | null> {
-      const found = await life.find(sandboxId);
-      if (!found || !(found.status === 'created' || found.status === 'starting')) return null;
-      const row = await life.begin(sandboxId);
-      return {
-        timeoutSeconds: row.timeoutSeconds,
-        plan: {
-          hostId: row.hostId,
-          accountId: row.accountId,
-          userId: row.ownerUserId,
-          projectId: row.projectId,
-          templateId: row.templateId,
-          region: row.region,
-          autoPause: row.autoPause,
-          persistenceDays: row.persistenceDays ?? null,
-        },
-      };
-    },
-
     async recordRunning(sandboxId: string, place: { address: string; agentPort: number }, atMs: number): Promise<void> {
       await told(life.run(sandboxId, place, new Date(atMs)));
     },

@@ -7,7 +7,7 @@ import type { TimeoutChange, TimeoutStanding } from '../workflows/sandbox-messag
  */
 export interface SandboxCommands {
   /** Starts the workflow of a row just admitted, and with `wait` answers once it runs or has failed. */
-  start(sandboxId: string, options: { wait: boolean }): Promise<void>;
+  start(sandbox: Sandbox, options: { wait: boolean }): Promise<void>;
   pause(sandbox: Sandbox, options: { wait: boolean }): Promise<void>;
   resume(sandbox: Sandbox, options: { wait: boolean }): Promise<void>;
   connect(sandbox: Sandbox, options: { timeoutSeconds: number | null }): Promise<void>;

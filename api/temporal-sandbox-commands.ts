@@ -15,8 +15,10 @@ import type { Orm } from '../db/orm.ts';
 import { removeStartOf } from '../db/repositories/outbox.ts';
 import { findSandboxStatus } from '../db/repositories/sandbox-status.ts';
 import { AppError, isErrorCode } from '../domain/errors.ts';
+import { type LifeStart, lifeStartOf } from '../domain/life-plan.ts';
 import { isOver } from '../domain/sandbox-state.ts';
 import { controlTaskQueue } from '../domain/task-queues.ts';
+import { sandboxSearchAttributes } from '../temporal/search-attributes.ts';
 import type { sandbox as sandboxWorkflow } from '../workflows/sandbox.ts';
 import type { sandboxDeletion } from '../workflows/sandbox-deletion.ts';
 import {
@@ -50,8 +52,9 @@ export class TemporalSandboxCommands implements SandboxCommands {
     this.#logger = deps.logger;
   }
 
-  async start(sandboxId: string, { wait }: { wait: boolean }): Promise<void> {
-    const options = this.#startOptions(sandboxId);
+  async start(sandbox: Sandbox, { wait }: { wait: boolean }): Promise<void> {
+    const { sandboxId } = sandbox;
+    const options = startOptions(sandbox);
     try {
       if (wait) {
         await this.#client.workflow.executeUpdateWithStart(settledUpdate, {
@@ -71,7 +74,10 @@ export class TemporalSandboxCommands implements SandboxCommands {
       if (wait) await this.#waitForRow(sandboxId);
       return;
     }
-    await removeStartOf(this.#orm.em, sandboxId);
+    // Nobody waits for this: should it not come to pass, the relay finds the workflow started.
+    removeStartOf(this.#orm.em, sandboxId).catch((error) => {
+      this.#logger.warn({ err: error, sandboxId }, 'the start of a sandbox was left in the outbox');
+    });
   }
 
   async pause(sandbox: Sandbox, { wait }: { wait: boolean }): Promise<void> {
@@ -140,7 +146,7 @@ export class TemporalSandboxCommands implements SandboxCommands {
     // Not started yet, or over: the row tells which.
     const now = await findSandboxStatus(this.#orm.em, sandbox.sandboxId);
     if (!now || isOver(now.status)) throw ended(now?.status ?? 'deleted');
-    await this.start(sandbox.sandboxId, { wait: false });
+    await this.start(sandbox, { wait: false });
     return this.#send(sandbox.sandboxId, update, args).catch((error) => {
       throw error instanceof WorkflowNotFoundError ? ended(now.status) : asAppError(error);
     });
@@ -162,15 +168,6 @@ export class TemporalSandboxCommands implements SandboxCommands {
     }
   }
 
-  #startOptions(sandboxId: string) {
-    return {
-      workflowId: sandboxId,
-      taskQueue: controlTaskQueue,
-      args: [{ sandboxId }] as [{ sandboxId: string }],
-      workflowIdReusePolicy: 'REJECT_DUPLICATE' as const,
-    };
-  }
-
   async #waitForRow(sandboxId: string): Promise<void> {
     const until = Date.now() + startPatienceMs;
     while (Date.now() < until) {
@@ -179,6 +176,17 @@ export class TemporalSandboxCommands implements SandboxCommands {
       await delay(250);
     }
   }
+}
+
+function startOptions(sandbox: Sandbox) {
+  const start = lifeStartOf(sandbox);
+  return {
+    workflowId: start.sandboxId,
+    taskQueue: controlTaskQueue,
+    args: [start] as [LifeStart],
+    workflowIdReusePolicy: 'REJECT_DUPLICATE' as const,
+    typedSearchAttributes: sandboxSearchAttributes(start.plan, 'starting'),
+  };
 }
 
 /**

@@ -1,4 +1,5 @@
-import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
+import { defineSearchAttributeKey, type SearchAttributePair, SearchAttributeType } from '@temporalio/common';
+import type { LifePlan } from '../domain/life-plan.ts';
 
 /** What operators can search workflows by. Ids and states only, never personal data. */
 export const searchAttributes = {
@@ -10,3 +11,16 @@ export const searchAttributes = {
   region: defineSearchAttributeKey('Region', SearchAttributeType.KEYWORD),
   hostId: defineSearchAttributeKey('HostId', SearchAttributeType.KEYWORD),
 } as const;
+
+/** What is known of a sandbox's workflow to those who search. */
+export function sandboxSearchAttributes(plan: LifePlan, status: string): SearchAttributePair[] {
+  return [
+    { key: searchAttributes.sandboxStatus, value: status },
+    { key: searchAttributes.accountId, value: plan.accountId },
+    { key: searchAttributes.userId, value: plan.userId },
+    { key: searchAttributes.projectId, value: plan.projectId },
+    { key: searchAttributes.templateId, value: plan.templateId },
+    { key: searchAttributes.region, value: plan.region },
+    { key: searchAttributes.hostId, value: plan.hostId },
+  ];
+}

@@ -3,7 +3,9 @@ import { type Client, WorkflowExecutionAlreadyStartedError } from '@temporalio/c
 import type { Logger } from 'pino';
 import type { Orm } from '../db/orm.ts';
 import { type DueStart, removeStarted, takeDueStarts } from '../db/repositories/outbox.ts';
+import type { LifeStart } from '../domain/life-plan.ts';
 import { controlTaskQueue } from '../domain/task-queues.ts';
+import { sandboxSearchAttributes } from '../temporal/search-attributes.ts';
 
 const batchSize = 100;
 const idleMs = 500;
@@ -61,12 +63,14 @@ export class OutboxRelay {
   }
 
   async #start(entry: DueStart): Promise<boolean> {
+    const { plan } = entry.input as Partial<LifeStart>;
     try {
       await this.#client.workflow.start(entry.workflowType, {
         workflowId: entry.workflowId,
         taskQueue: controlTaskQueue,
         args: [entry.input],
         workflowIdReusePolicy: 'REJECT_DUPLICATE',
+        ...(plan ? { typedSearchAttributes: sandboxSearchAttributes(plan, 'starting') } : {}),
       });
       return true;
     } catch (error) {

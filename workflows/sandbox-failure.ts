@@ -1,4 +1,5 @@
 import { ActivityFailure, ApplicationFailure, rootCause, TimeoutFailure } from '@temporalio/workflow';
+import { noLife } from '../domain/life-plan.ts';
 import { type SandboxReason, sandboxReasons } from '../domain/sandbox-state.ts';
 import type { RuntimeExit } from './sandbox-messages.ts';
 
@@ -28,6 +29,11 @@ export function readExit(exit: Partial<RuntimeExit> | undefined) {
     outOfMemory: exit?.outOfMemory ?? false,
     commandOutput: exit?.commandOutput ?? '',
   };
+}
+
+/** The row says that there is no life to begin: it is gone, or over already. */
+export function isNoLife(error: unknown): boolean {
+  return error instanceof ActivityFailure && error.cause instanceof ApplicationFailure && error.cause.type === noLife;
 }
 
 /** Nobody on the host's queue took the work up: the host is away, and nothing has begun there. */

@@ -1,4 +1,5 @@
 import { defineQuery, defineSignal, defineUpdate } from '@temporalio/workflow';
+import type { LifeStart } from '../domain/life-plan.ts';
 import type { SandboxReason, SandboxStatus } from '../domain/sandbox-state.ts';
 
 /**
@@ -7,30 +8,14 @@ import type { SandboxReason, SandboxStatus } from '../domain/sandbox-state.ts';
  */
 
 /** What a sandbox's workflow (type `sandbox`, id `sbx-…`) is started with; `carried` only by itself. */
-export interface SandboxWorkflowInput {
-  sandboxId: string;
+export interface SandboxWorkflowInput extends LifeStart {
   carried?: CarriedLife;
-}
-
-/** What does not change in a sandbox's life. */
-export interface LifePlan {
-  hostId: string;
-  accountId: string;
-  userId: string;
-  projectId: string;
-  templateId: string;
-  region: string;
-  autoPause: boolean;
-  /** Null: a paused one is kept without end. */
-  persistenceDays: number | null;
 }
 
 /** What a run of the workflow hands to the next. Times in Unix milliseconds. */
 export interface CarriedLife {
-  plan: LifePlan;
   status: 'running' | 'paused';
   reason: SandboxReason | null;
-  timeoutSeconds: number;
   timeoutFromMs: number;
   pausedAtMs: number;
   memoryKept: boolean;

@@ -12,16 +12,16 @@ import {
 } from '@temporalio/workflow';
 import type { HostedPlace } from '../activities/sandbox-host.ts';
 import { isErrorCode } from '../domain/errors.ts';
+import type { LifePlan } from '../domain/life-plan.ts';
 import { expiryWarningMs, persistenceExpiresAt } from '../domain/persistence.ts';
 import { isOver, outcomeOf, type SandboxReason, type SandboxStatus } from '../domain/sandbox-state.ts';
 import { nextWarning } from '../domain/timeout-warnings.ts';
-import { searchAttributes } from '../temporal/search-attributes.ts';
+import { sandboxSearchAttributes } from '../temporal/search-attributes.ts';
 import { cleaningOn, pausingOn, rows, startingOn } from './sandbox-activities.ts';
-import { type HostFailure, neverStarted, readExit, readHostFailure } from './sandbox-failure.ts';
+import { type HostFailure, isNoLife, neverStarted, readExit, readHostFailure } from './sandbox-failure.ts';
 import {
   connectUpdate,
   hostRestartedSignal,
-  type LifePlan,
   lifeQuery,
   pauseUpdate,
   projectSwitchedSignal,
@@ -47,9 +47,9 @@ const autoPauseRetryMs = 20_000;
  * the row in Postgres follows it. Started with the sandbox's id as workflow id.
  */
 export async function sandbox(input: SandboxWorkflowInput): Promise<void> {
-  const life = new SandboxLife(input.sandboxId);
+  const life = new SandboxLife(input);
   life.listen();
-  await life.live(input);
+  await life.live();
 }
 
 /** A pause or resume under way, and who waits for it. */
@@ -62,11 +62,13 @@ interface Transition {
 
 class SandboxLife {
   readonly #id: string;
-  #plan!: LifePlan;
-  #status: SandboxStatus = 'created';
+  #plan: LifePlan;
+  #status: SandboxStatus = 'starting';
   #reason: SandboxReason | null = null;
+  /** What operators search by, as it was last told; a life is started with it. */
+  #published: string;
 
-  #timeoutSeconds = 0;
+  #timeoutSeconds: number;
   #timeoutFromMs = 0;
   #pausedAtMs = 0;
   /** A paused one still has its processes, frozen. */
@@ -87,8 +89,12 @@ class SandboxLife {
   #timeoutRevision = 0;
   #timeoutWrites: Promise<void> = Promise.resolve();
 
-  constructor(id: string) {
-    this.#id = id;
+  constructor({ sandboxId, plan, timeoutSeconds, carried }: SandboxWorkflowInput) {
+    this.#id = sandboxId;
+    this.#plan = plan;
+    this.#timeoutSeconds = timeoutSeconds;
+    this.#published = carried ? '' : JSON.stringify(sandboxSearchAttributes(plan, this.#status));
+    if (carried) this.#takeUp(carried);
   }
 
   /** Wires every message to its method, before the first wait. */
@@ -120,18 +126,9 @@ class SandboxLife {
     setHandler(lifeQuery, () => this.#view());
   }
 
-  async live(input: SandboxWorkflowInput): Promise<void> {
-    if (input.carried) this.#takeUp(input.carried);
-    else {
-      const begun = await rows.beginLife(this.#id);
-      if (!begun) return;
-      this.#plan = begun.plan;
-      this.#timeoutSeconds = begun.timeoutSeconds;
-      this.#status = 'starting';
-    }
+  async live(): Promise<void> {
     this.#publish();
-
-    if (this.#status === 'starting') await this.#start();
+    if (this.#status === 'starting' && !(await this.#start())) return;
     while (!isOver(this.#status)) {
       if (this.#ending) await this.#terminate(this.#ending.reason);
       else if (this.#pause) await this.#freeze(this.#pause);
@@ -145,7 +142,8 @@ class SandboxLife {
 
   // Starting
 
-  async #start(): Promise<void> {
+  /** @returns false when there is no life to live: its row is gone, or over already */
+  async #start(): Promise<boolean> {
     while (this.#status === 'starting' && !this.#ending) {
       try {
         const scope = new CancellationScope();
@@ -153,13 +151,15 @@ class SandboxLife {
         const place = await scope.run(() => startingOn(this.#plan.hostId).startSandbox(this.#id));
         await this.#recordRunning(place);
       } catch (error) {
-        if (isCancellation(error) && this.#ending) return;
+        if (isCancellation(error) && this.#ending) return true;
+        if (isNoLife(error)) return false;
         if (!neverStarted(error)) await this.#fail(readHostFailure(error, 'start_failed'));
         else await this.#placeAgain();
       } finally {
         this.#starting = null;
       }
     }
+    return true;
   }
 
   async #placeAgain(): Promise<void> {
@@ -382,7 +382,7 @@ class SandboxLife {
   // Messages
 
   async #settled(): Promise<SandboxStanding> {
-    await condition(() => this.#status !== 'created' && this.#status !== 'starting');
+    await condition(() => this.#status !== 'starting');
     return this.#standing();
   }
 
@@ -496,17 +496,12 @@ class SandboxLife {
     this.#publish();
   }
 
-  /** What operators search by. */
   #publish(): void {
-    upsertSearchAttributes([
-      { key: searchAttributes.sandboxStatus, value: this.#status },
-      { key: searchAttributes.accountId, value: this.#plan.accountId },
-      { key: searchAttributes.userId, value: this.#plan.userId },
-      { key: searchAttributes.projectId, value: this.#plan.projectId },
-      { key: searchAttributes.templateId, value: this.#plan.templateId },
-      { key: searchAttributes.region, value: this.#plan.region },
-      { key: searchAttributes.hostId, value: this.#plan.hostId },
-    ]);
+    const attributes = sandboxSearchAttributes(this.#plan, this.#status);
+    const told = JSON.stringify(attributes);
+    if (told === this.#published) return;
+    this.#published = told;
+    upsertSearchAttributes(attributes);
   }
 
   #view(): SandboxLifeView {
@@ -519,7 +514,7 @@ class SandboxLife {
     return {
       status: this.#status,
       reason: this.#reason,
-      hostId: this.#plan?.hostId ?? null,
+      hostId: this.#plan.hostId,
       nextDeadline: deadline?.toISOString() ?? null,
       nextAction: deadline === null ? null : paused ? 'expire' : this.#plan.autoPause ? 'auto_pause' : 'timeout',
     };
@@ -540,11 +535,11 @@ class SandboxLife {
     if (!this.#shouldHandOver()) return;
     await continueAsNew<typeof sandbox>({
       sandboxId: this.#id,
+      plan: this.#plan,
+      timeoutSeconds: this.#timeoutSeconds,
       carried: {
-        plan: this.#plan,
         status: this.#status === 'paused' ? 'paused' : 'running',
         reason: this.#reason,
-        timeoutSeconds: this.#timeoutSeconds,
         timeoutFromMs: this.#timeoutFromMs,
         pausedAtMs: this.#pausedAtMs,
         memoryKept: this.#memoryKept,
@@ -553,10 +548,8 @@ class SandboxLife {
   }
 
   #takeUp(carried: NonNullable<SandboxWorkflowInput['carried']>): void {
-    this.#plan = carried.plan;
     this.#status = carried.status;
     this.#reason = carried.reason;
-    this.#timeoutSeconds = carried.timeoutSeconds;
     this.#timeoutFromMs = carried.timeoutFromMs;
     this.#pausedAtMs = carried.pausedAtMs;
     this.#memoryKept = carried.memoryKept;

@@ -1,13 +1,16 @@
 import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
 import { AppError, notFound } from '../../domain/errors.ts';
+import { lifeStartOf } from '../../domain/life-plan.ts';
 import { bestFit, fits, type HostRoom, type RoomNeeded } from '../../domain/placement.ts';
 import { checkPlanLimits, type Plan } from '../../domain/plans.ts';
+import { udpPortsOf } from '../../domain/ports.ts';
 import { concurrentStatuses } from '../../domain/sandbox-state.ts';
 import { Account } from '../entities/account.ts';
 import { OutboxEntry } from '../entities/outbox-entry.ts';
 import { Sandbox } from '../entities/sandbox.ts';
 import type { PlanCatalog } from '../plans.ts';
 import { tellSandboxEvent } from './events.ts';
+import { takeUdpPorts } from './udp-ports.ts';
 
 /** What the caller decided about a new sandbox; the rest follows from the plan and from placement. */
 export type NewSandbox = Pick<
@@ -60,12 +63,13 @@ export async function admitSandbox(
       persistenceDays: plan.persistenceDays,
       region: host.region,
       hostId: host.hostId,
+      udpHostPorts: await takeUdpPorts(tx, host.hostId, udpPortsOf(asked)),
     });
     tellSandboxEvent(tx, sandbox, 'sandbox.created', new Date());
     tx.create(OutboxEntry, {
       workflowType: 'sandbox',
       workflowId: sandbox.sandboxId,
-      input: { sandboxId: sandbox.sandboxId },
+      input: { ...lifeStartOf(sandbox) },
     });
     return sandbox;
   });
@@ -79,12 +83,15 @@ export async function admitSandbox(
 export async function admitResume(tx: EntityManager, plans: PlanCatalog, sandbox: Sandbox): Promise<void> {
   await lockAccountForOneMore(tx, plans, sandbox.accountId);
   // Its disk stayed, and mostly its memory too; only what it does not hold yet must be found.
-  const needed = { ...roomFor(sandbox), diskGb: 0, memoryMb: sandbox.holdsCompute ? 0 : sandbox.memoryMb };
+  const needed = { ...roomFor(sandbox), diskGb: 0, udpPorts: 0, memoryMb: sandbox.holdsCompute ? 0 : sandbox.memoryMb };
   await reserveHost(tx, needed, { hostId: sandbox.hostId });
 }
 
-export function roomFor(sandbox: Pick<Sandbox, 'cpuCount' | 'memoryMb' | 'storageGb'>): RoomNeeded {
-  return { cpu: sandbox.cpuCount, memoryMb: sandbox.memoryMb, diskGb: sandbox.storageGb };
+export function roomFor(
+  sandbox: Pick<Sandbox, 'cpuCount' | 'memoryMb' | 'storageGb' | 'templatePorts' | 'customPorts'>,
+): RoomNeeded {
+  const udpPorts = udpPortsOf(sandbox).length;
+  return { cpu: sandbox.cpuCount, memoryMb: sandbox.memoryMb, diskGb: sandbox.storageGb, udpPorts };
 }
 
 async function lockAccountForOneMore(tx: EntityManager, plans: PlanCatalog, accountId: string): Promise<Plan> {
@@ -131,17 +138,21 @@ interface RoomRow {
   cpu_capacity: number;
   memory_mb_capacity: number;
   disk_gb_capacity: number;
+  udp_port_capacity: number;
   cpu: string;
   memory_mb: string;
   disk_gb: string;
+  udp_ports: string;
 }
 
 async function readRooms(tx: EntityManager, hostId: string | null): Promise<HostRoom[]> {
   const rows = (await tx.execute(
     `select h.host_id, h.region, h.cpu_capacity, h.memory_mb_capacity, h.disk_gb_capacity,
+            coalesce(h.udp_port_last - h.udp_port_first + 1, 0) as udp_port_capacity,
             coalesce(sum(s.cpu_count) filter (where s.holds_compute and s.status <> 'paused'), 0) as cpu,
             coalesce(sum(s.memory_mb) filter (where s.holds_compute), 0) as memory_mb,
-            coalesce(sum(s.storage_gb) filter (where s.holds_disk), 0) as disk_gb
+            coalesce(sum(s.storage_gb) filter (where s.holds_disk), 0) as disk_gb,
+            coalesce(sum((select count(*) from jsonb_object_keys(s.udp_host_ports))), 0) as udp_ports
        from hosts h
        left join sandboxes s on s.host_id = h.host_id and (s.holds_compute or s.holds_disk)
       where h.lease_expires_at > now() and (?::text is null or h.host_id = ?)
@@ -154,5 +165,6 @@ async function readRooms(tx: EntityManager, hostId: string | null): Promise<Host
     cpu: { capacity: row.cpu_capacity, reserved: Number(row.cpu) },
     memoryMb: { capacity: row.memory_mb_capacity, reserved: Number(row.memory_mb) },
     diskGb: { capacity: row.disk_gb_capacity, reserved: Number(row.disk_gb) },
+    udpPorts: { capacity: row.udp_port_capacity, reserved: Number(row.udp_ports) },
   }));
 }

@@ -15,30 +15,31 @@ export type SandboxEventType =
   | 'sandbox.project_switched';
 
 /**
- * Tells a fact of a sandbox, in the transaction that made it one. The caller holds the row's lock, which is what keeps
- * the sequence without gaps and in order.
+ * The next fact of a sandbox, counted on its row. To be written in the one statement or transaction that makes it true:
+ * that is what keeps the sequence without gaps and in order.
  */
-export function tellSandboxEvent(em: EntityManager, sandbox: Sandbox, type: SandboxEventType, at: Date): void {
+export function newSandboxEvent(sandbox: Sandbox, type: SandboxEventType, at: Date): Event {
   sandbox.eventSequence += 1;
-  em.create(
-    Event,
-    {
-      eventId: newId('event'),
-      accountId: sandbox.accountId,
-      userId: sandbox.ownerUserId,
-      objectId: sandbox.sandboxId,
+  return {
+    eventId: newId('event'),
+    accountId: sandbox.accountId,
+    userId: sandbox.ownerUserId,
+    objectId: sandbox.sandboxId,
+    sequence: sandbox.eventSequence,
+    type,
+    data: {
+      sandbox_id: sandbox.sandboxId,
+      status: sandbox.status,
+      reason: sandbox.reason ?? null,
+      project_id: sandbox.projectId,
+      template_id: sandbox.templateId,
       sequence: sandbox.eventSequence,
-      type,
-      data: {
-        sandbox_id: sandbox.sandboxId,
-        status: sandbox.status,
-        reason: sandbox.reason ?? null,
-        project_id: sandbox.projectId,
-        template_id: sandbox.templateId,
-        sequence: sandbox.eventSequence,
-      },
-      createdAt: at,
     },
-    { persist: true },
-  );
+    createdAt: at,
+  };
+}
+
+/** Tells a fact of a sandbox whose row the caller has locked, in the transaction that made it one. */
+export function tellSandboxEvent(em: EntityManager, sandbox: Sandbox, type: SandboxEventType, at: Date): void {
+  em.create(Event, newSandboxEvent(sandbox, type, at), { persist: true });
 }

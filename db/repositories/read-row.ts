@@ -13,7 +13,8 @@ export function readRow<Entity extends object>(em: EntityManager, entity: Entity
   return read as Entity;
 }
 
-interface Column {
+/** How a property of an entity is kept. */
+export interface Column {
   name: string;
   column: string;
   convert(value: unknown): unknown;
@@ -21,7 +22,7 @@ interface Column {
 
 const known = new WeakMap<object, Column[]>();
 
-function columnsOf<Entity extends object>(em: EntityManager, entity: EntityName<Entity>): Column[] {
+export function columnsOf<Entity extends object>(em: EntityManager, entity: EntityName<Entity>): Column[] {
   const metadata = em.getMetadata().get<Entity>(entity);
   const columns =
     known.get(metadata) ??

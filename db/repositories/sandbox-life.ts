@@ -1,5 +1,6 @@
-import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
+import type { EntityManager } from '@mikro-orm/postgresql';
 import { AppError } from '../../domain/errors.ts';
+import { udpPortsOf } from '../../domain/ports.ts';
 import { stoppedClock, turn } from '../../domain/sandbox-clock.ts';
 import {
   canMove,
@@ -11,7 +12,10 @@ import {
 import { Sandbox, type SandboxFailure } from '../entities/sandbox.ts';
 import type { PlanCatalog } from '../plans.ts';
 import { admitResume, reserveHost, roomFor } from './admission.ts';
-import { tellSandboxEvent } from './events.ts';
+import { newSandboxEvent, type SandboxEventType } from './events.ts';
+import { readRow } from './read-row.ts';
+import { replaceRow } from './replace-row.ts';
+import { takeUdpPorts } from './udp-ports.ts';
 
 /**
  * Every write of a sandbox's status. Called by the activities of its own workflow and by nothing else. Each is one
@@ -31,12 +35,18 @@ export class SandboxLifeRepository {
     return this.#em.fork().findOne(Sandbox, { sandboxId });
   }
 
-  /** `created` → `starting`. Also after it is `starting` already: the workflow was told to begin and died. */
-  begin(sandboxId: string): Promise<Sandbox> {
-    return this.#move(sandboxId, 'starting', (row) => {
-      row.substatus = 'allocating';
-      row.reason = 'user_requested';
-    });
+  /**
+   * `created` → `starting`. Also when it is `starting` already: whoever began it died.
+   * @returns null when there is none to start: the row is gone, or has moved on
+   */
+  async begin(sandboxId: string): Promise<Sandbox | null> {
+    const em = this.#em.fork();
+    const [row] = (await em.execute(
+      `update sandboxes set status = 'starting', substatus = 'allocating', reason = 'user_requested', updated_at = now()
+        where sandbox_id = ? and status in ('created', 'starting') returning *`,
+      [sandboxId],
+    )) as Record<string, unknown>[];
+    return row ? readRow(em, Sandbox, row) : null;
   }
 
   /** The next step of `starting` or `terminating`; ignored once the status has moved on. */
@@ -99,11 +109,16 @@ export class SandboxLifeRepository {
    * @throws {AppError} of `admitResume`; the row then stays `paused`
    */
   beginResume(sandboxId: string): Promise<Sandbox> {
-    return this.#move(sandboxId, 'resuming', async (row, _tell, tx) => {
-      await admitResume(tx, this.#plans, row);
-      row.holdsCompute = true;
-      row.reason = 'user_requested';
-    });
+    return this.#move(
+      sandboxId,
+      'resuming',
+      async (row, _tell, tx) => {
+        await admitResume(tx!, this.#plans, row);
+        row.holdsCompute = true;
+        row.reason = 'user_requested';
+      },
+      'in a transaction',
+    );
   }
 
   /** `resuming` → `paused`: it could not be brought back. The paused phase goes on. */
@@ -167,13 +182,18 @@ export class SandboxLifeRepository {
    * @throws {AppError} `no_capacity`
    */
   placeAgain(sandboxId: string): Promise<Sandbox> {
-    return this.#change(sandboxId, async (row, _tell, tx) => {
-      if (row.status !== 'starting') return;
-      const host = await reserveHost(tx, roomFor(row), { region: row.region, except: row.hostId });
-      row.hostId = host.hostId;
-      row.region = host.region;
-      row.substatus = 'allocating';
-    });
+    return this.#change(
+      sandboxId,
+      async (row, _tell, tx) => {
+        if (row.status !== 'created' && row.status !== 'starting') return;
+        const host = await reserveHost(tx!, roomFor(row), { region: row.region, except: row.hostId });
+        row.hostId = host.hostId;
+        row.region = host.region;
+        row.udpHostPorts = await takeUdpPorts(tx!, host.hostId, udpPortsOf(row));
+        row.substatus = 'allocating';
+      },
+      'in a transaction',
+    );
   }
 
   /** From now on it answers 404 and no list shows it. */
@@ -191,38 +211,61 @@ export class SandboxLifeRepository {
     });
   }
 
-  #move(
-    sandboxId: string,
-    to: SandboxStatus,
-    apply: (row: Sandbox, tell: Tell, tx: EntityManager) => void | Promise<void>,
-  ): Promise<Sandbox> {
-    return this.#change(sandboxId, async (row, tell, tx) => {
-      if (row.status === to) return;
-      if (!canMove(row.status, to)) {
-        throw new AppError('internal_error', `Sandbox ${sandboxId} cannot move from ${row.status} to ${to}`);
-      }
-      await apply(row, tell, tx);
-      if (to !== 'starting' && to !== 'terminating') row.substatus = null;
-      row.status = to;
-    });
+  #move(sandboxId: string, to: SandboxStatus, apply: Change, how?: 'in a transaction'): Promise<Sandbox> {
+    return this.#change(
+      sandboxId,
+      async (row, tell, tx) => {
+        if (row.status === to) return;
+        if (!canMove(row.status, to)) {
+          throw new AppError('internal_error', `Sandbox ${sandboxId} cannot move from ${row.status} to ${to}`);
+        }
+        await apply(row, tell, tx);
+        if (to !== 'terminating') row.substatus = null;
+        row.status = to;
+      },
+      how,
+    );
   }
 
-  async #change(
+  /**
+   * Reads the row, changes it, and writes what changed together with its events in one statement, unless somebody wrote
+   * the row meanwhile; then all over again. Callers wait for these writes, and this is two trips to the database.
+   */
+  async #change(sandboxId: string, apply: Change, how?: 'in a transaction'): Promise<Sandbox> {
+    const em = this.#em.fork();
+    for (;;) {
+      const changed = how
+        ? await em.transactional((tx) => this.#changeOnce(tx, sandboxId, apply, tx))
+        : await this.#changeOnce(em, sandboxId, apply, null);
+      if (changed) return changed;
+    }
+  }
+
+  /** @returns null when the row was written by somebody else meanwhile; nothing is changed then */
+  async #changeOnce(
+    em: EntityManager,
     sandboxId: string,
-    apply: (row: Sandbox, tell: Tell, tx: EntityManager) => void | Promise<void>,
-  ): Promise<Sandbox> {
-    return this.#em.fork().transactional(async (tx) => {
-      const row = await tx.findOneOrFail(Sandbox, { sandboxId }, { lockMode: LockMode.PESSIMISTIC_WRITE });
-      const told: Parameters<Tell>[0][] = [];
-      await apply(row, (type) => told.push(type), tx);
-      // After the status is set, so that each event carries the state it led to.
-      for (const type of told) tellSandboxEvent(tx, row, type, new Date());
-      return row;
-    });
+    apply: Change,
+    tx: EntityManager | null,
+  ): Promise<Sandbox | null> {
+    const [found] = (await em.execute(
+      `select *, xmin::text as version from sandboxes where sandbox_id = ? ${tx ? 'for update' : ''}`,
+      [sandboxId],
+    )) as ({ version: string } & Record<string, unknown>)[];
+    if (!found) throw new AppError('internal_error', `There is no sandbox ${sandboxId}`);
+    const before = readRow(em, Sandbox, found);
+    const row = { ...before };
+    const told: SandboxEventType[] = [];
+    await apply(row, (type) => told.push(type), tx);
+    // After the status is set, so that each event carries the state it led to.
+    const events = told.map((type) => newSandboxEvent(row, type, new Date()));
+    return (await replaceRow(em, Sandbox, { before, after: row, version: found.version }, events)) ? row : null;
   }
 }
 
-type Tell = (type: Parameters<typeof tellSandboxEvent>[2]) => void;
+type Tell = (type: SandboxEventType) => void;
+/** `tx` is there when the change runs in a transaction, with the row locked. */
+type Change = (row: Sandbox, tell: Tell, tx: EntityManager | null) => void | Promise<void>;
 
 function setPhase(row: Sandbox, kind: 'running' | 'paused' | null, at: Date): void {
   const phase = row.phaseKind && row.phaseSince ? { kind: row.phaseKind, since: row.phaseSince } : null;
@@ -236,6 +279,7 @@ function setPhase(row: Sandbox, kind: 'running' | 'paused' | null, at: Date): vo
 function giveBackRoom(row: Sandbox): void {
   row.holdsCompute = false;
   row.holdsDisk = false;
+  row.udpHostPorts = {};
 }
 
 function endPhase(row: Sandbox, at: Date, tell: Tell): void {

@@ -22,7 +22,7 @@ export class RowCommands implements SandboxCommands {
     this.life = new SandboxLifeRepository(orm.em, plans);
   }
 
-  async start(sandboxId: string, { wait }: { wait: boolean }): Promise<void> {
+  async start({ sandboxId }: Sandbox, { wait }: { wait: boolean }): Promise<void> {
     this.#note(`start ${wait ? 'and wait' : 'only'}`);
     await this.hold;
     await this.life.begin(sandboxId);

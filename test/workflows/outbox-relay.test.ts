@@ -39,7 +39,7 @@ test('an entry that a dying relay had taken is started by the next one', async (
 
 test('a late start does not wake a life that is over', async () => {
   const sandbox = await plane.admit();
-  await plane.commands.start(sandbox.sandboxId, { wait: true });
+  await plane.commands.start(sandbox, { wait: true });
   await plane.commands.terminate(sandbox, { forget: false });
   await plane.client.workflow.getHandle(sandbox.sandboxId).result();
   const em = plane.orm.em.fork();

@@ -20,9 +20,9 @@ beforeAll(async () => {
 afterAll(() => plane.stop());
 
 async function runningSandbox() {
-  const { sandboxId } = await plane.admit();
-  await plane.commands.start(sandboxId, { wait: true });
-  return plane.row(sandboxId);
+  const sandbox = await plane.admit();
+  await plane.commands.start(sandbox, { wait: true });
+  return plane.row(sandbox.sandboxId);
 }
 
 async function endOf(name: string, workflowId: string, runId?: string) {
@@ -62,7 +62,7 @@ test('failed start, and its deletion afterwards', async () => {
 test('terminated while starting', async () => {
   driver.hold = new Promise(() => {});
   const sandbox = await plane.admit();
-  await plane.commands.start(sandbox.sandboxId, { wait: false });
+  await plane.commands.start(sandbox, { wait: false });
   await until(async () => (await plane.row(sandbox.sandboxId)).substatus === 'deploying');
   await plane.commands.terminate(sandbox, { forget: false });
   driver.hold = null;

@@ -30,8 +30,9 @@ afterAll(async () => {
 });
 
 async function runningSandbox(wanted: Parameters<ControlPlane['admit']>[0] = {}) {
-  const { sandboxId } = await plane.admit(wanted);
-  await plane.commands.start(sandboxId, { wait: true });
+  const sandbox = await plane.admit(wanted);
+  const { sandboxId } = sandbox;
+  await plane.commands.start(sandbox, { wait: true });
   return plane.row(sandboxId);
 }
 

@@ -16,9 +16,9 @@ beforeAll(async () => {
 afterAll(() => plane.stop());
 
 async function runningSandbox(wanted: Parameters<ControlPlane['admit']>[0] = {}) {
-  const { sandboxId } = await plane.admit(wanted);
-  await plane.commands.start(sandboxId, { wait: true });
-  return plane.row(sandboxId);
+  const sandbox = await plane.admit(wanted);
+  await plane.commands.start(sandbox, { wait: true });
+  return plane.row(sandbox.sandboxId);
 }
 
 async function eventsOf(sandboxId: string) {
@@ -48,10 +48,11 @@ describe('starting', () => {
   });
 
   test('a start told twice is one life', async () => {
-    const { sandboxId } = await plane.admit();
+    const sandbox = await plane.admit();
+    const { sandboxId } = sandbox;
     await Promise.all([
-      plane.commands.start(sandboxId, { wait: true }),
-      plane.commands.start(sandboxId, { wait: true }),
+      plane.commands.start(sandbox, { wait: true }),
+      plane.commands.start(sandbox, { wait: true }),
       plane.relay.relayOnce(),
     ]);
     expect(driver.calls.filter((call) => call === `create ${sandboxId}`)).toHaveLength(1);
@@ -64,8 +65,9 @@ describe('starting', () => {
         exit: { sandboxId: 'x', exitCode: 3, outOfMemory: true, commandOutput: 'last words' },
       }),
     );
-    const { sandboxId } = await plane.admit();
-    await plane.commands.start(sandboxId, { wait: true });
+    const sandbox = await plane.admit();
+    const { sandboxId } = sandbox;
+    await plane.commands.start(sandbox, { wait: true });
     await until(async () => !(await plane.row(sandboxId)).holdsDisk);
     expect(await plane.row(sandboxId)).toMatchObject({
       status: 'failed',
@@ -88,7 +90,7 @@ describe('starting', () => {
       release = resolve;
     });
     const sandbox = await plane.admit();
-    await plane.commands.start(sandbox.sandboxId, { wait: false });
+    await plane.commands.start(sandbox, { wait: false });
     await until(async () => (await plane.row(sandbox.sandboxId)).substatus === 'deploying');
     await plane.commands.terminate(sandbox, { forget: false });
     await until(async () => (await plane.row(sandbox.sandboxId)).status === 'terminated');

@@ -49,10 +49,11 @@ export function createSandbox(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request, reply) => {
-      const sandboxId = await admit(deps, request, request.body);
+      const sandbox = await admit(deps, request, request.body);
+      const { sandboxId } = sandbox;
       request.workflowId = sandboxId;
       try {
-        await deps.sandboxCommands.start(sandboxId, { wait: !request.body.is_async });
+        await deps.sandboxCommands.start(sandbox, { wait: !request.body.is_async });
       } catch (error) {
         // It is admitted, and the relay starts it: the caller gets it as it stands rather than an error that hides it.
         request.log.error({ err: error, workflow_id: sandboxId }, 'sandbox not started yet');
@@ -62,22 +63,24 @@ export function createSandbox(api: Api, deps: ApiDependencies): void {
   });
 }
 
-async function admit(deps: ApiDependencies, request: FastifyRequest, body: CreateBody): Promise<string> {
+async function admit(deps: ApiDependencies, request: FastifyRequest, body: CreateBody): Promise<Sandbox> {
   const caller = callerOf(request);
   const em = deps.orm.em.fork();
   const again = request.idempotentObject;
   const sandboxId = again?.id ?? newId('sandbox');
-  if (again?.takenOver && (await em.count(Sandbox, { sandboxId, accountId: caller.accountId })) > 0) return sandboxId;
+  if (again?.takenOver) {
+    const admitted = await em.findOne(Sandbox, { sandboxId, accountId: caller.accountId });
+    if (admitted) return admitted;
+  }
 
   const wanted = await newSandbox(em, deps, caller, body, sandboxId);
   try {
-    await admitSandbox(em, deps.plans, wanted, body.locality?.region ?? null);
+    return await admitSandbox(em, deps.plans, wanted, body.locality?.region ?? null);
   } catch (error) {
     // The project was deleted after it was looked up.
     if (error instanceof ForeignKeyConstraintViolationException) throw notFound('Project');
     throw error;
   }
-  return sandboxId;
 }
 
 /** Holds the request against everything but the room there is, and fills in what it left open. */

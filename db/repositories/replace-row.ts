@@ -1,0 +1,58 @@
+import type { EntityName } from '@mikro-orm/core';
+import type { EntityManager } from '@mikro-orm/postgresql';
+import { Event } from '../entities/event.ts';
+import { type Column, columnsOf } from './read-row.ts';
+
+/**
+ * Writes what differs between two states of a row, and the events of it, in one statement. Nothing is written when the
+ * row is not the version that was read.
+ * @param change `version`: the row's `xmin` as it was read
+ * @returns whether the row was still that version
+ */
+export async function replaceRow<Entity extends object>(
+  em: EntityManager,
+  entity: EntityName<Entity>,
+  change: { before: Entity; after: Entity; version: string },
+  events: readonly Event[],
+): Promise<boolean> {
+  const { tableName, primaryKeys } = em.getMetadata().get<Entity>(entity);
+  const columns = columnsOf(em, entity);
+  const key = columns.find(({ name }) => name === primaryKeys[0])!;
+  const changed = columns.filter(({ name }) => !same(valueOf(change.before, name), valueOf(change.after, name)));
+  if (changed.length === 0 && events.length === 0) return true;
+  const sets = changed.map(({ column }) => `${column} = ?, `).join('');
+  const eventColumns = columnsOf(em, Event);
+  const told = events.map(() => `(${eventColumns.map(() => '?').join(', ')})`).join(', ');
+  const types = eventColumns.map(({ column }) => `told.${column}::${eventTypes[column] ?? 'text'}`).join(', ');
+  const names = eventColumns.map(({ column }) => column).join(', ');
+  const insert = `, written as (insert into events (${names})
+      select ${types} from (values ${told}) told (${names}), changed)`;
+  const rows = await em.execute(
+    `with changed as (update ${tableName} set ${sets}updated_at = now()
+       where ${key.column} = ? and xmin = ?::xid returning 1)${events.length === 0 ? '' : insert}
+     select 1 from changed`,
+    [
+      ...changed.map((column) => written(column, change.after)),
+      valueOf(change.after, key.name),
+      change.version,
+      ...events.flatMap((event) => eventColumns.map((column) => written(column, event))),
+    ],
+  );
+  return rows.length === 1;
+}
+
+const eventTypes: Record<string, string> = { sequence: 'integer', data: 'jsonb', created_at: 'timestamptz' };
+
+function valueOf(row: object, name: string): unknown {
+  return (row as Record<string, unknown>)[name] ?? null;
+}
+
+function same(a: unknown, b: unknown): boolean {
+  return a instanceof Date && b instanceof Date ? a.getTime() === b.getTime() : a === b;
+}
+
+function written({ name }: Column, row: object): unknown {
+  const value = valueOf(row, name);
+  if (value instanceof Date) return value.toISOString();
+  return typeof value === 'object' && value !== null ? JSON.stringify(value) : value;
+}

@@ -1,0 +1,51 @@
+/** What does not change in a sandbox's life, but for its host and its project. Its workflow is started with it. */
+export interface LifePlan {
+  hostId: string;
+  accountId: string;
+  userId: string;
+  projectId: string;
+  templateId: string;
+  region: string;
+  autoPause: boolean;
+  /** Null: a paused one is kept without end. */
+  persistenceDays: number | null;
+}
+
+/** What a sandbox's workflow (type `sandbox`, id `sbx-…`) is started with: ids and settings, no secret. */
+export interface LifeStart {
+  sandboxId: string;
+  plan: LifePlan;
+  timeoutSeconds: number;
+}
+
+/** Reads a sandbox's start from its row. */
+export function lifeStartOf(row: {
+  sandboxId: string;
+  hostId: string;
+  accountId: string;
+  ownerUserId: string;
+  projectId: string;
+  templateId: string;
+  region: string;
+  autoPause: boolean;
+  persistenceDays?: number | null;
+  timeoutSeconds: number;
+}): LifeStart {
+  return {
+    sandboxId: row.sandboxId,
+    timeoutSeconds: row.timeoutSeconds,
+    plan: {
+      hostId: row.hostId,
+      accountId: row.accountId,
+      userId: row.ownerUserId,
+      projectId: row.projectId,
+      templateId: row.templateId,
+      region: row.region,
+      autoPause: row.autoPause,
+      persistenceDays: row.persistenceDays ?? null,
+    },
+  };
+}
+
+/** What the start of a sandbox fails with whose row is gone, or over already. */
+export const noLife = 'no_life';
