@@ -9,6 +9,7 @@ export interface Libc {
   dup3(from: number, to: number, flags: number): number;
   fcntl(fd: number, command: number, argument: number): number;
   ioctl(fd: number, request: number, argument: Buffer): number;
+  poll(fds: Buffer, count: number, timeoutMs: number): number;
   waitpid(pid: number, status: Buffer, options: number): number;
   /** Blocks until the child has executed its program: call `spawn.async`, which does so on a thread of the pool. */
   posix_spawn: SpawnFunction;
@@ -50,6 +51,7 @@ const signatures: Record<keyof Libc, string> = {
   dup3: 'int dup3(int, int, int)',
   fcntl: 'int fcntl(int, int, long)',
   ioctl: 'int ioctl(int, unsigned long, void *)',
+  poll: 'int poll(void *, unsigned long, int)',
   waitpid: 'int waitpid(int, void *, int)',
   posix_spawn: 'int posix_spawn(void *, const char *, void *, void *, const char **, const char **)',
   posix_spawn_file_actions_init: 'int posix_spawn_file_actions_init(void *)',

@@ -6,7 +6,8 @@ const firstBytes = 16 * 1024;
 const mostBytes = 256 * 1024;
 const setPipeSize = 1031;
 const pipeBytes = 1024 * 1024;
-const bytesWaiting = 0x541b;
+/** Of poll(2). */
+const readable = 1;
 
 /**
  * The readable end of a process's pipe or terminal. It is read into one buffer, which grows for a process that fills
@@ -50,11 +51,16 @@ export class OutputPipe {
     this.socket.resume();
   }
 
-  /** Whether all that was written so far has been read. */
+  /**
+   * Whether all that was written so far has been read. poll(2) knows; a terminal's count of bytes does not, as it
+   * leaves out what the kernel has yet to hand over.
+   */
   get isEmpty(): boolean {
     if (this.closed) return true;
-    const count = Buffer.alloc(4);
-    return libc().ioctl(this.fd, bytesWaiting, count) !== 0 || count.readInt32LE(0) === 0;
+    const asked = Buffer.alloc(8);
+    asked.writeInt32LE(this.fd, 0);
+    asked.writeInt16LE(readable, 4);
+    return libc().poll(asked, 1, 0) <= 0 || (asked.readInt16LE(6) & readable) === 0;
   }
 
   /** Writes to a terminal. */

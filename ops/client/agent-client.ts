@@ -1,7 +1,8 @@
 import http from 'node:http';
 import type { LookupFunction } from 'node:net';
 import { buffer } from 'node:stream/consumers';
-import { createClient, type Interceptor } from '@connectrpc/connect';
+import type { DescService } from '@bufbuild/protobuf';
+import { type Client, createClient, type Interceptor, type Transport } from '@connectrpc/connect';
 import { createConnectTransport } from '@connectrpc/connect-node';
 import { Filesystem, Process } from '../../agent/proto/gen/sandboxagent_pb.js';
 
@@ -24,8 +25,9 @@ export class AgentClient {
   readonly #base: URL;
   readonly #headers: Record<string, string>;
   readonly #agent = new http.Agent({ keepAlive: true });
-  readonly #process;
-  readonly filesystem;
+  readonly #transport: Transport;
+  readonly #process: Client<typeof Process>;
+  readonly filesystem: Client<typeof Filesystem>;
 
   /** @param accessToken null: calls carry no credentials */
   constructor(sandboxDomain: string, accessToken: string | null, scheme = 'http') {
@@ -35,14 +37,19 @@ export class AgentClient {
       for (const [name, value] of Object.entries(this.#headers)) request.header.set(name, value);
       return next(request);
     };
-    const transport = createConnectTransport({
+    this.#transport = createConnectTransport({
       baseUrl: this.#base.origin,
       httpVersion: '1.1',
       interceptors: [authenticate],
       nodeOptions: { lookup: gatewayLookup(), agent: this.#agent },
     });
-    this.#process = createClient(Process, transport);
-    this.filesystem = createClient(Filesystem, transport);
+    this.#process = this.client(Process);
+    this.filesystem = this.client(Filesystem);
+  }
+
+  /** The procedures of one of the agent's services. */
+  client<Service extends DescService>(service: Service): Client<Service> {
+    return createClient(service, this.#transport);
   }
 
   /** Runs a command to its end. @throws {ConnectError} what the agent refused it with */

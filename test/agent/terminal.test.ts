@@ -1,8 +1,9 @@
 import fs from 'node:fs';
 import { Code } from '@connectrpc/connect';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { Process, type ProcessEvent, Signal } from '../../agent/proto/gen/sandboxagent_pb.js';
+import { Process, Signal } from '../../agent/proto/gen/sandboxagent_pb.js';
 import { eventually, type Protocol, TestAgent } from './support/agent.ts';
+import { Terminal, type WindowSize } from './support/terminal.ts';
 
 let agent: TestAgent;
 beforeAll(async () => {
@@ -10,52 +11,9 @@ beforeAll(async () => {
 });
 afterAll(() => agent.stop());
 
-/** A process on a terminal; what it has shown is in `screen`. */
-class Terminal {
-  pid = 0;
-  screen = '';
-  end: ProcessEvent['event']['value'] | undefined;
-  readonly finished: Promise<void>;
-
-  constructor(
-    words: string[],
-    size: { cols: number; rows: number } | undefined,
-    protocol: Protocol = 'connect+json',
-    envs = {},
-  ) {
-    const [cmd, ...args] = words;
-    const stream = agent.client(Process, protocol).start({ process: { cmd, args, envs }, pty: { size } });
-    this.finished = (async () => {
-      for await (const { event } of stream) {
-        const told = event!.event;
-        if (told.case === 'start') this.pid = told.value.pid;
-        if (told.case === 'data') {
-          expect(told.value.output.case).toBe('pty');
-          this.screen += Buffer.from(told.value.output.value!).toString();
-        }
-        if (told.case === 'end') this.end = told.value;
-      }
-    })();
-  }
-
-  get process() {
-    return { selector: { case: 'pid' as const, value: this.pid } };
-  }
-
-  async type(text: string): Promise<void> {
-    await eventually(() => this.pid);
-    await agent
-      .client(Process)
-      .sendInput({ process: this.process, input: { input: { case: 'pty', value: Buffer.from(text) } } });
-  }
-
-  async shows(pattern: RegExp): Promise<void> {
-    await eventually(() => pattern.test(this.screen));
-  }
-}
-
-const shell = (size?: { cols: number; rows: number }, protocol?: Protocol) =>
-  new Terminal(['/bin/sh', '-i'], size, protocol, { PS1: 'ready> ' });
+const start = (words: string[], size?: WindowSize, protocol?: Protocol, envs?: Record<string, string>) =>
+  new Terminal(agent.client(Process, protocol), words, { size, envs });
+const shell = (size?: WindowSize, protocol?: Protocol) => start(['/bin/sh', '-i'], size, protocol, { PS1: 'ready> ' });
 
 test.each(['connect+json', 'connect+proto', 'grpc-web', 'grpc'] as const)(
   'over %s a shell has its terminal, of the size asked for',
@@ -71,13 +29,13 @@ test.each(['connect+json', 'connect+proto', 'grpc-web', 'grpc'] as const)(
 );
 
 test('without a size it is 80 by 24', async () => {
-  const terminal = new Terminal(['stty', 'size'], undefined);
+  const terminal = start(['stty', 'size']);
   await terminal.finished;
   expect(terminal.screen).toBe('24 80\r\n');
 });
 
 test('Update resizes it, and its program is told', async () => {
-  const terminal = new Terminal(['/bin/sh', '-c', 'trap "stty size" WINCH; echo ready; while :; do sleep 0.02; done'], {
+  const terminal = start(['/bin/sh', '-c', 'trap "stty size" WINCH; echo ready; while :; do sleep 0.02; done'], {
     cols: 80,
     rows: 24,
   });
@@ -107,7 +65,7 @@ test('Ctrl-C interrupts what runs in the foreground, and the shell goes on', asy
 });
 
 test('a large output on a terminal comes whole', async () => {
-  const terminal = new Terminal(['seq', '100000'], { cols: 80, rows: 24 });
+  const terminal = start(['seq', '100000'], { cols: 80, rows: 24 });
   await terminal.finished;
   expect(terminal.screen).toBe(Array.from({ length: 100_000 }, (_, i) => `${i + 1}\r\n`).join(''));
 });
@@ -137,7 +95,7 @@ test('terminal and pipe each take their own kind of input', async () => {
 
 test('a program that cannot be run is an error, and leaves no terminal behind', async () => {
   const before = fs.readdirSync('/dev/pts').length;
-  await expect(new Terminal(['/no/such'], undefined).finished).rejects.toMatchObject({ code: Code.NotFound });
+  await expect(start(['/no/such']).finished).rejects.toMatchObject({ code: Code.NotFound });
   expect(fs.readdirSync('/dev/pts').length).toBeLessThanOrEqual(before);
 });
 

@@ -1,0 +1,274 @@
+import { once } from 'node:events';
+import fs from 'node:fs';
+import http from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { Process } from '../../agent/proto/gen/sandboxagent_pb.js';
+import { eventually, type Json, platformToken, sandbox, TestAgent, token } from './support/agent.ts';
+
+let agent: TestAgent;
+let runs = 0;
+
+beforeAll(async () => {
+  agent = await TestAgent.start({
+    boot: { platformToken, init: sandbox({ env: { FROM: 'sandbox', OVER: 'sandbox' } }) },
+  });
+});
+afterAll(() => agent.stop());
+
+const ask = async (method: string, path = '', body?: object): Promise<{ status: number; json: Json }> => {
+  const reply = await fetch(`${agent.address}/platform/exec${path}`, {
+    method,
+    headers: { 'x-platform-token': platformToken },
+    ...(body && { body: JSON.stringify(body) }),
+  });
+  return { status: reply.status, json: reply.status === 204 ? null : await reply.json() };
+};
+
+const request = (command: string, more: object = {}) => ({
+  runId: `run${++runs}`,
+  command,
+  cwd: '/',
+  env: {},
+  owner: 'usr-1',
+  startedAt: '2026-01-01T00:00:00.000000000Z',
+  deadline: '2026-01-01T01:00:00.000000000Z',
+  timeoutMs: 60_000,
+  ...more,
+});
+
+async function start(command: string, more: object = {}): Promise<string> {
+  const wanted = request(command, more);
+  expect(await ask('POST', '', wanted)).toEqual({ status: 201, json: { runId: wanted.runId } });
+  return wanted.runId;
+}
+
+interface Event {
+  id: string | undefined;
+  type: string;
+  data: Json;
+}
+
+const eventOf = (frame: string): Event => {
+  const field = (name: string) => new RegExp(`^${name}: (.*)$`, 'm').exec(frame)?.[1];
+  return { id: field('id'), type: field('event')!, data: JSON.parse(field('data')!) };
+};
+
+/** The run's events to its end, or the connection's. */
+async function events(run: string, after = 0): Promise<Event[]> {
+  const reply = await fetch(`${agent.address}/platform/exec/events?run=${run}&after=${after}`, {
+    headers: { 'x-platform-token': platformToken },
+  });
+  expect([reply.status, reply.headers.get('content-type')]).toEqual([200, 'text/event-stream']);
+  return (await reply.text()).split('\n\n').filter(Boolean).map(eventOf);
+}
+
+const text = (list: Event[], channel: string) =>
+  Buffer.concat(
+    list.filter(({ type }) => type === channel).map(({ data }) => Buffer.from(data.data_b64, 'base64')),
+  ).toString();
+
+const isAlive = (pid: number) =>
+  fs.existsSync(`/proc/${pid}`) && !/\) Z/.test(fs.readFileSync(`/proc/${pid}/stat`, 'latin1'));
+
+/** A reader that takes the head of its stream and then nothing more. */
+async function stalledReader(run: string): Promise<http.ClientRequest> {
+  const reading = http.get(`${agent.address}/platform/exec/events?run=${run}`, {
+    headers: { 'x-platform-token': platformToken },
+  });
+  const [reply] = (await once(reading, 'response')) as [http.IncomingMessage];
+  reply.pause();
+  reply.on('error', () => {});
+  return reading;
+}
+
+test('a run tells its start, both outputs and its end, in order and numbered', async () => {
+  const run = await start('echo out; echo err >&2; exit 3');
+  const told = await events(run);
+  expect(told[0]).toEqual({ id: undefined, type: 'ready', data: {} });
+  expect(told[1]).toEqual({ id: `${run}-1`, type: 'start', data: { pid: expect.any(Number) } });
+  expect(told.at(-1)).toEqual({ id: expect.any(String), type: 'end', data: { exit_code: 3 } });
+  expect(told.slice(1).map(({ id }) => id)).toEqual(told.slice(1).map((_, index) => `${run}-${index + 1}`));
+  expect([text(told, 'stdout'), text(told, 'stderr')]).toEqual(['out\n', 'err\n']);
+});
+
+test('it runs with its own variables over the sandbox’s, in its directory, and reads an empty input', async () => {
+  const run = await start('echo $FROM $OVER $OWN; pwd; cat; echo read', {
+    cwd: '/usr',
+    env: { OVER: 'own', OWN: 'x' },
+  });
+  expect(text(await events(run), 'stdout')).toBe('sandbox own x\n/usr\nread\n');
+});
+
+test('a command that a signal ended has 128 and its number', async () => {
+  expect((await events(await start('kill -TERM $$'))).at(-1)?.data).toEqual({ exit_code: 143 });
+});
+
+test('one at a time: a second is refused until the first has ended, also when many ask at once', async () => {
+  const replies = await Promise.all(Array.from({ length: 8 }, () => ask('POST', '', request('sleep 30'))));
+  expect(replies.map(({ status }) => status).sort()).toEqual([201, 409, 409, 409, 409, 409, 409, 409]);
+  expect(replies.find(({ status }) => status === 409)!.json.code).toBe('in_progress');
+  expect(await ask('DELETE')).toEqual({ status: 200, json: { cancelled: true } });
+  expect((await events(await start('true'))).at(-1)?.type).toBe('end');
+});
+
+test('who has read the end may start the next at once', async () => {
+  for (let i = 0; i < 30; i++) expect((await events(await start('true'))).at(-1)?.type).toBe('end');
+});
+
+test('the same request again starts nothing new, while it runs and after it has ended', async () => {
+  const counted = agent.path('counted');
+  const wanted = request(`echo once >> ${counted}; sleep 0.2`);
+  const both = await Promise.all([ask('POST', '', wanted), ask('POST', '', wanted)]);
+  expect(both.map(({ status }) => status)).toEqual([201, 201]);
+  await events(wanted.runId);
+  expect((await ask('POST', '', wanted)).status).toBe(201);
+  await events(await start('true'));
+  expect(fs.readFileSync(counted, 'utf8')).toBe('once\n');
+});
+
+test('what runs is told with what it was started with, and that it has ended', async () => {
+  const wanted = request('sleep 30', { cwd: '/tmp' });
+  await ask('POST', '', wanted);
+  const { runId, owner, command, cwd, startedAt, deadline } = wanted;
+  const told = { runId, owner, command, cwd, startedAt, deadline };
+  expect(await ask('GET')).toEqual({ status: 200, json: { run: { ...told, running: true } } });
+  await ask('DELETE');
+  expect(await ask('GET')).toEqual({ status: 200, json: { run: { ...told, running: false } } });
+  expect(await ask('DELETE')).toMatchObject({ status: 404, json: { code: 'no_run' } });
+});
+
+test('a reader comes back where it left; behind the last event there is nothing', async () => {
+  const run = await start('for i in 1 2 3; do echo $i; sleep 0.05; done');
+  const all = await events(run);
+  const last = all.length - 1;
+  const rest = await events(run, 2);
+  expect(rest.slice(1)).toEqual(all.slice(3));
+  expect((await ask('GET', `/events?run=${run}&after=${last}`)).status).toBe(204);
+  expect((await ask('GET', `/events?run=other&after=0`)).json.code).toBe('no_run');
+  expect((await ask('GET', `/events?run=${run}&after=-1`)).status).toBe(400);
+});
+
+test('with nobody reading, the newest MiB of output is kept and the command is not held up', async () => {
+  const run = await start('for i in $(seq 1 300000); do echo line $i; done; echo last');
+  await eventually(async () => !(await ask('GET')).json.run.running);
+  const told = await events(run);
+  const kept = told.filter(({ type }) => type === 'stdout');
+  const output = text(told, 'stdout');
+  expect(output.length).toBeGreaterThan(960 * 1024);
+  expect(output.length).toBeLessThanOrEqual(1024 * 1024);
+  expect(output.endsWith('line 300000\nlast\n')).toBe(true);
+  expect([told[1]?.type, told.at(-1)?.type]).toEqual(['start', 'end']);
+  expect(Number(kept[0]!.id!.split('-')[1])).toBeGreaterThan(2);
+});
+
+test('a reader who reads gets all of 64 MiB', async () => {
+  const run = await start('head -c 67108864 /dev/zero');
+  const told = await events(run);
+  expect(text(told, 'stdout').length).toBe(64 * 1024 * 1024);
+});
+
+test('a reader that stops reading holds up neither the command nor other readers, and costs no memory', async () => {
+  const run = await start('sleep 0.3; head -c 67108864 /dev/zero; echo done');
+  const stalled = await stalledReader(run);
+  const before = agent.privateMib();
+  const told = await events(run);
+  expect(text(told, 'stdout').length).toBe(64 * 1024 * 1024 + 5);
+  expect(agent.privateMib() - before).toBeLessThan(60);
+  const alone = await start('sleep 0.3; head -c 67108864 /dev/zero; echo done');
+  const other = await stalledReader(alone);
+  await eventually(async () => !(await ask('GET')).json.run.running);
+  stalled.destroy();
+  other.destroy();
+});
+
+test('cancel ends children, sessions of their own, and orphans; the stream says so', async () => {
+  const pids = agent.path('pids');
+  const run = await start(
+    `echo $$ >> ${pids}; sleep 600 & echo $! >> ${pids}
+     setsid sh -c 'echo $$ >> ${pids}; exec sleep 601' &
+     (setsid setsid sh -c 'trap "" TERM HUP INT; echo $$ >> ${pids}; sleep 602' &)
+     while sleep 0.01; do :; done`,
+  );
+  const told = events(run);
+  await eventually(() => fs.existsSync(pids) && fs.readFileSync(pids, 'utf8').split('\n').length === 5);
+  const all = fs.readFileSync(pids, 'utf8').trim().split('\n').map(Number);
+  expect(all.every(isAlive)).toBe(true);
+  expect((await ask('DELETE')).json).toEqual({ cancelled: true });
+  expect(all.filter(isAlive)).toEqual([]);
+  expect((await told).at(-1)).toMatchObject({
+    type: 'error',
+    data: { code: 'cancelled', message: expect.any(String) },
+  });
+});
+
+test('at its deadline a run is killed with all it started, and says so', async () => {
+  const pids = agent.path('deadline-pids');
+  const run = await start(`setsid sleep 600 & echo $! > ${pids}; wait`, { timeoutMs: 400 });
+  const startedMs = performance.now();
+  expect((await events(run)).at(-1)).toMatchObject({ type: 'error', data: { code: 'deadline_exceeded' } });
+  expect(performance.now() - startedMs).toBeGreaterThan(200);
+  expect(isAlive(Number(fs.readFileSync(pids, 'utf8')))).toBe(false);
+});
+
+test('what it leaves in the background goes on after its end, and tells nothing more', async () => {
+  const file = agent.path('background');
+  const run = await start(`(sleep 0.5; echo late; echo written > ${file}) & echo now`);
+  const told = await events(run);
+  expect(text(told, 'stdout')).toBe('now\n');
+  expect(told.at(-1)).toMatchObject({ type: 'end', data: { exit_code: 0 } });
+  await eventually(() => fs.existsSync(file));
+  expect((await events(run)).length).toBe(told.length);
+});
+
+test('its processes are no business of Process/List', async () => {
+  await start('sleep 30');
+  expect((await agent.client(Process).list({})).processes).toEqual([]);
+  await ask('DELETE');
+});
+
+test.each([
+  ['a wrong cwd', { cwd: '/nowhere' }, 400, 'invalid_cwd', /no such file or directory/],
+  ['a cwd that is a file', { cwd: '/etc/passwd' }, 400, 'invalid_cwd', /not a directory/],
+  ['no bash on its PATH', { env: { PATH: '/nowhere' } }, 422, 'cannot_start', /no bash/],
+  ['a command longer than the kernel takes', { command: `: ${'x'.repeat(200_000)}` }, 400, 'too_long', /too long/],
+  ['no command', { command: '' }, 400, 'invalid', /command/],
+  ['a variable’s name with =', { env: { 'A=B': 'x' } }, 400, 'invalid', /env/],
+  ['no time to run', { timeoutMs: 0 }, 400, 'invalid', /timeoutMs/],
+])('%s is refused, and the next one starts', async (_what, wrong, status, code, message) => {
+  expect(await ask('POST', '', request('true', wrong))).toEqual({
+    status,
+    json: { code, message: expect.stringMatching(message) },
+  });
+  expect((await events(await start('true'))).at(-1)?.type).toBe('end');
+});
+
+test('without the platform’s token there is no such path', async () => {
+  for (const headers of [{}, { 'x-access-token': token }, { 'x-platform-token': 'wrong' }]) {
+    const reply = await fetch(`${agent.address}/platform/exec`, { headers: headers as Record<string, string> });
+    expect(reply.status).toBe(404);
+  }
+  expect((await ask('GET', 'utable')).status).toBe(404);
+  expect((await ask('PUT')).status).toBe(404);
+});
+
+test('before the sandbox has its name there is nothing to run in', async () => {
+  const nameless = await TestAgent.start({ boot: { platformToken } });
+  const reply = await fetch(`${nameless.address}/platform/exec`, {
+    method: 'POST',
+    headers: { 'x-platform-token': platformToken },
+    body: JSON.stringify(request('true')),
+  });
+  expect([reply.status, ((await reply.json()) as Json).code]).toEqual([409, 'not_ready']);
+  await nameless.stop();
+});
+
+test('a run has stopped reading its output only while someone reads: a stalled reader costs a moment', async () => {
+  const run = await start('sleep 0.3; head -c 33554432 /dev/zero; date +%s%N');
+  const stalled = await stalledReader(run);
+  const startedMs = performance.now();
+  await eventually(async () => !(await ask('GET')).json.run.running);
+  expect(performance.now() - startedMs).toBeLessThan(8000);
+  stalled.destroy();
+  await delay(0);
+});
