@@ -3,7 +3,8 @@ import tty from 'node:tty';
 import { createEnvironment } from './boot/environment.ts';
 import { PlatformPaths } from './boot/platform.ts';
 import { parseInit, type SandboxState } from './boot/sandbox-state.ts';
-import { createAgentServer, type RequestListener } from './http/server.ts';
+import type { LoadedPaths } from './http/sandbox-paths.ts';
+import { createAgentServer } from './http/server.ts';
 
 /** When nobody has asked anything. */
 const loadAfterMs = 500;
@@ -19,6 +20,7 @@ function main(): void {
     state,
     environment,
     process.env.AGENT_COMMAND_TAIL || '/run/platform/command.tail',
+    async (req, res) => (await load()).serveExec(req, res),
   );
   if (boot === undefined) {
     state.platformToken = process.env.AGENT_PLATFORM_TOKEN || null;
@@ -33,7 +35,7 @@ function main(): void {
   }
 
   // What `/health` does not need is loaded when it has been answered, or soon after, so that it answers sooner.
-  let sandboxPaths: RequestListener | undefined;
+  let sandboxPaths: LoadedPaths | undefined;
   const load = async () => {
     const { createSandboxPaths } = await import('./http/sandbox-paths.ts');
     sandboxPaths ??= createSandboxPaths(state, environment);
@@ -45,7 +47,7 @@ function main(): void {
       clearTimeout(loadSoon);
       if (!sandboxPaths) setImmediate(load);
     },
-    serve: (req, res) => (sandboxPaths ? sandboxPaths(req, res) : load().then((serve) => serve(req, res))),
+    serve: (req, res) => (sandboxPaths ? sandboxPaths.serve(req, res) : load().then(({ serve }) => serve(req, res))),
   });
   server.listen({ port: Number(process.env.AGENT_PORT || 49983), host: process.env.AGENT_LISTEN || undefined });
   process.on('SIGTERM', () => process.exit(0));

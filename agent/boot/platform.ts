@@ -1,23 +1,25 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { sameSecret } from '../http/access.ts';
-import { endEarly } from '../http/end-early.ts';
+import { readJson, replyJson as reply } from '../http/json-exchange.ts';
+import type { RequestListener } from '../http/server.ts';
 import { SandboxCommand, spawnWords } from './command.ts';
 import type { AgentEnvironment } from './environment.ts';
 import { parseCommand, parseInit, type SandboxInit, type SandboxState } from './sandbox-state.ts';
-
-const maxBodyBytes = 4 * 1024 * 1024;
 
 /** The paths that only the platform opens: naming the sandbox, its command's state, readiness probes. See BOOT.md. */
 export class PlatformPaths {
   private readonly state: SandboxState;
   private readonly environment: AgentEnvironment;
   private readonly tailFile: string;
+  private readonly serveExec: RequestListener;
   private command: SandboxCommand | null = null;
 
-  constructor(state: SandboxState, environment: AgentEnvironment, tailFile: string) {
+  /** @param serveExec serves `/platform/exec…`, which is loaded when it is first used */
+  constructor(state: SandboxState, environment: AgentEnvironment, tailFile: string, serveExec: RequestListener) {
     this.state = state;
     this.environment = environment;
     this.tailFile = tailFile;
+    this.serveExec = serveExec;
   }
 
   /** Gives the sandbox its name and starts its command. */
@@ -34,6 +36,7 @@ export class PlatformPaths {
       reply(req, res, 404, { message: 'not found' });
       return;
     }
+    if (req.url!.startsWith('/platform/exec')) return this.serveExec(req, res);
     const route = `${req.method} ${req.url}`;
     try {
       if (route === 'POST /platform/init') this.serveInit(req, res, await readJson(req));
@@ -87,19 +90,4 @@ export class PlatformPaths {
     });
     reply(req, res, 200, { exitCode });
   }
-}
-
-function reply(req: IncomingMessage, res: ServerResponse, status: number, body: object): void {
-  endEarly(req, res, status, { 'content-type': 'application/json' }, JSON.stringify(body));
-}
-
-async function readJson(req: IncomingMessage): Promise<unknown> {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  for await (const chunk of req) {
-    length += chunk.length;
-    if (length > maxBodyBytes) throw new TypeError('body too long');
-    chunks.push(chunk);
-  }
-  return JSON.parse(Buffer.concat(chunks).toString('utf8'));
 }

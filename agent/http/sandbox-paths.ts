@@ -4,6 +4,7 @@ import type { AgentEnvironment } from '../boot/environment.ts';
 import { IdleMemory } from '../boot/idle-memory.ts';
 import type { SandboxState } from '../boot/sandbox-state.ts';
 import { contextServices } from '../contexts/service.ts';
+import { ExecService } from '../exec/service.ts';
 import { filesystemServices } from '../filesystem/service.ts';
 import { processServices } from '../process/service.ts';
 import { replyError, serveStream, serveUnary } from '../rpc/connect.ts';
@@ -14,8 +15,15 @@ import { allowCrossOrigin } from './cross-origin.ts';
 import { endEarly } from './end-early.ts';
 import type { RequestListener } from './server.ts';
 
-/** Everything the sandbox's clients call: files and the procedures, behind the access token (section 5). */
-export function createSandboxPaths(state: SandboxState, environment: AgentEnvironment): RequestListener {
+export interface LoadedPaths {
+  /** Everything the sandbox's clients call: files and the procedures, behind the access token (section 5). */
+  serve: RequestListener;
+  /** The platform's alone, which has shown its token before. */
+  serveExec: RequestListener;
+}
+
+/** All paths but those that a fresh agent must answer at once. */
+export function createSandboxPaths(state: SandboxState, environment: AgentEnvironment): LoadedPaths {
   const procedures = procedureTable([
     ...filesystemServices(environment),
     ...processServices(environment),
@@ -37,7 +45,8 @@ export function createSandboxPaths(state: SandboxState, environment: AgentEnviro
     return typeof given === 'string' && sameSecret(given, token);
   };
 
-  return (req, res) => {
+  const exec = new ExecService(state, environment);
+  const serve: RequestListener = (req, res) => {
     idle.touch();
     res.once('close', () => idle.touch());
     if (req.headers.origin !== undefined && allowCrossOrigin(req, res)) return;
@@ -59,6 +68,11 @@ export function createSandboxPaths(state: SandboxState, environment: AgentEnviro
     }
     return replyError(req, res, new ConnectError('no such procedure', Code.Unimplemented));
   };
+  const serveExec: RequestListener = (req, res) => {
+    res.once('close', () => idle.touch());
+    return exec.serve(req, res);
+  };
+  return { serve, serveExec };
 }
 
 /** Picks the codec and the kind of call by the content type, as the Connect protocol has it. */

@@ -1,0 +1,179 @@
+import { Wakeup } from '../rpc/wakeup.ts';
+
+/** Output kept of one run, and how many events of it: one-byte writes would cost many times their bytes. */
+const maxBytes = 1024 * 1024;
+const maxEvents = 16_384;
+/** Output of one event at most. */
+const maxPieceBytes = 48 * 1024;
+/** Small writes that no reader has taken yet are joined up to this. */
+const joinedBytes = 4 * 1024;
+/** How far the foremost reader may lag before the process waits for it. */
+const comfortableLagBytes = maxBytes / 2;
+/** How long a process waits for readers that take nothing, once each time they stop. */
+const patienceMs = 250;
+/** How long a process with much to say waits for its first reader, who comes a moment after its start. */
+const firstReaderMs = 1000;
+/** A reader waits for events, not for the time. */
+const dayMs = 86_400_000;
+
+export type OutputChannel = 'stdout' | 'stderr';
+export type ExecEnd = { type: 'end'; exitCode: number } | { type: 'error'; code: string; message: string };
+
+/** One event of section 6.2. Numbers count from 1, which is `start`; where some are missing, output was dropped. */
+export type ExecEvent = { sequence: number } & (
+  | { type: OutputChannel; bytes: Buffer }
+  | { type: 'start'; pid: number }
+  | ExecEnd
+);
+
+interface Output {
+  sequence: number;
+  type: OutputChannel;
+  bytes: Buffer;
+  /** Bytes of output up to the end of this piece, since the start. */
+  endsAt: number;
+  /** A reader has it, so it must not change any more. */
+  taken: boolean;
+}
+
+interface Reader {
+  sequence: number;
+  /** Bytes of output it has seen or lost. */
+  readTo: number;
+  /** Takes nothing: the process does not wait for it. */
+  hasStopped: boolean;
+  something: Wakeup;
+}
+
+/**
+ * What one run has told: its start, the newest MiB of its output, its end. Readers read at their own pace from any
+ * place; one that stops reading loses the oldest output and holds up nobody.
+ */
+export class EventRing {
+  readonly #start: ExecEvent;
+  readonly #outputs: Output[] = [];
+  #end: ExecEvent | undefined;
+  #isClosed = false;
+  #sequence = 1;
+  #heldBytes = 0;
+  #allBytes = 0;
+  readonly #readers = new Set<Reader>();
+  readonly #progress = new Wakeup();
+  #isReaderExpected = true;
+
+  constructor(pid: number) {
+    this.#start = { sequence: 1, type: 'start', pid };
+  }
+
+  /** The number of its last event; undefined while more may come. */
+  get lastSequence(): number | undefined {
+    return this.#end?.sequence;
+  }
+
+  get hasReaders(): boolean {
+    return this.#readers.size > 0;
+  }
+
+  /** Keeps a copy. What comes after the end is dropped. */
+  addOutput(type: OutputChannel, output: Buffer): void {
+    if (this.#end || this.#isClosed) return;
+    for (let from = 0; from < output.length; from += maxPieceBytes) {
+      this.#addPiece(type, output.subarray(from, from + maxPieceBytes));
+    }
+    while (this.#heldBytes > maxBytes || this.#outputs.length > maxEvents) {
+      this.#heldBytes -= this.#outputs.shift()!.bytes.length;
+    }
+    this.#wakeReaders();
+  }
+
+  finish(end: ExecEnd): void {
+    if (this.#end || this.#isClosed) return;
+    this.#sequence += 1;
+    this.#end = { ...end, sequence: this.#sequence };
+    this.#wakeReaders();
+  }
+
+  /** Drops everything; readers end without another event. */
+  close(): void {
+    this.#isClosed = true;
+    this.#outputs.length = 0;
+    this.#wakeReaders();
+  }
+
+  /** Events from the one behind `after` (0: from the start), or from the oldest that is left, to the end. */
+  async *read(after: number, signal: AbortSignal): AsyncGenerator<ExecEvent> {
+    const readTo = this.#allBytes - this.#heldBytes;
+    const reader: Reader = { sequence: after, readTo, hasStopped: false, something: new Wakeup() };
+    const wake = () => reader.something.wake();
+    this.#readers.add(reader);
+    this.#isReaderExpected = false;
+    signal.addEventListener('abort', wake);
+    try {
+      while (!signal.aborted && !this.#isClosed) {
+        const event = this.#next(reader);
+        if (!event) {
+          await reader.something.within(dayMs);
+          continue;
+        }
+        reader.sequence = event.sequence;
+        yield event;
+        reader.hasStopped = false;
+        this.#progress.wake();
+        if (event === this.#end) return;
+      }
+    } finally {
+      signal.removeEventListener('abort', wake);
+      this.#readers.delete(reader);
+      this.#progress.wake();
+    }
+  }
+
+  /**
+   * Resolves when more output may come: at once, unless all who read lag far behind. Then they have a moment to go on,
+   * so that the foremost of them gets everything.
+   */
+  async room(): Promise<void> {
+    if (this.#isReaderExpected && this.#heldBytes > comfortableLagBytes) {
+      await this.#progress.within(firstReaderMs);
+      this.#isReaderExpected = false;
+    }
+    for (;;) {
+      const reading = [...this.#readers].filter((reader) => !reader.hasStopped);
+      const foremost = Math.max(...reading.map((reader) => reader.readTo));
+      if (reading.length === 0 || this.#allBytes - foremost <= comfortableLagBytes) return;
+      if (this.#end || this.#isClosed) return;
+      if (await this.#progress.within(patienceMs)) continue;
+      for (const reader of reading) reader.hasStopped = true;
+    }
+  }
+
+  #addPiece(type: OutputChannel, piece: Buffer): void {
+    this.#heldBytes += piece.length;
+    this.#allBytes += piece.length;
+    const newest = this.#outputs.at(-1);
+    if (newest && newest.type === type && !newest.taken && newest.bytes.length + piece.length <= joinedBytes) {
+      newest.bytes = Buffer.concat([newest.bytes, piece]);
+      newest.endsAt = this.#allBytes;
+      return;
+    }
+    this.#sequence += 1;
+    const output = { sequence: this.#sequence, type, bytes: Buffer.from(piece), endsAt: this.#allBytes, taken: false };
+    this.#outputs.push(output);
+  }
+
+  #next(reader: Reader): ExecEvent | undefined {
+    if (reader.sequence < 1) return this.#start;
+    const [oldest] = this.#outputs;
+    const output = oldest && this.#outputs[Math.max(0, reader.sequence + 1 - oldest.sequence)];
+    if (output) {
+      output.taken = true;
+      reader.readTo = output.endsAt;
+      return output;
+    }
+    return this.#end && reader.sequence < this.#end.sequence ? this.#end : undefined;
+  }
+
+  #wakeReaders(): void {
+    for (const reader of this.#readers) reader.something.wake();
+  }
+}

@@ -1,0 +1,84 @@
+import fs from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+
+/** Set in the environment of a run's processes, so that those that left its session are still known as its own. */
+export const runVariable = 'SANDBOX_EXEC_RUN';
+
+const roundMs = 10;
+/** A process that does not die at once waits for the kernel; nothing more can be done about it. */
+const limitMs = 2000;
+
+/**
+ * Kills every process of a run: its session and process group, and whatever descends from it or carries its variable
+ * although it made a session of its own. Looks again until none is left, as processes may start others meanwhile.
+ * One that has left the session, lost its parent, and cleared its environment is not found.
+ * @param pid the leader of the run's session
+ */
+export async function killRun(pid: number, runId: string): Promise<void> {
+  const mark = Buffer.from(`${runVariable}=${runId}\0`);
+  for (const giveUpMs = performance.now() + limitMs; performance.now() < giveUpMs; await delay(roundMs)) {
+    const found = processesOfRun(pid, mark);
+    if (found.length === 0) return;
+    for (const each of found) kill(each);
+  }
+  console.error(`agent: processes of run ${runId} do not end`);
+}
+
+interface Process {
+  pid: number;
+  parent: number;
+  group: number;
+  session: number;
+}
+
+function processesOfRun(leader: number, mark: Buffer): number[] {
+  const all = fs
+    .readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((name) => readProcess(Number(name)) ?? []);
+  const found = new Set<number>();
+  for (const { pid, group, session } of all) {
+    if (pid === process.pid) continue;
+    if (pid === leader || group === leader || session === leader || carries(pid, mark)) found.add(pid);
+  }
+  for (let size = -1; size !== found.size; ) {
+    size = found.size;
+    for (const { pid, parent } of all) if (found.has(parent)) found.add(pid);
+  }
+  return [...found];
+}
+
+/** Undefined: it is gone, or dead and only not waited for. */
+function readProcess(pid: number): Process | undefined {
+  const stat = read(`/proc/${pid}/stat`)?.toString('latin1');
+  if (!stat) return undefined;
+  // The name in parentheses may hold anything, parentheses too.
+  const [state, parent, group, session] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  if (state === 'Z' || state === 'X') return undefined;
+  return { pid, parent: Number(parent), group: Number(group), session: Number(session) };
+}
+
+function carries(pid: number, mark: Buffer): boolean {
+  const environment = read(`/proc/${pid}/environ`);
+  if (!environment) return false;
+  const at = environment.indexOf(mark);
+  return at === 0 || (at > 0 && environment[at - 1] === 0);
+}
+
+function read(file: string): Buffer | undefined {
+  try {
+    return fs.readFileSync(file);
+  } catch (error) {
+    // It ended while we looked, or belongs to a user whose processes are not ours to read.
+    if (['ENOENT', 'ESRCH', 'EACCES', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined;
+    throw error;
+  }
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch (error) {
+    if (!['ESRCH', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+  }
+}

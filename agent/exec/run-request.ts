@@ -1,0 +1,48 @@
+/** What the platform asks to be run. Times are the platform's own texts, given back as they came. */
+export interface RunRequest {
+  runId: string;
+  /** For `bash -c`. */
+  command: string;
+  cwd: string;
+  /** Over the sandbox's environment. */
+  env: Record<string, string>;
+  /** Whose run it is; a word of the platform's. */
+  owner: string;
+  startedAt: string;
+  deadline: string;
+  /** From now to the deadline. */
+  timeoutMs: number;
+}
+
+/** The request in a JSON document. @throws {TypeError} naming the field that is wrong */
+export function parseRunRequest(document: unknown): RunRequest {
+  const given = (document ?? {}) as Record<string, unknown>;
+  const text = (name: string): string => {
+    const value = given[name];
+    if (typeof value !== 'string' || value === '' || value.includes('\0')) {
+      throw new TypeError(`${name} must be a text without NUL`);
+    }
+    return value;
+  };
+  const { timeoutMs } = given;
+  if (typeof timeoutMs !== 'number' || !(timeoutMs > 0)) throw new TypeError('timeoutMs must be positive');
+  return {
+    runId: text('runId'),
+    command: text('command'),
+    cwd: text('cwd'),
+    env: environment(given.env ?? {}),
+    owner: text('owner'),
+    startedAt: text('startedAt'),
+    deadline: text('deadline'),
+    timeoutMs,
+  };
+}
+
+function environment(given: object): Record<string, string> {
+  const entries = Object.entries(given);
+  for (const [name, value] of entries) {
+    if (name === '' || /[=\0]/.test(name)) throw new TypeError('names in env must not be empty or hold "="');
+    if (typeof value !== 'string' || value.includes('\0')) throw new TypeError('env must hold texts without NUL');
+  }
+  return Object.fromEntries(entries);
+}

@@ -1,0 +1,92 @@
+import { closeSync } from 'node:fs';
+import { create } from '@bufbuild/protobuf';
+import type { AgentEnvironment } from '../boot/environment.ts';
+import { type Launched, launchWithPipes } from '../process/launch.ts';
+import { RunningProcess } from '../process/running-process.ts';
+import { ProcessConfigSchema } from '../proto/gen/sandboxagent_pb.js';
+import { EventRing, type ExecEnd } from './event-ring.ts';
+import { killRun, runVariable } from './kill-run.ts';
+import type { RunRequest } from './run-request.ts';
+
+/** The longest timer Node has; a deadline beyond it is not one. */
+const longestTimerMs = 2 ** 31 - 1;
+
+/**
+ * One command from its start to its end, its deadline, or its cancellation. Its standard input is empty. Processes that
+ * it leaves in the background when it ends by itself go on.
+ */
+export class Run {
+  readonly request: RunRequest;
+  readonly events: EventRing;
+  readonly #process: RunningProcess;
+  readonly #deadline: NodeJS.Timeout;
+  readonly #onEnd: () => void;
+  #killing: Promise<void> | undefined;
+
+  private constructor(request: RunRequest, launched: Launched, onEnd: () => void) {
+    this.request = request;
+    this.#onEnd = onEnd;
+    this.events = new EventRing(launched.pid);
+    this.#process = new RunningProcess(launched, create(ProcessConfigSchema), undefined, () => {});
+    this.#deadline = setTimeout(() => void this.#onDeadline(), Math.min(request.timeoutMs, longestTimerMs));
+    void this.#follow();
+  }
+
+  /**
+   * Starts the command.
+   * @param cwd absolute, and a directory
+   * @param onEnd called right before its last event: who reads that may start the next run
+   * @throws errno of execve(2)
+   */
+  static async start(request: RunRequest, cwd: string, environment: AgentEnvironment, onEnd: () => void): Promise<Run> {
+    const env = { ...environment.variables(), ...request.env, [runVariable]: request.runId };
+    const { stdin, ...launched } = await launchWithPipes({
+      command: 'bash',
+      args: ['-c', request.command],
+      env,
+      cwd,
+    });
+    closeSync(stdin!);
+    return new Run(request, launched, onEnd);
+  }
+
+  get hasEnded(): boolean {
+    return this.events.lastSequence !== undefined;
+  }
+
+  /** Kills all of it; resolves when its last event is there. */
+  cancel(): Promise<void> {
+    return this.#kill({ type: 'error', code: 'cancelled', message: 'The command was cancelled' });
+  }
+
+  #onDeadline(): Promise<void> {
+    return this.#kill({ type: 'error', code: 'deadline_exceeded', message: 'The command ran to its deadline' });
+  }
+
+  #kill(end: ExecEnd): Promise<void> {
+    this.#killing ??= killRun(this.#process.pid, this.request.runId).then(() => this.#finish(end));
+    return this.#killing;
+  }
+
+  #finish(end: ExecEnd): void {
+    if (this.hasEnded) return;
+    clearTimeout(this.#deadline);
+    this.#onEnd();
+    this.events.finish(end);
+  }
+
+  async #follow(): Promise<void> {
+    const attachment = this.#process.attach();
+    for await (const { event } of attachment.events(longestTimerMs)) {
+      if (event?.case === 'data' && event.value.output?.case && event.value.output.case !== 'pty') {
+        const { case: channel, value } = event.value.output;
+        this.events.addOutput(channel, value as Buffer);
+        await this.events.room();
+      } else if (event?.case === 'end') {
+        // One that is being killed ends by that, and its last event says so.
+        await this.#killing;
+        this.#finish({ type: 'end', exitCode: event.value.exitCode ?? -1 });
+      }
+    }
+  }
+}

@@ -1,0 +1,21 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { endEarly } from './end-early.ts';
+
+const maxBodyBytes = 4 * 1024 * 1024;
+
+/** Answers with a JSON body, also before the request's own has been read. */
+export function replyJson(req: IncomingMessage, res: ServerResponse, status: number, body: object): void {
+  endEarly(req, res, status, { 'content-type': 'application/json' }, JSON.stringify(body));
+}
+
+/** The request's body. @throws {TypeError} when it is too long, {SyntaxError} when it is not JSON */
+export async function readJson(req: IncomingMessage): Promise<unknown> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of req) {
+    length += chunk.length;
+    if (length > maxBodyBytes) throw new TypeError('body too long');
+    chunks.push(chunk);
+  }
+  return JSON.parse(Buffer.concat(chunks).toString('utf8'));
+}
