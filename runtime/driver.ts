@@ -1,3 +1,5 @@
+import type { UdpMapping } from '../domain/ports.ts';
+
 /**
  * Where sandboxes run. One implementation for this machine (`oci/`); a Kubernetes one can stand beside it. A host
  * worker holds exactly one driver; activities call nothing else to touch the world of containers.
@@ -26,6 +28,12 @@ export interface SandboxDriver {
    */
   resume(spec: SandboxSpec, options?: CreateOptions): Promise<SandboxPlace>;
 
+  /**
+   * Makes these ports of the host lead to UDP ports of a sandbox that runs or is frozen, and no others.
+   * @throws {DriverError} `sandbox_absent`
+   */
+  exposeUdp(sandboxId: string, ports: readonly UdpMapping[]): Promise<void>;
+
   /** Ends every process and takes its network away; the disk stays. Works in every state, absent included. */
   stop(sandboxId: string): Promise<void>;
 
@@ -37,6 +45,12 @@ export interface SandboxDriver {
 
   /** Everything this host holds, for reconciliation. */
   list(): Promise<SandboxInspection[]>;
+
+  /**
+   * What each sandbox that runs has used so far; paused ones are left out. Called every few seconds, so it must cost
+   * next to nothing for each of them.
+   */
+  usage(): Promise<SandboxUsage[]>;
 
   /** Calls back once for each sandbox whose processes end without `stop` or `pause` having been asked. */
   onExit(listener: (exit: SandboxExit) => void): void;
@@ -53,6 +67,8 @@ export interface SandboxSpec {
   allowInternetAccess: boolean;
   /** The environment of every process started inside. */
   env: Record<string, string>;
+  /** Ports of the host that lead to its UDP ports from when it runs. */
+  udpPorts: readonly UdpMapping[];
   /** What `X-Access-Token` must carry. Null: anyone who knows the domain is served (`secure: false`). */
   accessToken: string | null;
   /** Opens the agent's `/platform/…` paths; known to the platform alone. */
@@ -104,6 +120,23 @@ export interface SandboxInspection {
   state: 'running' | 'paused' | 'exited' | 'absent';
   place: SandboxPlace | null;
   exit: SandboxExit | null;
+}
+
+/** Counters and levels of one running sandbox at one moment. */
+export interface SandboxUsage {
+  sandboxId: string;
+  /** The moment, and the one its counters count from; milliseconds of a clock that never jumps. */
+  atMs: number;
+  sinceMs: number;
+  /** Processor time of all its cores together. It counts on from before `sinceMs`; only differences mean anything. */
+  cpuSeconds: number;
+  /** Without file cache that the kernel would give up at once. */
+  memoryBytes: number;
+  diskBytes: number;
+  diskTotalBytes: number;
+  /** Through its network, as the sandbox sees it; as `cpuSeconds`. */
+  receivedBytes: number;
+  sentBytes: number;
 }
 
 /** How the processes of a sandbox ended; kept for `failed` sandboxes. */

@@ -1,5 +1,8 @@
 import { type NativeConnection, Worker } from '@temporalio/worker';
+import { createHostWatchActivities } from '../activities/host-watch.ts';
+import { createMaintenanceActivities } from '../activities/maintenance.ts';
 import { createSandboxLifeActivities } from '../activities/sandbox-life.ts';
+import { createSandboxPortActivities } from '../activities/sandbox-ports.ts';
 import type { PlatformSecrets } from '../config/secrets.ts';
 import type { Orm } from '../db/orm.ts';
 import type { PlanCatalog } from '../db/plans.ts';
@@ -20,9 +23,16 @@ export function createControlWorker(deps: {
     namespace: deps.namespace,
     taskQueue: controlTaskQueue,
     workflowBundle: { codePath: deps.workflowBundle },
-    activities: createSandboxLifeActivities(deps),
+    activities: {
+      ...createHostWatchActivities(deps),
+      ...createMaintenanceActivities(deps),
+      ...createSandboxLifeActivities(deps),
+      ...createSandboxPortActivities(deps),
+    },
     dataConverter: createDataConverter(deps.secrets),
     maxCachedWorkflows: 2000,
+    // Each host is watched by one for as long as it lives.
+    maxConcurrentActivityTaskExecutions: 2000,
     maxConcurrentWorkflowTaskExecutions: 100,
     workflowTaskPollerBehavior: { type: 'simple-maximum', maximum: 10 },
     shutdownGraceTime: '5s',

@@ -7,6 +7,7 @@ import { loadPlans } from '../db/plans.ts';
 import { createTemporalClient } from '../temporal/client.ts';
 import { createControlWorker } from './control-worker.ts';
 import { logTemporalThrough } from './logging.ts';
+import { ensureMaintenanceSchedule } from './maintenance-schedule.ts';
 import { OutboxRelay } from './outbox-relay.ts';
 import { stopSignal } from './shutdown.ts';
 import { ensureWorkflowBundle } from './workflow-bundle.ts';
@@ -29,11 +30,14 @@ const worker = await createControlWorker({
   secrets,
   workflowBundle,
 });
-const relay = new OutboxRelay({ orm, client: createTemporalClient(settings, secrets), logger });
+const client = createTemporalClient(settings, secrets);
+await ensureMaintenanceSchedule(client);
+const relay = new OutboxRelay({ orm, client, logger });
 relay.start();
 logger.info('ready');
 await worker.runUntil(stopSignal());
 await relay.stop();
+await client.connection.close();
 await connection.close();
 await orm.close();
 process.exit(0);

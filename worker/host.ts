@@ -1,18 +1,20 @@
 import path from 'node:path';
 import { NativeConnection } from '@temporalio/worker';
 import { pino } from 'pino';
+import { toSpec } from '../activities/sandbox-host.ts';
 import { deriveSecrets } from '../config/secrets.ts';
 import { loadSettings } from '../config/settings.ts';
 import { createOrm } from '../db/orm.ts';
 import { loadPlans } from '../db/plans.ts';
-import { lastAliveAt } from '../db/repositories/hosts.ts';
+import { askForHostWatch, lastAliveAt, rejoin } from '../db/repositories/hosts.ts';
 import { createOciDriver } from '../runtime/oci/driver.ts';
 import { createTemporalClient } from '../temporal/client.ts';
 import { describeHost } from './host-identity.ts';
 import { HostLease } from './host-lease.ts';
-import { reconcileHost } from './host-reconciliation.ts';
+import { reconcileHost, whenGivenUp } from './host-reconciliation.ts';
 import { createHostWorker } from './host-worker.ts';
 import { logTemporalThrough } from './logging.ts';
+import { MetricsSampler } from './metrics-sampler.ts';
 import { SandboxFacts } from './sandbox-facts.ts';
 import { stopSignal } from './shutdown.ts';
 
@@ -41,7 +43,21 @@ const [orm, connection, driver] = await Promise.all([
   }),
 ]);
 const facts = new SandboxFacts({ client: createTemporalClient(settings, secrets), logger });
+const lease = new HostLease({
+  databaseUrl: settings.DATABASE_URL,
+  host,
+  fence: driver.fence,
+  leaseSeconds: settings.PLATFORM_HOST_LEASE_SECONDS,
+  logger,
+  onLost() {
+    // What a given-up host must do is what every start does: clean up first, then offer itself again.
+    logger.fatal('this host was given up while it could not renew its lease; starting anew');
+    process.exit(1);
+  },
+});
 const lastAlive = (await lastAliveAt(orm.em, host.hostId)) ?? new Date();
+const { lost } = await lease.hold();
+if (lost) await whenGivenUp(orm, host.hostId, logger);
 driver.onExit((exit) => void facts.exited(exit));
 await reconcileHost({
   orm,
@@ -50,8 +66,10 @@ await reconcileHost({
   facts,
   hostId: host.hostId,
   lastAlive,
+  specOf: (row) => toSpec(row, { secrets }),
   logger,
 });
+if (lost) await rejoin(orm.em, host.hostId);
 const worker = await createHostWorker({
   connection,
   namespace: settings.TEMPORAL_NAMESPACE,
@@ -61,10 +79,13 @@ const worker = await createHostWorker({
   secrets,
   driver,
 });
-const lease = new HostLease({ orm, host, logger });
-await lease.take();
+await lease.offer();
+await askForHostWatch(orm.em, host.hostId);
+const sampler = new MetricsSampler({ orm, driver, hostId: host.hostId, logger });
+sampler.start();
 logger.info({ hostId: host.hostId }, 'ready');
 await worker.runUntil(stopSignal());
+await sampler.stop();
 await lease.giveUp();
 facts.stop();
 await driver.close();

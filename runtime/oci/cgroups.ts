@@ -21,12 +21,23 @@ export interface Limits {
   background?: boolean;
 }
 
+/** Files that tell what an instance uses. */
+export interface UsageFiles {
+  /** Version 1: nanoseconds. Version 2: a line `usage_usec <count>`. */
+  cpu: string;
+  memory: string;
+  memoryStat: string;
+}
+
 const cpuPeriodMicroseconds = 100_000;
 /** What all sandboxes together leave to the host: the larger of these. */
 const hostMemoryBytes = 512 * 1024 ** 2;
 const hostMemoryFraction = 0.06;
 /** And how many of the machine's process numbers they may have. */
 const sandboxPidFraction = 0.75;
+/** Buffers of sockets, which version 1 counts apart from other memory. */
+const socketMemoryFraction = 1 / 8;
+const pageBytes = 4096;
 const writeErrorsOfGoneGroup = new Set(['ENOENT', 'ENODEV']);
 
 /** Control groups of one copy's sandboxes: `<root>/<parent>/<instance>` in each hierarchy, version 1, hybrid or 2. */
@@ -58,7 +69,7 @@ export class Cgroups {
     const kept = Math.max(hostMemoryBytes, os.totalmem() * hostMemoryFraction);
     const memoryBytes = String(Math.floor(os.totalmem() - kept));
     const processes = String(
-      Math.floor(Number(readFileSync('/proc/sys/kernel/pid_max', 'latin1')) * sandboxPidFraction),
+      Math.floor(Math.min(kernelNumber('kernel/pid_max'), kernelNumber('kernel/threads-max')) * sandboxPidFraction),
     );
     const cpus = os.availableParallelism();
     const set = (controller: string, file: string, value: string) => writeFile(this.#file(controller, '', file), value);
@@ -69,6 +80,8 @@ export class Cgroups {
     } else {
       await set('memory', 'memory.limit_in_bytes', memoryBytes);
       await set('cpu', 'cpu.shares', String(Math.min(262_144, 1024 * cpus)));
+      // The kernel slows everybody's TCP down at the second number of tcp_mem, sandboxes' or not.
+      await set('memory', socketLimitFile, String(kernelNumber('net/ipv4/tcp_mem') * pageBytes));
     }
   }
 
@@ -95,8 +108,49 @@ export class Cgroups {
     return this.#file('memory', instance, this.version === 2 ? 'memory.events' : 'memory.oom_control');
   }
 
+  usageFiles(instance: string): UsageFiles {
+    const [cpuController, cpu, memory] =
+      this.version === 2
+        ? ['cpu', 'cpu.stat', 'memory.current']
+        : ['cpuacct', 'cpuacct.usage', 'memory.usage_in_bytes'];
+    return {
+      cpu: this.#file(cpuController!, instance, cpu!),
+      memory: this.#file('memory', instance, memory!),
+      memoryStat: this.#file('memory', instance, 'memory.stat'),
+    };
+  }
+
   freezerFile(instance: string): string {
     return this.#file('freezer', instance, this.version === 2 ? 'cgroup.freeze' : 'freezer.state');
+  }
+
+  /** The file of the group above all sandboxes that makes them stand still, and what to write there. */
+  get fence(): { file: string; text: string } {
+    return { file: this.freezerFile(''), text: this.version === 2 ? '1' : 'FROZEN' };
+  }
+
+  get isFenced(): boolean {
+    return this.isFrozen('');
+  }
+
+  async liftFence(): Promise<void> {
+    await this.thaw('');
+  }
+
+  /**
+   * Kills every process of an instance. Version 1 keeps even a killed one in a frozen group, so behind a closed fence it
+   * is led out of there to die.
+   * @returns how many there were
+   */
+  async kill(instance: string): Promise<number> {
+    const pids = await this.processesOf(instance);
+    for (const pid of pids) killIfThere(pid);
+    if (pids.length > 0) await this.thaw(instance);
+    if (pids.length > 0 && this.version === 1 && this.isFenced) {
+      const outside = path.join(this.#controllerRoot('freezer'), 'cgroup.procs');
+      for (const pid of pids) await writeFile(outside, String(pid)).catch(ignoreGoneProcess);
+    }
+    return pids.length;
   }
 
   get thawedText(): string {
@@ -137,7 +191,7 @@ export class Cgroups {
     const memoryBytes = limits.memoryMb * 1024 * 1024;
     const swap = this.#limitsSwap() ? { swap: memoryBytes } : {};
     return {
-      memory: { limit: memoryBytes, ...swap },
+      memory: { limit: memoryBytes, ...swap, ...(this.version === 1 ? { kernelTCP: socketBytes(limits) } : {}) },
       cpu: { quota: cpuQuota(limits), period: cpuPeriodMicroseconds, shares: cpuShares(limits) },
       pids: { limit: processLimit },
       devices: [{ allow: false, access: 'rwm' }],
@@ -160,6 +214,7 @@ export class Cgroups {
     const before = Number(await readFile(this.#file('memory', instance, files[0]!), 'latin1'));
     if (Number(memoryBytes) > before) files.reverse();
     for (const file of files) await set('memory', file, memoryBytes);
+    await set('memory', socketLimitFile, String(socketBytes(limits)));
     await set('cpu', 'cpu.cfs_quota_us', String(cpuQuota(limits)));
     await set('cpu', 'cpu.shares', String(cpuShares(limits)));
   }
@@ -180,15 +235,7 @@ export class Cgroups {
    * @throws {Error} when something in it does not end.
    */
   async destroy(instance: string): Promise<void> {
-    const ended = await until(
-      async () => {
-        const pids = await this.processesOf(instance);
-        for (const pid of pids) killIfThere(pid);
-        if (pids.length > 0) await this.thaw(instance);
-        return pids.length === 0;
-      },
-      { timeoutSeconds: 10, everyMs: 10 },
-    );
+    const ended = await until(async () => (await this.kill(instance)) === 0, { timeoutSeconds: 10, everyMs: 10 });
     if (!ended) throw new Error(`processes in the control group of ${instance} do not end`);
     for (const folder of this.foldersOf(instance)) await removeGroup(folder);
   }
@@ -229,11 +276,16 @@ export class Cgroups {
   }
 }
 
+const socketLimitFile = 'memory.kmem.tcp.limit_in_bytes';
+const socketBytes = ({ memoryMb }: Limits) => Math.floor(memoryMb * 1024 * 1024 * socketMemoryFraction);
 const cpuQuota = ({ cpuCount }: Limits) => Math.round(cpuCount * cpuPeriodMicroseconds);
 const cpuShares = ({ cpuCount, background }: Limits) =>
   background ? 2 : Math.max(2, Math.min(262_144, Math.round(cpuCount * 1024)));
 /** As runtimes convert version 1's shares. */
 const cpuWeight = (limits: Limits) => 1 + Math.floor(((cpuShares(limits) - 2) * 9999) / 262_142);
+
+/** The first number in a file below /proc/sys. */
+const kernelNumber = (name: string) => Number.parseInt(readFileSync(`/proc/sys/${name}`, 'latin1'), 10);
 
 function killIfThere(pid: number): void {
   try {
@@ -241,6 +293,10 @@ function killIfThere(pid: number): void {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
   }
+}
+
+function ignoreGoneProcess(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'ESRCH') throw error;
 }
 
 async function removeGroup(folder: string): Promise<void> {

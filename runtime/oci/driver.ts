@@ -1,5 +1,6 @@
 import { mkdtemp, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
+import type { UdpMapping } from '../../domain/ports.ts';
 import {
   type CreateOptions,
   DriverError,
@@ -7,6 +8,7 @@ import {
   type SandboxInspection,
   type SandboxPlace,
   type SandboxSpec,
+  type SandboxUsage,
 } from '../driver.ts';
 import { ensureBaseImage } from '../images/base-image.ts';
 import { ensureCodeInterpreterImage } from '../images/code-interpreter-image.ts';
@@ -19,7 +21,9 @@ import { ContainerRunner } from './container-runner.ts';
 import { type Copy, openCopy } from './copy.ts';
 import { ExitWatch } from './exit-watch.ts';
 import { imageFailure, startFailure } from './failures.ts';
+import { Fence } from './fence.ts';
 import { type Inventory, takeInventory } from './inventory.ts';
+import { raiseKernelLimits } from './kernel-limits.ts';
 import { SandboxNetwork } from './network.ts';
 import { findRuntime } from './oci-runtime.ts';
 import type { OciDriver, OciDriverOptions } from './options.ts';
@@ -27,10 +31,20 @@ import { PhaseTeller } from './phase-teller.ts';
 import { requirePrerequisites } from './prerequisites.ts';
 import { type ReconcileReport, removeOrphans } from './reconcile.ts';
 import { ensureRuntimeFolder } from './runtime-folder.ts';
-import { foldersIn, hasDisk, readExit, readRecord, type SandboxRecord, writeRecord } from './sandbox-folder.ts';
+import {
+  foldersIn,
+  hasDisk,
+  readExit,
+  readPids,
+  readRecord,
+  type SandboxRecord,
+  writeRecord,
+} from './sandbox-folder.ts';
 import { SandboxStarter, type StartTimeouts, type Work } from './sandbox-starter.ts';
 import { seccompConfig } from './seccomp.ts';
 import { Stopwatch } from './stopwatch.ts';
+import type { PortRange } from './udp-range.ts';
+import { UsageMeter } from './usage-meter.ts';
 import { WarmPool } from './warm-pool.ts';
 
 export type { CreateTrace, DriverLogger, OciDriver, OciDriverOptions } from './options.ts';
@@ -51,6 +65,7 @@ export async function createOciDriver(options: OciDriverOptions): Promise<OciDri
     findRuntime(options.runtime, cgroups),
     ensureRuntimeFolder(options.cacheDir, options.agentDir),
     cgroups.prepare(),
+    raiseKernelLimits(options.logger),
   ]);
   const seccomp = await seccompConfig(options.cacheDir, runtime, runtimeFolder);
   const network = await SandboxNetwork.open(copy, options);
@@ -63,7 +78,11 @@ export async function createOciDriver(options: OciDriverOptions): Promise<OciDri
 class LocalDriver implements OciDriver {
   readonly copyId: string;
   readonly subnet: string;
+  readonly gateway: string;
+  readonly hostAddress: string;
+  readonly udpRange: PortRange | null;
   readonly runtime: 'crun' | 'runc';
+  readonly fence: Fence;
   readonly #copy: Copy;
   readonly #cgroups: Cgroups;
   readonly #network: SandboxNetwork;
@@ -75,6 +94,7 @@ class LocalDriver implements OciDriver {
   readonly #underway = new Map<string, AbortController>();
   readonly #starter: SandboxStarter;
   readonly #exits: ExitWatch;
+  readonly #meter: UsageMeter;
   /** What `takeOver` found without an owner. */
   #orphans: Omit<ReconcileReport, 'sandboxes'> = { poolMembers: [], containers: [], interfaces: [] };
   #pool: WarmPool | undefined;
@@ -94,7 +114,11 @@ class LocalDriver implements OciDriver {
     this.#options = parts.options;
     this.copyId = parts.copy.id;
     this.subnet = parts.network.subnet;
+    this.gateway = parts.network.gateway;
+    this.hostAddress = parts.network.hostAddress;
+    this.udpRange = parts.network.udpRange;
     this.runtime = parts.runtime;
+    this.fence = new Fence(parts.copy, parts.cgroups);
     const { agentStartTimeoutSeconds = 30, pauseTimeoutSeconds = 10 } = parts.options;
     this.#timeouts = {
       agentStartSeconds: agentStartTimeoutSeconds,
@@ -106,6 +130,7 @@ class LocalDriver implements OciDriver {
       timeouts: this.#timeouts,
       imageOf: (reference, signal) => this.#imageOf(reference, signal),
     });
+    this.#meter = new UsageMeter(parts.cgroups);
     this.#exits = new ExitWatch({
       lock: this.#lock,
       folderOf: (sandboxId) => this.#folderOf(sandboxId),
@@ -131,7 +156,9 @@ class LocalDriver implements OciDriver {
       if (!record) continue;
       if (record.phase === 'ready' && this.#runner.isRunning(folder)) {
         this.#network.adopt(record.address);
+        await this.#network.expose(record.address, record.udpPorts ?? []);
         this.#exits.add(sandboxId);
+        if (!this.#cgroups.isFrozen(record.instance)) this.#measure(record);
         continue;
       }
       await this.#end(record);
@@ -172,6 +199,7 @@ class LocalDriver implements OciDriver {
       if (record?.phase === 'ready' && this.#runner.isRunning(work.folder)) {
         if (!this.#cgroups.isFrozen(record.instance)) return this.#placeOf(record, 'existing');
         await this.#starter.thaw(work, record);
+        this.#measure(record);
         return this.#placeOf(record, 'thaw');
       }
       if (!hasDisk(work.folder)) {
@@ -193,7 +221,31 @@ class LocalDriver implements OciDriver {
       if (!(await this.#cgroups.freeze(record.instance, this.#timeouts.pauseSeconds))) {
         throw new DriverError('pause_failed', 'The sandbox could not be frozen in time', { retryable: true });
       }
+      this.#meter.end(sandboxId);
     });
+  }
+
+  async exposeUdp(sandboxId: string, ports: readonly UdpMapping[]): Promise<void> {
+    await this.#lock.run(sandboxId, async () => {
+      const folder = this.#folderOf(sandboxId);
+      const record = await readRecord(folder);
+      if (record?.phase !== 'ready' || !this.#runner.isRunning(folder)) {
+        throw new DriverError('sandbox_absent', 'The sandbox does not run on this host');
+      }
+      await this.#expose(folder, record, ports);
+    });
+  }
+
+  async sandboxAt(address: string): Promise<string | null> {
+    const has = async (sandboxId: string) => {
+      const folder = this.#folderOf(sandboxId);
+      const record = await readRecord(folder);
+      return record?.address === address && record.phase !== 'stopped' && this.#runner.isRunning(folder);
+    };
+    for (const sandboxId of await foldersIn(this.#copy.sandboxesFolder)) {
+      if (await has(sandboxId)) return sandboxId;
+    }
+    return null;
   }
 
   async stop(sandboxId: string): Promise<void> {
@@ -225,6 +277,10 @@ class LocalDriver implements OciDriver {
 
   async list(): Promise<SandboxInspection[]> {
     return Promise.all((await foldersIn(this.#copy.sandboxesFolder)).map((sandboxId) => this.inspect(sandboxId)));
+  }
+
+  usage(): Promise<SandboxUsage[]> {
+    return this.#meter.read();
   }
 
   onExit(listener: (exit: SandboxExit) => void): void {
@@ -259,6 +315,7 @@ class LocalDriver implements OciDriver {
   async teardown(): Promise<void> {
     await this.close();
     await this.reconcile([]);
+    await this.fence.teardown();
     await this.#network.teardown();
     await this.#cgroups.teardown();
   }
@@ -275,6 +332,7 @@ class LocalDriver implements OciDriver {
       try {
         signal.throwIfAborted();
         const place = await act({ spec, folder, phases, watch, signal });
+        await this.#exposeAs(spec, place);
         watch.mark('done');
         this.#options.onTrace?.({ sandboxId: spec.sandboxId, from: place.from, steps: watch.steps });
         return place;
@@ -291,19 +349,45 @@ class LocalDriver implements OciDriver {
     const pool = image === baseImageName ? (this.#pool ?? null) : null;
     const { record, from } = await this.#starter.start(work, before, pool);
     this.#exits.add(sandboxId);
+    this.#measure(record);
     return this.#placeOf(record, from);
+  }
+
+  /** What the sandbox's row says when it begins to run. */
+  async #exposeAs({ sandboxId, udpPorts }: SandboxSpec, { address }: SandboxPlace): Promise<void> {
+    if (udpPorts.length === 0 && !this.#network.isExposed(address)) return;
+    const folder = this.#folderOf(sandboxId);
+    const record = await readRecord(folder);
+    if (record) await this.#expose(folder, record, udpPorts);
+  }
+
+  /** In the record first: whoever finds the sandbox after a crash puts the same in place. */
+  async #expose(folder: string, record: SandboxRecord, ports: readonly UdpMapping[]): Promise<void> {
+    if (ports.length > 0 || record.udpPorts?.length) await writeRecord(folder, { ...record, udpPorts: [...ports] });
+    await this.#network.expose(record.address, ports);
   }
 
   async #stopNow(sandboxId: string): Promise<void> {
     const folder = this.#folderOf(sandboxId);
     this.#exits.delete(sandboxId);
+    this.#meter.end(sandboxId);
     const record = await readRecord(folder);
     if (!record) return;
     if (record.phase !== 'stopped') await writeRecord(folder, { ...record, phase: 'stopped' });
     await this.#end(record);
   }
 
+  #measure(record: SandboxRecord): void {
+    const shimPid = readPids(this.#folderOf(record.sandboxId))!.shim.pid;
+    this.#meter.begin(record.sandboxId, {
+      files: this.#cgroups.usageFiles(record.instance),
+      diskFolder: `/proc/${shimPid}/root/mnt/disk`,
+      interface: this.#network.interfaceOf(record.address),
+    });
+  }
+
   #end(record: SandboxRecord): Promise<void> {
+    this.#meter.end(record.sandboxId);
     return this.#runner.end(this.#folderOf(record.sandboxId), record.instance, record.address);
   }
 

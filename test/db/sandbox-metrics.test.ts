@@ -145,18 +145,22 @@ test('a step is the mean of its samples, and one without samples is left out', a
 test('minutes that were added up give what their samples give, at edges inside of a minute, too', async () => {
   const id = await sandbox();
   for (let second = 0; second < 1200; second += 5) {
-    const change = { cpuSeconds: (second * 7) % 11, memoryBytes: (100 + 12 * (second % 13)) * mib, diskBytes: second * mib };
+    const change = {
+      cpuSeconds: (second * 7) % 11,
+      memoryBytes: (100 + 12 * (second % 13)) * mib,
+      diskBytes: second * mib,
+    };
     await insertSamples(orm.em, at(second), [usage(id, change)]);
   }
   const before = new Map<string, unknown>();
-  const ranges = [
+  const ranges: [from: number, to: number, stepSeconds: number][] = [
     [0, 1199, 60],
     [33, 1100, 300],
     [10, 50, 60],
     [61, 119, 60],
     [0, 1199, 900],
     [120, 600, 120],
-  ] as const;
+  ];
   for (const range of ranges) {
     // Read as of then, when no minute was over for long enough.
     before.set(String(range), await read(id, ...range, at(0)));

@@ -1,3 +1,4 @@
+import type { UdpMapping } from '../../domain/ports.ts';
 import {
   type CreateOptions,
   DriverError,
@@ -6,6 +7,7 @@ import {
   type SandboxInspection,
   type SandboxPlace,
   type SandboxSpec,
+  type SandboxUsage,
 } from '../../runtime/driver.ts';
 
 /**
@@ -15,8 +17,9 @@ import {
 export class MemoryDriver implements SandboxDriver {
   readonly states = new Map<string, 'running' | 'paused' | 'exited'>();
   readonly calls: string[] = [];
+  readonly exposed = new Map<string, readonly UdpMapping[]>();
   /** Makes the next call of that kind fail. */
-  readonly failNext = new Map<'create' | 'pause' | 'resume', DriverError>();
+  readonly failNext = new Map<'create' | 'pause' | 'resume' | 'expose', DriverError>();
   /** While set, `create` waits for it, or for its abortion. */
   hold: Promise<void> | null = null;
   #listener: ((exit: SandboxExit) => void) | null = null;
@@ -45,6 +48,12 @@ export class MemoryDriver implements SandboxDriver {
     return this.#place('thaw');
   }
 
+  async exposeUdp(sandboxId: string, ports: readonly UdpMapping[]): Promise<void> {
+    this.calls.push(`expose ${sandboxId} ${ports.map((each) => `${each.hostPort}:${each.servicePort}`).join(' ')}`);
+    this.#failIfAsked('expose');
+    this.exposed.set(sandboxId, ports);
+  }
+
   async stop(sandboxId: string): Promise<void> {
     this.calls.push(`stop ${sandboxId}`);
     if (this.states.has(sandboxId)) this.states.set(sandboxId, 'exited');
@@ -64,6 +73,10 @@ export class MemoryDriver implements SandboxDriver {
     return Promise.all([...this.states.keys()].map((id) => this.inspect(id)));
   }
 
+  async usage(): Promise<SandboxUsage[]> {
+    return [];
+  }
+
   onExit(listener: (exit: SandboxExit) => void): void {
     this.#listener = listener;
   }
@@ -74,7 +87,7 @@ export class MemoryDriver implements SandboxDriver {
     this.#listener?.({ sandboxId, ...exit });
   }
 
-  #failIfAsked(kind: 'create' | 'pause' | 'resume'): void {
+  #failIfAsked(kind: 'create' | 'pause' | 'resume' | 'expose'): void {
     const failure = this.failNext.get(kind);
     this.failNext.delete(kind);
     if (failure) throw failure;

@@ -1,0 +1,81 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import type { SandboxPlace, SandboxSpec, SandboxUsage } from '../../runtime/driver.ts';
+import { LocalHost, shell } from './local-host.ts';
+
+/** What the driver reads of real containers, held against what was done in them. */
+let host: LocalHost;
+beforeAll(async () => {
+  host = await LocalHost.open();
+}, 180_000);
+afterAll(() => host.close());
+
+const mib = 1024 ** 2;
+async function made(overrides: Partial<SandboxSpec> = {}): Promise<{ spec: SandboxSpec; place: SandboxPlace }> {
+  const spec = host.spec(overrides);
+  return { spec, place: await host.driver.create(spec) };
+}
+const usageOf = async ({ spec }: { spec: SandboxSpec }): Promise<SandboxUsage> =>
+  (await host.driver.usage()).find((each) => each.sandboxId === spec.sandboxId)!;
+
+test('processor, memory, disk and network are those of the sandbox, and of nobody else', async () => {
+  const [busy, idle] = [await made({ cpuCount: 1, storageGb: 1 }), await made()];
+  const before = { busy: await usageOf(busy), idle: await usageOf(idle) };
+  const work = `head -c 200M /dev/zero > /root/file; sync /root/file
+    head -c 60M /dev/urandom > /dev/shm/held
+    timeout 2 sh -c 'while :; do :; done'; true`;
+  await shell(busy.place, busy.spec, work);
+  const after = { busy: await usageOf(busy), idle: await usageOf(idle) };
+
+  const seconds = (after.busy.atMs - before.busy.atMs) / 1000;
+  const cores = (after.busy.cpuSeconds - before.busy.cpuSeconds) / seconds;
+  expect(after.busy.cpuSeconds - before.busy.cpuSeconds).toBeGreaterThan(1);
+  // The limit holds over each tenth of a second, so a span may have a part of one more.
+  expect(cores).toBeLessThan(1.1);
+  expect(after.busy.diskBytes - before.busy.diskBytes).toBeGreaterThanOrEqual(200 * mib);
+  expect(after.busy.diskBytes - before.busy.diskBytes).toBeLessThan(202 * mib);
+  const { output } = await shell(busy.place, busy.spec, 'df -B1 --output=size / | tail -1');
+  expect(after.busy.diskTotalBytes).toBe(Number(output));
+  // The 60 MiB are held; the 200 are cache that can be given up.
+  expect(after.busy.memoryBytes - before.busy.memoryBytes).toBeGreaterThan(58 * mib);
+  expect(after.busy.memoryBytes - before.busy.memoryBytes).toBeLessThan(110 * mib);
+
+  expect(after.idle.cpuSeconds - before.idle.cpuSeconds).toBeLessThan(0.2);
+  expect(after.idle.diskBytes - before.idle.diskBytes).toBeLessThan(2 * mib);
+
+  const body = new FormData();
+  body.set('path', '/root/up');
+  body.set('file', new Blob([Buffer.alloc(3 * mib)]));
+  await fetch(`http://${busy.place.address}:${busy.place.agentPort}/upload`, {
+    method: 'POST',
+    headers: { 'x-access-token': busy.spec.accessToken! },
+    body,
+  });
+  const uploaded = await usageOf(busy);
+  expect(uploaded.receivedBytes - after.busy.receivedBytes).toBeGreaterThan(3 * mib);
+  expect(uploaded.receivedBytes - after.busy.receivedBytes).toBeLessThan(3.3 * mib);
+  expect(uploaded.sentBytes - after.busy.sentBytes).toBeLessThan(mib);
+}, 60_000);
+
+test('a paused one is left out, counts anew when it goes on, and is gone when it ended', async () => {
+  const sandbox = await made();
+  const { sandboxId } = sandbox.spec;
+  const first = await usageOf(sandbox);
+  await host.driver.pause(sandboxId);
+  expect(await usageOf(sandbox)).toBeUndefined();
+  await host.driver.resume(sandbox.spec);
+  const second = await usageOf(sandbox);
+  expect(second.sinceMs).toBeGreaterThan(first.atMs);
+  await host.driver.stop(sandboxId);
+  expect(await usageOf(sandbox)).toBeUndefined();
+  await host.driver.resume(sandbox.spec);
+  expect((await usageOf(sandbox)).sinceMs).toBeGreaterThan(second.atMs);
+}, 60_000);
+
+test('a host worker that starts again goes on with those that run, and leaves frozen ones out', async () => {
+  const [running, frozen] = [await made(), await made()];
+  await host.driver.pause(frozen.spec.sandboxId);
+  await host.driver.close();
+  await host.start();
+  expect((await usageOf(running)).memoryBytes).toBeGreaterThan(0);
+  expect(await usageOf(frozen)).toBeUndefined();
+}, 60_000);

@@ -1,0 +1,165 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals';
+import { pino } from 'pino';
+import { bootstrap } from '../../db/bootstrap.ts';
+import { Host } from '../../db/entities/host.ts';
+import { newId } from '../../db/new-id.ts';
+import { createOrm, type Orm } from '../../db/orm.ts';
+import type { SandboxUsage } from '../../runtime/driver.ts';
+import { MetricsSampler } from '../../worker/metrics-sampler.ts';
+import { type TestDatabase, testDatabase } from '../support/stack.ts';
+import { until } from '../support/until.ts';
+
+/** What the sampler makes of counters, on a real database; the counters and the clock are the test's. */
+let database: TestDatabase;
+let orm: Orm;
+let hostId: string;
+const sandboxId = newId('sandbox');
+const noon = new Date().setUTCHours(12, 0, 0, 0);
+let nowMs: number;
+let usage: SandboxUsage;
+let running: boolean;
+let sampler: MetricsSampler;
+
+beforeAll(async () => {
+  database = await testDatabase();
+  orm = await createOrm(database.url, 4);
+  const email = `root-${randomBytes(4).toString('hex')}@example.com`;
+  const account = (await bootstrap(orm, { email, planName: 'pro', baseImage: 'builtin:base' }))!;
+  hostId = newId('host');
+  const em = orm.em.fork();
+  const room = { cpuCapacity: 10, memoryMbCapacity: 10_000, diskGbCapacity: 100 };
+  em.create(Host, { hostId, region: 'local', regionName: 'Local', ...room, leaseExpiresAt: new Date() });
+  await em.flush();
+  await em.execute(
+    `insert into sandboxes (sandbox_id, account_id, owner_user_id, project_id, name, template_id, template_name,
+       template_source, image, cpu_count, memory_mb, storage_gb, timeout_seconds, status, region, host_id)
+     values (?, ?, ?, ?, 's', 't', 'base', 'platform_family', 'builtin:base', 2, 512, 1, 300, 'running', 'local', ?)`,
+    [sandboxId, account.accountId, account.userId, account.projectId, hostId],
+  );
+});
+afterAll(async () => {
+  await orm?.close();
+  await database?.drop();
+});
+
+const newSampler = () =>
+  new MetricsSampler({
+    orm,
+    hostId,
+    driver: { usage: async () => (running ? [{ ...usage }] : []) },
+    logger: pino({ level: 'silent' }),
+    clock: () => nowMs,
+  });
+
+beforeEach(async () => {
+  await orm.em.fork().execute('truncate sandbox_metrics, sandbox_metrics_minutes');
+  nowMs = noon;
+  running = true;
+  const bytes = { memoryBytes: 1000, diskBytes: 2000, diskTotalBytes: 9000, receivedBytes: 100, sentBytes: 50 };
+  usage = { sandboxId, atMs: 0, sinceMs: -1, cpuSeconds: 70, ...bytes };
+  sampler = newSampler();
+});
+
+/** Time goes on by so much, in which it uses so much of a processor. */
+function pass(seconds: number, cpuSeconds: number): void {
+  nowMs += seconds * 1000;
+  usage = { ...usage, atMs: usage.atMs + seconds * 1000, cpuSeconds: usage.cpuSeconds + cpuSeconds };
+  usage.receivedBytes += 10 * seconds;
+}
+const rows = (table = 'sandbox_metrics') =>
+  orm.em
+    .fork()
+    .execute(
+      `select extract(epoch from sampled_at)::float8 * 1000 - ${noon} as at, cpu_used_pct as cpu, received_bytes::int as received ${table.endsWith('minutes') ? ', samples' : ''} from ${table} order by 1`,
+    );
+
+test('the first look stores nothing; every later one what was used since, on whole multiples of five seconds', async () => {
+  nowMs += 40;
+  await sampler.look();
+  expect(await rows()).toEqual([]);
+  pass(5, 5);
+  await sampler.look();
+  pass(5.2, 2.6);
+  await sampler.look();
+  expect(await rows()).toEqual([
+    { at: 5000, cpu: 50, received: 50 },
+    { at: 10_000, cpu: 25, received: 52 },
+  ]);
+});
+
+test('a pause and another run begin anew: no look covers time before them', async () => {
+  await sampler.look();
+  running = false;
+  pass(5, 0);
+  await sampler.look();
+  running = true;
+  usage.sinceMs = 6000;
+  pass(5, 3);
+  await sampler.look();
+  pass(5, 1);
+  await sampler.look();
+  usage = { ...usage, sinceMs: 15_500, cpuSeconds: 100 };
+  pass(5, 1);
+  await sampler.look();
+  expect(await rows()).toEqual([{ at: 15_000, cpu: 10, received: 50 }]);
+});
+
+test('a look that could not be stored is covered by the next', async () => {
+  await sampler.look();
+  pass(5, 10);
+  await orm.em.fork().execute('alter table sandbox_metrics rename to gone');
+  await expect(sampler.look()).rejects.toThrow(/sandbox_metrics/);
+  await orm.em.fork().execute('alter table gone rename to sandbox_metrics');
+  pass(5, 0);
+  await sampler.look();
+  expect(await rows()).toEqual([{ at: 10_000, cpu: 50, received: 100 }]);
+});
+
+test('a minute is added up when it is over, also of one that ended in it, and also after a restart', async () => {
+  for (let look = 0; look < 6; look++) {
+    await sampler.look();
+    pass(5, 5);
+  }
+  running = false;
+  for (let look = 0; look < 7; look++) {
+    await sampler.look();
+    pass(5, 0);
+  }
+  expect(await rows('sandbox_metrics_minutes')).toEqual([{ at: 0, cpu: 50, received: 250, samples: 5 }]);
+
+  running = true;
+  usage.sinceMs = 1;
+  await sampler.look();
+  pass(5, 10);
+  await sampler.look();
+  // The process dies here, and the next one begins in the minute after.
+  pass(50, 0);
+  sampler = newSampler();
+  await sampler.look();
+  expect(await rows('sandbox_metrics_minutes')).toEqual([
+    { at: 0, cpu: 50, received: 250, samples: 5 },
+    { at: 60_000, cpu: 100, received: 50, samples: 1 },
+  ]);
+});
+
+test('started, it looks by itself until it is stopped, through a failure', async () => {
+  let looks = 0;
+  const ownClock = new MetricsSampler({
+    orm,
+    hostId,
+    driver: {
+      async usage() {
+        looks += 1;
+        if (looks === 2) throw new Error('the kernel says no');
+        return [];
+      },
+    },
+    logger: pino({ level: 'silent' }),
+    // A second of it is five milliseconds, so that looks come often.
+    clock: () => noon + 4990,
+  });
+  ownClock.start();
+  await until(() => looks >= 4);
+  await ownClock.stop();
+});

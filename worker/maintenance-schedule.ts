@@ -1,0 +1,28 @@
+import { type Client, ScheduleAlreadyRunning, ScheduleOverlapPolicy } from '@temporalio/client';
+import { controlTaskQueue } from '../domain/task-queues.ts';
+
+const scheduleId = 'maintenance';
+
+/**
+ * Has the workflow `maintenance` started each hour, and once at once when the schedule is new. Every control worker asks
+ * for it when it starts; there is one.
+ */
+export async function ensureMaintenanceSchedule(client: Client): Promise<void> {
+  try {
+    await client.schedule.create({
+      scheduleId,
+      spec: { intervals: [{ every: '1h' }] },
+      action: {
+        type: 'startWorkflow',
+        workflowType: 'maintenance',
+        workflowId: 'maintenance',
+        taskQueue: controlTaskQueue,
+      },
+      // A round that was missed is made up for by the next.
+      policies: { overlap: ScheduleOverlapPolicy.SKIP, catchupWindow: '10m' },
+      state: { triggerImmediately: true },
+    });
+  } catch (error) {
+    if (!(error instanceof ScheduleAlreadyRunning)) throw error;
+  }
+}

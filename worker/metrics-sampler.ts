@@ -1,0 +1,114 @@
+import type { Logger } from 'pino';
+import type { Orm } from '../db/orm.ts';
+import {
+  addUpMinutes,
+  insertSamples,
+  type MeteredUsage,
+  sandboxesSampledSince,
+} from '../db/repositories/sandbox-metrics.ts';
+import type { SandboxDriver, SandboxUsage } from '../runtime/driver.ts';
+
+const intervalMs = 5000;
+const minuteMs = 60_000;
+/** A host worker that was away for longer leaves minutes that are only in the samples. */
+const catchUpMs = 60 * minuteMs;
+
+/**
+ * Looks at every running sandbox of a host each five seconds, on whole multiples of five, and stores what it used
+ * since the look before: one statement a look, and one more each minute. A look that could not be stored is not lost:
+ * the next one covers its time, too.
+ */
+export class MetricsSampler {
+  readonly #orm: Orm;
+  readonly #driver: Pick<SandboxDriver, 'usage'>;
+  readonly #hostId: string;
+  readonly #logger: Logger;
+  readonly #clock: () => number;
+  #timer: NodeJS.Timeout | null = null;
+  #looking: Promise<void> = Promise.resolve();
+  #stopped = false;
+  /** The last look that was stored, of each sandbox. */
+  #previous = new Map<string, SandboxUsage>();
+  /** The minute under way, and whoever was seen in it. */
+  #minute: { startMs: number; sandboxIds: Set<string> } | null = null;
+
+  /** @param deps.clock Unix milliseconds */
+  constructor(deps: {
+    orm: Orm;
+    driver: Pick<SandboxDriver, 'usage'>;
+    hostId: string;
+    logger: Logger;
+    clock?: () => number;
+  }) {
+    this.#orm = deps.orm;
+    this.#driver = deps.driver;
+    this.#hostId = deps.hostId;
+    this.#logger = deps.logger;
+    this.#clock = deps.clock ?? Date.now;
+  }
+
+  start(): void {
+    const next = () => {
+      if (this.#stopped) return;
+      this.#timer = setTimeout(
+        () => {
+          this.#looking = this.look()
+            .catch((error) =>
+              this.#logger.warn({ err: error }, 'metrics could not be stored; the next look covers them'),
+            )
+            .then(next);
+        },
+        intervalMs - (this.#clock() % intervalMs),
+      );
+    };
+    next();
+  }
+
+  /** Ends after the look in hand. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    if (this.#timer) clearTimeout(this.#timer);
+    await this.#looking;
+  }
+
+  /** One look. */
+  async look(): Promise<void> {
+    const nowMs = Math.floor(this.#clock() / intervalMs) * intervalMs;
+    await this.#addUpBefore(Math.floor(nowMs / minuteMs) * minuteMs);
+    const usages = await this.#driver.usage();
+    const metered = usages.flatMap((usage) => sinceLast(usage, this.#previous.get(usage.sandboxId)));
+    await insertSamples(this.#orm.em, new Date(nowMs), metered);
+    this.#previous = new Map(usages.map((usage) => [usage.sandboxId, usage]));
+    for (const { sandboxId } of metered) this.#minute!.sandboxIds.add(sandboxId);
+  }
+
+  /** Adds up what was seen before this minute; after a start also what an earlier process may have left. */
+  async #addUpBefore(minuteStartMs: number): Promise<void> {
+    const { em } = this.#orm;
+    if (this.#minute?.startMs === minuteStartMs) return;
+    const [fromMs, sandboxIds] = this.#minute
+      ? [this.#minute.startMs, [...this.#minute.sandboxIds]]
+      : await sandboxesSampledSince(em, this.#hostId, new Date(minuteStartMs - catchUpMs)).then(
+          (ids) => [minuteStartMs - catchUpMs, ids] as const,
+        );
+    await addUpMinutes(em, sandboxIds, new Date(fromMs), new Date(minuteStartMs));
+    this.#minute = { startMs: minuteStartMs, sandboxIds: new Set() };
+  }
+}
+
+/** Between two looks at the same run. Empty at the first look: a counter alone says nothing of now. */
+function sinceLast(usage: SandboxUsage, previous: SandboxUsage | undefined): MeteredUsage[] {
+  if (previous?.sinceMs !== usage.sinceMs) return [];
+  return [
+    {
+      sandboxId: usage.sandboxId,
+      cpuSeconds: usage.cpuSeconds - previous.cpuSeconds,
+      overSeconds: (usage.atMs - previous.atMs) / 1000,
+      memoryBytes: usage.memoryBytes,
+      diskBytes: usage.diskBytes,
+      diskTotalBytes: usage.diskTotalBytes,
+      receivedBytes: usage.receivedBytes - previous.receivedBytes,
+      sentBytes: usage.sentBytes - previous.sentBytes,
+    },
+  ];
+}
