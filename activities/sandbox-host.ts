@@ -6,6 +6,7 @@ import type { Orm } from '../db/orm.ts';
 import type { PlanCatalog } from '../db/plans.ts';
 import { SandboxLifeRepository } from '../db/repositories/sandbox-life.ts';
 import { noLife } from '../domain/life-plan.ts';
+import { udpMappings } from '../domain/ports.ts';
 import { parseCustomCommand, parseReadyCommand } from '../domain/template-commands.ts';
 import { DriverError, type SandboxDriver, type SandboxSpec } from '../runtime/driver.ts';
 
@@ -24,14 +25,17 @@ export function createSandboxHostActivities(deps: {
   plans: PlanCatalog;
   driver: SandboxDriver;
   secrets: PlatformSecrets;
+  /** Variables that every sandbox of this host gets, under its own. */
+  environment?: Record<string, string>;
 }) {
   const life = new SandboxLifeRepository(deps.orm.em, deps.plans);
 
-  const specOf = async (sandboxId: string): Promise<SandboxSpec> => {
+  const rowOf = async (sandboxId: string): Promise<Sandbox> => {
     const row = await life.find(sandboxId);
     if (!row) throw ApplicationFailure.nonRetryable(`There is no sandbox ${sandboxId}`, 'sandbox_absent');
-    return toSpec(row, deps.secrets);
+    return row;
   };
+  const specOf = async (sandboxId: string) => toSpec(await rowOf(sandboxId), deps);
 
   return {
     /** `created` → `starting`; makes it and answers when it is ready; tells each step of `starting` as it comes. */
@@ -40,7 +44,7 @@ export function createSandboxHostActivities(deps: {
         // The host says that it begins: one trip to the database, and the workflow's caller waits for nothing else.
         const row = await life.begin(sandboxId);
         if (!row) throw ApplicationFailure.nonRetryable(`There is no sandbox ${sandboxId} to start`, noLife);
-        const place = await deps.driver.create(toSpec(row, deps.secrets), {
+        const place = await deps.driver.create(toSpec(row, deps), {
           signal,
           onPhase: (phase) => life.step(sandboxId, 'starting', phase),
         });
@@ -61,6 +65,14 @@ export function createSandboxHostActivities(deps: {
       });
     },
 
+    /**
+     * Makes the host's UDP ports lead to it as its row says.
+     * @param removing a port of its own that counts as gone already
+     */
+    exposePorts(sandboxId: string, removing: number | null): Promise<void> {
+      return onHost(async () => deps.driver.exposeUdp(sandboxId, udpMappings(await rowOf(sandboxId), removing)));
+    },
+
     /** Ends its processes; its disk stays. */
     stopSandbox(sandboxId: string): Promise<void> {
       return onHost(() => deps.driver.stop(sandboxId));
@@ -75,7 +87,11 @@ export function createSandboxHostActivities(deps: {
 
 export type SandboxHostActivities = ReturnType<typeof createSandboxHostActivities>;
 
-function toSpec(row: Sandbox, secrets: PlatformSecrets): SandboxSpec {
+/** What a host makes of a sandbox's row, secrets included. */
+export function toSpec(
+  row: Sandbox,
+  { secrets, environment }: { secrets: PlatformSecrets; environment?: Record<string, string> },
+): SandboxSpec {
   return {
     sandboxId: row.sandboxId,
     image: row.image,
@@ -83,7 +99,8 @@ function toSpec(row: Sandbox, secrets: PlatformSecrets): SandboxSpec {
     memoryMb: row.memoryMb,
     storageGb: row.storageGb,
     allowInternetAccess: row.allowInternetAccess,
-    env: row.envVars,
+    env: { ...environment, ...row.envVars },
+    udpPorts: udpMappings(row),
     accessToken: row.secure ? secrets.agentToken(row.sandboxId) : null,
     platformToken: secrets.platformToken(row.sandboxId),
     command: parseCustomCommand(row.templateCustomCommand ?? null),

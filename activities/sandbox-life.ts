@@ -99,7 +99,7 @@ export interface SandboxRemains {
 }
 
 /** A refusal is final and carries its code to the caller; whatever else goes wrong with the database is tried again. */
-async function told<T>(work: Promise<T>): Promise<T> {
+export async function told<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (error) {

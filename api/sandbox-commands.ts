@@ -1,4 +1,5 @@
 import type { Sandbox } from '../db/entities/sandbox.ts';
+import type { Port } from '../domain/ports.ts';
 import type { TimeoutChange, TimeoutStanding } from '../workflows/sandbox-messages.ts';
 
 /**
@@ -12,6 +13,10 @@ export interface SandboxCommands {
   resume(sandbox: Sandbox, options: { wait: boolean }): Promise<void>;
   connect(sandbox: Sandbox, options: { timeoutSeconds: number | null }): Promise<void>;
   setTimeout(sandbox: Sandbox, change: TimeoutChange): Promise<TimeoutStanding>;
+  /** Adds a port of its own to a running sandbox. */
+  addPort(sandbox: Sandbox, port: Port): Promise<void>;
+  /** Removes one by its number. */
+  removePort(sandbox: Sandbox, port: number): Promise<void>;
   /** Tells the workflow what its search attributes should say; the row says it already. Never fails. */
   projectSwitched(sandboxId: string, projectId: string): Promise<void>;
   /** `alreadyTerminated` when there was nothing to end. */

@@ -16,15 +16,18 @@ import { removeStartOf } from '../db/repositories/outbox.ts';
 import { findSandboxStatus } from '../db/repositories/sandbox-status.ts';
 import { AppError, isErrorCode } from '../domain/errors.ts';
 import { type LifeStart, lifeStartOf } from '../domain/life-plan.ts';
+import type { Port } from '../domain/ports.ts';
 import { isOver } from '../domain/sandbox-state.ts';
 import { controlTaskQueue } from '../domain/task-queues.ts';
 import { sandboxSearchAttributes } from '../temporal/search-attributes.ts';
 import type { sandbox as sandboxWorkflow } from '../workflows/sandbox.ts';
 import type { sandboxDeletion } from '../workflows/sandbox-deletion.ts';
 import {
+  addPortUpdate,
   connectUpdate,
   pauseUpdate,
   projectSwitchedSignal,
+  removePortUpdate,
   resumeUpdate,
   settledUpdate,
   type TimeoutChange,
@@ -94,6 +97,14 @@ export class TemporalSandboxCommands implements SandboxCommands {
 
   setTimeout(sandbox: Sandbox, change: TimeoutChange): Promise<TimeoutStanding> {
     return this.#update(sandbox, timeoutUpdate, [change]);
+  }
+
+  addPort(sandbox: Sandbox, port: Port): Promise<void> {
+    return this.#update(sandbox, addPortUpdate, [port]).catch(asNotRunning);
+  }
+
+  removePort(sandbox: Sandbox, port: number): Promise<void> {
+    return this.#update(sandbox, removePortUpdate, [port]).catch(asNotRunning);
   }
 
   async projectSwitched(sandboxId: string, projectId: string): Promise<void> {
@@ -203,6 +214,14 @@ function wasNotProcessed(error: unknown): boolean {
 
 function ended(status: string): AppError {
   return new AppError('sandbox_ended', `The sandbox is ${status}`);
+}
+
+/** For what a sandbox must be running for, one that has ended is one more that does not run. */
+function asNotRunning(error: unknown): never {
+  if (error instanceof AppError && error.code === 'sandbox_ended') {
+    throw new AppError('sandbox_not_running', `${error.message}, not running`);
+  }
+  throw error;
 }
 
 /** The refusal of a workflow under its own code; anything else is Temporal being away or busy. */

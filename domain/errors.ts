@@ -31,6 +31,11 @@ export const errorStatus = {
   sandbox_not_paused: 409,
   sandbox_busy: 409,
   sandbox_ended: 409,
+  port_taken: 409,
+  port_name_taken: 409,
+  port_limit_reached: 409,
+  port_of_template: 409,
+  webrtc_port_required: 409,
   locality_constraint_failed: 409,
   pause_failed: 409,
   resume_failed: 409,
@@ -41,7 +46,9 @@ export const errorStatus = {
   internal_error: 500,
   not_available_yet: 501,
   no_capacity: 503,
+  host_unavailable: 503,
   temporarily_unavailable: 503,
+  turn_not_configured: 503,
 } as const;
 
 export type ErrorCode = keyof typeof errorStatus;

@@ -5,12 +5,15 @@ export interface HostRoom {
   cpu: { capacity: number; reserved: number };
   memoryMb: { capacity: number; reserved: number };
   diskGb: { capacity: number; reserved: number };
+  /** Of the host's range that leads to sandboxes. */
+  udpPorts: { capacity: number; reserved: number };
 }
 
 export interface RoomNeeded {
   cpu: number;
   memoryMb: number;
   diskGb: number;
+  udpPorts: number;
 }
 
 /** The fullest host that still has room (best fit), so that large sandboxes find space later. Null: none has. */
@@ -30,6 +33,7 @@ export function fits(host: HostRoom, needed: RoomNeeded): boolean {
   return (
     host.cpu.reserved + needed.cpu <= host.cpu.capacity &&
     host.memoryMb.reserved + needed.memoryMb <= host.memoryMb.capacity &&
-    host.diskGb.reserved + needed.diskGb <= host.diskGb.capacity
+    host.diskGb.reserved + needed.diskGb <= host.diskGb.capacity &&
+    host.udpPorts.reserved + needed.udpPorts <= host.udpPorts.capacity
   );
 }

@@ -1,14 +1,107 @@
-/** A port of a sandbox (section 2.3). */
+import { AppError } from './errors.ts';
+
+export const portProtocols = ['TCP', 'UDP', 'WEBRTC'] as const;
+
+/** A port of a sandbox or a template (section 2.3). */
 export interface Port {
   port: number;
   servicePort: number;
-  protocol: 'TCP' | 'UDP' | 'WEBRTC';
+  protocol: (typeof portProtocols)[number];
   name: string;
   isProtected: boolean;
+  /** Which change added it, so that one that is repeated finds that it is done. */
+  addedBy?: string;
 }
 
-/** What a sandbox serves: its template's ports and its own; its own one wins where both name the same. */
+/** A UDP port of a sandbox and the port of its host that leads to it. */
+export interface UdpMapping {
+  hostPort: number;
+  servicePort: number;
+}
+
+/** Ports of its own that a sandbox may have. */
+export const maxCustomPorts = 64;
+
+/**
+ * What a sandbox serves: its template's ports and its own. Its own one wins where both name the same, but never over
+ * one that is protected.
+ */
 export function unionOfPorts(templatePorts: readonly Port[], customPorts: readonly Port[]): Port[] {
-  const taken = new Set(customPorts.map((item) => item.port));
-  return [...templatePorts.filter((item) => !taken.has(item.port)), ...customPorts];
+  const kept = new Set(templatePorts.filter((item) => item.isProtected).map((item) => item.port));
+  const own = customPorts.filter((item) => !kept.has(item.port));
+  const taken = new Set(own.map((item) => item.port));
+  return [...templatePorts.filter((item) => !taken.has(item.port)), ...own];
+}
+
+type PortsOfSandbox = { templatePorts: readonly Port[]; customPorts: readonly Port[] };
+
+/**
+ * Holds one more port against those that are there.
+ * @throws {AppError} `port_taken`, `port_name_taken`, `port_limit_reached`
+ */
+export function checkNewPort({ templatePorts, customPorts }: PortsOfSandbox, port: Port): void {
+  const there = unionOfPorts(templatePorts, customPorts);
+  if (there.some((item) => item.port === port.port)) {
+    throw new AppError('port_taken', `Port ${port.port} of the sandbox is declared already`);
+  }
+  if (there.some((item) => item.name === port.name)) {
+    throw new AppError('port_name_taken', `Another port of the sandbox is called ${port.name}`);
+  }
+  if (customPorts.length >= maxCustomPorts) {
+    throw new AppError('port_limit_reached', `A sandbox may have ${maxCustomPorts} ports of its own`);
+  }
+}
+
+/**
+ * The port of the sandbox's own that is to go.
+ * @throws {AppError} `not_found`; `port_of_template`, which stays as long as the sandbox does
+ */
+export function findRemovablePort({ templatePorts, customPorts }: PortsOfSandbox, port: number): Port {
+  const own = customPorts.find((item) => item.port === port);
+  if (own) return own;
+  if (templatePorts.some((item) => item.port === port)) {
+    throw new AppError('port_of_template', `Port ${port} belongs to the template and cannot be removed`);
+  }
+  throw new AppError('not_found', `The sandbox has no port ${port}`);
+}
+
+/**
+ * Why ports asked for at create cannot be added to the template's: index of the first that cannot, field, reason.
+ * Null: they can. Among themselves their numbers and names differ already.
+ */
+export function conflictWithTemplate(
+  templatePorts: readonly Port[],
+  customPorts: readonly Port[],
+): { index: number; field: 'port' | 'name'; reason: string } | null {
+  const replaced = new Set(customPorts.map((item) => item.port));
+  for (const [index, item] of customPorts.entries()) {
+    if (templatePorts.some((each) => each.isProtected && each.port === item.port)) {
+      return { index, field: 'port', reason: 'is a protected port of the template' };
+    }
+    if (templatePorts.some((each) => each.name === item.name && !replaced.has(each.port))) {
+      return { index, field: 'name', reason: 'is the name of a port of the template' };
+    }
+  }
+  return null;
+}
+
+/** Numbers of the ports that need one of the host's; also of a template's port that one of its own stands before. */
+export function udpPortsOf({ templatePorts, customPorts }: PortsOfSandbox): number[] {
+  const udp = [...templatePorts, ...customPorts].filter((item) => item.protocol === 'UDP');
+  return [...new Set(udp.map((item) => item.port))];
+}
+
+/**
+ * What its host must pass on to a sandbox.
+ * @param removing a port of its own that counts as gone already
+ */
+export function udpMappings(
+  { templatePorts, customPorts, udpHostPorts }: PortsOfSandbox & { udpHostPorts: Readonly<Record<string, number>> },
+  removing: number | null = null,
+): UdpMapping[] {
+  const staying = customPorts.filter((item) => item.port !== removing);
+  return unionOfPorts(templatePorts, staying).flatMap((item) => {
+    const hostPort = udpHostPorts[item.port];
+    return item.protocol === 'UDP' && hostPort !== undefined ? [{ hostPort, servicePort: item.servicePort }] : [];
+  });
 }

@@ -1,4 +1,5 @@
 import { ActivityFailure, ApplicationFailure, rootCause, TimeoutFailure } from '@temporalio/workflow';
+import { type ErrorCode, isErrorCode } from '../domain/errors.ts';
 import { noLife } from '../domain/life-plan.ts';
 import { type SandboxReason, sandboxReasons } from '../domain/sandbox-state.ts';
 import type { RuntimeExit } from './sandbox-messages.ts';
@@ -29,6 +30,19 @@ export function readExit(exit: Partial<RuntimeExit> | undefined) {
     outOfMemory: exit?.outOfMemory ?? false,
     commandOutput: exit?.commandOutput ?? '',
   };
+}
+
+/** Ends an update; the caller gets the code. */
+export function refused(code: ErrorCode, message: string): ApplicationFailure {
+  return ApplicationFailure.nonRetryable(message, code);
+}
+
+/** The refusal of an activity, under its own code where callers know it. */
+export function asRefusal(error: unknown, otherwise: ErrorCode): ApplicationFailure {
+  // A local activity's failure comes as it was thrown, another activity's inside an ActivityFailure.
+  const cause = error instanceof ActivityFailure ? error.cause : error;
+  if (cause instanceof ApplicationFailure && isErrorCode(cause.type)) return refused(cause.type, cause.message);
+  return refused(otherwise, readHostFailure(error, 'host_lost').failure.message);
 }
 
 /** The row says that there is no life to begin: it is gone, or over already. */

@@ -1,5 +1,6 @@
 import { defineQuery, defineSignal, defineUpdate } from '@temporalio/workflow';
 import type { LifeStart } from '../domain/life-plan.ts';
+import type { Port } from '../domain/ports.ts';
 import type { SandboxReason, SandboxStatus } from '../domain/sandbox-state.ts';
 
 /**
@@ -61,6 +62,15 @@ export interface TimeoutStanding {
 /** Another length for running phases. Refused: `timeout_not_raised`, `timeout_already_passed`, `sandbox_ended`. */
 export const timeoutUpdate = defineUpdate<TimeoutStanding, [TimeoutChange]>('timeout');
 
+/**
+ * Adds a port of its own; answers when it can be reached. Refused: `sandbox_not_running`, `port_taken`,
+ * `port_name_taken`, `port_limit_reached`, `no_capacity`, `temporarily_unavailable`.
+ */
+export const addPortUpdate = defineUpdate<void, [Port]>('addPort');
+
+/** Removes one by its number. Refused: `sandbox_not_running`, `not_found`, `port_of_template`, `temporarily_unavailable`. */
+export const removePortUpdate = defineUpdate<void, [number]>('removePort');
+
 /** Ends it; answers when the row says `terminating`. With `forget` the sandbox answers 404 once its data is gone. */
 export const terminateUpdate = defineUpdate<SandboxStanding, [{ forget: boolean }]>('terminate');
 
@@ -77,6 +87,9 @@ export interface RuntimeExit {
 
 /** A fact from the host: it restarted; the disk is there, processes and memory are not. */
 export const hostRestartedSignal = defineSignal<[{ at: string }]>('hostRestarted');
+
+/** Its host was given up: no process of it runs any more, and nothing on that host can be counted on. */
+export const hostLostSignal = defineSignal<[{ hostId: string }]>('hostLost');
 
 /** It was put into another project; only what operators search by follows from it. */
 export const projectSwitchedSignal = defineSignal<[{ projectId: string }]>('projectSwitched');

@@ -1,6 +1,6 @@
 import {
   ActivityFailure,
-  ApplicationFailure,
+  type ApplicationFailure,
   allHandlersFinished,
   CancellationScope,
   condition,
@@ -11,21 +11,33 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { HostedPlace } from '../activities/sandbox-host.ts';
-import { isErrorCode } from '../domain/errors.ts';
 import type { LifePlan } from '../domain/life-plan.ts';
 import { expiryWarningMs, persistenceExpiresAt } from '../domain/persistence.ts';
+import type { Port } from '../domain/ports.ts';
 import { isOver, outcomeOf, type SandboxReason, type SandboxStatus } from '../domain/sandbox-state.ts';
 import { nextWarning } from '../domain/timeout-warnings.ts';
 import { sandboxSearchAttributes } from '../temporal/search-attributes.ts';
+import { HostLoss, HostLostError, hostLostFailure } from './host-loss.ts';
 import { cleaningOn, pausingOn, rows, startingOn } from './sandbox-activities.ts';
-import { type HostFailure, isNoLife, neverStarted, readExit, readHostFailure } from './sandbox-failure.ts';
 import {
+  asRefusal,
+  type HostFailure,
+  isNoLife,
+  neverStarted,
+  readExit,
+  readHostFailure,
+  refused,
+} from './sandbox-failure.ts';
+import {
+  addPortUpdate,
   connectUpdate,
+  hostLostSignal,
   hostRestartedSignal,
   lifeQuery,
   pauseUpdate,
   projectSwitchedSignal,
   type RuntimeExit,
+  removePortUpdate,
   resumeUpdate,
   runtimeExitedSignal,
   type SandboxLifeView,
@@ -37,6 +49,7 @@ import {
   terminateUpdate,
   timeoutUpdate,
 } from './sandbox-messages.ts';
+import { SandboxPorts } from './sandbox-ports.ts';
 
 /** An auto-pause that does not take is tried this often; then the processes are ended and the disk is kept. */
 const autoPauseTries = 3;
@@ -84,13 +97,16 @@ class SandboxLife {
   #exit: RuntimeExit | null = null;
   #hostRestartedAtMs: number | null = null;
   #starting: CancellationScope | null = null;
+  readonly #hostLoss = new HostLoss();
 
   /** Grows when a timeout changed, so that whoever sleeps until it looks again. */
   #timeoutRevision = 0;
   #timeoutWrites: Promise<void> = Promise.resolve();
+  readonly #ports: SandboxPorts;
 
   constructor({ sandboxId, plan, timeoutSeconds, carried }: SandboxWorkflowInput) {
     this.#id = sandboxId;
+    this.#ports = new SandboxPorts(sandboxId);
     this.#plan = plan;
     this.#timeoutSeconds = timeoutSeconds;
     this.#published = carried ? '' : JSON.stringify(sandboxSearchAttributes(plan, this.#status));
@@ -112,12 +128,22 @@ class SandboxLife {
     setHandler(timeoutUpdate, (change) => this.#onTimeout(change), {
       validator: (change) => this.#mustAcceptTimeout(change),
     });
+    setHandler(addPortUpdate, (port) => this.#ports.add(this.#plan.hostId, port), {
+      validator: (_: Port) => this.#mustRun(),
+    });
+    setHandler(removePortUpdate, (port) => this.#ports.remove(this.#plan.hostId, port), {
+      validator: (_: number) => this.#mustRun(),
+    });
     setHandler(terminateUpdate, ({ forget }) => this.#onTerminate(forget));
     setHandler(runtimeExitedSignal, (exit) => {
       this.#exit = exit;
     });
     setHandler(hostRestartedSignal, ({ at }) => {
       this.#hostRestartedAtMs = Date.parse(at);
+    });
+    setHandler(hostLostSignal, ({ hostId }) => {
+      // A paused one needs nothing of its host but the disk, and that is there when the host is back.
+      if (hostId === this.#plan.hostId && this.#status !== 'paused') this.#hostLoss.tell();
     });
     setHandler(projectSwitchedSignal, ({ projectId }) => {
       this.#plan.projectId = projectId;
@@ -148,13 +174,13 @@ class SandboxLife {
       try {
         const scope = new CancellationScope();
         this.#starting = scope;
-        const place = await scope.run(() => startingOn(this.#plan.hostId).startSandbox(this.#id));
-        await this.#recordRunning(place);
+        const start = () => startingOn(this.#plan.hostId).startSandbox(this.#id);
+        await this.#recordRunning(await this.#hostLoss.unlessLost(scope, start));
       } catch (error) {
         if (isCancellation(error) && this.#ending) return true;
         if (isNoLife(error)) return false;
-        if (!neverStarted(error)) await this.#fail(readHostFailure(error, 'start_failed'));
-        else await this.#placeAgain();
+        if (error instanceof HostLostError || neverStarted(error)) await this.#placeAgain();
+        else await this.#fail(readHostFailure(error, 'start_failed'));
       } finally {
         this.#starting = null;
       }
@@ -165,9 +191,10 @@ class SandboxLife {
   async #placeAgain(): Promise<void> {
     try {
       Object.assign(this.#plan, await rows.placeAgain(this.#id));
+      this.#hostLoss.forget();
       this.#publish();
     } catch (error) {
-      await this.#fail(readHostFailure(error, 'no_capacity'));
+      await this.#fail(this.#hostLoss.happened ? hostLostFailure : readHostFailure(error, 'no_capacity'));
     }
   }
 
@@ -182,12 +209,14 @@ class SandboxLife {
         this.#ending !== null ||
         this.#pause !== null ||
         this.#exit !== null ||
+        this.#hostLoss.happened ||
         this.#hostRestartedAtMs !== null ||
         this.#timeoutRevision !== revision ||
         this.#shouldHandOver(),
       Math.max(1, warning?.inMs ?? deadlineMs - Date.now()),
     );
     if (this.#ending || this.#pause) return;
+    if (this.#hostLoss.happened) return this.#fail(hostLostFailure);
     if (this.#hostRestartedAtMs !== null) return this.#afterHostRestart(this.#hostRestartedAtMs);
     if (this.#exit) return this.#afterExit(this.#exit);
     if (somethingElse) return;
@@ -248,6 +277,10 @@ class SandboxLife {
       await rows.recordPaused(this.#id, reason, atMs, memoryKept);
       this.#pauseFrom(atMs, reason, memoryKept);
     } catch (error) {
+      if (error instanceof HostLostError) {
+        pause.refusal = refused('sandbox_ended', hostLostFailure.failure.message);
+        return await this.#fail(hostLostFailure);
+      }
       await rows.recordPauseFailed(this.#id);
       if (reason === 'auto_pause') this.#failedAutoPauses += 1;
       this.#setStatus('running', 'pause_failed');
@@ -261,8 +294,10 @@ class SandboxLife {
   /** @returns whether its processes are still there, frozen */
   async #bringToStand(reason: SandboxReason): Promise<boolean> {
     const freeze = reason !== 'auto_pause' || this.#failedAutoPauses < autoPauseTries;
-    if (freeze) await pausingOn(this.#plan.hostId).pauseSandbox(this.#id);
-    else await cleaningOn(this.#plan.hostId).stopSandbox(this.#id);
+    const { hostId } = this.#plan;
+    await this.#hostLoss.unlessLost(new CancellationScope(), () =>
+      freeze ? pausingOn(hostId).pauseSandbox(this.#id) : cleaningOn(hostId).stopSandbox(this.#id),
+    );
     return freeze;
   }
 
@@ -315,15 +350,17 @@ class SandboxLife {
       resume.recorded = true;
       const scope = new CancellationScope();
       this.#starting = scope;
-      const place = await scope.run(() => startingOn(this.#plan.hostId).resumeSandbox(this.#id));
+      // An end of frozen processes is of no account; one that is told from now on is of those that begin.
       this.#exit = null;
-      await this.#recordRunning(place);
+      const resumeThere = () => startingOn(this.#plan.hostId).resumeSandbox(this.#id);
+      await this.#recordRunning(await this.#hostLoss.unlessLost(scope, resumeThere));
     } catch (error) {
       if (resume.recorded) await rows.recordResumeFailed(this.#id, this.#memoryKept);
       this.#setStatus('paused', resume.recorded ? 'resume_failed' : this.#pauseReason);
-      resume.refusal = isCancellation(error)
-        ? refused('sandbox_ended', 'The sandbox is being terminated')
-        : asRefusal(error, 'resume_failed');
+      this.#hostLoss.forget();
+      if (isCancellation(error)) resume.refusal = refused('sandbox_ended', 'The sandbox is being terminated');
+      else if (error instanceof HostLostError) resume.refusal = refused('host_unavailable', error.message);
+      else resume.refusal = asRefusal(error, 'resume_failed');
     } finally {
       this.#starting = null;
       resume.done = true;
@@ -352,13 +389,14 @@ class SandboxLife {
   async #clean(): Promise<boolean> {
     return CancellationScope.nonCancellable(async () => {
       const host = cleaningOn(this.#plan.hostId);
+      const onHost = (work: () => Promise<void>) => this.#hostLoss.unlessLost(new CancellationScope(), work);
       try {
-        await host.stopSandbox(this.#id);
+        await onHost(() => host.stopSandbox(this.#id));
         await rows.recordStopped(this.#id, Date.now());
-        await host.removeSandbox(this.#id);
+        await onHost(() => host.removeSandbox(this.#id));
         return true;
       } catch (error) {
-        if (error instanceof ActivityFailure) return false;
+        if (error instanceof ActivityFailure || error instanceof HostLostError) return false;
         throw error;
       }
     });
@@ -526,7 +564,10 @@ class SandboxLife {
     const resting = this.#status === 'running' || this.#status === 'paused';
     // The server suggests it for a long history and for many updates alike.
     return (
-      workflowInfo().continueAsNewSuggested && resting && !this.#ending && !this.#pause && !this.#resume && !this.#exit
+      workflowInfo().continueAsNewSuggested &&
+      resting &&
+      ![this.#ending, this.#pause, this.#resume, this.#exit].some(Boolean) &&
+      !this.#hostLoss.happened
     );
   }
 
@@ -554,17 +595,4 @@ class SandboxLife {
     this.#pausedAtMs = carried.pausedAtMs;
     this.#memoryKept = carried.memoryKept;
   }
-}
-
-function refused(code: string, message: string): ApplicationFailure {
-  return ApplicationFailure.nonRetryable(message, code);
-}
-
-/** The refusal of an activity, under its own code where callers know it. */
-function asRefusal(error: unknown, otherwise: SandboxReason): ApplicationFailure {
-  // A local activity's failure comes as it was thrown, another activity's inside an ActivityFailure.
-  const cause = error instanceof ActivityFailure ? error.cause : error;
-  if (cause instanceof ApplicationFailure && isErrorCode(cause.type)) return refused(cause.type, cause.message);
-  const { failure } = readHostFailure(error, otherwise);
-  return refused(otherwise, failure.message);
 }

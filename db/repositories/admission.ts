@@ -121,6 +121,9 @@ export async function reserveHost(
   const full = new Set<string>(where.except ? [where.except] : []);
   for (;;) {
     const open = (await readRooms(tx, where.hostId ?? null)).filter((room) => !full.has(room.hostId));
+    if (where.hostId && full.size === 0 && open.length === 0) {
+      throw new AppError('host_unavailable', 'The host of this sandbox is away; try again when it is back');
+    }
     const preferred = where.region ? open.filter((room) => room.region === where.region) : open;
     const chosen = bestFit(preferred, needed) ?? bestFit(open, needed);
     if (!chosen) throw new AppError('no_capacity', 'No host has room for this sandbox now; try again later');

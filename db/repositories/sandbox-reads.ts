@@ -14,6 +14,8 @@ export interface SandboxView {
   owner: Person;
   /** The account's first root user; only `findSandboxView` reads it. */
   accountOwner: Person | null;
+  /** Where the UDP ports of its host are reached. */
+  hostAddress: string | null;
 }
 
 export interface SandboxFilter {
@@ -41,7 +43,7 @@ export async function findSandboxView(em: EntityManager, scope: Scope, sandboxId
   const mine = withinScope(scope, 's');
   const [row] = (await em.execute(
     `select s.*, p.name as project_name, t.template_id is not null as template_exists,
-            ${selectPerson('o', 'owner')}, ${selectPerson('r', 'root')}
+            h.public_address as host_address, ${selectPerson('o', 'owner')}, ${selectPerson('r', 'root')}
        from sandboxes s ${joins}
        left join lateral (select * from users where account_id = s.account_id and is_root_user
                            order by created_at, user_id limit 1) r on true
@@ -70,7 +72,8 @@ export async function listSandboxViews(
   const order = `s.${listing.sortBy} ${listing.sortOrder} ${nulls}, s.sandbox_id`;
   const [rows, [counted]] = await Promise.all([
     em.execute(
-      `select s.*, p.name as project_name, t.template_id is not null as template_exists, ${selectPerson('o', 'owner')}
+      `select s.*, p.name as project_name, t.template_id is not null as template_exists,
+              h.public_address as host_address, ${selectPerson('o', 'owner')}
          from (select * from sandboxes s where ${where.sql} order by ${order} limit ? offset ?) s ${joins}
         order by ${order}`,
       [...where.values, listing.limit, listing.offset],
@@ -116,7 +119,8 @@ export async function readSandboxStats(em: EntityManager, scope: Scope, now: Dat
 
 const joins = `join projects p on p.project_id = s.project_id
                join users o on o.user_id = s.owner_user_id
-               left join templates t on t.template_id = s.template_id`;
+               left join templates t on t.template_id = s.template_id
+               left join hosts h on h.host_id = s.host_id`;
 
 function filters(filter: SandboxFilter): SqlCondition[] {
   const conditions: SqlCondition[] = [];
@@ -138,7 +142,11 @@ function filters(filter: SandboxFilter): SqlCondition[] {
   return conditions;
 }
 
-type ViewRow = Record<string, unknown> & { project_name: string; template_exists: boolean };
+type ViewRow = Record<string, unknown> & {
+  project_name: string;
+  template_exists: boolean;
+  host_address: string | null;
+};
 
 function readView(em: EntityManager, row: ViewRow): SandboxView {
   return {
@@ -147,5 +155,6 @@ function readView(em: EntityManager, row: ViewRow): SandboxView {
     templateExists: row.template_exists,
     owner: readPerson(row, 'owner')!,
     accountOwner: readPerson(row, 'root'),
+    hostAddress: row.host_address,
   };
 }

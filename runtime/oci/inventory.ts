@@ -19,7 +19,9 @@ export interface Inventory {
   loopDevices: string[];
   /** The host's ends of sandboxes' links. */
   interfaces: string[];
-  /** Whether the firewall's table is there; it names no sandbox. */
+  /** `<port of the host> → <address>:<port>` of each that leads to a sandbox. */
+  udpRoutes: string[];
+  /** Whether the firewall's table is there; it names no sandbox but in those routes. */
   firewall: boolean;
   /** Of sandboxes, of the warm pool, and waiting to be deleted. */
   folders: { sandboxes: string[]; pool: string[]; trash: string[] };
@@ -39,6 +41,7 @@ export async function takeInventory(copy: Copy, cgroups: Cgroups, network: Sandb
     mounts: mounts.filter((target) => target.startsWith(`${copy.folder}/`)),
     loopDevices: loopDevicesOf(copy),
     interfaces: network.interfaces(),
+    udpRoutes: await network.udpRoutesInKernel(),
     firewall: await network.hasFirewall(),
     folders: {
       sandboxes: await foldersIn(copy.sandboxesFolder),

@@ -2,13 +2,15 @@ import { randomInt } from 'node:crypto';
 import { existsSync, readdirSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import type { UdpMapping } from '../../domain/ports.ts';
 import { CommandError, runCommand } from '../process/command.ts';
 import { until } from '../process/until.ts';
 import { type Copy, readJson } from './copy.ts';
 import { formatIpv4, formatIpv4Network, type Ipv4Network, overlaps, parseIpv4, parseIpv4Network } from './ipv4.ts';
-import { firewallRules } from './nft-rules.ts';
+import { firewallRules, type Server, type UdpRoute, udpRouteRules } from './nft-rules.ts';
 import type { DriverLogger } from './options.ts';
 import { writeFileAtomically } from './sandbox-folder.ts';
+import { chooseUdpRange, type PortRange } from './udp-range.ts';
 
 /** Interface groups: what the firewall knows a sandbox by. */
 const internetGroup = 20471;
@@ -44,6 +46,18 @@ export interface SandboxConnection {
   uidBase: number;
 }
 
+/** How the network of a copy is made. */
+export interface NetworkOptions {
+  subnet?: string;
+  dns?: string[];
+  /** Undefined: a free block. Null: none. */
+  udpPorts?: PortRange | null;
+  /** TCP ports of the gateway address that every sandbox may reach. */
+  hostServicePorts?: number[];
+  openServers?: Server[];
+  logger: DriverLogger;
+}
+
 /**
  * Addresses, routes and firewall of one copy. Every sandbox is alone on its link: the host routes one address to each
  * pair of interfaces, so there is nothing between two sandboxes but the host's forwarding, which the firewall closes.
@@ -51,22 +65,39 @@ export interface SandboxConnection {
 export class SandboxNetwork {
   readonly subnet: string;
   readonly resolvers: string[];
+  /** The host, on every sandbox's own link. */
+  readonly gateway: string;
+  /** Ports of the host that may lead to sandboxes. Null: none. */
+  readonly udpRange: PortRange | null;
+  readonly #options: NetworkOptions;
   readonly #copy: Copy;
   readonly #network: Ipv4Network;
-  readonly #gateway: string;
   readonly #logger: DriverLogger;
   readonly #taken = new Set<string>();
+  /** Ports of the host by the address that they lead to. */
+  readonly #exposed = new Map<string, readonly UdpMapping[]>();
+  /** Changes of the firewall come one after the other, each with what is true when its turn comes. */
+  #firewallWrites: Promise<void> = Promise.resolve();
+  #hostAddress: string | null = null;
   #next: number;
   #mtu = 1500;
   #guard: NodeJS.Timeout | undefined;
 
-  private constructor(copy: Copy, network: Ipv4Network, resolvers: string[], logger: DriverLogger) {
+  private constructor(
+    copy: Copy,
+    network: Ipv4Network,
+    resolvers: string[],
+    udpRange: PortRange | null,
+    options: NetworkOptions,
+  ) {
     this.#copy = copy;
     this.#network = network;
     this.subnet = formatIpv4Network(network);
-    this.#gateway = formatIpv4(network.base + 1);
+    this.gateway = formatIpv4(network.base + 1);
     this.resolvers = resolvers;
-    this.#logger = logger;
+    this.udpRange = udpRange;
+    this.#options = options;
+    this.#logger = options.logger;
     // Anywhere but at the front: a client that still knows an address must not meet another sandbox behind it.
     this.#next = randomInt(this.#hosts());
   }
@@ -75,14 +106,12 @@ export class SandboxNetwork {
    * Sets the copy's network up, or puts it right.
    * @throws {Error} when the subnet is in use by something else, or the machine refuses.
    */
-  static async open(
-    copy: Copy,
-    options: { subnet?: string; dns?: string[]; logger: DriverLogger },
-  ): Promise<SandboxNetwork> {
+  static async open(copy: Copy, options: NetworkOptions): Promise<SandboxNetwork> {
     const subnet = await chooseSubnet(copy, options.subnet);
     const resolvers = options.dns?.length ? options.dns : await upstreamResolvers();
     for (const resolver of resolvers) parseIpv4(resolver);
-    const network = new SandboxNetwork(copy, subnet, resolvers, options.logger);
+    const udpRange = options.udpPorts === null ? null : await chooseUdpRange(copy, options.udpPorts);
+    const network = new SandboxNetwork(copy, subnet, resolvers, udpRange, options);
     await network.#setUp();
     return network;
   }
@@ -107,7 +136,7 @@ export class SandboxNetwork {
   connectionOf(address: string, allowInternetAccess: boolean): SandboxConnection {
     return {
       address,
-      gateway: this.#gateway,
+      gateway: this.gateway,
       interface: this.interfaceOf(address),
       mtu: this.#mtu,
       group: allowInternetAccess ? internetGroup : closedGroup,
@@ -125,10 +154,38 @@ export class SandboxNetwork {
     await writeFile(`/sys/class/net/${this.interfaceOf(address)}/netdev_group`, group);
   }
 
+  /** Where clients on other machines find this one; where that is not to be told, only this machine does. */
+  get hostAddress(): string {
+    return this.#hostAddress ?? this.gateway;
+  }
+
+  /** Makes these ports of the host lead to the sandbox at that address, and no others. */
+  async expose(address: string, ports: readonly UdpMapping[]): Promise<void> {
+    if (JSON.stringify(ports) === JSON.stringify(this.#exposed.get(address) ?? [])) return;
+    const claimed = new Set(ports.map((each) => each.hostPort));
+    for (const [other, its] of this.#exposed) {
+      // Who was given a port last has it.
+      if (other !== address && its.some((each) => claimed.has(each.hostPort))) {
+        this.#keepExposed(
+          other,
+          its.filter((each) => !claimed.has(each.hostPort)),
+        );
+      }
+    }
+    this.#keepExposed(address, ports);
+    await this.#writeUdpRoutes();
+  }
+
+  /** Whether any port of the host leads to the sandbox at that address. */
+  isExposed(address: string): boolean {
+    return this.#exposed.has(address);
+  }
+
   /** Waits until the kernel has taken the interface of an ended sandbox away, then gives its address back. */
   async release(address: string): Promise<void> {
     const name = this.interfaceOf(address);
     const there = () => existsSync(`/sys/class/net/${name}`);
+    if (this.#exposed.has(address)) await this.expose(address, []);
     if (!(await until(() => !there(), { timeoutSeconds: 3, everyMs: 3 }))) await this.#deleteInterface(name);
     this.#taken.delete(address);
   }
@@ -151,6 +208,13 @@ export class SandboxNetwork {
       if (error instanceof CommandError && error.exitCode === 1) return false;
       throw error;
     }
+  }
+
+  /** What leads to sandboxes now, as the kernel has it: `<port of the host> → <address>:<port>`. */
+  async udpRoutesInKernel(): Promise<string[]> {
+    if (!(await this.hasFirewall())) return [];
+    const text = await runCommand('nft', ['list', 'map', 'inet', this.#copy.table, 'udp_routes']);
+    return [...text.matchAll(/(\d+) : ([\d.]+) \. (\d+)/g)].map(([, from, to, port]) => `${from} → ${to}:${port}`);
   }
 
   /** The text of `/etc/hosts`, `/etc/hostname` and `/etc/resolv.conf` inside. */
@@ -185,15 +249,17 @@ export class SandboxNetwork {
   async #setUp(): Promise<void> {
     const holder = this.#copy.interface;
     const addresses = await interfaceAddresses();
-    const uplink = (await routes()).find((route) => route.dst === 'default')?.dev;
-    this.#mtu = addresses.find((row) => row.ifname === uplink)?.mtu ?? 1500;
+    const uplinkName = (await routes()).find((route) => route.dst === 'default')?.dev;
+    const uplink = addresses.find((row) => row.ifname === uplinkName);
+    this.#mtu = uplink?.mtu ?? 1500;
+    this.#hostAddress = uplink?.addr_info[0]?.local ?? null;
     // Before the first sandbox can send anything.
     await this.#loadFirewall(addresses);
     const made = existsSync(`/sys/class/net/${holder}`) ? '' : `link add name ${holder} type bridge\n`;
     await runCommand('ip', ['-batch', '-'], {
       input: `${made}link set dev ${holder} addrgenmode none
 link set dev ${holder} up
-address replace ${this.#gateway}/32 dev ${holder}
+address replace ${this.gateway}/32 dev ${holder}
 route replace unreachable ${this.subnet}
 `,
     });
@@ -211,15 +277,41 @@ route replace unreachable ${this.subnet}
         hostNetworks.add(formatIpv4Network(parseIpv4Network(`${address ?? local}/${prefixlen}`)));
       }
     }
-    const rules = firewallRules({
-      table: this.#copy.table,
-      interfacePrefix: `${this.#copy.interface}-`,
-      internetGroup,
-      subnet: this.subnet,
-      resolvers: this.resolvers,
-      hostNetworks: [...hostNetworks],
+    await this.#writeFirewall(() =>
+      firewallRules({
+        table: this.#copy.table,
+        interfacePrefix: `${this.#copy.interface}-`,
+        internetGroup,
+        subnet: this.subnet,
+        resolvers: this.resolvers,
+        hostNetworks: [...hostNetworks],
+        hostServices: (this.#options.hostServicePorts ?? []).map((port) => ({ address: this.gateway, port })),
+        openServers: this.#options.openServers ?? [],
+        udpRange: this.udpRange,
+        udpRoutes: this.#udpRoutes(),
+      }),
+    );
+  }
+
+  #writeUdpRoutes(): Promise<void> {
+    return this.#writeFirewall(() => udpRouteRules({ table: this.#copy.table, udpRoutes: this.#udpRoutes() }));
+  }
+
+  async #writeFirewall(rules: () => string): Promise<void> {
+    const written = this.#firewallWrites.then(async () => {
+      await runCommand('nft', ['-f', '-'], { input: rules() });
     });
-    await runCommand('nft', ['-f', '-'], { input: rules });
+    this.#firewallWrites = written.catch(() => undefined);
+    await written;
+  }
+
+  #udpRoutes(): UdpRoute[] {
+    return [...this.#exposed].flatMap(([address, ports]) => ports.map((each) => ({ ...each, address })));
+  }
+
+  #keepExposed(address: string, ports: readonly UdpMapping[]): void {
+    if (ports.length === 0) this.#exposed.delete(address);
+    else this.#exposed.set(address, ports);
   }
 
   /** A firewall service that is restarted may flush every table, and sandboxes would be open to the host. */

@@ -1,3 +1,5 @@
+import type { PortRange } from './udp-range.ts';
+
 /** What the firewall of one copy must know; none of it changes while sandboxes come and go. */
 export interface FirewallPlan {
   table: string;
@@ -9,6 +11,26 @@ export interface FirewallPlan {
   resolvers: string[];
   /** Networks that the host is itself a part of. */
   hostNetworks: string[];
+  /** What the host worker itself serves to every sandbox, with internet access or without. */
+  hostServices: Server[];
+  /** Servers in closed networks, the host's own addresses among them, that sandboxes with internet access may reach. */
+  openServers: Server[];
+  /** Ports of the host that may lead to sandboxes; for other copies to see. */
+  udpRange: PortRange | null;
+  /** Those that do now. */
+  udpRoutes: UdpRoute[];
+}
+
+export interface Server {
+  address: string;
+  port: number;
+}
+
+/** A UDP port of the host that leads to one of a sandbox. */
+export interface UdpRoute {
+  hostPort: number;
+  address: string;
+  servicePort: number;
 }
 
 /** What is no public internet: private, shared, link-local with its metadata services, loopback, multicast, reserved. */
@@ -40,6 +62,15 @@ export function firewallRules(plan: FirewallPlan): string {
   const to = `oifname "${plan.interfacePrefix}*"`;
   const closed = [...closedNetworks, ...plan.hostNetworks].join(', ');
   const toResolvers = plan.resolvers.length > 0 ? `ip daddr { ${plan.resolvers.join(', ')} }` : null;
+  const toServers = plan.openServers
+    .map(({ address, port }) => `    ip daddr ${address} meta l4proto { tcp, udp } th dport ${port} goto metered\n`)
+    .join('');
+  const toServices = plan.hostServices
+    .map(({ address, port }) => `    ip daddr ${address} tcp dport ${port} goto metered\n`)
+    .join('');
+  const udpRange = plan.udpRange
+    ? `  set udp_range { type inet_service; flags interval; elements = { ${plan.udpRange.first}-${plan.udpRange.last} } }\n`
+    : '';
   const dns = toResolvers
     ? ['udp', 'tcp'].map((protocol) => `    ${toResolvers} ${protocol} dport 53 accept`).join('\n')
     : '';
@@ -48,6 +79,8 @@ delete table inet ${plan.table}
 table inet ${plan.table} {
   set connections { type ipv4_addr; size 65535; flags dynamic; }
   set openings { type ipv4_addr; size 65535; flags dynamic, timeout; timeout 10s; }
+${udpRange}  map udp_routes { type inet_service : ipv4_addr . inet_service; }
+  set udp_routed { type ipv4_addr . inet_service; }
   set closed { type ipv4_addr; flags interval; auto-merge; elements = { ${closed} }; }
 
   chain prerouting {
@@ -60,12 +93,19 @@ table inet ${plan.table} {
   }
   chain input {
     type filter hook input priority filter; policy accept;
+    ${from} jump udp_replies
     ${from} ct state established,related accept
+    ${from} ct state new jump to_host
     ${from} goto refused
   }
+  chain to_host {
+${toServices}    iifgroup != ${plan.internetGroup} return
+${toServers}  }
   chain forward {
     type filter hook forward priority filter; policy accept;
+    ${from} jump udp_replies
     ${from} jump outward
+    ${to} ct direction original ct status dnat meta l4proto udp jump udp_requests
     ${to} ct state established,related accept
     ${to} goto refused
   }
@@ -74,11 +114,29 @@ table inet ${plan.table} {
     ct state != new drop
     iifgroup != ${plan.internetGroup} goto refused
     ${to} goto refused
+    jump counted
+${dns}
+${toServers}    ip daddr @closed goto refused
+    accept
+  }
+  chain counted {
     update @openings { ip saddr limit rate over ${newConnectionsPerSecond}/second burst ${newConnectionsPerSecond} packets } drop
     add @connections { ip saddr ct count over ${connectionsPerSandbox} } drop
-${dns}
-    ip daddr @closed goto refused
+  }
+  chain metered {
+    jump counted
     accept
+  }
+  chain udp_requests {
+    ip daddr . ct original proto-dst @udp_routed accept
+    drop
+  }
+  chain udp_replies {
+    ct direction reply ct status dnat meta l4proto udp ip saddr . ct original proto-dst != @udp_routed drop
+  }
+  chain output {
+    type filter hook output priority filter; policy accept;
+    ip daddr ${plan.subnet} ct direction original ct status dnat meta l4proto udp jump udp_requests
   }
   chain refused {
     meta l4proto tcp reject with tcp reset
@@ -88,6 +146,28 @@ ${dns}
     type nat hook postrouting priority srcnat; policy accept;
     ip saddr ${plan.subnet} oifname != "${plan.interfacePrefix}*" masquerade
   }
+  chain udp_in {
+    type nat hook prerouting priority dstnat; policy accept;
+    fib daddr type local dnat ip to udp dport map @udp_routes
+  }
+  chain udp_from_host {
+    type nat hook output priority -100; policy accept;
+    ip daddr != 127.0.0.0/8 fib daddr type local dnat ip to udp dport map @udp_routes
+  }
 }
+${udpRouteRules(plan)}`;
+}
+
+/**
+ * Replaces what leads to sandboxes, at once, as input of `nft -f`. A flow that was let in before ends with its route:
+ * each of its packets is held against the set.
+ */
+export function udpRouteRules({ table, udpRoutes }: Pick<FirewallPlan, 'table' | 'udpRoutes'>): string {
+  const flushed = `flush map inet ${table} udp_routes\nflush set inet ${table} udp_routed\n`;
+  if (udpRoutes.length === 0) return flushed;
+  const routes = udpRoutes.map(({ hostPort, address, servicePort }) => `${hostPort} : ${address} . ${servicePort}`);
+  const routed = udpRoutes.map(({ hostPort, address }) => `${address} . ${hostPort}`);
+  return `${flushed}add element inet ${table} udp_routes { ${routes.join(', ')} }
+add element inet ${table} udp_routed { ${routed.join(', ')} }
 `;
 }

@@ -1,6 +1,9 @@
 import type { SandboxDriver } from '../driver.ts';
+import type { HostFence } from './fence.ts';
 import type { Inventory } from './inventory.ts';
+import type { Server } from './nft-rules.ts';
 import type { ReconcileReport } from './reconcile.ts';
+import type { PortRange } from './udp-range.ts';
 
 /** The part of pino that the driver uses. */
 export interface DriverLogger {
@@ -23,6 +26,12 @@ export interface OciDriverOptions {
   subnet?: string;
   /** Resolvers for sandboxes. Empty: the host's upstream servers. */
   dns?: string[];
+  /** Ports of the host that may lead to UDP ports of sandboxes. Undefined: a free block, kept. Null: none. */
+  udpPorts?: PortRange | null;
+  /** TCP ports, on the address of the host that sandboxes see, that every one of them may reach. */
+  hostServicePorts?: number[];
+  /** Servers in private networks, or on the host, that sandboxes with internet access may reach by TCP and UDP. */
+  openServers?: Server[];
   /** Frozen sandboxes kept ready for `builtin:base`. */
   warmPoolSize: number;
   /** What `builtin:base` stands for. Empty: the image made from Debian packages. */
@@ -52,13 +61,22 @@ export interface OciDriver extends SandboxDriver {
   /** Names this copy in cgroups, interfaces and the firewall. */
   readonly copyId: string;
   readonly subnet: string;
+  /** The host's address that sandboxes see: the only one of its own that they reach anything on. */
+  readonly gateway: string;
+  /** Where clients on other machines find this one, as far as it can tell. */
+  readonly hostAddress: string;
+  readonly udpRange: PortRange | null;
   readonly runtime: 'crun' | 'runc';
+  /** Holds all sandboxes of this copy. */
+  readonly fence: HostFence;
   /** Frozen sandboxes that wait for a claim. */
   readonly poolReady: number;
   /** Removes everything of this copy that belongs to no sandbox of the list. Call it when the host starts. */
   reconcile(knownSandboxIds: Iterable<string>): Promise<ReconcileReport>;
   /** What of this copy is on the machine, read from the machine. */
   inventory(): Promise<Inventory>;
+  /** Which sandbox has this address now. Null: none. */
+  sandboxAt(address: string): Promise<string | null>;
   /** Ends every sandbox; disks stay. */
   stopAll(): Promise<void>;
   /** Stops watching and ends the warm pool; sandboxes go on. */

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { constants, type FileHandle, mkdir, open, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import type { UdpMapping } from '../../domain/ports.ts';
 import type { SandboxExit } from '../driver.ts';
 import type { ProcessIdentity } from '../process/process-identity.ts';
 
@@ -20,6 +21,8 @@ export interface SandboxRecord {
   phase: 'starting' | 'ready' | 'stopped';
   /** Of the present or last run. */
   address: string;
+  /** Ports of the host that lead to it. */
+  udpPorts?: UdpMapping[];
   /** The unexpected end was told to the listener. */
   exitReported: boolean;
 }

@@ -3,7 +3,9 @@ import type { Sandbox } from '../../db/entities/sandbox.ts';
 import type { Orm } from '../../db/orm.ts';
 import type { PlanCatalog } from '../../db/plans.ts';
 import { SandboxLifeRepository } from '../../db/repositories/sandbox-life.ts';
+import { addPort, removablePort, removePort } from '../../db/repositories/sandbox-ports.ts';
 import { AppError } from '../../domain/errors.ts';
+import type { Port } from '../../domain/ports.ts';
 import type { TimeoutChange, TimeoutStanding } from '../../workflows/sandbox-messages.ts';
 
 /**
@@ -18,7 +20,10 @@ export class RowCommands implements SandboxCommands {
   /** While set, `start` waits for it. */
   hold: Promise<void> | null = null;
 
+  readonly #orm: Orm;
+
   constructor(orm: Orm, plans: PlanCatalog) {
+    this.#orm = orm;
     this.life = new SandboxLifeRepository(orm.em, plans);
   }
 
@@ -53,6 +58,17 @@ export class RowCommands implements SandboxCommands {
 
   async projectSwitched(sandboxId: string, projectId: string): Promise<void> {
     this.#note(`project ${sandboxId} ${projectId}`);
+  }
+
+  async addPort(sandbox: Sandbox, port: Port): Promise<void> {
+    this.#note(`add port ${port.port}`);
+    await addPort(this.#orm.em, sandbox.sandboxId, port);
+  }
+
+  async removePort(sandbox: Sandbox, port: number): Promise<void> {
+    this.#note(`remove port ${port}`);
+    await removablePort(this.#orm.em, sandbox.sandboxId, port);
+    await removePort(this.#orm.em, sandbox.sandboxId, port);
   }
 
   async setTimeout(sandbox: Sandbox, change: TimeoutChange): Promise<TimeoutStanding> {

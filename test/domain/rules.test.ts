@@ -99,8 +99,9 @@ describe('placement', () => {
     cpu: { capacity: 8, reserved: cpu },
     memoryMb: { capacity: 8192, reserved: reservedMb },
     diskGb: { capacity: 100, reserved: 0 },
+    udpPorts: { capacity: 4, reserved: 0 },
   });
-  const needed = { cpu: 2, memoryMb: 1024, diskGb: 10 };
+  const needed = { cpu: 2, memoryMb: 1024, diskGb: 10, udpPorts: 0 };
 
   test('takes the fullest host that still has room', () => {
     expect(bestFit([host('empty', 0), host('fuller', 4096), host('full', 7800)], needed)?.hostId).toBe('fuller');

@@ -52,6 +52,7 @@ export class LocalHost {
       platformToken: 'platform-token-of-the-test',
       command: null,
       readyProbe: null,
+      udpPorts: [],
       ...overrides,
     };
   }
@@ -100,5 +101,6 @@ export const nothing = {
   mounts: [],
   loopDevices: [],
   interfaces: [],
+  udpRoutes: [],
   folders: { sandboxes: [], pool: [], trash: [] },
 };

@@ -1,0 +1,46 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import { AppError } from '../../domain/errors.ts';
+import { Host } from '../entities/host.ts';
+
+/** What a host gives to UDP ports of its sandboxes. */
+export interface UdpOffer {
+  /** The address, or the name, by which clients reach the host. */
+  publicAddress: string;
+  /** The range of its ports, both ends included. Null: it has none. */
+  ports: { first: number; last: number } | null;
+}
+
+/** Makes known what this host offers, each time that it starts. What sandboxes have already stays theirs. */
+export async function offerUdpPorts(em: EntityManager, hostId: string, offer: UdpOffer): Promise<void> {
+  const udpPortFirst = offer.ports?.first ?? null;
+  const udpPortLast = offer.ports?.last ?? null;
+  await em.fork().nativeUpdate(Host, { hostId }, { publicAddress: offer.publicAddress, udpPortFirst, udpPortLast });
+}
+
+/**
+ * Finds a free port of the host for each of these ports of a sandbox. The host's row is locked until the transaction
+ * ends, so that no two sandboxes get the same one; they are taken once the sandbox's row is written.
+ * @returns the host's port by the sandbox's
+ * @throws {AppError} `no_capacity`
+ */
+export async function takeUdpPorts(
+  tx: EntityManager,
+  hostId: string,
+  ports: readonly number[],
+): Promise<Record<string, number>> {
+  if (ports.length === 0) return {};
+  await tx.execute('select 1 from hosts where host_id = ? for update', [hostId]);
+  const free = (await tx.execute(
+    `select candidate as port
+       from hosts h, generate_series(h.udp_port_first, h.udp_port_last) candidate
+      where h.host_id = ? and candidate not in (
+        select taken.value::int from sandboxes s, jsonb_each_text(s.udp_host_ports) taken
+         where s.host_id = ? and (s.holds_compute or s.holds_disk))
+      order by random() limit ?`,
+    [hostId, hostId, ports.length],
+  )) as { port: number }[];
+  if (free.length < ports.length) {
+    throw new AppError('no_capacity', 'The host of this sandbox has no UDP port left; try again later');
+  }
+  return Object.fromEntries(ports.map((port, at) => [port, free[at]!.port]));
+}

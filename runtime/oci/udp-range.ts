@@ -1,0 +1,65 @@
+import { randomInt } from 'node:crypto';
+import path from 'node:path';
+import { CommandError, runCommand } from '../process/command.ts';
+import { type Copy, readJson } from './copy.ts';
+import { writeFileAtomically } from './sandbox-folder.ts';
+
+/** Ports of the host, both ends included. */
+export interface PortRange {
+  first: number;
+  last: number;
+}
+
+/** Blocks that are chosen from end below the ports that kernels give to clients. */
+const lowest = 20_000;
+const blockSize = 128;
+const blocks = Math.floor((32_768 - lowest) / blockSize);
+
+/**
+ * The ports of the host that may lead to sandboxes of this copy. The firewall's set `udp_range` tells other copies.
+ * @param wanted undefined: a free block, kept in the data folder
+ * @throws {Error} when what is wanted overlaps another copy's
+ */
+export async function chooseUdpRange(copy: Copy, wanted: PortRange | undefined): Promise<PortRange> {
+  const foreign = await rangesOfOthers(copy);
+  const isFree = (range: PortRange) => !foreign.some((other) => range.first <= other.last && other.first <= range.last);
+  if (wanted) {
+    if (isFree(wanted)) return wanted;
+    throw new Error(`the UDP ports ${wanted.first}-${wanted.last} overlap those of another copy on this machine`);
+  }
+  const file = path.join(copy.folder, 'udp-ports.json');
+  const kept = await readJson<PortRange>(file);
+  if (kept && isFree(kept)) return kept;
+  const start = randomInt(blocks);
+  for (let tried = 0; tried < blocks; tried += 1) {
+    const first = lowest + ((start + tried) % blocks) * blockSize;
+    const range = { first, last: first + blockSize - 1 };
+    if (!isFree(range)) continue;
+    await writeFileAtomically(file, JSON.stringify(range));
+    return range;
+  }
+  throw new Error('other copies on this machine have all UDP ports from 20000 to 32767; name a range for this one');
+}
+
+async function rangesOfOthers(copy: Copy): Promise<PortRange[]> {
+  const { nftables } = JSON.parse(await runCommand('nft', ['-j', 'list', 'tables', 'inet'])) as {
+    nftables: { table?: { name: string } }[];
+  };
+  const names = nftables.flatMap(({ table }) => (table ? [table.name] : []));
+  const others = names.filter((name) => /^sandboxes_[0-9a-f]+$/.test(name) && name !== copy.table);
+  return (await Promise.all(others.map(rangeOf))).flat();
+}
+
+async function rangeOf(table: string): Promise<PortRange[]> {
+  try {
+    const text = await runCommand('nft', ['list', 'set', 'inet', table, 'udp_range']);
+    return [...text.matchAll(/\b(\d+)-(\d+)\b/g)].map(([, first, last]) => ({
+      first: Number(first),
+      last: Number(last),
+    }));
+  } catch (error) {
+    // Gone meanwhile, or without UDP ports.
+    if (error instanceof CommandError && error.exitCode === 1) return [];
+    throw error;
+  }
+}
