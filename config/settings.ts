@@ -85,6 +85,11 @@ const settingsSchema = z.object({
   PLATFORM_HOST_CPU_OVERCOMMIT: positive(16),
   PLATFORM_HOST_MEMORY_OVERCOMMIT: positive(2),
   PLATFORM_HOST_DISK_OVERCOMMIT: positive(10),
+  /**
+   * How long a host counts as there without a word from it. Its sandboxes stand still after four fifths of that, and
+   * have failed five seconds after it.
+   */
+  PLATFORM_HOST_LEASE_SECONDS: positive(15),
   /** `crun` or `runc`. Empty: crun where it works on this machine's cgroups, else runc. */
   PLATFORM_OCI_RUNTIME: z.preprocess(emptyIsUnset, z.enum(['crun', 'runc']).optional()),
   /** A /16 to /24 for sandboxes. Empty: a free one of 10.0.0.0/8, kept in the data folder. */

@@ -1,35 +1,101 @@
 import type { Logger } from 'pino';
-import type { Orm } from '../db/orm.ts';
-import { endLease, type HostRegistration, leaseSeconds, renewLease } from '../db/repositories/hosts.ts';
+import { LeaseConnection } from '../db/lease-connection.ts';
+import { endLease, type HostRegistration, renewLease } from '../db/repositories/hosts.ts';
+import { type HostFence, uptimeSeconds } from '../runtime/oci/fence.ts';
 
-const renewEveryMs = (leaseSeconds * 1000) / 3;
+/**
+ * Of a lease's length: its sandboxes stand still when it was not renewed for this long, well before anybody takes the
+ * host for lost.
+ */
+const fencedAfter = 0.8;
+/** A host that stops in order (an upgrade, a reboot) keeps its sandboxes for this long. */
+export const awaySeconds = 900;
 
-/** Keeps a host's lease alive as long as the process is. */
+/** Keeps a host's lease alive as long as the process is, and its sandboxes running only as long as the lease is. */
 export class HostLease {
-  readonly #orm: Orm;
+  readonly #connection: LeaseConnection;
   readonly #host: HostRegistration;
+  readonly #fence: HostFence;
+  readonly #leaseSeconds: number;
   readonly #logger: Logger;
+  readonly #onLost: () => void;
   #timer: NodeJS.Timeout | null = null;
+  #renewing: Promise<void> | null = null;
+  #offers = false;
 
-  constructor(deps: { orm: Orm; host: HostRegistration; logger: Logger }) {
-    this.#orm = deps.orm;
+  /** @param deps.onLost the host was given up: its sandboxes are failed, and it must begin anew */
+  constructor(deps: {
+    databaseUrl: string;
+    host: HostRegistration;
+    fence: HostFence;
+    leaseSeconds: number;
+    logger: Logger;
+    onLost: () => void;
+  }) {
+    this.#connection = new LeaseConnection(deps.databaseUrl, (deps.leaseSeconds * 1000) / 5);
     this.#host = deps.host;
+    this.#fence = deps.fence;
+    this.#leaseSeconds = deps.leaseSeconds;
     this.#logger = deps.logger;
+    this.#onLost = deps.onLost;
   }
 
-  /** Returns once the host is registered. @throws when the first renewal fails */
-  async take(): Promise<void> {
-    await renewLease(this.#orm.em, this.#host);
-    this.#timer = setInterval(() => {
-      renewLease(this.#orm.em, this.#host).catch((error) =>
-        this.#logger.warn({ err: error }, 'the lease could not be renewed; trying again'),
-      );
-    }, renewEveryMs);
+  /**
+   * Keeps what is on this host, without offering room for more yet.
+   * @returns whether it was given up before; then its sandboxes stand still until `offer`
+   * @throws when Postgres cannot be reached
+   */
+  async hold(): Promise<{ lost: boolean }> {
+    const { lost } = await this.#renew();
+    if (!lost) await this.#letRun();
+    this.#timer = setInterval(() => this.#tick(), (this.#leaseSeconds * 1000) / 4);
+    return { lost };
   }
 
-  /** From now on no new sandboxes come here. */
+  /** From now on new sandboxes may come. Whatever was on a host that had been given up is cleaned by now. */
+  async offer(): Promise<void> {
+    await this.#renewing;
+    this.#offers = true;
+    if ((await this.#renew()).lost) this.#onLost();
+    else await this.#letRun();
+  }
+
+  /** From now on no new sandboxes come here. Those that are here go on. */
   async giveUp(): Promise<void> {
     if (this.#timer) clearInterval(this.#timer);
-    await endLease(this.#orm.em, this.#host.hostId);
+    await this.#renewing;
+    const asked = uptimeSeconds();
+    await endLease(this.#connection.run, this.#host.hostId, awaySeconds);
+    await this.#fence.keepOpenUntil(asked + awaySeconds * fencedAfter);
+    this.#connection.close();
+  }
+
+  #tick(): void {
+    this.#renewing ??= this.#renewAgain()
+      .catch((error) => this.#logger.warn({ err: error }, 'the lease could not be renewed; trying again'))
+      .finally(() => {
+        this.#renewing = null;
+      });
+  }
+
+  async #renewAgain(): Promise<void> {
+    const { lost } = await this.#renew();
+    if (!lost) await this.#letRun();
+    else if (this.#offers) this.#onLost();
+  }
+
+  async #renew(): Promise<{ lost: boolean }> {
+    // Before it is asked for: whatever the database then grants ends later than what is counted on here.
+    const asked = uptimeSeconds();
+    const lease = { seconds: this.#leaseSeconds, offers: this.#offers };
+    const { lost } = await renewLease(this.#connection.run, this.#host, lease);
+    if (!lost) await this.#fence.keepOpenUntil(asked + this.#leaseSeconds * fencedAfter);
+    return { lost };
+  }
+
+  async #letRun(): Promise<void> {
+    if (!this.#fence.isClosed) return;
+    await this.#fence.open();
+    this.#logger.warn('sandboxes stood still because the lease was not renewed in time; they go on');
   }
 }

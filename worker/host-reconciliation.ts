@@ -1,11 +1,12 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Sandbox } from '../db/entities/sandbox.ts';
 import type { Orm } from '../db/orm.ts';
 import type { PlanCatalog } from '../db/plans.ts';
-import { sandboxesOnHost } from '../db/repositories/hosts.ts';
+import { sandboxesBoundTo, sandboxesOnHost } from '../db/repositories/hosts.ts';
 import { SandboxLifeRepository } from '../db/repositories/sandbox-life.ts';
 import { isOver } from '../domain/sandbox-state.ts';
-import type { SandboxDriver } from '../runtime/driver.ts';
+import type { SandboxDriver, SandboxSpec } from '../runtime/driver.ts';
 import type { SandboxFacts } from './sandbox-facts.ts';
 
 export interface ReconcilingDriver extends SandboxDriver {
@@ -25,6 +26,7 @@ export async function reconcileHost(deps: {
   facts: SandboxFacts;
   hostId: string;
   lastAlive: Date;
+  specOf: (row: Sandbox) => SandboxSpec;
   logger: Logger;
 }): Promise<void> {
   const rows = await sandboxesOnHost(deps.orm.em, deps.hostId);
@@ -40,15 +42,29 @@ export async function reconcileHost(deps: {
   deps.logger.info({ sandboxes: living.length, cleaned: rows.length - living.length }, 'host reconciled');
 }
 
+/**
+ * On a host that was given up: waits until the platform has done so with each sandbox. Before that, some would still
+ * look as if they ran here.
+ */
+export async function whenGivenUp(orm: Orm, hostId: string, logger: Logger): Promise<void> {
+  logger.warn('this host was given up while it was away; its sandboxes are cleaned up');
+  while ((await sandboxesBoundTo(orm.em, hostId)).length > 0) await delay(250);
+}
+
 async function compare(
   row: Sandbox,
-  deps: { driver: SandboxDriver; facts: SandboxFacts; lastAlive: Date },
+  deps: { driver: SandboxDriver; facts: SandboxFacts; lastAlive: Date; specOf: (row: Sandbox) => SandboxSpec },
 ): Promise<void> {
   // In every other state an activity of its workflow is under way and is tried again by itself.
-  if (row.status !== 'running' && row.status !== 'paused') return;
+  if (row.status !== 'running' && row.status !== 'pausing' && row.status !== 'paused') return;
   const found = await deps.driver.inspect(row.sandboxId);
-  if (found.state === 'running' || found.state === 'paused') return;
+  if (found.state === 'running' || found.state === 'paused') {
+    // A pause or a resume was given up while this host was away, though it had been done; the row is what counts.
+    if (row.status === 'paused') await deps.driver.pause(row.sandboxId);
+    else if (row.status === 'running' && found.state === 'paused') await deps.driver.resume(deps.specOf(row));
+    return;
+  }
   // Processes that end by themselves leave a record of how; a host that goes down takes them without one.
-  if (found.exit && row.status === 'running') void deps.facts.exited(found.exit);
+  if (found.exit && row.status !== 'paused') void deps.facts.exited(found.exit);
   else void deps.facts.hostRestarted(row.sandboxId, deps.lastAlive);
 }

@@ -15,7 +15,7 @@ export function startingOn(hostId: string) {
     taskQueue: hostTaskQueue(hostId),
     scheduleToStartTimeout: '20s',
     startToCloseTimeout: '20m',
-    heartbeatTimeout: '20s',
+    heartbeatTimeout: '10s',
     cancellationType: 'WAIT_CANCELLATION_COMPLETED',
     retry: { initialInterval: '1s', maximumAttempts: 4 },
   });
@@ -27,7 +27,10 @@ export function pausingOn(hostId: string) {
     taskQueue: hostTaskQueue(hostId),
     scheduleToStartTimeout: '20s',
     startToCloseTimeout: '30s',
-    retry: { maximumAttempts: 2 },
+    // Long enough for a host worker that was killed to be back.
+    scheduleToCloseTimeout: '60s',
+    heartbeatTimeout: '5s',
+    retry: { initialInterval: '1s', maximumAttempts: 4 },
   });
 }
 
@@ -38,6 +41,7 @@ export function cleaningOn(hostId: string) {
     scheduleToStartTimeout: '30s',
     startToCloseTimeout: '60s',
     scheduleToCloseTimeout: '3m',
+    heartbeatTimeout: '5s',
     retry: { initialInterval: '500ms', maximumInterval: '10s' },
   });
 }

@@ -1,5 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { Host } from '../entities/host.ts';
+import { OutboxEntry } from '../entities/outbox-entry.ts';
 import { Sandbox } from '../entities/sandbox.ts';
 
 export interface HostRegistration {
@@ -11,29 +12,95 @@ export interface HostRegistration {
   diskGbCapacity: number;
 }
 
-/** How long a lease lasts, and so how long a host that went silent still gets sandboxes. */
-export const leaseSeconds = 15;
+/** Sends one statement, with a time limit of its own; see `LeaseConnection`. */
+export type RunStatement = (text: string, values: readonly unknown[]) => Promise<Record<string, unknown>[]>;
 
-/** Makes or renews a host's lease, with what it offers. The database's clock decides. */
-export async function renewLease(em: EntityManager, host: HostRegistration): Promise<void> {
-  await em.fork().execute(
-    `insert into hosts (host_id, region, region_name, cpu_capacity, memory_mb_capacity, disk_gb_capacity, lease_expires_at)
-     values (?, ?, ?, ?, ?, ?, now() + interval '${leaseSeconds} seconds')
+/**
+ * Makes or renews a host's lease, with what it offers. The database's clock decides. A host that was given up gets none
+ * until `rejoin`.
+ * @param lease.offers false: it is there, but takes no new sandboxes yet
+ * @returns whether it was given up
+ */
+export async function renewLease(
+  run: RunStatement,
+  host: HostRegistration,
+  lease: { seconds: number; offers: boolean },
+): Promise<{ lost: boolean }> {
+  const end = 'now() + make_interval(secs => $7)';
+  const [row] = await run(
+    `insert into hosts as h (host_id, region, region_name, cpu_capacity, memory_mb_capacity, disk_gb_capacity,
+                             lease_expires_at, away_until)
+     values ($1, $2, $3, $4, $5, $6, case when $8 then ${end} else now() end, case when $8 then null else ${end} end)
      on conflict (host_id) do update set region = excluded.region, region_name = excluded.region_name,
        cpu_capacity = excluded.cpu_capacity, memory_mb_capacity = excluded.memory_mb_capacity,
-       disk_gb_capacity = excluded.disk_gb_capacity, lease_expires_at = excluded.lease_expires_at, updated_at = now()`,
-    [host.hostId, host.region, host.regionName, host.cpuCapacity, host.memoryMbCapacity, host.diskGbCapacity],
+       disk_gb_capacity = excluded.disk_gb_capacity, updated_at = now(), away_until = excluded.away_until,
+       lease_expires_at = case when h.lost_at is null and $8 then excluded.lease_expires_at else h.lease_expires_at end
+     returning lost_at is not null as lost`,
+    [
+      ...[host.hostId, host.region, host.regionName],
+      ...[host.cpuCapacity, host.memoryMbCapacity, host.diskGbCapacity],
+      ...[lease.seconds, lease.offers],
+    ],
+  );
+  return { lost: row!.lost === true };
+}
+
+/** A host that stops in order gets no new sandboxes from now on, and is given up only when it stays away. */
+export async function endLease(run: RunStatement, hostId: string, awaySeconds: number): Promise<void> {
+  await run(
+    `update hosts set lease_expires_at = now(), away_until = now() + make_interval(secs => $2)
+      where host_id = $1 and lost_at is null`,
+    [hostId, awaySeconds],
   );
 }
 
-/** Gives the lease up at once: a host that stops in order gets no new sandboxes. */
-export async function endLease(em: EntityManager, hostId: string): Promise<void> {
-  await em.fork().execute('update hosts set lease_expires_at = now() where host_id = ?', [hostId]);
+/** What those who watch a host can see of it. A planned leave counts as being there. */
+export interface HostStanding {
+  isThere: boolean;
+  lost: boolean;
+}
+
+export async function hostStanding(em: EntityManager, hostId: string): Promise<HostStanding> {
+  const [row] = (await em.fork().execute(
+    `select lost_at is not null as lost, greatest(lease_expires_at, away_until) > now() as is_there
+         from hosts where host_id = ?`,
+    [hostId],
+  )) as { lost: boolean; is_there: boolean }[];
+  return { isThere: row?.is_there ?? false, lost: row?.lost ?? false };
+}
+
+/** Gives a host up, unless it came back in this moment. @returns whether it is given up, now or already */
+export async function giveUpHost(em: EntityManager, hostId: string): Promise<boolean> {
+  const rows = await em.fork().execute(
+    `update hosts set lost_at = coalesce(lost_at, now())
+        where host_id = ? and (lost_at is not null or greatest(lease_expires_at, away_until) <= now()) returning host_id`,
+    [hostId],
+  );
+  return rows.length > 0;
+}
+
+/** A host that was given up has nothing of those sandboxes any more and may take new ones. */
+export async function rejoin(em: EntityManager, hostId: string): Promise<void> {
+  await em.fork().execute('update hosts set lost_at = null where host_id = ?', [hostId]);
+}
+
+/** Sandboxes that count on this host's processes: all that live, but paused ones need only its disk. */
+export async function sandboxesBoundTo(em: EntityManager, hostId: string): Promise<string[]> {
+  const bound = ['created', 'starting', 'running', 'pausing', 'resuming'] as const;
+  const rows = await em.fork().find(Sandbox, { hostId, status: { $in: [...bound] } }, { fields: ['sandboxId'] });
+  return rows.map((row) => row.sandboxId);
 }
 
 /** The sandboxes that should have something on this host, for reconciliation. */
 export async function sandboxesOnHost(em: EntityManager, hostId: string): Promise<Sandbox[]> {
   return em.fork().find(Sandbox, { hostId, $or: [{ holdsCompute: true }, { holdsDisk: true }] });
+}
+
+/** Has the workflow that watches a host started, unless it is there. */
+export async function askForHostWatch(em: EntityManager, hostId: string): Promise<void> {
+  const tx = em.fork();
+  tx.create(OutboxEntry, { workflowType: 'host', workflowId: hostId, input: { hostId } });
+  await tx.flush();
 }
 
 /** Regions that have, or had, a host. */

@@ -31,6 +31,7 @@ export interface ContainerRun {
 const endTimeoutSeconds = 10;
 /** When the host runs out of memory, sandboxes go before anything of its own. The agent leaves room for its children. */
 const sandboxOomScore = 300;
+const sysResourceCapability = 24n;
 
 /** Starts and ends containers. What a sandbox is, and which should run, is not its business. */
 export class ContainerRunner {
@@ -86,6 +87,7 @@ export class ContainerRunner {
         platform: this.#runtimeFolder,
         blank,
         uidBase: connection.uidBase,
+        userOwner: ownsNamespaces(this.#runtime) ? connection.uidBase : 0,
         interface: connection.interface,
         address: connection.address,
         gateway: connection.gateway,
@@ -116,6 +118,8 @@ export class ContainerRunner {
   async end(folder: string, instance: string, address: string): Promise<void> {
     const pids = readPids(folder);
     if (pids && signalProcess(pids.shim, 'SIGTERM')) {
+      // The shim cannot end what stands behind a closed fence.
+      if (this.#cgroups.isFenced) await this.#cgroups.kill(instance);
       const gone = () => !isAlive(pids.shim);
       if (!(await until(gone, { timeoutSeconds: endTimeoutSeconds, everyMs: 3 }))) signalProcess(pids.shim, 'SIGKILL');
     }
@@ -123,4 +127,13 @@ export class ContainerRunner {
     await this.#cgroups.destroy(instance);
     await this.#network.release(address);
   }
+}
+
+/**
+ * Whether a sandbox's own id can own its user namespace. runc sets limits from without, for which a root that lacks
+ * CAP_SYS_RESOURCE must be the owner; what the kernel counts by user is then shared with every other sandbox.
+ */
+function ownsNamespaces(runtime: OciRuntime): boolean {
+  const effective = /^CapEff:\s+([0-9a-f]+)/m.exec(readFileSync('/proc/self/status', 'latin1'))?.[1] ?? '0';
+  return runtime.name === 'crun' || ((BigInt(`0x${effective}`) >> sysResourceCapability) & 1n) === 1n;
 }

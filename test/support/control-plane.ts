@@ -80,7 +80,10 @@ export async function startControlPlane(options: {
   ]);
   const running = [control.run(), host.run()];
   const lease = new HostLease({
-    orm,
+    databaseUrl: database.url,
+    fence: { isClosed: false, keepOpenUntil: async () => {}, open: async () => {} },
+    leaseSeconds: 15,
+    onLost: () => {},
     logger: silent,
     host: {
       hostId,
@@ -91,7 +94,8 @@ export async function startControlPlane(options: {
       diskGbCapacity: 100_000,
     },
   });
-  await lease.take();
+  await lease.hold();
+  await lease.offer();
   const facts = new SandboxFacts({ client, logger: silent });
   options.driver.onExit((exit) => void facts.exited(exit));
   const relay = new OutboxRelay({ orm, client, logger: silent });

@@ -32,7 +32,7 @@ export function connectSandbox(api: Api, deps: ApiDependencies): void {
         ...failures(
           ofMutations,
           ...(['not_found', 'plan_limit_exceeded', 'sandbox_ended', 'sandbox_busy', 'resume_failed'] as const),
-          ...(['concurrent_limit_reached', 'no_capacity'] as const),
+          ...(['concurrent_limit_reached', 'no_capacity', 'host_unavailable'] as const),
         ),
       },
     },

@@ -36,7 +36,8 @@ export function resumeSandbox(api: Api, deps: ApiDependencies): void {
         ...failures(
           ofMutations,
           ...(['not_found', 'sandbox_not_paused', 'sandbox_busy', 'sandbox_ended', 'resume_failed'] as const),
-          ...(['concurrent_limit_reached', 'no_capacity', 'not_available_yet'] as const),
+          ...(['concurrent_limit_reached', 'no_capacity', 'host_unavailable'] as const),
+          ...(['not_available_yet'] as const),
         ),
       },
     },
