@@ -62,9 +62,10 @@ export function firewallRules(plan: FirewallPlan): string {
   const to = `oifname "${plan.interfacePrefix}*"`;
   const closed = [...closedNetworks, ...plan.hostNetworks].join(', ');
   const toResolvers = plan.resolvers.length > 0 ? `ip daddr { ${plan.resolvers.join(', ')} }` : null;
-  const toServers = plan.openServers
-    .map(({ address, port }) => `    ip daddr ${address} meta l4proto { tcp, udp } th dport ${port} goto metered\n`)
-    .join('');
+  const toServers = (verdict: string) =>
+    plan.openServers
+      .map(({ address, port }) => `    ip daddr ${address} meta l4proto { tcp, udp } th dport ${port} ${verdict}\n`)
+      .join('');
   const toServices = plan.hostServices
     .map(({ address, port }) => `    ip daddr ${address} tcp dport ${port} goto metered\n`)
     .join('');
@@ -100,7 +101,7 @@ ${udpRange}  map udp_routes { type inet_service : ipv4_addr . inet_service; }
   }
   chain to_host {
 ${toServices}    iifgroup != ${plan.internetGroup} return
-${toServers}  }
+${toServers('goto metered')}  }
   chain forward {
     type filter hook forward priority filter; policy accept;
     ${from} jump udp_replies
@@ -116,7 +117,7 @@ ${toServers}  }
     ${to} goto refused
     jump counted
 ${dns}
-${toServers}    ip daddr @closed goto refused
+${toServers('accept')}    ip daddr @closed goto refused
     accept
   }
   chain counted {
@@ -128,7 +129,7 @@ ${toServers}    ip daddr @closed goto refused
     accept
   }
   chain udp_requests {
-    ip daddr . ct original proto-dst @udp_routed accept
+    meta l4proto udp ip daddr . ct original proto-dst @udp_routed accept
     drop
   }
   chain udp_replies {

@@ -1,0 +1,42 @@
+import { onHost } from './local-host.ts';
+
+/**
+ * Another machine, as far as this one can tell: a network namespace behind a link of the host. Its addresses are of a
+ * range for documentation, which is no private network.
+ */
+export class OutsideNetwork {
+  readonly namespace: string;
+  /** The host's end of the link. */
+  readonly near: string;
+  /** The other machine's end. */
+  readonly far: string;
+
+  /** @param octets of 203.0.113.0/24: `octet` and the next; each test file takes its own */
+  constructor(octet: number) {
+    this.namespace = `outside-${octet}-${process.pid}`;
+    [this.near, this.far] = [`203.0.113.${octet}`, `203.0.113.${octet + 1}`];
+    const link = `out${octet}x${process.pid}`.slice(0, 15);
+    onHost('ip', 'netns', 'add', this.namespace);
+    onHost('ip', 'link', 'add', link, 'type', 'veth', 'peer', 'name', 'up', 'netns', this.namespace);
+    onHost('ip', 'address', 'add', this.near, 'peer', this.far, 'dev', link);
+    onHost('ip', 'link', 'set', link, 'up');
+    for (const words of [
+      `address add ${this.far} peer ${this.near} dev up`,
+      'link set dev lo up',
+      'link set dev up up',
+      `route add default via ${this.near}`,
+    ]) {
+      onHost('ip', '-n', this.namespace, ...words.split(' '));
+    }
+  }
+
+  /** The words that run a command there. */
+  command(...words: string[]): [string, string[]] {
+    return ['ip', ['netns', 'exec', this.namespace, ...words]];
+  }
+
+  /** Takes the link with it. */
+  remove(): void {
+    onHost('ip', 'netns', 'delete', this.namespace);
+  }
+}
