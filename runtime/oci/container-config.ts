@@ -16,8 +16,12 @@ export interface ContainerPlan {
 export const agentPort = 49983;
 /** Where the sandbox sees the small folder that the host reads when it has ended. */
 export const tailMount = '/run/platform';
+/** Where the shim mounts the user namespace it has made, in the mount namespace of its own. */
+const userNamespaceFile = '/mnt/user';
 /** Processes and threads in one sandbox. */
 export const processLimit = 1024;
+/** Terminals open at once in one sandbox; the kernel has only so many for all. */
+export const terminalLimit = 128;
 
 /**
  * What root may do in a sandbox. Not NET_RAW (no forged packets), NET_ADMIN, SYS_ADMIN, MKNOD, SYS_PTRACE (a user may
@@ -100,7 +104,7 @@ export function containerConfig(plan: ContainerPlan): object {
         destination: '/dev/pts',
         type: 'devpts',
         source: 'devpts',
-        options: ['nosuid', 'noexec', 'newinstance', 'ptmxmode=0666', 'mode=0620', 'gid=5'],
+        options: ['nosuid', 'noexec', 'newinstance', 'ptmxmode=0666', 'mode=0620', 'gid=5', `max=${terminalLimit}`],
       },
       tmpfs('/dev/shm', ['nosuid', 'noexec', 'nodev', 'mode=1777', 'size=512m']),
       { destination: '/dev/mqueue', type: 'mqueue', source: 'mqueue', options: ['nosuid', 'noexec', 'nodev'] },
@@ -121,7 +125,10 @@ export function containerConfig(plan: ContainerPlan): object {
       ...['hosts', 'hostname', 'resolv.conf'].map(bindTail),
     ],
     linux: {
-      namespaces: ['pid', 'mount', 'uts', 'ipc', 'network', 'cgroup', 'user'].map((type) => ({ type })),
+      namespaces: [
+        ...['pid', 'mount', 'uts', 'ipc', 'network', 'cgroup'].map((type) => ({ type })),
+        { type: 'user', path: userNamespaceFile },
+      ],
       uidMappings: ids,
       gidMappings: ids,
       cgroupsPath: plan.cgroupPath,

@@ -10,7 +10,8 @@ import { initPath, runtimeMount } from './runtime-folder.ts';
 /**
  * The system calls that sandboxes may make, in `seccomp.json`: those on the list pass; those known and unwanted give
  * EPERM; new ones give ENOSYS, which programs take as "older kernel" and do without. Only the sockets of `AF_UNIX`,
- * `AF_INET`, `AF_INET6` and `AF_NETLINK`, no new namespaces, and only this processor's own calls.
+ * `AF_INET`, `AF_INET6` and `AF_NETLINK`, no new namespaces, and only this processor's own calls. Not the old
+ * asynchronous I/O (`io_setup`) either: all of a machine share `fs.aio-max-nr`, and programs do without.
  */
 const profileFile = path.join(import.meta.dirname, 'seccomp.json');
 const architectures: Partial<Record<NodeJS.Architecture, string>> = {

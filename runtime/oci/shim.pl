@@ -105,25 +105,36 @@ sub mount_root {
         chown $arg{uidBase}, $arg{uidBase}, "$staging/tail/$name" or die "$name: $!";
     }
     write_file("$staging/config.json", read_file('config.json'));
+    write_file("$staging/user", '');
+    my $user = user_namespace($arg{userOwner}, "0 $arg{uidBase} 65536\n");
+    my $itself = '';
+    attach(handle('user namespace', syscall($nr{open_tree}, fileno $user, $itself, 0x1001 | $cloexec)), "$staging/user");
     if (my $hidden = $arg{hide}) { syscall($nr{umount2}, $hidden, 2) == 0 or die "umount $hidden: $!" }
     return 1;
 }
 
 # Ids of the sandbox shifted to its own range. 65536 stands for the host's root, as whom overlayfs makes its folders.
-sub shifted_ids {
+sub shifted_ids { return user_namespace(0, "0 $arg{uidBase} 65536\n65536 0 1\n") }
+
+# A user namespace, by a child of ours that `owner` lends its name. The kernel counts what is inside on the owner too
+# (inotify instances, message queues, pending signals): were that root, all sandboxes and the host would share a limit.
+sub user_namespace {
+    my ($owner, $map) = @_;
     pipe my $ready, my $tell or die $!;
     pipe my $wait, my $finish or die $!;
     my $pid = fork // die "fork: $!";
     if (!$pid) {
         close $finish;
-        syswrite $tell, syscall($nr{unshare}, 0x10000000) == 0 ? 'y' : 'n';
+        # The owner changes, the privileges stay: hosts may not let others make user namespaces.
+        my $owned = !$owner || syscall($nr{prctl}, 28, 4, 0, 0, 0) == 0 && ($> = $owner) == $owner;
+        syswrite $tell, $owned && syscall($nr{unshare}, 0x10000000) == 0 ? 'y' : 'n';
         sysread $wait, my $end, 1;
         kill 'KILL', $$;
     }
     close $tell;
     sysread $ready, my $answer, 1;
     die "no user namespace\n" if ($answer // '') ne 'y';
-    for my $map ('uid_map', 'gid_map') { write_file("/proc/$pid/$map", "0 $arg{uidBase} 65536\n65536 0 1\n") }
+    for my $file ('uid_map', 'gid_map') { write_file("/proc/$pid/$file", $map) }
     open my $ids, '<', "/proc/$pid/ns/user" or die "user namespace: $!";
     close $finish;
     waitpid $pid, 0;

@@ -1,0 +1,21 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import type { DriverLogger } from './options.ts';
+
+/** Terminals on the whole machine: enough that hundreds of sandboxes, each at its own limit, leave some to the host. */
+const terminals = { file: '/proc/sys/kernel/pty/max', atLeast: 65_536 };
+
+/** Raises what the kernel allows all sandboxes together, where its default would let a few take it from the others. */
+export async function raiseKernelLimits(logger: DriverLogger): Promise<void> {
+  const { file, atLeast } = terminals;
+  const now = Number(await readFile(file, 'latin1'));
+  if (now >= atLeast) return;
+  try {
+    await writeFile(file, String(atLeast));
+    logger.info({ before: now, now: atLeast }, 'raised the number of terminals (kernel.pty.max) for the sandboxes');
+  } catch (error) {
+    logger.warn(
+      { err: error, now },
+      'kernel.pty.max is low and could not be raised: sandboxes may run out of terminals',
+    );
+  }
+}
