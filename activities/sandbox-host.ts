@@ -5,8 +5,10 @@ import type { Sandbox } from '../db/entities/sandbox.ts';
 import type { Orm } from '../db/orm.ts';
 import type { PlanCatalog } from '../db/plans.ts';
 import { SandboxLifeRepository } from '../db/repositories/sandbox-life.ts';
+import { AppError } from '../domain/errors.ts';
 import { noLife } from '../domain/life-plan.ts';
 import { udpMappings } from '../domain/ports.ts';
+import type { SandboxReason } from '../domain/sandbox-state.ts';
 import { parseCustomCommand, parseReadyCommand } from '../domain/template-commands.ts';
 import { DriverError, type SandboxDriver, type SandboxSpec } from '../runtime/driver.ts';
 
@@ -35,7 +37,6 @@ export function createSandboxHostActivities(deps: {
     if (!row) throw ApplicationFailure.nonRetryable(`There is no sandbox ${sandboxId}`, 'sandbox_absent');
     return row;
   };
-  const specOf = async (sandboxId: string) => toSpec(await rowOf(sandboxId), deps);
 
   return {
     /** `created` → `starting`; makes it and answers when it is ready; tells each step of `starting` as it comes. */
@@ -52,15 +53,19 @@ export function createSandboxHostActivities(deps: {
       });
     },
 
-    /** Freezes it. */
-    pauseSandbox(sandboxId: string): Promise<void> {
-      return onHost(() => deps.driver.pause(sandboxId));
+    /** `running` → `pausing`; freezes it. */
+    pauseSandbox(sandboxId: string, reason: SandboxReason, askedMs: number): Promise<void> {
+      return onHost(async () => {
+        await life.beginPause(sandboxId, reason, new Date(askedMs));
+        await deps.driver.pause(sandboxId);
+      });
     },
 
-    /** Thaws it, or starts it again on its disk. */
+    /** `paused` → `resuming`, admitted again; thaws it, or starts it again on its disk. */
     resumeSandbox(sandboxId: string): Promise<HostedPlace> {
       return onHost(async (signal) => {
-        const place = await deps.driver.resume(await specOf(sandboxId), { signal });
+        const row = await life.beginResume(sandboxId);
+        const place = await deps.driver.resume(toSpec(row, deps), { signal });
         return { address: place.address, agentPort: place.agentPort };
       });
     },
@@ -108,6 +113,9 @@ export function toSpec(
   };
 }
 
+/** What the driver could not do is tried this often. An unreachable database is waited for as long as the workflow says. */
+const driverTries = 3;
+
 /** Heartbeats while the work lasts, so that a dead host is noticed and a cancellation arrives; passes failures on by code. */
 async function onHost<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const { heartbeatTimeoutMs } = activityInfo();
@@ -116,11 +124,12 @@ async function onHost<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> 
     return await work(Context.current().cancellationSignal);
   } catch (error) {
     if (Context.current().cancellationSignal.aborted) throw new CancelledFailure('The work on the host was cancelled');
+    if (error instanceof AppError) throw ApplicationFailure.nonRetryable(error.message, error.code);
     if (error instanceof DriverError) {
       throw ApplicationFailure.create({
         message: error.message,
         type: error.code,
-        nonRetryable: !error.retryable,
+        nonRetryable: !error.retryable || activityInfo().attempt >= driverTries,
         details: error.exit ? [error.exit] : [],
       });
     }

@@ -32,8 +32,10 @@ export function createSandboxLifeActivities({ orm, plans }: { orm: Orm; plans: P
     async recordResuming(sandboxId: string): Promise<void> {
       await told(life.beginResume(sandboxId));
     },
-    async recordResumeFailed(sandboxId: string, memoryKept: boolean): Promise<void> {
-      await told(life.cancelResume(sandboxId, memoryKept));
+    /** The reason that it is `paused` for now: what was not even admitted never left its own. */
+    async recordResumeFailed(sandboxId: string, memoryKept: boolean): Promise<{ reason: SandboxReason | null }> {
+      const { reason } = await told(life.cancelResume(sandboxId, memoryKept));
+      return { reason: reason ?? null };
     },
     async recordTerminating(sandboxId: string, reason: SandboxReason): Promise<void> {
       await told(life.beginTermination(sandboxId, reason));

@@ -17,7 +17,7 @@ export function startingOn(hostId: string) {
     startToCloseTimeout: '20m',
     heartbeatTimeout: '10s',
     cancellationType: 'WAIT_CANCELLATION_COMPLETED',
-    retry: { initialInterval: '1s', maximumAttempts: 4 },
+    retry: { initialInterval: '500ms', maximumInterval: '10s', maximumAttempts: 12 },
   });
 }
 
@@ -30,7 +30,7 @@ export function pausingOn(hostId: string) {
     // Long enough for a host worker that was killed to be back.
     scheduleToCloseTimeout: '60s',
     heartbeatTimeout: '5s',
-    retry: { initialInterval: '1s', maximumAttempts: 4 },
+    retry: { initialInterval: '500ms', maximumInterval: '5s' },
   });
 }
 

@@ -67,7 +67,9 @@ export async function sandbox(input: SandboxWorkflowInput): Promise<void> {
 
 /** A pause or resume under way, and who waits for it. */
 interface Transition {
-  /** The row says `pausing` or `resuming`. */
+  /** Somebody is answered as soon as the row says `pausing` or `resuming`. */
+  hurried: boolean;
+  /** The row says so. */
   recorded: boolean;
   done: boolean;
   refusal: ApplicationFailure | null;
@@ -221,7 +223,7 @@ class SandboxLife {
     if (this.#exit) return this.#afterExit(this.#exit);
     if (somethingElse) return;
     if (warning) await rows.warnOfTimeout(this.#id, deadlineMs, warning.beforeSeconds);
-    else if (this.#plan.autoPause) this.#askPause('auto_pause');
+    else if (this.#plan.autoPause) this.#askPause('auto_pause', false);
     else this.#ending = { reason: 'timeout', forget: false };
   }
 
@@ -260,19 +262,22 @@ class SandboxLife {
 
   // Pausing and paused
 
-  #askPause(reason: SandboxReason): Transition {
+  #askPause(reason: SandboxReason, hurried: boolean): Transition {
     this.#pauseReason = reason;
     this.#setStatus('pausing', reason);
-    this.#pause = { recorded: false, done: false, refusal: null };
+    this.#pause = newTransition(hurried);
     return this.#pause;
   }
 
   async #freeze(pause: Transition): Promise<void> {
     const reason = this.#pauseReason;
-    await rows.recordPausing(this.#id, reason, Date.now());
-    pause.recorded = true;
+    const askedMs = Date.now();
+    if (pause.hurried) {
+      await rows.recordPausing(this.#id, reason, askedMs);
+      pause.recorded = true;
+    }
     try {
-      const memoryKept = await this.#bringToStand(reason);
+      const memoryKept = await this.#bringToStand(reason, askedMs);
       const atMs = Date.now();
       await rows.recordPaused(this.#id, reason, atMs, memoryKept);
       this.#pauseFrom(atMs, reason, memoryKept);
@@ -292,11 +297,11 @@ class SandboxLife {
   }
 
   /** @returns whether its processes are still there, frozen */
-  async #bringToStand(reason: SandboxReason): Promise<boolean> {
+  async #bringToStand(reason: SandboxReason, askedMs: number): Promise<boolean> {
     const freeze = reason !== 'auto_pause' || this.#failedAutoPauses < autoPauseTries;
     const { hostId } = this.#plan;
     await this.#hostLoss.unlessLost(new CancellationScope(), () =>
-      freeze ? pausingOn(hostId).pauseSandbox(this.#id) : cleaningOn(hostId).stopSandbox(this.#id),
+      freeze ? pausingOn(hostId).pauseSandbox(this.#id, reason, askedMs) : cleaningOn(hostId).stopSandbox(this.#id),
     );
     return freeze;
   }
@@ -338,16 +343,18 @@ class SandboxLife {
 
   // Resuming
 
-  #askResume(): Transition {
+  #askResume(hurried: boolean): Transition {
     this.#setStatus('resuming', 'user_requested');
-    this.#resume = { recorded: false, done: false, refusal: null };
+    this.#resume = newTransition(hurried);
     return this.#resume;
   }
 
   async #thaw(resume: Transition): Promise<void> {
     try {
-      await rows.recordResuming(this.#id);
-      resume.recorded = true;
+      if (resume.hurried) {
+        await rows.recordResuming(this.#id);
+        resume.recorded = true;
+      }
       const scope = new CancellationScope();
       this.#starting = scope;
       // An end of frozen processes is of no account; one that is told from now on is of those that begin.
@@ -355,8 +362,8 @@ class SandboxLife {
       const resumeThere = () => startingOn(this.#plan.hostId).resumeSandbox(this.#id);
       await this.#recordRunning(await this.#hostLoss.unlessLost(scope, resumeThere));
     } catch (error) {
-      if (resume.recorded) await rows.recordResumeFailed(this.#id, this.#memoryKept);
-      this.#setStatus('paused', resume.recorded ? 'resume_failed' : this.#pauseReason);
+      const { reason } = await rows.recordResumeFailed(this.#id, this.#memoryKept);
+      this.#setStatus('paused', reason ?? 'resume_failed');
       this.#hostLoss.forget();
       if (isCancellation(error)) resume.refusal = refused('sandbox_ended', 'The sandbox is being terminated');
       else if (error instanceof HostLostError) resume.refusal = refused('host_unavailable', error.message);
@@ -425,11 +432,11 @@ class SandboxLife {
   }
 
   async #onPause(wait: boolean): Promise<SandboxStanding> {
-    return this.#follow(this.#askPause('user_requested'), wait);
+    return this.#follow(this.#askPause('user_requested', !wait), wait);
   }
 
   async #onResume(wait: boolean): Promise<SandboxStanding> {
-    return this.#follow(this.#askResume(), wait);
+    return this.#follow(this.#askResume(!wait), wait);
   }
 
   async #follow(transition: Transition, wait: boolean): Promise<SandboxStanding> {
@@ -444,7 +451,7 @@ class SandboxLife {
       if (this.#ending || isOver(this.#status)) throw refused('sandbox_ended', 'The sandbox has ended');
       if (asked?.refusal) throw asked.refusal;
       if (this.#status === 'running') break;
-      if (this.#status === 'paused') asked = this.#askResume();
+      if (this.#status === 'paused') asked = this.#askResume(false);
       const before = this.#status;
       await condition(() => this.#status !== before || this.#ending !== null);
     }
@@ -596,3 +603,5 @@ class SandboxLife {
     this.#memoryKept = carried.memoryKept;
   }
 }
+
+const newTransition = (hurried: boolean): Transition => ({ hurried, recorded: false, done: false, refusal: null });

@@ -18,7 +18,7 @@ export async function replaceRow<Entity extends object>(
   const { tableName, primaryKeys } = em.getMetadata().get<Entity>(entity);
   const columns = columnsOf(em, entity);
   const key = columns.find(({ name }) => name === primaryKeys[0])!;
-  const changed = columns.filter(({ name }) => !same(valueOf(change.before, name), valueOf(change.after, name)));
+  const changed = columns.filter(({ name }) => !same(propertyOf(change.before, name), propertyOf(change.after, name)));
   if (changed.length === 0 && events.length === 0) return true;
   const sets = changed.map(({ column }) => `${column} = ?, `).join('');
   const eventColumns = columnsOf(em, Event);
@@ -33,7 +33,7 @@ export async function replaceRow<Entity extends object>(
      select 1 from changed`,
     [
       ...changed.map((column) => written(column, change.after)),
-      valueOf(change.after, key.name),
+      propertyOf(change.after, key.name),
       change.version,
       ...events.flatMap((event) => eventColumns.map((column) => written(column, event))),
     ],
@@ -43,7 +43,7 @@ export async function replaceRow<Entity extends object>(
 
 const eventTypes: Record<string, string> = { sequence: 'integer', data: 'jsonb', created_at: 'timestamptz' };
 
-function valueOf(row: object, name: string): unknown {
+function propertyOf(row: object, name: string): unknown {
   return (row as Record<string, unknown>)[name] ?? null;
 }
 
@@ -52,7 +52,7 @@ function same(a: unknown, b: unknown): boolean {
 }
 
 function written({ name }: Column, row: object): unknown {
-  const value = valueOf(row, name);
+  const value = propertyOf(row, name);
   if (value instanceof Date) return value.toISOString();
   return typeof value === 'object' && value !== null ? JSON.stringify(value) : value;
 }

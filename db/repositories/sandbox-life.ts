@@ -80,9 +80,11 @@ export class SandboxLifeRepository {
     });
   }
 
-  /** `pausing` → `running`: the freeze did not take. The running phase goes on as if nothing had been asked. */
+  /** → `running` again: the freeze did not take, or never began. The running phase goes on as if nothing had been asked. */
   cancelPause(sandboxId: string): Promise<Sandbox> {
-    return this.#move(sandboxId, 'running', (row) => {
+    return this.#change(sandboxId, (row) => {
+      if (row.status !== 'pausing' && row.status !== 'running') return;
+      row.status = 'running';
       row.pausingAt = null;
       row.reason = 'pause_failed';
     });
@@ -121,7 +123,7 @@ export class SandboxLifeRepository {
     );
   }
 
-  /** `resuming` → `paused`: it could not be brought back. The paused phase goes on. */
+  /** `resuming` → `paused`: it could not be brought back. The paused phase goes on. One still `paused` is left as it is. */
   cancelResume(sandboxId: string, memoryKept: boolean): Promise<Sandbox> {
     return this.#move(sandboxId, 'paused', (row) => {
       row.holdsCompute = memoryKept;
