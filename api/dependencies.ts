@@ -10,6 +10,8 @@ import type { Logger } from 'pino';
 import type { Settings } from '../config/settings.ts';
 import type { Orm } from '../db/orm.ts';
 import type { PlanCatalog } from '../db/plans.ts';
+import type { ExecTokens } from './exec-tokens.ts';
+import type { SandboxAgents } from './sandbox-agents.ts';
 import type { SandboxCommands } from './sandbox-commands.ts';
 
 /** Everything the API needs from the process that hosts it. */
@@ -20,6 +22,8 @@ export interface ApiDependencies {
   sandboxCommands: SandboxCommands;
   /** The token `X-Access-Token` must carry to a sandbox's agent; derived, never stored. */
   deriveAgentToken(sandboxId: string): string;
+  sandboxAgents: SandboxAgents;
+  execTokens: ExecTokens;
   readiness: ReadinessCheck[];
   logger: Logger;
 }

@@ -6,8 +6,10 @@ import { loadPlans } from '../db/plans.ts';
 import { createTemporalClient } from '../temporal/client.ts';
 import { EncryptionCodec } from '../temporal/payload-codec.ts';
 import { createApp } from './app.ts';
+import { ExecTokens } from './exec-tokens.ts';
 import { createApiLogger } from './logger.ts';
 import { codecServer } from './plugins/codec-server.ts';
+import { SandboxAgents } from './sandbox-agents.ts';
 import { TemporalSandboxCommands } from './temporal-sandbox-commands.ts';
 
 /** How long requests under way may take to end once the process was asked to stop. */
@@ -25,6 +27,8 @@ const app = createApp({
   settings,
   sandboxCommands: new TemporalSandboxCommands({ client, orm, logger }),
   deriveAgentToken: secrets.agentToken,
+  sandboxAgents: new SandboxAgents(secrets.platformToken),
+  execTokens: new ExecTokens(secrets.execTokenKey),
   readiness: [
     { name: 'postgres', check: () => orm.em.fork().execute('select 1') },
     { name: 'temporal', check: () => client.workflowService.getSystemInfo({}) },

@@ -13,6 +13,8 @@ export interface PlatformSecrets {
   agentToken(sandboxId: string): string;
   /** Opens the agent's platform paths; never leaves the platform. */
   platformToken(sandboxId: string): string;
+  /** Signs the tokens that open the stream of one run. */
+  execTokenKey: Buffer;
 }
 
 /** @throws when the settings' codec keys are not `kid:base64 of 32 bytes` */
@@ -30,6 +32,7 @@ export function deriveSecrets(settings: {
     codecAccessToken: derive('codec-access').toString('base64url'),
     agentToken: (sandboxId) => tokenFor(agentKey, sandboxId),
     platformToken: (sandboxId) => tokenFor(platformKey, sandboxId),
+    execTokenKey: derive('exec-token'),
   };
 }
 

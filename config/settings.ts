@@ -74,6 +74,8 @@ const settingsSchema = z.object({
   /** Requests a minute for each API key, and for each address where there is no key. 0 turns the limit off. */
   PLATFORM_RATE_LIMIT_PER_KEY: whole(6000),
   PLATFORM_RATE_LIMIT_PER_ADDRESS: whole(600),
+  /** How long a command of `POST …/exec` may run; never past its sandbox's own timeout. */
+  PLATFORM_EXEC_DEADLINE_SECONDS: positive(3600),
   /** Trust `X-Forwarded-For` of a proxy in front. */
   PLATFORM_TRUST_PROXY: flag(false),
 

@@ -13,8 +13,9 @@ export const authentication = fp<{ orm: Orm }>(
     app.decorateRequest('identity', null);
     app.decorateRequest('workflowId', null);
     app.addHook('onRequest', async (request, reply) => {
-      if (request.is404 || request.routeOptions.config.public) {
-        if (!request.routeOptions.config.quiet) await app.rateLimits.perAddress(request, reply);
+      const { config } = request.routeOptions;
+      if (request.is404 || config.public || (config.tokenInQuery && hasToken(request))) {
+        if (!config.quiet) await app.rateLimits.perAddress(request, reply);
         return;
       }
       const secret = apiKeyOf(request);
@@ -37,6 +38,10 @@ export const authentication = fp<{ orm: Orm }>(
 export function callerOf(request: FastifyRequest): Identity {
   if (!request.identity) throw new Error(`${request.routeOptions.url} asked for the caller of a public route`);
   return request.identity;
+}
+
+function hasToken(request: FastifyRequest): boolean {
+  return typeof (request.query as { token?: unknown }).token === 'string';
 }
 
 function apiKeyOf(request: FastifyRequest): string | null {

@@ -14,6 +14,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Needs no key. */
     public?: boolean;
+    /** Whoever brings `?token=` needs no key; the route judges the token. */
+    tokenInQuery?: boolean;
     /** Logged at debug level only: probes ask every few seconds. */
     quiet?: boolean;
     idempotency?: IdempotencyOptions;

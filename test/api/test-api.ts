@@ -3,7 +3,9 @@ import { Writable } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
 import { createApp } from '../../api/app.ts';
 import type { ReadinessCheck } from '../../api/dependencies.ts';
+import { ExecTokens } from '../../api/exec-tokens.ts';
 import { createApiLogger } from '../../api/logger.ts';
+import { SandboxAgents } from '../../api/sandbox-agents.ts';
 import type { SandboxCommands } from '../../api/sandbox-commands.ts';
 import { loadSettings, type Settings } from '../../config/settings.ts';
 import { bootstrap } from '../../db/bootstrap.ts';
@@ -65,6 +67,8 @@ export async function startApi(
     env?: Record<string, string>;
     readiness?: ReadinessCheck[];
     throughUrl?: (url: string) => string;
+    /** Opens the platform's paths of a sandbox's agent. */
+    platformToken?: (sandboxId: string) => string;
     on?: { orm: Orm; account: MadeAccount; commands: SandboxCommands };
   } = {},
 ): Promise<TestApi> {
@@ -87,6 +91,8 @@ export async function startApi(
     settings,
     sandboxCommands: on?.commands ?? commands,
     deriveAgentToken: (sandboxId) => `token-of-${sandboxId}`,
+    sandboxAgents: new SandboxAgents(options.platformToken ?? (() => 'unknown')),
+    execTokens: new ExecTokens(Buffer.alloc(32, 9)),
     readiness: options.readiness ?? [],
     logger: createApiLogger('debug', lines(log)),
   });

@@ -5,8 +5,8 @@ import { description, nameOf, optional, optionalBody, positiveInt, withDefault }
 const maxVariables = 256;
 const maxVariablesBytes = 128 * 1024;
 
-/** The environment of a sandbox; as much as a process can be given with room to spare. */
-const envVars = z
+/** The environment of a sandbox or of a command; as much as a process can be given with room to spare. */
+export const envVars = z
   .record(
     z
       .string()

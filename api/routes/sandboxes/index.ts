@@ -2,8 +2,14 @@ import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { connectSandbox } from './connect.ts';
 import { createSandbox } from './create.ts';
 import { deleteSandbox } from './delete.ts';
+import { getActiveExec } from './exec-active.ts';
+import { cancelExec } from './exec-cancel.ts';
+import { startExec } from './exec-start.ts';
+import { streamExec } from './exec-stream.ts';
 import { getSandbox } from './get.ts';
 import { listSandboxes } from './list.ts';
+import { getSandboxMetrics } from './metrics.ts';
+import { getSandboxMetricsChart } from './metrics-chart.ts';
 import { pauseSandbox } from './pause.ts';
 import { raiseSandboxTimeout } from './raise-timeout.ts';
 import { resumeSandbox } from './resume.ts';
@@ -20,6 +26,8 @@ export const sandboxRoutes: readonly ((api: Api, deps: ApiDependencies) => void)
   getSandboxStats,
   getSandbox,
   getSandboxStatus,
+  getSandboxMetrics,
+  getSandboxMetricsChart,
   raiseSandboxTimeout,
   setSandboxTimeout,
   connectSandbox,
@@ -28,4 +36,8 @@ export const sandboxRoutes: readonly ((api: Api, deps: ApiDependencies) => void)
   terminateSandbox,
   deleteSandbox,
   switchSandboxProject,
+  startExec,
+  streamExec,
+  getActiveExec,
+  cancelExec,
 ];

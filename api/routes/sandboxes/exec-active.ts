@@ -1,0 +1,52 @@
+import { z } from 'zod';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { callerOf } from '../../plugins/authentication.ts';
+import { failures } from '../../schemas/failures.ts';
+import { askAgent, ofAgentCalls } from './exec-agent.ts';
+import { runTime } from './exec-start.ts';
+import { streamPath } from './exec-stream.ts';
+import { sandboxOf } from './read-sandbox.ts';
+import { sandboxPath } from './sandbox-path.ts';
+
+const standing = z.discriminatedUnion('active', [
+  z.object({ active: z.literal(false) }),
+  z.object({
+    active: z.literal(true),
+    stream_path: z.string(),
+    command: z.string(),
+    cwd: z.string(),
+    started_at: runTime,
+    deadline: runTime,
+  }),
+]);
+
+/** `GET /v1/sandboxes/{sandbox_id}/exec/active` (section 4.1): the caller's own command; without the envelope. */
+export function getActiveExec(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'GET',
+    url: '/v1/sandboxes/:sandbox_id/exec/active',
+    schema: {
+      operationId: 'getActiveExec',
+      tags: ['Sandboxes'],
+      summary: 'Read which command runs in a sandbox',
+      params: sandboxPath,
+      response: {
+        200: standing.describe("What runs; another user's command is not told"),
+        ...failures(ofAgentCalls),
+      },
+    },
+    handler: async (request) => {
+      const sandbox = await sandboxOf(deps, request, request.params.sandbox_id);
+      const run = await askAgent(deps, sandbox, (place) => deps.sandboxAgents.findRun(place));
+      if (!run?.running || run.owner !== callerOf(request).userId) return { active: false as const };
+      return {
+        active: true as const,
+        stream_path: streamPath(deps, sandbox.sandboxId, run.runId, new Date(run.deadline)),
+        command: run.command,
+        cwd: run.cwd,
+        started_at: run.startedAt,
+        deadline: run.deadline,
+      };
+    },
+  });
+}

@@ -1,0 +1,59 @@
+import { findSandboxStatus } from '../../../db/repositories/sandbox-status.ts';
+import { AppError, type ErrorCode } from '../../../domain/errors.ts';
+import type { SandboxStatus } from '../../../domain/sandbox-state.ts';
+import type { ApiDependencies } from '../../dependencies.ts';
+import { type AgentPlace, AgentRefusal, AgentUnreachable } from '../../sandbox-agents.ts';
+
+/** What a row must tell for its agent to be called. */
+export interface AgentRow {
+  sandboxId: string;
+  status: SandboxStatus;
+  agentAddress?: string | null | undefined;
+  agentPort?: number | null | undefined;
+}
+
+/** What the agent's refusals are to a caller. */
+const refusals: Record<string, ErrorCode> = {
+  in_progress: 'exec_in_progress',
+  invalid_cwd: 'invalid_cwd',
+  too_long: 'validation_failed',
+  cannot_start: 'exec_not_possible',
+  no_run: 'exec_not_found',
+};
+const texts: Partial<Record<ErrorCode, string>> = {
+  exec_in_progress: 'A command is running in the sandbox already; wait for its end or cancel it',
+  exec_not_found: 'No such command is running in the sandbox',
+};
+
+/** Errors of routes that call the agent. */
+export const ofAgentCalls: ErrorCode[] = ['not_found', 'sandbox_not_running'];
+
+/**
+ * Asks the agent of a running sandbox.
+ * @throws {AppError} `sandbox_not_running`, what the agent refused it with, `temporarily_unavailable`
+ */
+export async function askAgent<T>(
+  deps: ApiDependencies,
+  row: AgentRow,
+  ask: (place: AgentPlace) => Promise<T>,
+): Promise<T> {
+  const { sandboxId, status, agentAddress, agentPort } = row;
+  if (status !== 'running' || !agentAddress || !agentPort) throw notRunning(status);
+  try {
+    return await ask({ sandboxId, address: agentAddress, port: agentPort });
+  } catch (error) {
+    if (error instanceof AgentRefusal && refusals[error.code]) {
+      const code = refusals[error.code]!;
+      throw new AppError(code, texts[code] ?? `The command cannot be run: ${error.message}`);
+    }
+    if (!(error instanceof AgentRefusal || error instanceof AgentUnreachable)) throw error;
+    // A sandbox that is just being frozen or ended does not answer either.
+    const now = await findSandboxStatus(deps.orm.em, sandboxId);
+    if (now && now.status !== 'running') throw notRunning(now.status);
+    throw new AppError('temporarily_unavailable', 'The sandbox does not answer now; try again', { cause: error });
+  }
+}
+
+function notRunning(status: SandboxStatus): AppError {
+  return new AppError('sandbox_not_running', `The sandbox is ${status}, not running`);
+}

@@ -1,0 +1,32 @@
+import { z } from 'zod';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { failures, ofMutations } from '../../schemas/failures.ts';
+import { askAgent, ofAgentCalls } from './exec-agent.ts';
+import { sandboxOf } from './read-sandbox.ts';
+import { sandboxPath } from './sandbox-path.ts';
+
+/**
+ * `DELETE /v1/sandboxes/{sandbox_id}/exec` (section 4.1): kills the command and what it started; without the envelope.
+ * Whoever may end the sandbox may end its command, too.
+ */
+export function cancelExec(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'DELETE',
+    url: '/v1/sandboxes/:sandbox_id/exec',
+    schema: {
+      operationId: 'cancelExec',
+      tags: ['Sandboxes'],
+      summary: 'Cancel the command that runs in a sandbox',
+      params: sandboxPath,
+      response: {
+        200: z.object({ cancelled: z.literal(true) }).describe('It has ended; another may start'),
+        ...failures(ofMutations, ofAgentCalls, 'exec_not_found'),
+      },
+    },
+    handler: async (request) => {
+      const sandbox = await sandboxOf(deps, request, request.params.sandbox_id);
+      await askAgent(deps, sandbox, (place) => deps.sandboxAgents.cancelRun(place));
+      return { cancelled: true as const };
+    },
+  });
+}

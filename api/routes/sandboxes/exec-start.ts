@@ -1,0 +1,78 @@
+import { randomBytes } from 'node:crypto';
+import { z } from 'zod';
+import { recordAccess } from '../../../db/repositories/sandbox-routes.ts';
+import { timeoutAt } from '../../../domain/sandbox-clock.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { callerOf } from '../../plugins/authentication.ts';
+import { failures, ofMutations } from '../../schemas/failures.ts';
+import { withDefault } from '../../schemas/fields.ts';
+import { envVars } from './create-body.ts';
+import { askAgent, ofAgentCalls } from './exec-agent.ts';
+import { streamPath } from './exec-stream.ts';
+import { sandboxOf } from './read-sandbox.ts';
+import { sandboxPath } from './sandbox-path.ts';
+
+/** The kernel takes no longer argument; UTF-8 may need more bytes than characters, and is then refused by the agent. */
+const maxCommandLength = 128 * 1024 - 1;
+
+const execBody = z.object({
+  command: z.string().min(1).max(maxCommandLength).describe('Run by `bash -c`'),
+  cwd: withDefault(z.string().min(1).max(4096), '/'),
+  env: withDefault(envVars, {}).describe("Over the sandbox's environment"),
+});
+
+/** A time of a run, with nine decimals. */
+export const runTime = z.string().regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$/);
+
+const started = z.object({
+  stream_path: z.string().describe('With a token that opens this stream alone'),
+  started_at: runTime,
+  deadline: runTime.describe('The command is killed then; later changes of the timeout do not move it'),
+});
+
+/** `POST /v1/sandboxes/{sandbox_id}/exec` (section 4.1): one command at a time; without the envelope. */
+export function startExec(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/sandboxes/:sandbox_id/exec',
+    schema: {
+      operationId: 'startExec',
+      tags: ['Sandboxes'],
+      summary: 'Run a command in a sandbox',
+      params: sandboxPath,
+      body: execBody,
+      response: {
+        201: started.describe('It runs'),
+        ...failures(ofMutations, ofAgentCalls, 'invalid_cwd', 'exec_in_progress', 'exec_not_possible'),
+      },
+    },
+    handler: async (request, reply) => {
+      const sandbox = await sandboxOf(deps, request, request.params.sandbox_id);
+      const { sandboxId } = sandbox;
+      const startedAt = new Date();
+      const limit = startedAt.getTime() + deps.settings.PLATFORM_EXEC_DEADLINE_SECONDS * 1000;
+      const end = timeoutAt(sandbox.status, sandbox.timeoutFrom ?? null, sandbox.timeoutSeconds);
+      const deadline = new Date(Math.min(limit, end?.getTime() ?? limit));
+      const run = {
+        ...request.body,
+        runId: randomBytes(12).toString('hex'),
+        owner: callerOf(request).userId,
+        startedAt: inNanoseconds(startedAt),
+        deadline: inNanoseconds(deadline),
+        timeoutMs: Math.max(1, deadline.getTime() - startedAt.getTime()),
+      };
+      await askAgent(deps, sandbox, (place) => deps.sandboxAgents.startRun(place, run));
+      await recordAccess(deps.orm.em, [sandboxId], startedAt);
+      return reply.code(201).send({
+        stream_path: streamPath(deps, sandboxId, run.runId, deadline),
+        started_at: run.startedAt,
+        deadline: run.deadline,
+      });
+    },
+  });
+}
+
+/** As the contract writes the times of a run; clocks here tell milliseconds. */
+function inNanoseconds(time: Date): string {
+  return time.toISOString().replace('Z', '000000Z');
+}

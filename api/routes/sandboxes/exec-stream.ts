@@ -1,0 +1,127 @@
+import { Readable } from 'node:stream';
+import type { FastifyRequest } from 'fastify';
+import { z } from 'zod';
+import { findSandboxRoute } from '../../../db/repositories/sandbox-routes.ts';
+import { findSandboxStatus } from '../../../db/repositories/sandbox-status.ts';
+import { AppError, notFound } from '../../../domain/errors.ts';
+import { isOver } from '../../../domain/sandbox-state.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { type ExecFailure, execStream } from '../../exec-stream.ts';
+import { callerOf } from '../../plugins/authentication.ts';
+import { failures } from '../../schemas/failures.ts';
+import { type AgentRow, askAgent, ofAgentCalls } from './exec-agent.ts';
+import { sandboxOf } from './read-sandbox.ts';
+import { sandboxPath } from './sandbox-path.ts';
+
+const keepaliveMs = 15_000;
+/** A reader that takes nothing for so long, not even a keepalive, is let go. */
+const stalledMs = 60_000;
+/** A token opens its stream this long after the run's deadline, for who comes back late. */
+const tokenGraceMs = 600_000;
+
+const headers = z.looseObject({
+  'last-event-id': z.string().max(128).optional().describe('Of the last event received: the stream goes on behind it'),
+});
+const query = z.object({ token: z.string().max(512).optional().describe('Of `stream_path`; in the place of a key') });
+
+/** Address of a run's stream, with a token for it alone. */
+export function streamPath(deps: ApiDependencies, sandboxId: string, runId: string, deadline: Date): string {
+  const token = deps.execTokens.make(sandboxId, runId, new Date(deadline.getTime() + tokenGraceMs));
+  return `/v1/sandboxes/${sandboxId}/exec/stream?token=${token}`;
+}
+
+/**
+ * `GET /v1/sandboxes/{sandbox_id}/exec/stream` (sections 4.1, 5 and 6.2): what a command has told and tells, as
+ * server-sent events. Any number may read; each may come back with `Last-Event-ID`, also to another replica.
+ */
+export function streamExec(api: Api, deps: ApiDependencies): void {
+  const closing = new AbortController();
+  api.addHook('preClose', async () => closing.abort());
+  api.route({
+    method: 'GET',
+    url: '/v1/sandboxes/:sandbox_id/exec/stream',
+    config: { tokenInQuery: true },
+    exposeHeadRoute: false,
+    schema: {
+      operationId: 'streamExec',
+      tags: ['Sandboxes'],
+      summary: 'Follow the output of a command',
+      security: [{ apiKey: [] }, { authorization: [] }, {}],
+      params: sandboxPath,
+      querystring: query,
+      headers,
+      response: {
+        200: {
+          description: 'Events `ready`, `start`, `stdout`, `stderr`, `keepalive`, and `end` or `error` as the last',
+          content: { 'text/event-stream': { schema: z.string() } },
+        },
+        204: z.null().describe('Nothing comes behind `Last-Event-ID`: event sources do not ask again'),
+        ...failures(ofAgentCalls, 'exec_not_found'),
+      },
+    },
+    handler: async (request, reply) => {
+      // The token in the address is all it takes, so a page of any origin may use it; cookies play no part.
+      reply.header('access-control-allow-origin', '*');
+      const { row, runId } = await runOf(deps, request, request.params.sandbox_id, request.query.token);
+      const after = lastSeen(request.headers['last-event-id'], runId);
+      const events = await askAgent(deps, row, (place) => deps.sandboxAgents.readRun(place, runId, after));
+      if (!events) return reply.code(204).send(null);
+      reply.raw.once('close', () => events.destroy());
+      if (reply.raw.destroyed) events.destroy();
+      reply.raw.setTimeout(stalledMs, () => reply.raw.destroy());
+      const stream = execStream(events, {
+        keepaliveMs,
+        signal: closing.signal,
+        onSilence: () => endOf(deps, row.sandboxId),
+        onBreak: async () => (reply.raw.destroyed ? null : ((await endOf(deps, row.sandboxId)) ?? interrupted)),
+      });
+      return reply
+        .headers({ 'cache-control': 'no-store', 'x-accel-buffering': 'no' })
+        .type('text/event-stream')
+        .send(Readable.from(stream, { objectMode: false }));
+    },
+  });
+}
+
+const interrupted: ExecFailure = {
+  code: 'exec_interrupted',
+  message: 'The connection to the sandbox broke off; the command may go on',
+};
+
+/** The run that the token opens, or the caller's newest. @throws {AppError} */
+async function runOf(
+  deps: ApiDependencies,
+  request: FastifyRequest,
+  sandboxId: string,
+  token: string | undefined,
+): Promise<{ row: AgentRow; runId: string }> {
+  if (token !== undefined) {
+    const runId = deps.execTokens.open(sandboxId, token);
+    if (runId === null) throw new AppError('unauthenticated', 'The token is not valid for this stream, or has expired');
+    const route = await findSandboxRoute(deps.orm.em, sandboxId);
+    if (!route) throw notFound('Sandbox');
+    return { row: { ...route, agentAddress: route.address }, runId };
+  }
+  const row = await sandboxOf(deps, request, sandboxId);
+  const run = await askAgent(deps, row, (place) => deps.sandboxAgents.findRun(place));
+  if (run?.owner !== callerOf(request).userId) throw noRun();
+  return { row, runId: run.runId };
+}
+
+/** The number of the last event the reader has. @throws {AppError} `exec_not_found` when it is another run's */
+function lastSeen(lastEventId: string | undefined, runId: string): number {
+  const [, run, sequence] = /^(\w+)-(\d{1,15})$/.exec(lastEventId ?? '') ?? [];
+  if (run !== undefined && run !== runId) throw noRun();
+  return Number(sequence ?? 0);
+}
+
+/** Null: it lives on, frozen perhaps. */
+async function endOf(deps: ApiDependencies, sandboxId: string): Promise<ExecFailure | null> {
+  const now = await findSandboxStatus(deps.orm.em, sandboxId);
+  if (now && now.status !== 'terminating' && !isOver(now.status)) return null;
+  return { code: 'sandbox_ended', message: `The sandbox is ${now?.status ?? 'deleted'}` };
+}
+
+function noRun(): AppError {
+  return new AppError('exec_not_found', 'No such command is running in the sandbox');
+}
