@@ -1,8 +1,8 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import { metricsKeptDays } from '../../domain/metrics-range.ts';
 import { keptHours as idempotencyKeptHours } from './idempotency.ts';
 
-/** How long metrics are kept, and for how many days to come their partitions are there already. */
-export const metricsKeptDays = 7;
+/** For how many days to come the partitions of metrics are there already. */
 const partitionDaysAhead = 3;
 
 /** A query in the way of a partition ends within this; the statement is given up and tried again later. */

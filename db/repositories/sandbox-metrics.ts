@@ -1,4 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import type { MetricsRange } from '../../domain/metrics-range.ts';
 import { type Scope, withinScope } from './scope.ts';
 
 /** What one sandbox used since it was last looked at, and what it holds now. */
@@ -92,12 +93,6 @@ export interface MetricsItem {
   memUsed: number;
   diskTotal: number;
   diskUsed: number;
-}
-
-export interface MetricsRange {
-  start: Date;
-  end: Date;
-  stepSeconds: number;
 }
 
 const minuteMs = 60_000;

@@ -88,6 +88,17 @@ const contract: Record<string, Record<string, string[]>> = {
   'PUT /v1/sandboxes/{sandbox_id} 200': {},
   'DELETE /v1/sandboxes/{sandbox_id} 202': { '': ending },
   'GET /v1/sandboxes/{sandbox_id}/status 200': { '': words('sandbox_id status substatus reason updated_at') },
+  'GET /v1/sandboxes/{sandbox_id}/metrics 200': {
+    '': words('sandbox_id timestamp status uptime_seconds metrics error'),
+    'metrics[]': words('timestamp cpu_count cpu_used_pct disk_total disk_used mem_total mem_used'),
+  },
+  'GET /v1/sandboxes/{sandbox_id}/metrics/chart 200': {
+    '': words('sandbox_id status time_window chart_config metrics reference_limits'),
+    time_window: words('start end step'),
+    metrics: words('cpu_usage memory_usage disk_usage'),
+    reference_limits: words('cpu_usage memory_usage disk_usage'),
+  },
+  'GET /v1/platform-regions 200': { '': ['platform_regions'], 'platform_regions[]': words('id name') },
   'POST /v1/sandboxes/{sandbox_id}/timeout 200': { '': words('timeout timeout_at remaining_time applies_to note') },
   'POST /v1/sandboxes/{sandbox_id}/connect 200': { '': sandbox },
   'POST /v1/sandboxes/{sandbox_id}/pause 200': { '': sandbox },
@@ -170,6 +181,8 @@ const bodies: Record<string, string[]> = {
 const paging = ['page', 'limit', 'page_size', 'offset', 'skip'];
 const queries: Record<string, string[]> = {
   'GET /v1/sandboxes': [...paging, ...words('status project_id owner_user_id search metadata sort_by sort_order')],
+  'GET /v1/sandboxes/{sandbox_id}/metrics': words('start end step'),
+  'GET /v1/sandboxes/{sandbox_id}/metrics/chart': words('start end step'),
   'DELETE /v1/sandboxes/{sandbox_id}': ['force'],
   'POST /v1/sandboxes/{sandbox_id}/terminate': ['force'],
   'GET /v1/templates': [...paging, ...words('status visibility name usable')],
@@ -256,6 +269,7 @@ test.each(Object.entries(contract))('%s answers the fields of the contract, no m
 test('every field of the contract is required, but those it calls optional', () => {
   const optional = new Set([
     'network_proxy',
+    'error',
     'owner',
     'region',
     'endpoint',

@@ -249,7 +249,7 @@ test('the status route', async () => {
   });
 });
 
-test('the stats count what the list shows, and say that usage is not measured', async () => {
+test('the stats count what the list shows, and say that nothing was measured', async () => {
   const { body } = await api.send(member, 'GET', '/v1/sandboxes/stats');
   expect(body.data).toMatchObject({
     total_sandboxes: 6,

@@ -99,10 +99,18 @@ function portsOf(sandbox: Sandbox) {
   };
 }
 
-function timesOf(sandbox: Sandbox, now: Date) {
-  const { phaseKind, phaseSince } = sandbox;
+/** How long it has run, pauses left out. */
+export function uptimeSeconds(sandbox: Sandbox, now: Date): number {
+  return clockOf(sandbox, now).totalRunningSeconds;
+}
+
+function clockOf({ phaseKind, phaseSince, runningMs, pausedMs }: Sandbox, now: Date) {
   const phase = phaseKind && phaseSince ? { kind: phaseKind, since: phaseSince } : null;
-  const clock = totals({ runningMs: sandbox.runningMs, pausedMs: sandbox.pausedMs, phase }, now);
+  return totals({ runningMs, pausedMs, phase }, now);
+}
+
+function timesOf(sandbox: Sandbox, now: Date) {
+  const clock = clockOf(sandbox, now);
   const deadline = timeoutAt(sandbox.status, sandbox.timeoutFrom ?? null, sandbox.timeoutSeconds);
   const isKept = sandbox.status === 'paused' || sandbox.status === 'resuming';
   const expiresAt = persistenceExpiresAt((isKept && sandbox.pausedAt) || null, sandbox.persistenceDays ?? null);

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { readUsageAverages } from '../../../db/repositories/sandbox-metrics.ts';
 import { readSandboxStats } from '../../../db/repositories/sandbox-reads.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { callerOf } from '../../plugins/authentication.ts';
@@ -6,13 +7,15 @@ import { envelope, success } from '../../schemas/envelope.ts';
 import { failures } from '../../schemas/failures.ts';
 
 const count = () => z.int().min(0);
+const percent = (what: string) =>
+  z.number().nullable().describe(`${what}, over the last minute of those that run; null: none was measured`);
 const statsSchema = z.object({
   total_sandboxes: count(),
   running_sandboxes: count(),
   terminated_sandboxes: count(),
   failed_sandboxes: count(),
-  avg_cpu_usage: z.number().nullable().describe('Percent; null: nothing was measured'),
-  avg_memory_usage: z.number().nullable().describe('Percent; null: nothing was measured'),
+  avg_cpu_usage: percent('Percent of their cores'),
+  avg_memory_usage: percent('Percent of their memory'),
   total_uptime_hours: z.number().min(0).describe('Hours of running, present phases included'),
 });
 
@@ -28,15 +31,19 @@ export function getSandboxStats(api: Api, deps: ApiDependencies): void {
       response: { 200: envelope(statsSchema, 'The counts'), ...failures() },
     },
     handler: async (request) => {
-      const stats = await readSandboxStats(deps.orm.em.fork(), callerOf(request), new Date());
+      const caller = callerOf(request);
+      const now = new Date();
+      const [stats, averages] = await Promise.all([
+        readSandboxStats(deps.orm.em.fork(), caller, now),
+        readUsageAverages(deps.orm.em.fork(), caller, now),
+      ]);
       return success({
         total_sandboxes: stats.total,
         running_sandboxes: stats.running,
         terminated_sandboxes: stats.terminated,
         failed_sandboxes: stats.failed,
-        // Usage is not measured yet, and a number made from reservations would pretend that it is.
-        avg_cpu_usage: null,
-        avg_memory_usage: null,
+        avg_cpu_usage: averages.cpuPct,
+        avg_memory_usage: averages.memoryPct,
         total_uptime_hours: stats.uptimeHours,
       });
     },

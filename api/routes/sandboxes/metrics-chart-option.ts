@@ -1,0 +1,116 @@
+import { z } from 'zod';
+import type { MetricsItem } from '../../../db/repositories/sandbox-metrics.ts';
+import { type MetricsRange, sampleSeconds } from '../../../domain/metrics-range.ts';
+
+const mib = 1024 ** 2;
+
+/** `[Unix milliseconds, value]`; a null value breaks the line where nothing was measured. */
+const series = z.array(z.tuple([z.number(), z.number().nullable()]));
+
+export const chartSeriesSchema = z.object({
+  cpu_usage: series.describe('Percent of all its cores'),
+  memory_usage: series.describe('MiB'),
+  disk_usage: series.describe('MiB'),
+});
+export type ChartSeries = z.output<typeof chartSeriesSchema>;
+type SeriesName = keyof ChartSeries;
+
+/** In ECharts' shape of a `markLine`. */
+const markLine = z.object({
+  silent: z.boolean(),
+  symbol: z.literal('none'),
+  label: z.object({ formatter: z.string(), position: z.literal('insideEndTop') }),
+  lineStyle: z.object({ type: z.literal('dashed') }),
+  data: z.array(z.object({ name: z.string(), yAxis: z.number() })),
+});
+
+export const referenceLimitsSchema = z.object({ cpu_usage: markLine, memory_usage: markLine, disk_usage: markLine });
+export type ReferenceLimits = z.output<typeof referenceLimitsSchema>;
+
+/** What the sandbox has. */
+export interface ChartLimits {
+  cpuCount: number;
+  memoryMb: number;
+  diskMb: number;
+}
+
+/** The points of each line, with a null wherever a step is missing between two. */
+export function chartSeries(items: readonly MetricsItem[], stepSeconds: number): ChartSeries {
+  const stepMs = Math.max(stepSeconds, sampleSeconds) * 1000;
+  const line = (value: (item: MetricsItem) => number): [number, number | null][] =>
+    items.flatMap((item, index) => {
+      const at = item.at.getTime();
+      const before = items[index - 1]?.at.getTime() ?? at;
+      const point: [number, number | null] = [at, Math.round(value(item) * 100) / 100];
+      return at - before > 1.5 * stepMs ? [[before + stepMs, null], point] : [point];
+    });
+  return {
+    cpu_usage: line((item) => item.cpuUsedPct),
+    memory_usage: line((item) => item.memUsed / mib),
+    disk_usage: line((item) => item.diskUsed / mib),
+  };
+}
+
+/** A line across each panel at what the sandbox has. */
+export function referenceLimits({ cpuCount, memoryMb, diskMb }: ChartLimits): ReferenceLimits {
+  const limit = (name: string, yAxis: number): ReferenceLimits[SeriesName] => ({
+    silent: true,
+    symbol: 'none',
+    label: { formatter: name, position: 'insideEndTop' },
+    lineStyle: { type: 'dashed' },
+    data: [{ name, yAxis }],
+  });
+  return {
+    cpu_usage: limit(cpuCount === 1 ? '1 core' : `${cpuCount} cores`, 100),
+    memory_usage: limit(`${memoryMb} MiB`, memoryMb),
+    disk_usage: limit(`${diskMb} MiB`, diskMb),
+  };
+}
+
+const panels: readonly { name: SeriesName; title: string; unit: string }[] = [
+  { name: 'cpu_usage', title: 'CPU', unit: '%' },
+  { name: 'memory_usage', title: 'Memory', unit: 'MiB' },
+  { name: 'disk_usage', title: 'Disk', unit: 'MiB' },
+];
+
+/** An ECharts option, complete with its data: `chart.setOption(chart_config)` draws a panel for each line. */
+export function chartOption(lines: ChartSeries, limits: ReferenceLimits, range: MetricsRange): Record<string, unknown> {
+  const place = (index: number) => `${8 + index * 31}%`;
+  const isLast = (index: number) => index === panels.length - 1;
+  return {
+    animation: false,
+    tooltip: { trigger: 'axis' },
+    axisPointer: { link: [{ xAxisIndex: 'all' }] },
+    grid: panels.map((_, index) => ({ left: 72, right: 32, top: place(index), height: '22%' })),
+    xAxis: panels.map((_, gridIndex) => ({
+      type: 'time',
+      gridIndex,
+      min: range.start.getTime(),
+      max: range.end.getTime(),
+      axisLabel: { show: isLast(gridIndex), hideOverlap: true },
+    })),
+    yAxis: panels.map(({ name, title, unit }, gridIndex) => ({
+      type: 'value',
+      gridIndex,
+      name: `${title} (${unit})`,
+      nameTextStyle: { align: 'left' },
+      min: 0,
+      // Room above the limit, so that its line can be seen.
+      max: Math.ceil(limits[name].data[0]!.yAxis * 1.1),
+      splitNumber: 4,
+      axisLabel: { showMaxLabel: false },
+    })),
+    series: panels.map(({ name, title }, index) => ({
+      id: name,
+      name: title,
+      type: 'line',
+      xAxisIndex: index,
+      yAxisIndex: index,
+      showSymbol: lines[name].length < 2,
+      connectNulls: false,
+      areaStyle: { opacity: 0.15 },
+      data: lines[name],
+      markLine: limits[name],
+    })),
+  };
+}

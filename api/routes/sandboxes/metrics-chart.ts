@@ -1,0 +1,69 @@
+import { z } from 'zod';
+import { readMetrics } from '../../../db/repositories/sandbox-metrics.ts';
+import { formatDuration, metricsRange } from '../../../domain/metrics-range.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures } from '../../schemas/failures.ts';
+import { time } from '../../schemas/fields.ts';
+import {
+  chartOption,
+  chartSeries,
+  chartSeriesSchema,
+  referenceLimits,
+  referenceLimitsSchema,
+} from './metrics-chart-option.ts';
+import { askedRange, metricsQuery } from './metrics-query.ts';
+import { sandboxOf } from './read-sandbox.ts';
+import { sandboxPath } from './sandbox-path.ts';
+import { sandboxStatus } from './sandbox-schema.ts';
+
+/** More points than a screen has columns are of no use to a chart. */
+const pointsAtMost = 1440;
+
+const chartSchema = z.object({
+  sandbox_id: z.string(),
+  status: sandboxStatus,
+  time_window: z.object({ start: time(), end: time(), step: z.string().describe('As in the query') }),
+  chart_config: z
+    .record(z.string(), z.unknown())
+    .describe('An ECharts 5 or 6 option with its data: `setOption` draws it'),
+  metrics: chartSeriesSchema.describe('The lines alone, in the shape of ECharts data'),
+  reference_limits: referenceLimitsSchema.describe('What the sandbox has, as a `markLine` of ECharts for each line'),
+});
+
+/** `GET /v1/sandboxes/{sandbox_id}/metrics/chart` (section 4.1). */
+export function getSandboxMetricsChart(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'GET',
+    url: '/v1/sandboxes/:sandbox_id/metrics/chart',
+    schema: {
+      operationId: 'getSandboxMetricsChart',
+      tags: ['Sandboxes'],
+      summary: 'Read what a sandbox used as a chart that ECharts draws as it is',
+      params: sandboxPath,
+      querystring: metricsQuery,
+      response: { 200: envelope(chartSchema, 'The chart'), ...failures('not_found') },
+    },
+    handler: async (request) => {
+      const sandbox = await sandboxOf(deps, request, request.params.sandbox_id);
+      const now = new Date();
+      const range = metricsRange(askedRange(request.query), now, pointsAtMost);
+      const items = await readMetrics(deps.orm.em, sandbox.sandboxId, range, now);
+      const lines = chartSeries(items, range.stepSeconds);
+      const limits = referenceLimits({
+        cpuCount: sandbox.cpuCount,
+        memoryMb: sandbox.memoryMb,
+        // What it was made with less what its file system takes, as it was measured.
+        diskMb: items.length > 0 ? Math.round(items.at(-1)!.diskTotal / 1024 ** 2) : sandbox.storageGb * 1024,
+      });
+      return success({
+        sandbox_id: sandbox.sandboxId,
+        status: sandbox.status,
+        time_window: { start: range.start, end: range.end, step: formatDuration(range.stepSeconds) },
+        chart_config: chartOption(lines, limits, range),
+        metrics: lines,
+        reference_limits: limits,
+      });
+    },
+  });
+}

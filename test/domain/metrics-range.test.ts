@@ -1,0 +1,104 @@
+import { describe, expect, test } from '@jest/globals';
+import { formatDuration, metricsRange, parseDurationSeconds, parseTime } from '../../domain/metrics-range.ts';
+
+const now = new Date('2026-11-21T12:00:00Z');
+const at = (text: string) => new Date(`2026-11-${text}Z`);
+
+describe('the range that is answered', () => {
+  test('is the last five minutes in steps of five seconds, when nothing is asked for', () => {
+    expect(metricsRange({}, now)).toEqual({ start: at('21T11:55:00'), end: now, stepSeconds: 5 });
+  });
+
+  test('reaches from a start to now, and back five minutes from an end', () => {
+    expect(metricsRange({ start: at('21T11:00:00') }, now)).toMatchObject({ start: at('21T11:00:00'), end: now });
+    expect(metricsRange({ end: at('21T10:00:00') }, now)).toMatchObject({
+      start: at('21T09:55:00'),
+      end: at('21T10:00:00'),
+    });
+  });
+
+  test('has swapped bounds put right', () => {
+    expect(metricsRange({ start: at('21T10:00:00'), end: at('21T09:00:00') }, now)).toMatchObject({
+      start: at('21T09:00:00'),
+      end: at('21T10:00:00'),
+    });
+  });
+
+  test('goes no further back than metrics are kept', () => {
+    expect(metricsRange({ start: at('01T00:00:00') }, now).start).toEqual(at('14T12:00:00'));
+    const before = metricsRange({ start: at('01T00:00:00'), end: at('02T00:00:00') }, now);
+    expect([before.start, before.end]).toEqual([at('14T12:00:00'), at('14T12:00:00')]);
+  });
+
+  test.each([
+    [1, 60, 5],
+    [7, 60, 7],
+    [undefined, 600, 5],
+    [undefined, 7 * 86_400, 60],
+    [5, 14 * 3600, 5],
+    [5, 15 * 3600, 10],
+    [900, 7 * 86_400, 900],
+    [90, 7 * 86_400, 90],
+  ])(
+    'a step of %s over %i seconds is %i: never finer than the samples, never too many items',
+    (step, over, expected) => {
+      const start = new Date(now.getTime() - over * 1000);
+      const range = metricsRange({ start, stepSeconds: step }, now);
+      expect(range.stepSeconds).toBe(expected);
+      expect(over / range.stepSeconds).toBeLessThanOrEqual(10_080);
+    },
+  );
+
+  test('that lies ahead makes no items, however long it is', () => {
+    const range = metricsRange({ start: now, end: new Date(now.getTime() + 1e11) }, now);
+    expect(range.stepSeconds).toBe(5);
+  });
+});
+
+test.each([
+  ['2026-11-21T12:00:00Z', now],
+  ['2026-11-21T12:00:00.000Z', now],
+  ['2026-11-21t12:00:00z', now],
+  ['2026-11-21T14:00:00+02:00', now],
+  ['2026-11-21T14:00:00 02:00', now],
+  ['2026-11-21T10:30:00-0130', now],
+  ['2026-11-21T12:00', now],
+  ['2026-11-21 12:00:00', now],
+  ['2026-11-21', new Date('2026-11-21T00:00:00Z')],
+  ['1795262400', new Date(1_795_262_400_000)],
+  ['1795262400.5', new Date(1_795_262_400_500)],
+  ['1795262400000', new Date(1_795_262_400_000)],
+  ['yesterday', null],
+  ['2026-13-01T00:00:00Z', null],
+  ['', null],
+  ['-5', null],
+])('the time %j', (text, expected) => {
+  expect(parseTime(text)).toEqual(expected);
+});
+
+test.each([
+  ['5s', 5],
+  ['15m', 900],
+  ['1h', 3600],
+  ['1H', 3600],
+  ['1d', 86_400],
+  ['30', 30],
+  ['0s', null],
+  ['8d', null],
+  ['1w', null],
+  ['-5s', null],
+  ['1.5m', null],
+])('the duration %j', (text, expected) => {
+  expect(parseDurationSeconds(text)).toBe(expected);
+});
+
+test.each([
+  [5, '5s'],
+  [900, '15m'],
+  [90, '90s'],
+  [7200, '2h'],
+  [86_400, '1d'],
+])('%i seconds are written %s', (seconds, text) => {
+  expect(formatDuration(seconds)).toBe(text);
+  expect(parseDurationSeconds(text)).toBe(seconds);
+});
