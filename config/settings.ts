@@ -24,6 +24,19 @@ const flag = (fallback: boolean) =>
       .default(fallback),
   );
 
+/** `20000-20127`, or `none`. */
+const portRange = z
+  .string()
+  .regex(/^(none|\d{1,5}-\d{1,5})$/, 'must be first-last, or none')
+  .transform((text) => {
+    if (text === 'none') return null;
+    const [first, last] = text.split('-').map(Number) as [number, number];
+    return { first, last };
+  })
+  .refine((range) => range === null || (range.first >= 1 && range.last <= 65535 && range.first <= range.last), {
+    message: 'must be a range within 1-65535',
+  });
+
 const settingsSchema = z.object({
   /** Where the embedded parts, the CA, sandboxes' disks and `platform.env` live. */
   PLATFORM_DATA_DIR: textOr('.data').transform((dir) => path.resolve(dir)),
@@ -98,6 +111,10 @@ const settingsSchema = z.object({
   PLATFORM_SANDBOX_SUBNET: text(),
   /** Comma-separated resolvers for sandboxes. Empty: the host's upstream servers. */
   PLATFORM_SANDBOX_DNS: text(),
+  /** Where clients reach UDP ports of sandboxes on this host. Empty: the address it reaches the internet from. */
+  PLATFORM_HOST_PUBLIC_ADDRESS: text(),
+  /** `first-last`: this host's UDP ports that may lead to sandboxes; `none`. Empty: 128 free ones, kept in the data folder. */
+  PLATFORM_UDP_PORTS: z.preprocess(emptyIsUnset, portRange.optional()),
   /** Frozen sandboxes kept ready for `base` on this host. 0 turns the pool off. */
   PLATFORM_WARM_POOL_SIZE: whole(2),
   /** OCI registry that templates are pulled from and pushed to. Empty: base image is built on the host. */
@@ -107,11 +124,28 @@ const settingsSchema = z.object({
   /** The reference the `base` template is pulled by. Empty: made from Debian packages. */
   PLATFORM_BASE_IMAGE: text(),
 
+  /** The TURN server's shared secret (coturn: `use-auth-secret`, `static-auth-secret`). Empty: there is none. */
+  PLATFORM_TURN_SECRET: text(),
+  /** Where browsers reach it. */
+  PLATFORM_TURN_PUBLIC_HOST: text(),
+  PLATFORM_TURN_PUBLIC_PORT: port(3478),
+  /** Where programs in sandboxes reach it; opened to them also when it lies in a private network. Empty: as browsers. */
+  PLATFORM_TURN_INTERNAL_HOST: text(),
+  PLATFORM_TURN_INTERNAL_PORT: z.preprocess(emptyIsUnset, z.coerce.number().int().min(1).max(65535).optional()),
+  PLATFORM_TURN_CREDENTIAL_TTL_SECONDS: positive(86_400),
+  /** Where hosts give credentials to their own sandboxes, on an address that only those reach. */
+  PLATFORM_TURN_SERVICE_PORT: port(7083),
+
   PLATFORM_LOG_LEVEL: z.preprocess(
     emptyIsUnset,
     z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
   ),
 });
+
+const checkedSchema = settingsSchema.refine(
+  (settings) => !settings.PLATFORM_TURN_SECRET === !settings.PLATFORM_TURN_PUBLIC_HOST,
+  { path: ['PLATFORM_TURN_SECRET'], message: 'and PLATFORM_TURN_PUBLIC_HOST must be set both or neither' },
+);
 
 export type Settings = z.infer<typeof settingsSchema>;
 
@@ -125,7 +159,7 @@ export class SettingsError extends Error {
  * @throws {SettingsError} naming each variable that is missing or wrong, never its value.
  */
 export function loadSettings(env: NodeJS.ProcessEnv = process.env): Settings {
-  const parsed = settingsSchema.safeParse(env);
+  const parsed = checkedSchema.safeParse(env);
   if (parsed.success) return parsed.data;
   const lines = parsed.error.issues.map((issue) => `  ${issue.path.join('.')}: ${issue.message}`);
   throw new SettingsError(`Settings are wrong:\n${lines.join('\n')}`);

@@ -16,6 +16,8 @@ export function createHostWorker(deps: {
   plans: PlanCatalog;
   secrets: PlatformSecrets;
   driver: SandboxDriver;
+  /** Variables that every sandbox of this host gets, under its own. */
+  environment?: Record<string, string>;
 }): Promise<Worker> {
   return Worker.create({
     connection: deps.connection,

@@ -4,9 +4,11 @@ import { pino } from 'pino';
 import { toSpec } from '../activities/sandbox-host.ts';
 import { deriveSecrets } from '../config/secrets.ts';
 import { loadSettings } from '../config/settings.ts';
+import { turnSettings } from '../config/turn-settings.ts';
 import { createOrm } from '../db/orm.ts';
 import { loadPlans } from '../db/plans.ts';
 import { askForHostWatch, lastAliveAt, rejoin } from '../db/repositories/hosts.ts';
+import { offerUdpPorts } from '../db/repositories/udp-ports.ts';
 import { createOciDriver } from '../runtime/oci/driver.ts';
 import { createTemporalClient } from '../temporal/client.ts';
 import { describeHost } from './host-identity.ts';
@@ -17,6 +19,7 @@ import { logTemporalThrough } from './logging.ts';
 import { MetricsSampler } from './metrics-sampler.ts';
 import { SandboxFacts } from './sandbox-facts.ts';
 import { stopSignal } from './shutdown.ts';
+import { resolveTurnServer, TurnCredentialService, turnEnvironment } from './turn-credential-service.ts';
 
 /** The host worker's process: one on each machine that runs sandboxes. When it ends, its sandboxes go on. */
 const settings = loadSettings();
@@ -25,6 +28,7 @@ logTemporalThrough(logger);
 const secrets = deriveSecrets(settings);
 const plans = loadPlans(settings.PLATFORM_PLANS_FILE);
 const host = describeHost(settings);
+const turn = turnSettings(settings);
 const [orm, connection, driver] = await Promise.all([
   createOrm(settings.DATABASE_URL, settings.DATABASE_POOL_SIZE),
   NativeConnection.connect({ address: settings.TEMPORAL_ADDRESS, tls: settings.TEMPORAL_TLS }),
@@ -35,6 +39,9 @@ const [orm, connection, driver] = await Promise.all([
     runtime: settings.PLATFORM_OCI_RUNTIME,
     subnet: settings.PLATFORM_SANDBOX_SUBNET,
     dns: settings.PLATFORM_SANDBOX_DNS?.split(',').map((address) => address.trim()),
+    udpPorts: settings.PLATFORM_UDP_PORTS,
+    hostServicePorts: turn ? [turn.servicePort] : [],
+    openServers: turn ? await resolveTurnServer(turn, logger) : [],
     warmPoolSize: settings.PLATFORM_WARM_POOL_SIZE,
     baseImage: settings.PLATFORM_BASE_IMAGE,
     codeInterpreterRecipe: path.resolve(import.meta.dirname, '../ops/images/code-interpreter'),
@@ -42,6 +49,7 @@ const [orm, connection, driver] = await Promise.all([
     logger,
   }),
 ]);
+const environment = turn ? turnEnvironment(turn, driver.gateway) : {};
 const facts = new SandboxFacts({ client: createTemporalClient(settings, secrets), logger });
 const lease = new HostLease({
   databaseUrl: settings.DATABASE_URL,
@@ -66,10 +74,13 @@ await reconcileHost({
   facts,
   hostId: host.hostId,
   lastAlive,
-  specOf: (row) => toSpec(row, { secrets }),
+  specOf: (row) => toSpec(row, { secrets, environment }),
   logger,
 });
 if (lost) await rejoin(orm.em, host.hostId);
+const sandboxAt = (address: string) => driver.sandboxAt(address);
+const turnService = turn ? new TurnCredentialService({ turn, sandboxAt, logger }) : null;
+await turnService?.listen(driver.gateway);
 const worker = await createHostWorker({
   connection,
   namespace: settings.TEMPORAL_NAMESPACE,
@@ -78,6 +89,11 @@ const worker = await createHostWorker({
   plans,
   secrets,
   driver,
+  environment,
+});
+await offerUdpPorts(orm.em, host.hostId, {
+  publicAddress: settings.PLATFORM_HOST_PUBLIC_ADDRESS ?? driver.hostAddress,
+  ports: driver.udpRange,
 });
 await lease.offer();
 await askForHostWatch(orm.em, host.hostId);
@@ -88,6 +104,7 @@ await worker.runUntil(stopSignal());
 await sampler.stop();
 await lease.giveUp();
 facts.stop();
+await turnService?.close();
 await driver.close();
 await connection.close();
 await orm.close();

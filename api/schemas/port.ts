@@ -1,23 +1,77 @@
 import { z } from 'zod';
-import type { Port } from '../../domain/ports.ts';
+import type { Sandbox } from '../../db/entities/sandbox.ts';
+import { type Port, portProtocols, unionOfPorts } from '../../domain/ports.ts';
+import { optional, withDefault } from './fields.ts';
+
+const portNumber = () => z.int().min(1).max(65535);
 
 /** Section 2.3. */
 export const portSchema = z
   .object({
-    port: z.int().min(1).max(65535),
-    service_port: z.int().min(1).max(65535),
-    protocol: z.enum(['TCP', 'UDP', 'WEBRTC']),
+    port: portNumber(),
+    service_port: portNumber(),
+    protocol: z.enum(portProtocols),
     name: z.string(),
-    is_protected: z.boolean(),
+    is_protected: z.boolean().describe('Asks for the access token'),
+    host_port: z
+      .string()
+      .nullable()
+      .optional()
+      .describe('Only of UDP: `<address>:<port>` where it is reached; null: nowhere now'),
   })
   .meta({ id: 'Port' });
 
-export function presentPort(port: Port): z.output<typeof portSchema> {
+/** A port that a caller adds to a sandbox. */
+export const newPortSchema = z.object({
+  port: portNumber(),
+  name: z
+    .string()
+    .max(15)
+    .regex(/^[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?$/, 'must be 1 to 15 letters, digits and . _ -'),
+  protocol: withDefault(z.enum(portProtocols), 'TCP'),
+  service_port: optional(portNumber()).describe('What the service inside listens on; `port` when left out'),
+  is_protected: withDefault(z.boolean(), false).describe('Ask for the access token'),
+});
+
+export function readNewPort(asked: z.output<typeof newPortSchema>): Port {
+  return {
+    port: asked.port,
+    servicePort: asked.service_port ?? asked.port,
+    protocol: asked.protocol,
+    name: asked.name,
+    isProtected: asked.is_protected,
+  };
+}
+
+export type PortFields = z.output<typeof portSchema>;
+
+export function presentPort(port: Port): PortFields {
   return {
     port: port.port,
     service_port: port.servicePort,
     protocol: port.protocol,
     name: port.name,
     is_protected: port.isProtected,
+  };
+}
+
+/** The three lists of a sandbox's ports, with where those of UDP are reached. */
+export function presentPorts({
+  sandbox,
+  hostAddress,
+}: {
+  sandbox: Pick<Sandbox, 'templatePorts' | 'customPorts' | 'udpHostPorts'>;
+  hostAddress: string | null;
+}): Record<'ports' | 'template_ports' | 'custom_ports', PortFields[]> {
+  const present = (port: Port): PortFields => {
+    if (port.protocol !== 'UDP') return presentPort(port);
+    const hostPort = sandbox.udpHostPorts[port.port];
+    return { ...presentPort(port), host_port: hostAddress && hostPort ? `${hostAddress}:${hostPort}` : null };
+  };
+  const { templatePorts, customPorts } = sandbox;
+  return {
+    ports: unionOfPorts(templatePorts, customPorts).map(present),
+    template_ports: templatePorts.map(present),
+    custom_ports: customPorts.map(present),
   };
 }

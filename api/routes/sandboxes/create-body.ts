@@ -1,6 +1,8 @@
 import { z } from 'zod';
 import { defaultTimeoutSeconds, minTimeoutSeconds } from '../../../domain/plans.ts';
+import { maxCustomPorts } from '../../../domain/ports.ts';
 import { description, nameOf, optional, optionalBody, positiveInt, withDefault } from '../../schemas/fields.ts';
+import { newPortSchema } from '../../schemas/port.ts';
 
 const maxVariables = 256;
 const maxVariablesBytes = 128 * 1024;
@@ -44,17 +46,8 @@ const mount = z
   .refine((item) => item.region !== undefined || item.endpoint !== undefined, 'needs a region or an endpoint');
 
 const customPorts = z
-  .array(
-    z.object({
-      port: z.int().min(1).max(65535),
-      name: z
-        .string()
-        .max(15)
-        .regex(/^[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?$/, 'must be 1 to 15 letters, digits and . _ -'),
-      protocol: withDefault(z.enum(['TCP', 'UDP', 'WEBRTC']), 'TCP'),
-    }),
-  )
-  .max(64)
+  .array(newPortSchema)
+  .max(maxCustomPorts)
   .superRefine((ports, context) => {
     for (const field of ['port', 'name'] as const) {
       const seen = new Set<unknown>();
@@ -91,7 +84,7 @@ export const createBody = optionalBody(
     object_storage: optional(z.union([mount, z.array(mount).max(16)])).describe('Not available yet (501)'),
     object_storage_direct_mount: withDefault(z.boolean(), false).describe('Not available yet (501)'),
     s3fs_executable_path: withDefault(z.string().max(1024), '').describe('Not available yet (501)'),
-    custom_ports: withDefault(customPorts, []).describe('TCP; UDP and WEBRTC are not available yet (501)'),
+    custom_ports: withDefault(customPorts, []),
     locality: optional(locality).describe('`force` is not available yet (501)'),
     auto_pause: withDefault(z.boolean(), false).describe('The timeout pauses instead of terminating'),
     is_async: withDefault(z.boolean(), false).describe('Answer at once instead of when it runs or has failed'),

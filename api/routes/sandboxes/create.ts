@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { type EntityManager, ForeignKeyConstraintViolationException } from '@mikro-orm/postgresql';
 import type { FastifyRequest } from 'fastify';
 import { Sandbox } from '../../../db/entities/sandbox.ts';
+import type { Template } from '../../../db/entities/template.ts';
 import { newId } from '../../../db/new-id.ts';
 import { admitSandbox, type NewSandbox } from '../../../db/repositories/admission.ts';
 import { isKnownRegion } from '../../../db/repositories/hosts.ts';
@@ -11,11 +12,13 @@ import { findTemplateByNameOrId } from '../../../db/repositories/templates.ts';
 import { AppError, notFound } from '../../../domain/errors.ts';
 import { checkSandboxName, generateSandboxName } from '../../../domain/names.ts';
 import { checkPlanLimits, defaultStorageGb } from '../../../domain/plans.ts';
+import { conflictWithTemplate, type Port } from '../../../domain/ports.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { callerOf } from '../../plugins/authentication.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
+import { readNewPort } from '../../schemas/port.ts';
 import { type CreateBody, createBody } from './create-body.ts';
 import { fullSandbox } from './read-sandbox.ts';
 import { refuseUnavailable } from './refuse-unavailable.ts';
@@ -128,13 +131,7 @@ async function newSandbox(
     allowInternetAccess: body.allow_internet_access,
     metadata: body.metadata,
     envVars: body.env_vars,
-    customPorts: body.custom_ports.map(({ port, name, protocol }) => ({
-      port,
-      servicePort: port,
-      protocol,
-      name,
-      isProtected: false,
-    })),
+    customPorts: portsFor(template, body),
   };
   checkPlanLimits(plan, wanted);
   return wanted;
@@ -145,6 +142,17 @@ async function projectFor(em: EntityManager, caller: Identity, projectId: string
   const view = await findProjectView(em, caller, projectId);
   if (!view) throw notFound('Project');
   return view.project.projectId;
+}
+
+/** Ports of its own beside the template's. @throws {AppError} `validation_failed` where one does not go with those */
+function portsFor(template: Template, body: CreateBody): Port[] {
+  const ports = body.custom_ports.map(readNewPort);
+  const conflict = conflictWithTemplate(template.ports, ports);
+  if (!conflict) return ports;
+  const path = `custom_ports.${conflict.index}.${conflict.field}`;
+  throw new AppError('validation_failed', `${path} ${conflict.reason}`, {
+    details: [{ path, reason: conflict.reason }],
+  });
 }
 
 function templateError(code: 'template_not_found' | 'template_not_usable', message: string): AppError {

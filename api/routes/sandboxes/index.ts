@@ -11,6 +11,9 @@ import { listSandboxes } from './list.ts';
 import { getSandboxMetrics } from './metrics.ts';
 import { getSandboxMetricsChart } from './metrics-chart.ts';
 import { pauseSandbox } from './pause.ts';
+import { addSandboxPort } from './ports-add.ts';
+import { listSandboxPorts } from './ports-list.ts';
+import { removeSandboxPort } from './ports-remove.ts';
 import { raiseSandboxTimeout } from './raise-timeout.ts';
 import { resumeSandbox } from './resume.ts';
 import { setSandboxTimeout } from './set-timeout.ts';
@@ -18,6 +21,7 @@ import { getSandboxStats } from './stats.ts';
 import { getSandboxStatus } from './status.ts';
 import { switchSandboxProject } from './switch-project.ts';
 import { terminateSandbox } from './terminate.ts';
+import { getTurnCredential } from './webrtc-turn-credential.ts';
 
 /** Section 4.1. */
 export const sandboxRoutes: readonly ((api: Api, deps: ApiDependencies) => void)[] = [
@@ -36,6 +40,10 @@ export const sandboxRoutes: readonly ((api: Api, deps: ApiDependencies) => void)
   terminateSandbox,
   deleteSandbox,
   switchSandboxProject,
+  listSandboxPorts,
+  addSandboxPort,
+  removeSandboxPort,
+  getTurnCredential,
   startExec,
   streamExec,
   getActiveExec,

@@ -1,11 +1,12 @@
 import type { Settings } from '../../../config/settings.ts';
+import { turnSettings } from '../../../config/turn-settings.ts';
 import type { Sandbox } from '../../../db/entities/sandbox.ts';
 import type { SandboxView } from '../../../db/repositories/sandbox-reads.ts';
 import { persistenceDaysRemaining, persistenceExpiresAt } from '../../../domain/persistence.ts';
 import { unionOfPorts } from '../../../domain/ports.ts';
 import { remainingSeconds, timeoutAt, totals } from '../../../domain/sandbox-clock.ts';
 import { presentPerson } from '../../schemas/person.ts';
-import { presentPort } from '../../schemas/port.ts';
+import { presentPorts } from '../../schemas/port.ts';
 import type { SandboxFields } from './sandbox-schema.ts';
 
 /** A sandbox's fields as they stand at `now`, without its token (section 2.1). */
@@ -26,7 +27,8 @@ export function presentSandbox(
     userName: owner.display_name,
     userEmail: owner.email,
     ...accessOf(sandbox, settings, isRunning),
-    ...portsOf(sandbox),
+    ...presentPorts(view),
+    ...webrtcTurn(sandbox, settings),
     ...timesOf(sandbox, now),
     metadata: sandbox.metadata,
     env_vars: sandbox.envVars,
@@ -91,12 +93,13 @@ function accessOf(sandbox: Sandbox, settings: Settings, isRunning: boolean) {
   };
 }
 
-function portsOf(sandbox: Sandbox) {
-  return {
-    ports: unionOfPorts(sandbox.templatePorts, sandbox.customPorts).map(presentPort),
-    template_ports: sandbox.templatePorts.map(presentPort),
-    custom_ports: sandbox.customPorts.map(presentPort),
-  };
+/** Where peers of its WEBRTC ports find the TURN server; nothing when it has none, or the platform. */
+function webrtcTurn({ templatePorts, customPorts }: Sandbox, settings: Settings) {
+  const turn = turnSettings(settings);
+  const ports = unionOfPorts(templatePorts, customPorts).filter((port) => port.protocol === 'WEBRTC');
+  if (!turn || ports.length === 0) return {};
+  const { host, port } = turn.publicAddress;
+  return { webrtc_turn: { turn_public_host: host, turn_public_port: port, ports: ports.map((item) => item.port) } };
 }
 
 /** How long it has run, pauses left out. */

@@ -8,8 +8,6 @@ export function refuseUnavailable(body: CreateBody): void {
   if (body.object_storage_direct_mount) throw notAvailable('object_storage_direct_mount', 'Direct mounts are');
   if (body.s3fs_executable_path !== '') throw notAvailable('s3fs_executable_path', 'Direct mounts are');
   if (body.locality?.force) throw notAvailable('locality.force', 'Forcing a region is');
-  if (body.custom_ports.some((item) => item.protocol !== 'TCP'))
-    throw notAvailable('custom_ports', 'UDP and WEBRTC ports are');
 }
 
 export function notAvailable(path: string, what: string): AppError {

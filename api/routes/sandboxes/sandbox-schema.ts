@@ -124,6 +124,14 @@ const allFields = z.object({
       proxy_configs: z.object({ host: z.string(), port: z.int(), username: z.string(), password: z.string() }),
     })
     .optional(),
+  webrtc_turn: z
+    .object({
+      turn_public_host: z.string(),
+      turn_public_port: z.int(),
+      ports: z.array(z.int()).describe('Its WEBRTC ports'),
+    })
+    .optional()
+    .describe('Where peers of its WEBRTC ports find the TURN server; their credential is of a route of its own'),
   failure: failureSchema.nullable().describe('How a failed one went; kept after its data is gone'),
 });
 

@@ -1,0 +1,40 @@
+import { z } from 'zod';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { idempotencyHeaders } from '../../plugins/idempotency.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
+import { newPortSchema, portSchema, presentPort, presentPorts, readNewPort } from '../../schemas/port.ts';
+import { readSandbox, sandboxOf } from './read-sandbox.ts';
+import { sandboxPath } from './sandbox-path.ts';
+
+/** `POST /v1/sandboxes/{sandbox_id}/ports` (section 4.1). */
+export function addSandboxPort(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/sandboxes/:sandbox_id/ports',
+    config: { idempotency: {} },
+    schema: {
+      operationId: 'addSandboxPort',
+      tags: ['Sandboxes'],
+      summary: 'Add a port to a running sandbox; answers when it can be reached',
+      headers: idempotencyHeaders,
+      params: sandboxPath,
+      body: newPortSchema,
+      response: {
+        200: envelope(z.object({ port: portSchema }), 'The port'),
+        ...failures(
+          ...([ofMutations, ofIdempotency, 'not_found', 'sandbox_not_running'] as const),
+          ...(['port_taken', 'port_name_taken', 'port_limit_reached', 'no_capacity'] as const),
+        ),
+      },
+    },
+    handler: async (request) => {
+      const { sandbox_id: sandboxId } = request.params;
+      const port = readNewPort(request.body);
+      await deps.sandboxCommands.addPort(await sandboxOf(deps, request, sandboxId), port);
+      const { custom_ports: now } = presentPorts(await readSandbox(deps, request, sandboxId));
+      const added = now.find((item) => item.port === port.port) ?? presentPort(port);
+      return success({ port: added }, `Port ${port.port} is open`);
+    },
+  });
+}

@@ -1,0 +1,31 @@
+import { z } from 'zod';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures } from '../../schemas/failures.ts';
+import { portSchema, presentPorts } from '../../schemas/port.ts';
+import { readSandbox } from './read-sandbox.ts';
+import { sandboxPath } from './sandbox-path.ts';
+
+const portLists = z
+  .object({
+    ports: z.array(portSchema).describe('All of them'),
+    template_ports: z.array(portSchema),
+    custom_ports: z.array(portSchema),
+  })
+  .meta({ id: 'SandboxPorts' });
+
+/** `GET /v1/sandboxes/{sandbox_id}/ports` (section 4.1). */
+export function listSandboxPorts(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'GET',
+    url: '/v1/sandboxes/:sandbox_id/ports',
+    schema: {
+      operationId: 'listSandboxPorts',
+      tags: ['Sandboxes'],
+      summary: "List a sandbox's ports",
+      params: sandboxPath,
+      response: { 200: envelope(portLists, "Its template's ports and its own"), ...failures('not_found') },
+    },
+    handler: async (request) => success(presentPorts(await readSandbox(deps, request, request.params.sandbox_id))),
+  });
+}

@@ -1,0 +1,31 @@
+import { z } from 'zod';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { messageEnvelope, successMessage } from '../../schemas/envelope.ts';
+import { failures, ofMutations } from '../../schemas/failures.ts';
+import { sandboxOf } from './read-sandbox.ts';
+import { sandboxPath } from './sandbox-path.ts';
+
+const portPath = sandboxPath.extend({ port: z.coerce.number().int().min(1).max(65535) });
+
+/** `DELETE /v1/sandboxes/{sandbox_id}/ports/{port}` (section 4.1): one of its own; its template's stay. */
+export function removeSandboxPort(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'DELETE',
+    url: '/v1/sandboxes/:sandbox_id/ports/:port',
+    schema: {
+      operationId: 'removeSandboxPort',
+      tags: ['Sandboxes'],
+      summary: 'Remove a port of its own from a running sandbox',
+      params: portPath,
+      response: {
+        200: messageEnvelope('It is closed'),
+        ...failures(ofMutations, 'not_found', 'sandbox_not_running', 'port_of_template'),
+      },
+    },
+    handler: async (request) => {
+      const { sandbox_id: sandboxId, port } = request.params;
+      await deps.sandboxCommands.removePort(await sandboxOf(deps, request, sandboxId), port);
+      return successMessage(`Port ${port} is closed`);
+    },
+  });
+}

@@ -1,0 +1,111 @@
+import { lookup } from 'node:dns/promises';
+import http from 'node:http';
+import type { Logger } from 'pino';
+import type { TurnSettings } from '../config/turn-settings.ts';
+import { iceServers, turnCredential } from '../domain/turn.ts';
+
+/** What one address may ask for within a second. */
+const requestsPerSecond = 20;
+const connectionsAtOnce = 256;
+const clientTimeoutMs = 5000;
+
+/**
+ * Gives sandboxes of this host credentials for the TURN server: `GET /api/turn-credential`, with `?internal=1` for
+ * peers that reach the server by its internal address ("In-sandbox TURN helper" of the contract). A sandbox shows
+ * nothing: it is known by its address, which the firewall holds it to. The secret stays in this process.
+ */
+export class TurnCredentialService {
+  readonly #turn: TurnSettings;
+  readonly #sandboxAt: (address: string) => Promise<string | null>;
+  readonly #logger: Logger;
+  readonly #server: http.Server;
+  #asked = new Map<string, number>();
+  #second = 0;
+
+  constructor(deps: { turn: TurnSettings; sandboxAt(address: string): Promise<string | null>; logger: Logger }) {
+    this.#turn = deps.turn;
+    this.#sandboxAt = deps.sandboxAt;
+    this.#logger = deps.logger;
+    this.#server = http.createServer(
+      { requestTimeout: clientTimeoutMs, headersTimeout: clientTimeoutMs, keepAliveTimeout: 1, maxHeaderSize: 8192 },
+      (request, reply) => void this.#serve(request, reply),
+    );
+    this.#server.maxConnections = connectionsAtOnce;
+    this.#server.setTimeout(clientTimeoutMs);
+  }
+
+  /** @param address of this host, as its sandboxes see it */
+  async listen(address: string): Promise<void> {
+    await new Promise<void>((resolve, reject) => {
+      this.#server.once('error', reject).listen(this.#turn.servicePort, address, resolve);
+    });
+  }
+
+  async close(): Promise<void> {
+    const closed = new Promise((resolve) => this.#server.close(resolve));
+    this.#server.closeAllConnections();
+    await closed;
+  }
+
+  async #serve(request: http.IncomingMessage, reply: http.ServerResponse): Promise<void> {
+    try {
+      const [status, body] = await this.#answer(request);
+      reply.writeHead(status, { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' });
+      reply.end(JSON.stringify(body));
+    } catch (error) {
+      this.#logger.error({ err: error }, 'a TURN credential could not be given');
+      reply.writeHead(500, { 'Content-Type': 'application/json' });
+      reply.end('{"error":"Something went wrong"}');
+    }
+  }
+
+  async #answer(request: http.IncomingMessage): Promise<[status: number, body: object]> {
+    const address = request.socket.remoteAddress?.replace(/^::ffff:/, '') ?? '';
+    const url = URL.parse(request.url ?? '', 'http://service');
+    if (url?.pathname !== '/api/turn-credential') return [404, { error: 'Not found' }];
+    if (request.method !== 'GET') return [405, { error: 'Method not allowed' }];
+    if (this.#isTooMany(address)) return [429, { error: 'Too many requests' }];
+    const sandboxId = await this.#sandboxAt(address);
+    if (!sandboxId) return [403, { error: 'Only sandboxes are served' }];
+    const { secret, credentialTtlSeconds: ttlSeconds, publicAddress, internalAddress } = this.#turn;
+    const credential = turnCredential({ secret, sandboxId, ttlSeconds, now: new Date() });
+    const server = url.searchParams.get('internal') === '1' ? internalAddress : publicAddress;
+    return [200, { iceServers: iceServers(server, credential), ...credential, ttl: ttlSeconds }];
+  }
+
+  #isTooMany(address: string): boolean {
+    const second = Math.floor(performance.now() / 1000);
+    if (second !== this.#second) this.#asked.clear();
+    this.#second = second;
+    const asked = (this.#asked.get(address) ?? 0) + 1;
+    this.#asked.set(address, asked);
+    return asked > requestsPerSecond;
+  }
+}
+
+/** The addresses of the server that sandboxes use, for the firewall, as they are when the host starts. */
+export async function resolveTurnServer(
+  { internalAddress: { host, port } }: TurnSettings,
+  logger: Logger,
+): Promise<{ address: string; port: number }[]> {
+  try {
+    return (await lookup(host, { family: 4, all: true })).map(({ address }) => ({ address, port }));
+  } catch (error) {
+    logger.warn(
+      { err: error, host },
+      'the TURN server has no address; sandboxes may not reach it in a private network',
+    );
+    return [];
+  }
+}
+
+/** What every sandbox of a host is told of the TURN server. */
+export function turnEnvironment(turn: TurnSettings, hostAddress: string): Record<string, string> {
+  return {
+    TURN_CREDENTIAL_SERVICE_URL: `http://${hostAddress}:${turn.servicePort}`,
+    TURN_PUBLIC_HOST: turn.publicAddress.host,
+    TURN_PUBLIC_PORT: String(turn.publicAddress.port),
+    TURN_INTERNAL_HOST: turn.internalAddress.host,
+    TURN_INTERNAL_PORT: String(turn.internalAddress.port),
+  };
+}
