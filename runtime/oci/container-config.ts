@@ -42,16 +42,19 @@ const capabilities = [
   'SYS_CHROOT',
 ].map((name) => `CAP_${name}`);
 
-/** Block devices are among them for the names of their files: those tell of other sandboxes. */
+/** Block devices are among them because they tell of other sandboxes: names of their disks, sizes, what they read. */
 const maskedPaths = [
   '/proc/acpi',
   '/proc/asound',
+  '/proc/cmdline',
+  '/proc/diskstats',
   '/proc/interrupts',
   '/proc/kallsyms',
   '/proc/kcore',
   '/proc/keys',
   '/proc/latency_stats',
   '/proc/modules',
+  '/proc/partitions',
   '/proc/sched_debug',
   '/proc/scsi',
   '/proc/timer_list',
@@ -66,7 +69,7 @@ const maskedPaths = [
   '/sys/fs/ext4',
   '/sys/kernel',
 ];
-const readonlyPaths = ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys', '/proc/sysrq-trigger'];
+const readonlyPaths = ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/pressure', '/proc/sys', '/proc/sysrq-trigger'];
 
 /**
  * The container's configuration (OCI runtime specification) over what the shim prepares in the bundle: `root`, `tail`,

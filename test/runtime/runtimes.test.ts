@@ -29,9 +29,10 @@ test.each(['crun', 'runc'] as const)(
     expect((await host.driver.create(host.spec({ storageGb: spec.storageGb }))).from).toMatch(/pool|cold/);
     const { processes } = await host.driver.inventory();
     for (const pid of processes) expect(readFileSync(`/proc/${pid}/status`, 'latin1')).toMatch(/^Seccomp:\s2$/m);
-    process.kill(processes[1]!, 'SIGKILL');
-    while (exits.length === 0) await new Promise((resolve) => setTimeout(resolve, 10));
-    expect(exits).toMatchObject([{ exitCode: 137 }]);
+    const agents = processes.filter((pid) => readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes('agent.cjs'));
+    for (const pid of agents) process.kill(pid, 'SIGKILL');
+    while (exits.length < 2) await new Promise((resolve) => setTimeout(resolve, 10));
+    expect(exits).toMatchObject([{ exitCode: 137 }, { exitCode: 137 }]);
     await host.driver.close();
     await host.driver.reconcile([]);
     expect(await host.driver.inventory()).toMatchObject(nothing);
