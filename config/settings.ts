@@ -1,5 +1,6 @@
 import os from 'node:os';
 import path from 'node:path';
+import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
 
 /**
@@ -23,6 +24,30 @@ const flag = (fallback: boolean) =>
       .transform((value) => value === 'true' || value === '1')
       .default(fallback),
   );
+
+/** `name=item,item;name=…` */
+const listsByName = (isItem: (item: string) => boolean, message: string) =>
+  z.preprocess(
+    emptyIsUnset,
+    z
+      .string()
+      .default('')
+      .transform((lists) =>
+        lists
+          .split(';')
+          .filter((list) => list.trim() !== '')
+          .map((list) => list.split('=').map((part) => part.trim())),
+      )
+      .refine(
+        (lists) => lists.every((parts) => parts.length === 2 && parts[0] !== '' && words(parts[1]!).every(isItem)),
+        message,
+      )
+      .transform(
+        (lists): Record<string, string[]> => Object.fromEntries(lists.map(([name, items]) => [name!, words(items!)])),
+      ),
+  );
+const words = (list: string) => list.split(',').map((word) => word.trim());
+const isNetwork = (network: string) => ipaddr.isValidCIDR(network);
 
 /** `20000-20127`, or `none`. */
 const portRange = z
@@ -96,6 +121,14 @@ const settingsSchema = z.object({
   PLATFORM_HOST_ID: text(),
   PLATFORM_REGION: textOr('local'),
   PLATFORM_REGION_NAME: textOr('Local'),
+  /**
+   * For `auto_detect`: the header in which a proxy in front names the caller's region, and the networks of regions as
+   * `eu=192.0.2.0/24,2001:db8::/32;us=198.51.100.0/24`. Where neither tells it, it is this process's own region.
+   */
+  PLATFORM_REGION_HEADER: text(),
+  PLATFORM_REGION_NETWORKS: listsByName(isNetwork, 'must be region=network,network;region=…'),
+  /** The other regions, nearest first, as `eu=uk,us;us=eu`. Those that are not named come last. */
+  PLATFORM_REGIONS_NEAREST: listsByName(() => true, 'must be region=region,region;region=…'),
   /** What sandboxes may reserve here, as a multiple of what the machine has. */
   PLATFORM_HOST_CPU_OVERCOMMIT: positive(16),
   PLATFORM_HOST_MEMORY_OVERCOMMIT: positive(2),
@@ -115,6 +148,13 @@ const settingsSchema = z.object({
   PLATFORM_HOST_PUBLIC_ADDRESS: text(),
   /** `first-last`: this host's UDP ports that may lead to sandboxes; `none`. Empty: 128 free ones, kept in the data folder. */
   PLATFORM_UDP_PORTS: z.preprocess(emptyIsUnset, portRange.optional()),
+  /** Mbit/s that one sandbox may send to the internet, and as much that it may receive. 0: not limited. */
+  PLATFORM_SANDBOX_BANDWIDTH_MBPS: whole(1000),
+  /**
+   * `http://user:password@host:port`: told to sandboxes with internet access as `network_proxy` and in the usual
+   * variables, and opened to them where it lies in a private network. Empty: none.
+   */
+  PLATFORM_SANDBOX_PROXY_URL: z.preprocess(emptyIsUnset, z.url({ protocol: /^https?$/ }).optional()),
   /** Frozen sandboxes kept ready for `base` on this host. 0 turns the pool off. */
   PLATFORM_WARM_POOL_SIZE: whole(2),
   /** OCI registry that templates are pulled from and pushed to. Empty: base image is built on the host. */

@@ -1,3 +1,5 @@
+import type { RegionWish } from './regions.ts';
+
 /** What a host has and what is reserved on it. */
 export interface HostRoom {
   hostId: string;
@@ -14,6 +16,18 @@ export interface RoomNeeded {
   memoryMb: number;
   diskGb: number;
   udpPorts: number;
+}
+
+/** The best fit of the nearest region that has room. Null: none has, or none where the region is forced. */
+export function chooseHost(hosts: readonly HostRoom[], needed: RoomNeeded, wish: RegionWish): HostRoom | null {
+  for (const region of wish.forced ? wish.nearest.slice(0, 1) : wish.nearest) {
+    const host = bestFit(
+      hosts.filter((each) => each.region === region),
+      needed,
+    );
+    if (host) return host;
+  }
+  return wish.forced ? null : bestFit(hosts, needed);
 }
 
 /** The fullest host that still has room (best fit), so that large sandboxes find space later. Null: none has. */

@@ -17,6 +17,7 @@ export function describeHost(settings: Settings): HostRegistration {
     cpuCapacity: Math.floor(os.availableParallelism() * settings.PLATFORM_HOST_CPU_OVERCOMMIT),
     memoryMbCapacity: Math.floor((os.totalmem() / 1024 ** 2) * settings.PLATFORM_HOST_MEMORY_OVERCOMMIT),
     diskGbCapacity: Math.floor(((disk.bavail * disk.bsize) / gib) * settings.PLATFORM_HOST_DISK_OVERCOMMIT),
+    bandwidthMbps: settings.PLATFORM_SANDBOX_BANDWIDTH_MBPS || undefined,
   };
 }
 

@@ -1,5 +1,6 @@
 import type { Api, ApiDependencies } from '../dependencies.ts';
 import { apiKeyRoutes } from './api-keys/index.ts';
+import { listPlatformRegions } from './platform-regions/list.ts';
 import { projectRoutes } from './projects/index.ts';
 import { sandboxRoutes } from './sandboxes/index.ts';
 import { getTemplate } from './templates/get.ts';
@@ -10,6 +11,7 @@ import { getProfile } from './users/me.ts';
 /** Every route under `/v1`. */
 export const routes: readonly ((api: Api, deps: ApiDependencies) => void)[] = [
   ...sandboxRoutes,
+  listPlatformRegions,
   listTemplates,
   getTemplate,
   ...projectRoutes,

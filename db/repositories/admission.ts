@@ -1,9 +1,10 @@
 import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
 import { AppError, notFound } from '../../domain/errors.ts';
 import { lifeStartOf } from '../../domain/life-plan.ts';
-import { bestFit, fits, type HostRoom, type RoomNeeded } from '../../domain/placement.ts';
+import { chooseHost, fits, type HostRoom, type RoomNeeded } from '../../domain/placement.ts';
 import { checkPlanLimits, type Plan } from '../../domain/plans.ts';
 import { udpPortsOf } from '../../domain/ports.ts';
+import { anyRegion, type RegionWish } from '../../domain/regions.ts';
 import { concurrentStatuses } from '../../domain/sandbox-state.ts';
 import { Account } from '../entities/account.ts';
 import { OutboxEntry } from '../entities/outbox-entry.ts';
@@ -44,24 +45,25 @@ export type NewSandbox = Pick<
  * Admits a sandbox and places it, in one transaction: a lock of the account, the plan's limits, room on a live host,
  * the row as `created`, its first event, and the outbox row that starts its workflow. So of many creates at once
  * exactly as many are admitted as the plan allows.
- * @param region preferred, not forced
- * @throws {AppError} `plan_limit_exceeded`, `concurrent_limit_reached`, `account_suspended`, `no_capacity`
+ * @throws {AppError} `plan_limit_exceeded`, `concurrent_limit_reached`, `account_suspended`, `no_capacity`,
+ *   `locality_constraint_failed`
  */
 export async function admitSandbox(
   em: EntityManager,
   plans: PlanCatalog,
   asked: NewSandbox,
-  region: string | null,
+  wish: RegionWish,
 ): Promise<Sandbox> {
   return em.transactional(async (tx) => {
     const plan = await lockAccountForOneMore(tx, plans, asked.accountId);
     checkPlanLimits(plan, asked);
-    const host = await reserveHost(tx, roomFor(asked), { region });
+    const host = await reserveHost(tx, roomFor(asked), { wish });
     const sandbox = tx.create(Sandbox, {
       ...asked,
       status: 'created',
       persistenceDays: plan.persistenceDays,
       region: host.region,
+      regionForced: wish.forced,
       hostId: host.hostId,
       udpHostPorts: await takeUdpPorts(tx, host.hostId, udpPortsOf(asked)),
     });
@@ -116,7 +118,7 @@ async function lockAccountForOneMore(tx: EntityManager, plans: PlanCatalog, acco
 export async function reserveHost(
   tx: EntityManager,
   needed: RoomNeeded,
-  where: { region?: string | null; hostId?: string; except?: string },
+  where: { wish?: RegionWish; hostId?: string; except?: string },
 ): Promise<HostRoom> {
   const full = new Set<string>(where.except ? [where.except] : []);
   for (;;) {
@@ -124,15 +126,23 @@ export async function reserveHost(
     if (where.hostId && full.size === 0 && open.length === 0) {
       throw new AppError('host_unavailable', 'The host of this sandbox is away; try again when it is back');
     }
-    const preferred = where.region ? open.filter((room) => room.region === where.region) : open;
-    const chosen = bestFit(preferred, needed) ?? bestFit(open, needed);
-    if (!chosen) throw new AppError('no_capacity', 'No host has room for this sandbox now; try again later');
+    const chosen = chooseHost(open, needed, where.wish ?? anyRegion);
+    if (!chosen) throw noRoom(where.wish);
     await tx.execute('select 1 from hosts where host_id = ? for update', [chosen.hostId]);
     const [locked] = await readRooms(tx, chosen.hostId);
     if (locked && fits(locked, needed)) return locked;
     full.add(chosen.hostId);
     if (where.hostId) throw new AppError('no_capacity', 'The host of this sandbox has no room now; try again later');
   }
+}
+
+function noRoom(wish: RegionWish | undefined): AppError {
+  return wish?.forced
+    ? new AppError(
+        'locality_constraint_failed',
+        `No host of the region ${wish.nearest[0]} has room for this sandbox now`,
+      )
+    : new AppError('no_capacity', 'No host has room for this sandbox now; try again later');
 }
 
 interface RoomRow {
@@ -148,7 +158,8 @@ interface RoomRow {
   udp_ports: string;
 }
 
-async function readRooms(tx: EntityManager, hostId: string | null): Promise<HostRoom[]> {
+/** Of hosts that take sandboxes now. */
+export async function readRooms(tx: EntityManager, hostId: string | null = null): Promise<HostRoom[]> {
   const rows = (await tx.execute(
     `select h.host_id, h.region, h.cpu_capacity, h.memory_mb_capacity, h.disk_gb_capacity,
             coalesce(h.udp_port_last - h.udp_port_first + 1, 0) as udp_port_capacity,

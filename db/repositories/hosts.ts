@@ -10,6 +10,8 @@ export interface HostRegistration {
   cpuCapacity: number;
   memoryMbCapacity: number;
   diskGbCapacity: number;
+  /** What one sandbox may send to the internet, and receive. Absent: not limited. */
+  bandwidthMbps?: number;
 }
 
 /** Sends one statement, with a time limit of its own; see `LeaseConnection`. */
@@ -29,17 +31,17 @@ export async function renewLease(
   const end = 'now() + make_interval(secs => $7)';
   const [row] = await run(
     `insert into hosts as h (host_id, region, region_name, cpu_capacity, memory_mb_capacity, disk_gb_capacity,
-                             lease_expires_at, away_until)
-     values ($1, $2, $3, $4, $5, $6, case when $8 then ${end} else now() end, case when $8 then null else ${end} end)
+                             bandwidth_mbps, lease_expires_at, away_until)
+     values ($1, $2, $3, $4, $5, $6, $9, case when $8 then ${end} else now() end, case when $8 then null else ${end} end)
      on conflict (host_id) do update set region = excluded.region, region_name = excluded.region_name,
        cpu_capacity = excluded.cpu_capacity, memory_mb_capacity = excluded.memory_mb_capacity,
-       disk_gb_capacity = excluded.disk_gb_capacity, updated_at = now(), away_until = excluded.away_until,
+       disk_gb_capacity = excluded.disk_gb_capacity, bandwidth_mbps = excluded.bandwidth_mbps, updated_at = now(), away_until = excluded.away_until,
        lease_expires_at = case when h.lost_at is null and $8 then excluded.lease_expires_at else h.lease_expires_at end
      returning lost_at is not null as lost`,
     [
       ...[host.hostId, host.region, host.regionName],
       ...[host.cpuCapacity, host.memoryMbCapacity, host.diskGbCapacity],
-      ...[lease.seconds, lease.offers],
+      ...[lease.seconds, lease.offers, host.bandwidthMbps ?? null],
     ],
   );
   return { lost: row!.lost === true };

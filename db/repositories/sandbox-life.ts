@@ -188,7 +188,10 @@ export class SandboxLifeRepository {
       sandboxId,
       async (row, _tell, tx) => {
         if (row.status !== 'created' && row.status !== 'starting') return;
-        const host = await reserveHost(tx!, roomFor(row), { region: row.region, except: row.hostId });
+        const host = await reserveHost(tx!, roomFor(row), {
+          wish: { nearest: [row.region], forced: row.regionForced },
+          except: row.hostId,
+        });
         row.hostId = host.hostId;
         row.region = host.region;
         row.udpHostPorts = await takeUdpPorts(tx!, host.hostId, udpPortsOf(row));

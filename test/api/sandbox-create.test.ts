@@ -245,9 +245,6 @@ describe('bad input is refused and leaves nothing', () => {
     ],
     ['object_storage_direct_mount', { object_storage_direct_mount: true }],
     ['s3fs_executable_path', { s3fs_executable_path: '/usr/bin/s3fs' }],
-    ['locality.force', { locality: { region: 'local', force: true } }],
-    ['custom_ports', { custom_ports: [{ port: 53, name: 'dns', protocol: 'UDP' }] }],
-    ['custom_ports', { custom_ports: [{ port: 53, name: 'call', protocol: 'WEBRTC' }] }],
   ])('what is not built yet is 501, not left out: %s', async (path, body) => {
     expect((await refuses(body, 501, 'not_available_yet'))[0]!.path).toBe(path);
     expect(api.log.join('\n')).not.toMatch(/AK-secret|SK-secret/);
@@ -300,7 +297,7 @@ describe('templates', () => {
       defaultCpuCount: 3,
       defaultMemoryMb: 1024,
       image: 'registry.example/own:1',
-      ports: [{ port: 3000, servicePort: 3001, protocol: 'TCP', name: 'app', isProtected: true }],
+      ports: [{ port: 3000, servicePort: 3001, protocol: 'TCP', name: 'app', isProtected: false }],
       customCommand: '{"Entrypoint":[],"Cmd":["serve"]}',
       readyCommand: '{"type":"tcpSocket","port":3000}',
     });
@@ -309,7 +306,7 @@ describe('templates', () => {
     expect(body.data).toMatchObject({
       cpu_count: 3,
       memory_mb: 1024,
-      template_ports: [{ port: 3000, service_port: 3001, protocol: 'TCP', name: 'app', is_protected: true }],
+      template_ports: [{ port: 3000, service_port: 3001, protocol: 'TCP', name: 'app', is_protected: false }],
       custom_ports: [custom],
       ports: [custom],
       template_custom_command: '{"Entrypoint":[],"Cmd":["serve"]}',

@@ -16,6 +16,7 @@ import {
   readUsageAverages,
   sandboxesSampledSince,
 } from '../../db/repositories/sandbox-metrics.ts';
+import { anyRegion } from '../../domain/regions.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 
 let database: TestDatabase;
@@ -82,7 +83,7 @@ async function sandbox(): Promise<string> {
       envVars: {},
       customPorts: [],
     },
-    null,
+    anyRegion,
   );
   return row.sandboxId;
 }

@@ -14,6 +14,7 @@ import { createOrm, type Orm } from '../../db/orm.ts';
 import { loadPlans, type PlanCatalog } from '../../db/plans.ts';
 import type { MadeAccount } from '../../db/repositories/accounts.ts';
 import { admitSandbox, type NewSandbox } from '../../db/repositories/admission.ts';
+import { anyRegion } from '../../domain/regions.ts';
 import type { SandboxDriver } from '../../runtime/driver.ts';
 import { createDataConverter } from '../../temporal/data-converter.ts';
 import { createControlWorker } from '../../worker/control-worker.ts';
@@ -138,7 +139,7 @@ export async function startControlPlane(options: {
         customPorts: [],
         ...wanted,
       };
-      return admitSandbox(orm.em.fork(), plans, asked, null);
+      return admitSandbox(orm.em.fork(), plans, asked, anyRegion);
     },
     row: (sandboxId) => orm.em.fork().findOneOrFail(Sandbox, { sandboxId }),
     async stop() {

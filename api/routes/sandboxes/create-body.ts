@@ -61,9 +61,9 @@ const customPorts = z
   });
 
 const locality = z.object({
-  auto_detect: optional(z.boolean()),
-  region: optional(z.string().min(1).max(64)),
-  force: optional(z.boolean()),
+  auto_detect: optional(z.boolean()).describe("The caller's region, where `region` is left out"),
+  region: optional(z.string().min(1).max(64)).describe('An id of `GET /v1/platform-regions`'),
+  force: optional(z.boolean()).describe('Nowhere else; otherwise the nearest region with capacity will do'),
 });
 
 /** Body of `POST /v1/sandboxes` (section 4.1). */
@@ -85,7 +85,7 @@ export const createBody = optionalBody(
     object_storage_direct_mount: withDefault(z.boolean(), false).describe('Not available yet (501)'),
     s3fs_executable_path: withDefault(z.string().max(1024), '').describe('Not available yet (501)'),
     custom_ports: withDefault(customPorts, []),
-    locality: optional(locality).describe('`force` is not available yet (501)'),
+    locality: optional(locality),
     auto_pause: withDefault(z.boolean(), false).describe('The timeout pauses instead of terminating'),
     is_async: withDefault(z.boolean(), false).describe('Answer at once instead of when it runs or has failed'),
   }),

@@ -5,7 +5,6 @@ import { Sandbox } from '../../../db/entities/sandbox.ts';
 import type { Template } from '../../../db/entities/template.ts';
 import { newId } from '../../../db/new-id.ts';
 import { admitSandbox, type NewSandbox } from '../../../db/repositories/admission.ts';
-import { isKnownRegion } from '../../../db/repositories/hosts.ts';
 import type { Identity } from '../../../db/repositories/identities.ts';
 import { findDefaultProjectId, findProjectView } from '../../../db/repositories/projects.ts';
 import { findTemplateByNameOrId } from '../../../db/repositories/templates.ts';
@@ -22,6 +21,7 @@ import { readNewPort } from '../../schemas/port.ts';
 import { type CreateBody, createBody } from './create-body.ts';
 import { fullSandbox } from './read-sandbox.ts';
 import { refuseUnavailable } from './refuse-unavailable.ts';
+import { regionWish } from './region-wish.ts';
 import { createdSandboxSchema } from './sandbox-schema.ts';
 
 /** `POST /v1/sandboxes` (section 4.1). */
@@ -47,7 +47,7 @@ export function createSandbox(api: Api, deps: ApiDependencies): void {
         ...failures(
           ...([ofMutations, ofIdempotency, 'invalid_name', 'invalid_region', 'plan_limit_exceeded'] as const),
           ...(['template_not_found', 'template_not_usable', 'not_found', 'concurrent_limit_reached'] as const),
-          ...(['not_available_yet', 'no_capacity'] as const),
+          ...(['not_available_yet', 'no_capacity', 'locality_constraint_failed'] as const),
         ),
       },
     },
@@ -76,9 +76,10 @@ async function admit(deps: ApiDependencies, request: FastifyRequest, body: Creat
     if (admitted) return admitted;
   }
 
+  const wish = await regionWish(em, deps.settings, request, body.locality);
   const wanted = await newSandbox(em, deps, caller, body, sandboxId);
   try {
-    return await admitSandbox(em, deps.plans, wanted, body.locality?.region ?? null);
+    return await admitSandbox(em, deps.plans, wanted, wish);
   } catch (error) {
     // The project was deleted after it was looked up.
     if (error instanceof ForeignKeyConstraintViolationException) throw notFound('Project');
@@ -95,12 +96,6 @@ async function newSandbox(
   sandboxId: string,
 ): Promise<NewSandbox> {
   const name = checkSandboxName(body.name.trim()) || generateSandboxName(randomBytes(4));
-  const region = body.locality?.region;
-  if (region !== undefined && !(await isKnownRegion(em, region))) {
-    throw new AppError('invalid_region', 'There is no such region', {
-      details: [{ path: 'locality.region', reason: 'there is no such region' }],
-    });
-  }
   refuseUnavailable(body);
   const template = await findTemplateByNameOrId(em, caller, body.template);
   if (!template) throw templateError('template_not_found', 'There is no such template');

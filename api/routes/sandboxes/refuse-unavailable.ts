@@ -7,7 +7,6 @@ export function refuseUnavailable(body: CreateBody): void {
   if (mounts.length > 0) throw notAvailable('object_storage', 'Object storage mounts are');
   if (body.object_storage_direct_mount) throw notAvailable('object_storage_direct_mount', 'Direct mounts are');
   if (body.s3fs_executable_path !== '') throw notAvailable('s3fs_executable_path', 'Direct mounts are');
-  if (body.locality?.force) throw notAvailable('locality.force', 'Forcing a region is');
 }
 
 export function notAvailable(path: string, what: string): AppError {

@@ -1,0 +1,28 @@
+import { z } from 'zod';
+import { openRegions } from '../../../db/repositories/regions.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures } from '../../schemas/failures.ts';
+
+const regionSchema = z
+  .object({ id: z.string().describe('For `locality.region` of a new sandbox'), name: z.string() })
+  .meta({ id: 'PlatformRegion' });
+
+/** `GET /v1/platform-regions` (section 4.1): public; regions that can take a sandbox now. */
+export function listPlatformRegions(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'GET',
+    url: '/v1/platform-regions',
+    config: { public: true },
+    schema: {
+      operationId: 'listPlatformRegions',
+      tags: ['Regions'],
+      summary: 'List the regions that can take a sandbox now',
+      response: {
+        200: envelope(z.object({ platform_regions: z.array(regionSchema) }), 'The regions'),
+        ...failures(),
+      },
+    },
+    handler: async () => success({ platform_regions: await openRegions(deps.orm.em.fork()) }),
+  });
+}

@@ -1,0 +1,50 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import type { FastifyRequest } from 'fastify';
+import ipaddr from 'ipaddr.js';
+import type { Settings } from '../../../config/settings.ts';
+import { isKnownRegion } from '../../../db/repositories/hosts.ts';
+import { AppError } from '../../../domain/errors.ts';
+import { nearestTo, type RegionWish } from '../../../domain/regions.ts';
+import type { CreateBody } from './create-body.ts';
+
+/**
+ * What a request's `locality` comes to: the region it names, else with `auto_detect` the caller's, else this process's
+ * own; then the others by distance. `force` keeps it to the first.
+ * @throws {AppError} `invalid_region`; `locality_constraint_failed` when the caller's region is forced and not known
+ */
+export async function regionWish(
+  em: EntityManager,
+  settings: Settings,
+  request: Pick<FastifyRequest, 'headers' | 'ip'>,
+  locality: CreateBody['locality'],
+): Promise<RegionWish> {
+  const { region: named, auto_detect: autoDetect, force = false } = locality ?? {};
+  const wish = (region: string, forced: boolean) => ({
+    nearest: nearestTo(region, settings.PLATFORM_REGIONS_NEAREST),
+    forced,
+  });
+  if (named !== undefined) {
+    if (await isKnownRegion(em, named)) return wish(named, force);
+    throw new AppError('invalid_region', 'There is no such region', {
+      details: [{ path: 'locality.region', reason: 'there is no such region' }],
+    });
+  }
+  const detected = autoDetect ? callerRegion(settings, request) : null;
+  if (detected !== null && (await isKnownRegion(em, detected))) return wish(detected, force);
+  if (autoDetect && force) throw new AppError('locality_constraint_failed', "The caller's region is not known");
+  return wish(settings.PLATFORM_REGION, false);
+}
+
+/** Where the operator says that this caller is. Null: nowhere. */
+function callerRegion(settings: Settings, { headers, ip }: Pick<FastifyRequest, 'headers' | 'ip'>): string | null {
+  const header = settings.PLATFORM_REGION_HEADER && headers[settings.PLATFORM_REGION_HEADER.toLowerCase()];
+  if (typeof header === 'string' && header.trim() !== '') return header.trim();
+  const address = ipaddr.process(ip);
+  for (const [region, networks] of Object.entries(settings.PLATFORM_REGION_NETWORKS)) {
+    for (const network of networks) {
+      const [base, bits] = ipaddr.parseCIDR(network);
+      if (base.kind() === address.kind() && address.match(base, bits)) return region;
+    }
+  }
+  return null;
+}

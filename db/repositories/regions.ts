@@ -1,0 +1,20 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import { fits, type RoomNeeded } from '../../domain/placement.ts';
+import { readRooms } from './admission.ts';
+
+export interface Region {
+  id: string;
+  name: string;
+}
+
+/** No sandbox needs less. */
+const smallest: RoomNeeded = { cpu: 1, memoryMb: 128, diskGb: 1, udpPorts: 0 };
+
+/** Regions of which a live host has room for a small sandbox, by id; each by the name its newest host gave it. */
+export async function openRegions(em: EntityManager): Promise<Region[]> {
+  const open = new Set((await readRooms(em)).filter((room) => fits(room, smallest)).map((room) => room.region));
+  const named = (await em.execute(
+    'select distinct on (region) region, region_name from hosts order by region, created_at desc',
+  )) as { region: string; region_name: string }[];
+  return named.filter(({ region }) => open.has(region)).map(({ region, region_name: name }) => ({ id: region, name }));
+}

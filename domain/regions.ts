@@ -1,0 +1,18 @@
+/** Where a new sandbox should run. */
+export interface RegionWish {
+  /** Regions to try first, nearest first; others come after them. */
+  nearest: readonly string[];
+  /** Only the first of them will do. */
+  forced: boolean;
+}
+
+/** The wish of somebody who does not mind. */
+export const anyRegion: RegionWish = { nearest: [], forced: false };
+
+/**
+ * A region and the others in the order of their distance, as far as the operator told it.
+ * @param distances for each region the others, nearest first
+ */
+export function nearestTo(region: string, distances: Readonly<Record<string, readonly string[]>>): string[] {
+  return [...new Set([region, ...(distances[region] ?? [])])];
+}

@@ -1,0 +1,130 @@
+import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
+import { Host } from '../../db/entities/host.ts';
+import { Sandbox } from '../../db/entities/sandbox.ts';
+import type { Json } from './contract-client.ts';
+import { addHost, startApi, type TestApi } from './test-api.ts';
+
+/** Four regions; `local`, this API's own, is nearest to `near`, and `full` has room for nothing. */
+let api: TestApi;
+const hosts: Record<string, string> = {};
+
+beforeAll(async () => {
+  api = await startApi({
+    planName: 'pro',
+    env: {
+      PLATFORM_REGION_HEADER: 'X-Edge-Region',
+      PLATFORM_REGION_NETWORKS: 'near=192.0.2.0/24,2001:db8::/32;far=198.51.100.0/24',
+      PLATFORM_REGIONS_NEAREST: 'full=far,near;far=near,local',
+    },
+  });
+  for (const [region, cpus] of [
+    ['near', 8],
+    ['far', 8],
+    ['full', 0],
+  ] as const) {
+    hosts[region] = await addHost(api.orm, region, cpus);
+  }
+});
+afterAll(() => api.stop());
+afterEach(async () => {
+  const { body } = await api.send(api.root, 'GET', '/v1/sandboxes?limit=100');
+  for (const each of body.data.sandboxes) await api.send(api.root, 'DELETE', `/v1/sandboxes/${each.sandbox_id}`);
+});
+
+const create = (locality: Json, more: Json = {}, size = {}) =>
+  api.send(api.root, 'POST', '/v1/sandboxes', { cpu_count: 1, memory_mb: 128, storage_gb: 1, locality, ...size }, more);
+async function regionOf(locality: Json, more: Json = {}): Promise<string> {
+  const made = await create(locality, more);
+  expect(made.status).toBe(201);
+  const { body } = await api.send(api.root, 'GET', `/v1/sandboxes/${made.body.data.sandbox_id}`);
+  return body.data.region;
+}
+const from = (remoteAddress: string) => ({ remoteAddress });
+const withLease = (region: string, leaseExpiresAt: Date) =>
+  api.orm.em.fork().nativeUpdate(Host, { hostId: hosts[region]! }, { leaseExpiresAt });
+
+test('the public list has the regions of live hosts with room, by id and name', async () => {
+  const { status, body } = await api.send(null, 'GET', '/v1/platform-regions');
+  expect(status).toBe(200);
+  const all = ['far', 'local', 'near'].map((region) => ({ id: region, name: region }));
+  expect(body.data.platform_regions).toEqual(all);
+  await withLease('far', new Date(Date.now() - 1000));
+  try {
+    const without = await api.send(api.root, 'GET', '/v1/platform-regions');
+    expect(without.body.data.platform_regions.map((each: Json) => each.id)).toEqual(['local', 'near']);
+  } finally {
+    await withLease('far', new Date(Date.now() + 3_600_000));
+  }
+});
+
+test('a region that is named is where it goes, however the host is filled', async () => {
+  for (const region of ['near', 'far', 'local']) expect(await regionOf({ region })).toBe(region);
+});
+
+test.each([null, {}, { auto_detect: false }, { force: true }, { auto_detect: true }])(
+  "without one, and where the caller's is not known, it is the API's own: %j",
+  async (locality) => {
+    if (JSON.stringify(locality) === '{"auto_detect":true}')
+      expect(await regionOf(locality, from('203.0.113.9'))).toBe('local');
+    else expect(await regionOf(locality)).toBe('local');
+  },
+);
+
+test.each([
+  ['192.0.2.7', 'near'],
+  ['::ffff:192.0.2.7', 'near'],
+  ['2001:db8::7', 'near'],
+  ['198.51.100.7', 'far'],
+])('auto_detect knows the region of a caller at %s', async (address, region) => {
+  expect(await regionOf({ auto_detect: true }, from(address))).toBe(region);
+  expect(await regionOf({ auto_detect: true, force: true }, from(address))).toBe(region);
+});
+
+test('auto_detect believes the header that the operator named, before the address, and a region before both', async () => {
+  const more = { ...from('192.0.2.7'), headers: { 'x-edge-region': 'far' } };
+  expect(await regionOf({ auto_detect: true }, more)).toBe('far');
+  expect(await regionOf({ auto_detect: true, region: 'local' }, more)).toBe('local');
+  expect(await regionOf({ auto_detect: true }, { headers: { 'x-edge-region': 'atlantis' } })).toBe('local');
+});
+
+test('not forced, it goes to the nearest region with room, as the operator ordered them', async () => {
+  expect(await regionOf({ region: 'full' })).toBe('far');
+  // As large as the rest of the host.
+  await create({ region: 'far' }, {}, { cpu_count: 7 });
+  expect(await regionOf({ region: 'full' })).toBe('near');
+  await create({ region: 'near' }, {}, { cpu_count: 7 });
+  expect(await regionOf({ region: 'full' })).toBe('local');
+});
+
+test('an unknown region is 400, forced or not', async () => {
+  for (const force of [true, false]) {
+    const { status, body } = await create({ region: 'atlantis', force });
+    expect([status, body.code]).toEqual([400, 'invalid_region']);
+    expect(body.details).toEqual([expect.objectContaining({ path: 'locality.region' })]);
+  }
+});
+
+test('forced, it goes nowhere else: 409 when there is no room, or the region of the caller is not known', async () => {
+  for (const locality of [
+    { region: 'full', force: true },
+    { auto_detect: true, force: true },
+  ]) {
+    const { status, body } = await create(locality, from('203.0.113.9'));
+    expect([status, body.code]).toEqual([409, 'locality_constraint_failed']);
+  }
+  const { body } = await api.send(api.root, 'GET', '/v1/sandboxes');
+  expect(body.data.sandboxes).toEqual([]);
+});
+
+test('a forced one that its host did not take up is not placed in another region', async () => {
+  const place = async (locality: Json) => {
+    const made = await create(locality, {}, { is_async: true });
+    const sandboxId = made.body.data.sandbox_id as string;
+    return { sandboxId, placed: await api.commands.life.placeAgain(sandboxId).catch((error) => error.code) };
+  };
+  expect(await place({ region: 'far', force: true })).toMatchObject({ placed: 'locality_constraint_failed' });
+  const { sandboxId, placed } = await place({ region: 'far' });
+  expect(placed.region).not.toBe('far');
+  const row = await api.orm.em.fork().findOneOrFail(Sandbox, { sandboxId });
+  expect([row.regionForced, row.region]).toEqual([false, placed.region]);
+});
