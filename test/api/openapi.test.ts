@@ -29,7 +29,7 @@ const sandbox = words(`
   uptime total_paused_seconds total_running_seconds actual_total_paused_seconds actual_total_running_seconds
   lifecycle_outcome last_accessed_at
   persistence_days persistence_expires_at persistence_days_remaining network_proxy
-  failure`);
+  webrtc_turn failure`);
 
 const sandboxSummary = words(`
   sandbox_id name description template_id template_name template_exists owner_user_id project_id project_name cpu_count
@@ -65,6 +65,8 @@ const project = words(
 );
 const key = words('key_id name description prefix is_active last_used_at created_at updated_at');
 const ending = words('sandbox_id status note');
+/** `host_port`: of UDP ports only. */
+const port = words('port service_port protocol name is_protected host_port');
 const move = words('sandbox_id project_id previous_project action');
 
 /** Fields of `data` in each successful reply, and of what lies in it; as the specification lists them. */
@@ -73,7 +75,7 @@ const contract: Record<string, Record<string, string[]>> = {
   'GET /v1/sandboxes 200': {
     '': ['pagination', 'sandboxes'],
     'sandboxes[]': sandboxSummary,
-    'sandboxes[].ports[]': words('port service_port protocol name is_protected'),
+    'sandboxes[].ports[]': port,
     'sandboxes[].object_storage[]': words('slot state uri mount_point region endpoint short_lived'),
     pagination,
   },
@@ -106,6 +108,18 @@ const contract: Record<string, Record<string, string[]>> = {
   'POST /v1/sandboxes/{sandbox_id}/terminate 202': { '': ending },
   'POST /v1/sandboxes/{sandbox_id}/terminate 200': { '': ending },
   'POST /v1/sandboxes/{sandbox_id}/switch-project 200': {},
+  'GET /v1/sandboxes/{sandbox_id}/ports 200': {
+    '': words('ports template_ports custom_ports'),
+    'ports[]': port,
+    'template_ports[]': port,
+    'custom_ports[]': port,
+  },
+  'POST /v1/sandboxes/{sandbox_id}/ports 200': { '': ['port'], port },
+  'DELETE /v1/sandboxes/{sandbox_id}/ports/{port} 200': {},
+  'GET /v1/sandboxes/{sandbox_id}/webrtc-turn-credential 200': {
+    '': words('ice_servers username credential turn_public_host turn_public_port'),
+    'ice_servers[]': words('urls username credential'),
+  },
   'GET /v1/sandboxes/stats 200': {
     '': words(`total_sandboxes running_sandboxes terminated_sandboxes failed_sandboxes avg_cpu_usage avg_memory_usage
                total_uptime_hours`),
@@ -159,6 +173,14 @@ const contract: Record<string, Record<string, string[]>> = {
   },
 };
 
+/** Fields of the replies that have no envelope. */
+const bare: Record<string, string[]> = {
+  'POST /v1/sandboxes/{sandbox_id}/exec 201': words('stream_path started_at deadline'),
+  'GET /v1/sandboxes/{sandbox_id}/exec/active 200': words('active stream_path command cwd started_at deadline'),
+  'DELETE /v1/sandboxes/{sandbox_id}/exec 200': ['cancelled'],
+};
+const eventStream = 'GET /v1/sandboxes/{sandbox_id}/exec/stream 200';
+
 /** Fields of each request body, as the specification lists them. */
 const bodies: Record<string, string[]> = {
   'POST /v1/sandboxes': words(`
@@ -171,6 +193,8 @@ const bodies: Record<string, string[]> = {
   'POST /v1/sandboxes/{sandbox_id}/pause': ['is_async'],
   'POST /v1/sandboxes/{sandbox_id}/resume': words('is_async best_effort_oss object_storage'),
   'POST /v1/sandboxes/{sandbox_id}/switch-project': ['project_id'],
+  'POST /v1/sandboxes/{sandbox_id}/exec': words('command cwd env'),
+  'POST /v1/sandboxes/{sandbox_id}/ports': words('port name protocol service_port is_protected'),
   'POST /v1/projects': words('name description is_default'),
   'PUT /v1/projects/{project_id}': words('name description is_default'),
   'POST /v1/api-keys': words('name description'),
@@ -185,6 +209,7 @@ const queries: Record<string, string[]> = {
   'GET /v1/sandboxes/{sandbox_id}/metrics/chart': words('start end step'),
   'DELETE /v1/sandboxes/{sandbox_id}': ['force'],
   'POST /v1/sandboxes/{sandbox_id}/terminate': ['force'],
+  'GET /v1/sandboxes/{sandbox_id}/exec/stream': ['token'],
   'GET /v1/templates': [...paging, ...words('status visibility name usable')],
   'GET /v1/projects': [...paging, 'owner_user_id'],
   'GET /v1/projects/{project_id}/sandboxes': [...paging, 'status'],
@@ -241,7 +266,8 @@ test('it is OpenAPI 3.1, and each of its schemas is a valid JSON Schema', () => 
 });
 
 test('it has exactly the routes of the contract that are built, and the three of operation', () => {
-  const known = new Set(Object.keys(contract).map((name) => name.split(' ').slice(0, 2).join(' ')));
+  const all = [...Object.keys(contract), ...Object.keys(bare), eventStream];
+  const known = new Set(all.map((name) => name.split(' ').slice(0, 2).join(' ')));
   expect(
     operations()
       .map(({ name }) => name)
@@ -266,9 +292,22 @@ test.each(Object.entries(contract))('%s answers the fields of the contract, no m
   }
 });
 
+test.each(Object.entries(bare))('%s answers the fields of the contract, without an envelope', (name, fields) => {
+  const [method, template, status] = name.split(' ') as [string, string, string];
+  const { schema } = document.paths[template][method.toLowerCase()].responses[status].content['application/json'];
+  expect(fieldsAt(schema, '')).toEqual(fields);
+});
+
+test('the event stream is one', () => {
+  const { responses } = document.paths[eventStream.split(' ')[1]!].get;
+  expect([Object.keys(responses[200].content), responses[204].content]).toEqual([['text/event-stream'], undefined]);
+});
+
 test('every field of the contract is required, but those it calls optional', () => {
   const optional = new Set([
     'network_proxy',
+    'webrtc_turn',
+    'host_port',
     'error',
     'owner',
     'region',
@@ -336,6 +375,9 @@ test('what creates takes an Idempotency-Key', () => {
     const takes = (operation.parameters ?? []).some(
       (each: Json) => each.in === 'header' && each.name === 'idempotency-key',
     );
-    expect([name, takes]).toEqual([name, /^POST \/v1\/(sandboxes|projects|api-keys)$/.test(name)]);
+    expect([name, takes]).toEqual([
+      name,
+      /^POST \/v1\/(sandboxes|projects|api-keys|sandboxes\/\{sandbox_id\}\/ports)$/.test(name),
+    ]);
   }
 });

@@ -7,7 +7,7 @@ import { checkApiKeyName, checkProjectName, checkSandboxName, generateSandboxNam
 import { expiryWarningMs, persistenceDaysRemaining, persistenceExpiresAt } from '../../domain/persistence.ts';
 import { bestFit, fits, type HostRoom } from '../../domain/placement.ts';
 import { checkPlanLimits, defaultStorageGb } from '../../domain/plans.ts';
-import { unionOfPorts } from '../../domain/ports.ts';
+import { type Port, udpMappings, udpPortsOf, unionOfPorts } from '../../domain/ports.ts';
 import { parseCustomCommand, parseReadyCommand } from '../../domain/template-commands.ts';
 import { nextWarning, timeoutWarnings } from '../../domain/timeout-warnings.ts';
 
@@ -109,6 +109,7 @@ describe('placement', () => {
 
   test('finds none where any one resource is short', () => {
     expect(bestFit([host('no-memory', 8000), host('no-cpu', 0, 7)], needed)).toBeNull();
+    expect(bestFit([host('few-udp-ports', 0)], { ...needed, udpPorts: 5 })).toBeNull();
     expect(fits(host('exact', 8192 - 1024, 6), needed)).toBe(true);
   });
 });
@@ -149,18 +150,40 @@ describe('warnings before a timeout', () => {
   });
 });
 
-test('a custom port stands in for a template port of the same number', () => {
-  const port = (number: number, name: string) => ({
+describe('ports', () => {
+  const port = (number: number, name: string, fields: Partial<Port> = {}): Port => ({
     port: number,
-    servicePort: number,
-    protocol: 'TCP' as const,
+    servicePort: number + 1,
+    protocol: 'TCP',
     name,
     isProtected: false,
+    ...fields,
   });
-  expect(unionOfPorts([port(80, 'web'), port(90, 'api')], [port(80, 'mine')]).map((each) => each.name)).toEqual([
-    'api',
-    'mine',
-  ]);
+  const names = (templatePorts: Port[], customPorts: Port[]) =>
+    unionOfPorts(templatePorts, customPorts).map((each) => each.name);
+
+  test('one of its own stands in for a template’s of the same number, unless that is protected', () => {
+    expect(names([port(80, 'web'), port(90, 'api')], [port(80, 'mine')])).toEqual(['api', 'mine']);
+    expect(names([port(80, 'web', { isProtected: true })], [port(80, 'mine'), port(90, 'more')])).toEqual([
+      'web',
+      'more',
+    ]);
+  });
+
+  test('a UDP port is mapped to the port inside, as long as it is there', () => {
+    const templatePorts = [port(53, 'dns', { protocol: 'UDP' }), port(80, 'web')];
+    const customPorts = [port(53, 'mine'), port(90, 'game', { protocol: 'UDP' })];
+    const ports = { templatePorts, customPorts, udpHostPorts: { 53: 20_000, 90: 20_001 } };
+    expect(udpPortsOf(ports)).toEqual([53, 90]);
+    expect(udpMappings(ports)).toEqual([{ hostPort: 20_001, servicePort: 91 }]);
+    expect(udpMappings(ports, 90)).toEqual([]);
+    // The template's is there again.
+    expect(udpMappings(ports, 53)).toEqual([
+      { hostPort: 20_000, servicePort: 54 },
+      { hostPort: 20_001, servicePort: 91 },
+    ]);
+    expect(udpMappings({ ...ports, udpHostPorts: {} })).toEqual([]);
+  });
 });
 
 describe('commands of a template', () => {

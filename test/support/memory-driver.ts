@@ -32,6 +32,7 @@ export class MemoryDriver implements SandboxDriver {
     await options.onPhase?.('initializing');
     await options.onPhase?.('waiting_ready');
     this.states.set(spec.sandboxId, 'running');
+    this.exposed.set(spec.sandboxId, spec.udpPorts);
     return this.#place('cold');
   }
 
@@ -45,6 +46,7 @@ export class MemoryDriver implements SandboxDriver {
     this.calls.push(`resume ${spec.sandboxId}`);
     this.#failIfAsked('resume');
     this.states.set(spec.sandboxId, 'running');
+    this.exposed.set(spec.sandboxId, spec.udpPorts);
     return this.#place('thaw');
   }
 
@@ -62,6 +64,7 @@ export class MemoryDriver implements SandboxDriver {
   async remove(sandboxId: string): Promise<void> {
     this.calls.push(`remove ${sandboxId}`);
     this.states.delete(sandboxId);
+    this.exposed.delete(sandboxId);
   }
 
   async inspect(sandboxId: string): Promise<SandboxInspection> {

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { offerUdpPorts } from '../../db/repositories/udp-ports.ts';
 import { DriverError } from '../../runtime/driver.ts';
 import { hostRestartedSignal } from '../../workflows/sandbox-messages.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
@@ -67,6 +68,24 @@ test('terminated while starting', async () => {
   await plane.commands.terminate(sandbox, { forget: false });
   driver.hold = null;
   await endOf('sandbox-terminated-while-starting', sandbox.sandboxId);
+});
+
+test('ports changed, also when the host refuses at first', async () => {
+  await offerUdpPorts(plane.orm.em, plane.hostId, {
+    publicAddress: 'localhost',
+    ports: { first: 20_000, last: 20_001 },
+  });
+  const sandbox = await runningSandbox();
+  const udp = { port: 53, servicePort: 53, protocol: 'UDP' as const, name: 'dns', isProtected: false };
+  await plane.commands.addPort(sandbox, { ...udp, port: 80, name: 'web', protocol: 'TCP' });
+  driver.failNext.set('expose', new DriverError('sandbox_absent', 'no'));
+  await plane.commands.addPort(sandbox, udp).catch((error) => expect(error.code).toBe('temporarily_unavailable'));
+  await plane.commands.addPort(sandbox, udp);
+  await plane.commands.addPort(sandbox, udp).catch((error) => expect(error.code).toBe('port_taken'));
+  await plane.commands.removePort(sandbox, 53);
+  await plane.commands.removePort(sandbox, 80);
+  await plane.commands.terminate(sandbox, { forget: false });
+  await endOf('sandbox-ports-changed', sandbox.sandboxId);
 });
 
 test('runtime exited', async () => {

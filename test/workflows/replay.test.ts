@@ -16,6 +16,7 @@ const expected = [
   'sandbox-handed-over-second-run',
   'sandbox-host-restarted',
   'sandbox-paused-and-resumed',
+  'sandbox-ports-changed',
   'sandbox-runtime-exited',
   'sandbox-terminated',
   'sandbox-terminated-while-starting',
