@@ -22,14 +22,13 @@ export interface HostedPlace {
  * What a host does for a sandbox. Served on the queue of the one host that has it. Their arguments are ids only; what
  * is secret is read or derived here, so it is in no workflow history.
  */
-export function createSandboxHostActivities(deps: {
-  orm: Orm;
-  plans: PlanCatalog;
-  driver: SandboxDriver;
-  secrets: PlatformSecrets;
-  /** Variables that every sandbox of this host gets, under its own. */
-  environment?: Record<string, string>;
-}) {
+export function createSandboxHostActivities(
+  deps: {
+    orm: Orm;
+    plans: PlanCatalog;
+    driver: SandboxDriver;
+  } & SpecSources,
+) {
   const life = new SandboxLifeRepository(deps.orm.em, deps.plans);
 
   const rowOf = async (sandboxId: string): Promise<Sandbox> => {
@@ -92,11 +91,16 @@ export function createSandboxHostActivities(deps: {
 
 export type SandboxHostActivities = ReturnType<typeof createSandboxHostActivities>;
 
+/** What a specification is made from beside the row. A sandbox's own environment wins over the host's. */
+export interface SpecSources {
+  secrets: PlatformSecrets;
+  /** Variables of every sandbox of the host, and of those that may reach the internet. */
+  environment?: Record<string, string>;
+  internetEnvironment?: Record<string, string>;
+}
+
 /** What a host makes of a sandbox's row, secrets included. */
-export function toSpec(
-  row: Sandbox,
-  { secrets, environment }: { secrets: PlatformSecrets; environment?: Record<string, string> },
-): SandboxSpec {
+export function toSpec(row: Sandbox, { secrets, environment, internetEnvironment }: SpecSources): SandboxSpec {
   return {
     sandboxId: row.sandboxId,
     image: row.image,
@@ -104,7 +108,7 @@ export function toSpec(
     memoryMb: row.memoryMb,
     storageGb: row.storageGb,
     allowInternetAccess: row.allowInternetAccess,
-    env: { ...environment, ...row.envVars },
+    env: { ...environment, ...(row.allowInternetAccess ? internetEnvironment : {}), ...row.envVars },
     udpPorts: udpMappings(row),
     accessToken: row.secure ? secrets.agentToken(row.sandboxId) : null,
     platformToken: secrets.platformToken(row.sandboxId),

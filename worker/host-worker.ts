@@ -1,6 +1,5 @@
 import { type NativeConnection, Worker } from '@temporalio/worker';
-import { createSandboxHostActivities } from '../activities/sandbox-host.ts';
-import type { PlatformSecrets } from '../config/secrets.ts';
+import { createSandboxHostActivities, type SpecSources } from '../activities/sandbox-host.ts';
 import type { Orm } from '../db/orm.ts';
 import type { PlanCatalog } from '../db/plans.ts';
 import { hostTaskQueue } from '../domain/task-queues.ts';
@@ -8,17 +7,16 @@ import type { SandboxDriver } from '../runtime/driver.ts';
 import { createDataConverter } from '../temporal/data-converter.ts';
 
 /** Serves the queue of one host. */
-export function createHostWorker(deps: {
-  connection: NativeConnection;
-  namespace: string;
-  hostId: string;
-  orm: Orm;
-  plans: PlanCatalog;
-  secrets: PlatformSecrets;
-  driver: SandboxDriver;
-  /** Variables that every sandbox of this host gets, under its own. */
-  environment?: Record<string, string>;
-}): Promise<Worker> {
+export function createHostWorker(
+  deps: {
+    connection: NativeConnection;
+    namespace: string;
+    hostId: string;
+    orm: Orm;
+    plans: PlanCatalog;
+    driver: SandboxDriver;
+  } & SpecSources,
+): Promise<Worker> {
   return Worker.create({
     connection: deps.connection,
     namespace: deps.namespace,

@@ -2,6 +2,7 @@ import path from 'node:path';
 import { NativeConnection } from '@temporalio/worker';
 import { pino } from 'pino';
 import { toSpec } from '../activities/sandbox-host.ts';
+import { proxyEnvironment, sandboxProxy } from '../config/sandbox-proxy.ts';
 import { deriveSecrets } from '../config/secrets.ts';
 import { loadSettings } from '../config/settings.ts';
 import { turnSettings } from '../config/turn-settings.ts';
@@ -18,8 +19,9 @@ import { createHostWorker } from './host-worker.ts';
 import { logTemporalThrough } from './logging.ts';
 import { MetricsSampler } from './metrics-sampler.ts';
 import { SandboxFacts } from './sandbox-facts.ts';
+import { serverAddresses } from './server-addresses.ts';
 import { stopSignal } from './shutdown.ts';
-import { resolveTurnServer, TurnCredentialService, turnEnvironment } from './turn-credential-service.ts';
+import { TurnCredentialService, turnEnvironment } from './turn-credential-service.ts';
 
 /** The host worker's process: one on each machine that runs sandboxes. When it ends, its sandboxes go on. */
 const settings = loadSettings();
@@ -29,6 +31,7 @@ const secrets = deriveSecrets(settings);
 const plans = loadPlans(settings.PLATFORM_PLANS_FILE);
 const host = describeHost(settings);
 const turn = turnSettings(settings);
+const proxy = sandboxProxy(settings);
 const [orm, connection, driver] = await Promise.all([
   createOrm(settings.DATABASE_URL, settings.DATABASE_POOL_SIZE),
   NativeConnection.connect({ address: settings.TEMPORAL_ADDRESS, tls: settings.TEMPORAL_TLS }),
@@ -41,7 +44,11 @@ const [orm, connection, driver] = await Promise.all([
     dns: settings.PLATFORM_SANDBOX_DNS?.split(',').map((address) => address.trim()),
     udpPorts: settings.PLATFORM_UDP_PORTS,
     hostServicePorts: turn ? [turn.servicePort] : [],
-    openServers: turn ? await resolveTurnServer(turn, logger) : [],
+    openServers: [
+      ...(turn ? await serverAddresses('TURN server', turn.internalAddress, logger) : []),
+      ...(proxy ? await serverAddresses('proxy', proxy, logger) : []),
+    ],
+    bandwidthMbps: settings.PLATFORM_SANDBOX_BANDWIDTH_MBPS || undefined,
     warmPoolSize: settings.PLATFORM_WARM_POOL_SIZE,
     baseImage: settings.PLATFORM_BASE_IMAGE,
     codeInterpreterRecipe: path.resolve(import.meta.dirname, '../ops/images/code-interpreter'),
@@ -49,7 +56,10 @@ const [orm, connection, driver] = await Promise.all([
     logger,
   }),
 ]);
-const environment = turn ? turnEnvironment(turn, driver.gateway) : {};
+const environments = {
+  environment: turn ? turnEnvironment(turn, driver.gateway) : {},
+  internetEnvironment: proxy ? proxyEnvironment(proxy) : {},
+};
 const facts = new SandboxFacts({ client: createTemporalClient(settings, secrets), logger });
 const lease = new HostLease({
   databaseUrl: settings.DATABASE_URL,
@@ -74,7 +84,7 @@ await reconcileHost({
   facts,
   hostId: host.hostId,
   lastAlive,
-  specOf: (row) => toSpec(row, { secrets, environment }),
+  specOf: (row) => toSpec(row, { secrets, ...environments }),
   logger,
 });
 if (lost) await rejoin(orm.em, host.hostId);
@@ -89,7 +99,7 @@ const worker = await createHostWorker({
   plans,
   secrets,
   driver,
-  environment,
+  ...environments,
 });
 await offerUdpPorts(orm.em, host.hostId, {
   publicAddress: settings.PLATFORM_HOST_PUBLIC_ADDRESS ?? driver.hostAddress,

@@ -1,4 +1,3 @@
-import { lookup } from 'node:dns/promises';
 import http from 'node:http';
 import type { Logger } from 'pino';
 import type { TurnSettings } from '../config/turn-settings.ts';
@@ -80,22 +79,6 @@ export class TurnCredentialService {
     const asked = (this.#asked.get(address) ?? 0) + 1;
     this.#asked.set(address, asked);
     return asked > requestsPerSecond;
-  }
-}
-
-/** The addresses of the server that sandboxes use, for the firewall, as they are when the host starts. */
-export async function resolveTurnServer(
-  { internalAddress: { host, port } }: TurnSettings,
-  logger: Logger,
-): Promise<{ address: string; port: number }[]> {
-  try {
-    return (await lookup(host, { family: 4, all: true })).map(({ address }) => ({ address, port }));
-  } catch (error) {
-    logger.warn(
-      { err: error, host },
-      'the TURN server has no address; sandboxes may not reach it in a private network',
-    );
-    return [];
   }
 }
 

@@ -16,6 +16,8 @@ export interface SandboxView {
   accountOwner: Person | null;
   /** Where the UDP ports of its host are reached. */
   hostAddress: string | null;
+  /** What its host lets it send to the internet, and receive; only `findSandboxView` reads it. Null: not limited. */
+  bandwidthMbps: number | null;
 }
 
 export interface SandboxFilter {
@@ -43,7 +45,8 @@ export async function findSandboxView(em: EntityManager, scope: Scope, sandboxId
   const mine = withinScope(scope, 's');
   const [row] = (await em.execute(
     `select s.*, p.name as project_name, t.template_id is not null as template_exists,
-            h.public_address as host_address, ${selectPerson('o', 'owner')}, ${selectPerson('r', 'root')}
+            h.public_address as host_address, h.bandwidth_mbps, ${selectPerson('o', 'owner')},
+            ${selectPerson('r', 'root')}
        from sandboxes s ${joins}
        left join lateral (select * from users where account_id = s.account_id and is_root_user
                            order by created_at, user_id limit 1) r on true
@@ -146,6 +149,7 @@ type ViewRow = Record<string, unknown> & {
   project_name: string;
   template_exists: boolean;
   host_address: string | null;
+  bandwidth_mbps?: number | null;
 };
 
 function readView(em: EntityManager, row: ViewRow): SandboxView {
@@ -156,5 +160,6 @@ function readView(em: EntityManager, row: ViewRow): SandboxView {
     owner: readPerson(row, 'owner')!,
     accountOwner: readPerson(row, 'root'),
     hostAddress: row.host_address,
+    bandwidthMbps: row.bandwidth_mbps ?? null,
   };
 }

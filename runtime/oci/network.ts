@@ -1,6 +1,7 @@
 import { randomInt } from 'node:crypto';
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
+import net from 'node:net';
 import path from 'node:path';
 import type { UdpMapping } from '../../domain/ports.ts';
 import { CommandError, runCommand } from '../process/command.ts';
@@ -55,6 +56,9 @@ export interface NetworkOptions {
   /** TCP ports of the gateway address that every sandbox may reach. */
   hostServicePorts?: number[];
   openServers?: Server[];
+  bandwidthMbps?: number;
+  /** CIDR ranges beyond the public internet that object storage may be in. */
+  outboundRanges?: readonly string[];
   logger: DriverLogger;
 }
 
@@ -287,8 +291,14 @@ route replace unreachable ${this.subnet}
         hostNetworks: [...hostNetworks],
         hostServices: (this.#options.hostServicePorts ?? []).map((port) => ({ address: this.gateway, port })),
         openServers: this.#options.openServers ?? [],
+        bandwidthMbps: this.#options.bandwidthMbps,
         udpRange: this.udpRange,
         udpRoutes: this.#udpRoutes(),
+        storage: {
+          gid: this.#copy.storageGid,
+          resolvers: ownResolvers(),
+          allowedRanges: this.#options.outboundRanges ?? [],
+        },
       }),
     );
   }
@@ -372,6 +382,13 @@ async function routes(): Promise<RouteRow[]> {
 async function interfaceAddresses(): Promise<AddressRow[]> {
   const rows: AddressRow[] = JSON.parse((await runCommand('ip', ['-json', '-4', 'address', 'show'])) || '[]');
   return rows.filter((row) => row.ifname !== undefined);
+}
+
+/** Those that the host's own programs ask, a local service among them. */
+function ownResolvers(): string[] {
+  const text = existsSync('/etc/resolv.conf') ? readFileSync('/etc/resolv.conf', 'utf8') : '';
+  const found = [...text.matchAll(/^nameserver\s+(\S+)/gm)].map((match) => match[1]!);
+  return found.filter((address) => net.isIP(address) !== 0);
 }
 
 /** The resolvers that the host itself asks; where those are a local service, the ones behind it. */

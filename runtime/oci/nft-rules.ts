@@ -1,3 +1,4 @@
+import { closedIpv4Ranges, closedIpv6Ranges, publicIpv6Range } from '../../domain/outbound-addresses.ts';
 import type { PortRange } from './udp-range.ts';
 
 /** What the firewall of one copy must know; none of it changes while sandboxes come and go. */
@@ -15,10 +16,21 @@ export interface FirewallPlan {
   hostServices: Server[];
   /** Servers in closed networks, the host's own addresses among them, that sandboxes with internet access may reach. */
   openServers: Server[];
+  /** What each sandbox may send to other machines, and receive from them. Undefined: not limited. */
+  bandwidthMbps?: number;
   /** Ports of the host that may lead to sandboxes; for other copies to see. */
   udpRange: PortRange | null;
   /** Those that do now. */
   udpRoutes: UdpRoute[];
+  /** The programs that mount users' buckets. */
+  storage: {
+    /** Their group: what they are known by. */
+    gid: number;
+    /** Where they may look names up, IPv4 or IPv6. */
+    resolvers: string[];
+    /** CIDR ranges beyond the public internet that they may reach. */
+    allowedRanges: readonly string[];
+  };
 }
 
 export interface Server {
@@ -33,21 +45,6 @@ export interface UdpRoute {
   servicePort: number;
 }
 
-/** What is no public internet: private, shared, link-local with its metadata services, loopback, multicast, reserved. */
-const closedNetworks = [
-  '0.0.0.0/8',
-  '10.0.0.0/8',
-  '100.64.0.0/10',
-  '127.0.0.0/8',
-  '169.254.0.0/16',
-  '172.16.0.0/12',
-  '192.0.0.0/24',
-  '192.88.99.0/24',
-  '192.168.0.0/16',
-  '198.18.0.0/15',
-  '224.0.0.0/3',
-];
-
 /** Connections that one sandbox may have open, and in the opening each second. */
 const connectionsPerSandbox = 2048;
 const newConnectionsPerSecond = 1000;
@@ -60,7 +57,7 @@ const newConnectionsPerSecond = 1000;
 export function firewallRules(plan: FirewallPlan): string {
   const from = `iifname "${plan.interfacePrefix}*"`;
   const to = `oifname "${plan.interfacePrefix}*"`;
-  const closed = [...closedNetworks, ...plan.hostNetworks].join(', ');
+  const closed = [...closedIpv4Ranges, ...plan.hostNetworks].join(', ');
   const toResolvers = plan.resolvers.length > 0 ? `ip daddr { ${plan.resolvers.join(', ')} }` : null;
   const toServers = (verdict: string) =>
     plan.openServers
@@ -69,6 +66,7 @@ export function firewallRules(plan: FirewallPlan): string {
   const toServices = plan.hostServices
     .map(({ address, port }) => `    ip daddr ${address} tcp dport ${port} goto metered\n`)
     .join('');
+  const pace = plan.bandwidthMbps ? paceRules(plan.bandwidthMbps, from, to) : { sets: '', rules: '' };
   const udpRange = plan.udpRange
     ? `  set udp_range { type inet_service; flags interval; elements = { ${plan.udpRange.first}-${plan.udpRange.last} } }\n`
     : '';
@@ -80,7 +78,7 @@ delete table inet ${plan.table}
 table inet ${plan.table} {
   set connections { type ipv4_addr; size 65535; flags dynamic; }
   set openings { type ipv4_addr; size 65535; flags dynamic, timeout; timeout 10s; }
-${udpRange}  map udp_routes { type inet_service : ipv4_addr . inet_service; }
+${pace.sets}${udpRange}  map udp_routes { type inet_service : ipv4_addr . inet_service; }
   set udp_routed { type ipv4_addr . inet_service; }
   set closed { type ipv4_addr; flags interval; auto-merge; elements = { ${closed} }; }
 
@@ -104,7 +102,7 @@ ${toServices}    iifgroup != ${plan.internetGroup} return
 ${toServers('goto metered')}  }
   chain forward {
     type filter hook forward priority filter; policy accept;
-    ${from} jump udp_replies
+${pace.rules}    ${from} jump udp_replies
     ${from} jump outward
     ${to} ct direction original ct status dnat meta l4proto udp jump udp_requests
     ${to} ct state established,related accept
@@ -139,6 +137,15 @@ ${toServers('accept')}    ip daddr @closed goto refused
     type filter hook output priority filter; policy accept;
     ip daddr ${plan.subnet} ct direction original ct status dnat meta l4proto udp jump udp_requests
   }
+  chain storage {
+    type filter hook output priority filter; policy accept;
+    meta skgid != ${plan.storage.gid} accept
+    ct state established,related accept
+${toNameServers(plan.storage.resolvers)}${toAllowed(plan.storage.allowedRanges)}    fib daddr type local goto refused
+    ip daddr @closed goto refused
+    meta nfproto ipv6 ip6 daddr != ${publicIpv6Range} goto refused
+    ip6 daddr { ${closedIpv6Ranges.join(', ')} } goto refused
+  }
   chain refused {
     meta l4proto tcp reject with tcp reset
     reject with icmpx admin-prohibited
@@ -159,6 +166,12 @@ ${toServers('accept')}    ip daddr @closed goto refused
 ${udpRouteRules(plan)}`;
 }
 
+const family = (address: string) => (address.includes(':') ? 'ip6' : 'ip');
+const toNameServers = (resolvers: readonly string[]) =>
+  resolvers.map((each) => `    ${family(each)} daddr ${each} meta l4proto { tcp, udp } th dport 53 accept\n`).join('');
+const toAllowed = (ranges: readonly string[]) =>
+  ranges.map((range) => `    ${family(range)} daddr ${range} accept\n`).join('');
+
 /**
  * Replaces what leads to sandboxes, at once, as input of `nft -f`. A flow that was let in before ends with its route:
  * each of its packets is held against the set.
@@ -171,4 +184,20 @@ export function udpRouteRules({ table, udpRoutes }: Pick<FirewallPlan, 'table' |
   return `${flushed}add element inet ${table} udp_routes { ${routes.join(', ')} }
 add element inet ${table} udp_routed { ${routed.join(', ')} }
 `;
+}
+
+/**
+ * What goes to other machines, and comes from them, above a rate for each sandbox is dropped; senders slow down. What
+ * passes between the host and its sandboxes, the gateway's traffic, is not counted.
+ */
+function paceRules(mbps: number, from: string, to: string): { sets: string; rules: string } {
+  const bytesPerSecond = Math.ceil((mbps * 1e6) / 8);
+  // A tenth of a second, and no less than a window that gets a connection up to speed.
+  const burst = Math.max(Math.ceil(bytesPerSecond / 10), 256 * 1024);
+  const limit = `limit rate over ${bytesPerSecond} bytes/second burst ${burst} bytes`;
+  const set = 'type ipv4_addr; size 65535; flags dynamic, timeout; timeout 10s;';
+  return {
+    sets: `  set sending { ${set} }\n  set receiving { ${set} }\n`,
+    rules: `    ${from} update @sending { ip saddr ${limit} } drop\n    ${to} update @receiving { ip daddr ${limit} } drop\n`,
+  };
 }

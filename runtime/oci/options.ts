@@ -32,6 +32,12 @@ export interface OciDriverOptions {
   hostServicePorts?: number[];
   /** Servers in private networks, or on the host, that sandboxes with internet access may reach by TCP and UDP. */
   openServers?: Server[];
+  /** Ranges beyond the public internet, as CIDR, that object storage may be in. Empty: none. */
+  outboundRanges?: readonly string[];
+  /** How long a bucket may take to be mounted, 20 s by default. */
+  mountTimeoutSeconds?: number;
+  /** What each sandbox may send to other machines, and receive from them. Undefined: not limited. */
+  bandwidthMbps?: number;
   /** Frozen sandboxes kept ready for `builtin:base`. */
   warmPoolSize: number;
   /** What `builtin:base` stands for. Empty: the image made from Debian packages. */

@@ -19,6 +19,7 @@ import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
 import { readNewPort } from '../../schemas/port.ts';
 import { type CreateBody, createBody } from './create-body.ts';
+import { networkProxy } from './network-proxy.ts';
 import { fullSandbox } from './read-sandbox.ts';
 import { refuseUnavailable } from './refuse-unavailable.ts';
 import { regionWish } from './region-wish.ts';
@@ -32,8 +33,12 @@ export function createSandbox(api: Api, deps: ApiDependencies): void {
     config: {
       idempotency: {
         makes: 'sandbox',
-        secrets: ['envd_access_token'],
-        restore: (data) => ({ ...data, envd_access_token: deps.deriveAgentToken(String(data.sandbox_id)) }),
+        secrets: ['envd_access_token', 'network_proxy'],
+        restore: (data) => ({
+          ...data,
+          envd_access_token: deps.deriveAgentToken(String(data.sandbox_id)),
+          ...networkProxy(data.allow_internet_access === true, deps.settings),
+        }),
       },
     },
     schema: {

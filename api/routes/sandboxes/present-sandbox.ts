@@ -7,6 +7,7 @@ import { unionOfPorts } from '../../../domain/ports.ts';
 import { remainingSeconds, timeoutAt, totals } from '../../../domain/sandbox-clock.ts';
 import { presentPerson } from '../../schemas/person.ts';
 import { presentPorts } from '../../schemas/port.ts';
+import { networkProxy } from './network-proxy.ts';
 import type { SandboxFields } from './sandbox-schema.ts';
 
 /** A sandbox's fields as they stand at `now`, without its token (section 2.1). */
@@ -27,6 +28,13 @@ export function presentSandbox(
     userName: owner.display_name,
     userEmail: owner.email,
     ...accessOf(sandbox, settings, isRunning),
+    resources: {
+      cpu: sandbox.cpuCount,
+      memory: sandbox.memoryMb,
+      storage: sandbox.storageGb,
+      bandwidth: view.bandwidthMbps,
+    },
+    ...networkProxy(sandbox.allowInternetAccess, settings),
     ...presentPorts(view),
     ...webrtcTurn(sandbox, settings),
     ...timesOf(sandbox, now),
@@ -81,7 +89,6 @@ function accessOf(sandbox: Sandbox, settings: Settings, isRunning: boolean) {
     cpu_count: sandbox.cpuCount,
     memory_mb: sandbox.memoryMb,
     storage_gb: sandbox.storageGb,
-    resources: { cpu: sandbox.cpuCount, memory: sandbox.memoryMb, storage: sandbox.storageGb, bandwidth: null },
     timeout: sandbox.timeoutSeconds,
     auto_pause: sandbox.autoPause,
     secure: sandbox.secure,

@@ -42,7 +42,7 @@ const resourcesSchema = z
     cpu: z.int().describe('Cores'),
     memory: z.int().describe('MB'),
     storage: z.int().describe('GB'),
-    bandwidth: z.int().nullable().describe('Mbit/s; null: not limited'),
+    bandwidth: z.int().nullable().describe('Mbit/s to the internet, and as much from it; null: not limited'),
   })
   .meta({ id: 'SandboxResources' });
 
