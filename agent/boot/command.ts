@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
+import { endBeforeAgent } from '../process/oom-score.ts';
 import { type AgentEnvironment, findAccount } from './environment.ts';
 import type { SandboxInit } from './sandbox-state.ts';
 
@@ -17,13 +18,15 @@ export interface CommandRun {
 /** Starts `words` in a session of their own, with the sandbox's environment. Errors come as the child's `error` event. */
 export function spawnWords(run: CommandRun, environment: AgentEnvironment): ChildProcess {
   const ids = run.user === undefined ? undefined : identity(run.user);
-  return spawn(run.words[0]!, run.words.slice(1), {
+  const child = spawn(run.words[0]!, run.words.slice(1), {
     cwd: run.cwd ?? environment.home(),
     env: { ...environment.variables(), ...ids?.env },
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: true,
     ...ids?.options,
   });
+  if (child.pid !== undefined) endBeforeAgent(child.pid);
+  return child;
 }
 
 /** Ids for a `user` in the form of an image's: `name`, `uid`, `name:gid` or `uid:gid`. */

@@ -1,5 +1,6 @@
 import path from 'node:path';
-import { Code, ConnectError } from '@connectrpc/connect';
+import { Code } from '@connectrpc/connect';
+import { ConnectError } from '../rpc/connect-error.ts';
 import type { KernelStart, Run } from './kernel.ts';
 import { findExecutable } from './kernel-process.ts';
 import { type CurrentRun, ScriptKernel, startScript } from './script-kernel.ts';

@@ -1,4 +1,5 @@
-import { Code, ConnectError } from '@connectrpc/connect';
+import { Code } from '@connectrpc/connect';
+import { ConnectError } from '../rpc/connect-error.ts';
 import type { Kernel, Outcome } from './kernel.ts';
 import type { KernelLanguage } from './languages.ts';
 import type { RunOutput } from './run-output.ts';

@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
-import { Code, ConnectError } from '@connectrpc/connect';
+import { Code } from '@connectrpc/connect';
 import type { AgentEnvironment } from '../boot/environment.ts';
+import { ConnectError } from '../rpc/connect-error.ts';
 import { BashKernel } from './bash-kernel.ts';
 import { Context, type ContextInfo, checkEnvVars } from './context.ts';
 import { startInstalledKernel } from './jupyter/installed-kernel.ts';

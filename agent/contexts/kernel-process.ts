@@ -5,6 +5,7 @@ import os from 'node:os';
 import path from 'node:path';
 import type { Readable } from 'node:stream';
 import { promisify } from 'node:util';
+import { endBeforeAgent } from '../process/oom-score.ts';
 
 const lastWordsBytes = 8 * 1024;
 const leaveMs = 1000;
@@ -32,6 +33,7 @@ export class KernelProcess {
       stdio: options.stdio,
       detached: true,
     });
+    if (this.child.pid !== undefined) endBeforeAgent(this.child.pid);
     const gone = new AbortController();
     this.gone = gone.signal;
     this.exited = new Promise((resolve) => {

@@ -1,4 +1,5 @@
-import { Code, ConnectError } from '@connectrpc/connect';
+import { Code } from '@connectrpc/connect';
+import { ConnectError } from '../rpc/connect-error.ts';
 
 /** Languages that have a kernel of their own. */
 export type KernelLanguage = 'python' | 'javascript' | 'typescript' | 'bash' | 'r' | 'java';

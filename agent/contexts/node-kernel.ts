@@ -1,6 +1,7 @@
 import path from 'node:path';
 import { StringDecoder } from 'node:string_decoder';
-import { Code, ConnectError } from '@connectrpc/connect';
+import { Code } from '@connectrpc/connect';
+import { ConnectError } from '../rpc/connect-error.ts';
 import { FrameReader } from './frames.ts';
 import type { KernelStart, Run } from './kernel.ts';
 import { type KernelProcess, pipesRead } from './kernel-process.ts';

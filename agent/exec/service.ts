@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { ConnectError } from '@connectrpc/connect';
 import type { AgentEnvironment } from '../boot/environment.ts';
 import type { SandboxState } from '../boot/sandbox-state.ts';
 import { resolvePath, statOf } from '../filesystem/path.ts';
 import { readJson, replyJson } from '../http/json-exchange.ts';
 import { drained } from '../http/response-flow.ts';
+import { ConnectError } from '../rpc/connect-error.ts';
 import { isSystemError, toConnectError } from '../rpc/errors.ts';
 import { Run } from './run.ts';
 import { parseRunRequest, type RunRequest } from './run-request.ts';

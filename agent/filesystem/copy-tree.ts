@@ -1,5 +1,6 @@
 import fs from 'node:fs/promises';
-import { Code, ConnectError } from '@connectrpc/connect';
+import { Code } from '@connectrpc/connect';
+import { ConnectError } from '../rpc/connect-error.ts';
 
 /**
  * Copies a tree with its owners, modes, times and links: what rename(2) cannot do from one filesystem to another.

@@ -1,5 +1,6 @@
 import { readdir } from 'node:fs/promises';
-import { Code, ConnectError } from '@connectrpc/connect';
+import { Code } from '@connectrpc/connect';
+import { ConnectError } from '../rpc/connect-error.ts';
 import { toConnectError } from '../rpc/errors.ts';
 import { type Entry, entryAt } from './entry.ts';
 import { nameOfBytes, statOf, systemPath } from './path.ts';

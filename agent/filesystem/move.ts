@@ -1,6 +1,7 @@
 import fs from 'node:fs/promises';
 import path from 'node:path';
-import { Code, ConnectError } from '@connectrpc/connect';
+import { Code } from '@connectrpc/connect';
+import { ConnectError } from '../rpc/connect-error.ts';
 import { copyTree } from './copy-tree.ts';
 import { systemPath } from './path.ts';
 

@@ -1,71 +1,107 @@
 import fs from 'node:fs';
+import { promisify } from 'node:util';
 import { looksMayHang } from './hanging-mounts.ts';
 import { systemPath } from './path.ts';
 
 /** How long the event loop is held before other requests have their turn. */
 const sliceMs = 8;
-/** How often a directory is looked at again that fills while it is being emptied. */
+/** How often a directory is looked at again that fills, or changes its kind, while it is being emptied. */
 const emptyTries = 5;
 
+/** The calls of a removal, at once or on the thread pool. */
+interface Calls {
+  unlink(file: Buffer): void | Promise<void>;
+  rmdir(folder: Buffer): void | Promise<void>;
+  open(folder: Buffer, flags: number): number | Promise<number>;
+  lstat(file: Buffer): fs.Stats | Promise<fs.Stats>;
+}
+const atOnce: Calls = { unlink: fs.unlinkSync, rmdir: fs.rmdirSync, open: fs.openSync, lstat: fs.lstatSync };
+const { unlink, rmdir, lstat } = fs.promises;
+const onThreads: Calls = { unlink, rmdir, open: promisify(fs.open), lstat };
+
+const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW } = fs.constants;
+/** Not for reading: only to name what lies in it. */
+const pathOnly = 0o10000000;
+
 /**
- * Removes what is at `absolutePath`, with all below it; links are not followed. A missing path is fine.
+ * Removes what is at `absolutePath`, with all below it; links are not followed. A missing path is fine. A directory is
+ * held open while it is emptied and its entries are named through it, so one that is moved away meanwhile, and a link
+ * put in its place, does not lead elsewhere.
  * @throws errno
  */
 export async function remove(absolutePath: string): Promise<void> {
-  const target = Buffer.from(systemPath(absolutePath));
-  if (looksMayHang()) {
-    await fs.promises.rm(target, { recursive: true, force: true });
-    return;
-  }
+  const calls = looksMayHang() ? onThreads : atOnce;
+  const given = Buffer.from(systemPath(absolutePath));
   let sliceEnd = performance.now() + sliceMs;
   const turn = async () => {
     if (performance.now() < sliceEnd) return;
     await new Promise(setImmediate);
     sliceEnd = performance.now() + sliceMs;
   };
-  await removeTree(target, turn);
+  const name = given.subarray(given.lastIndexOf('/') + 1);
+  const folder = given.subarray(0, given.length - name.length);
+  await inFolder(calls, folder, O_DIRECTORY | pathOnly, (held) => removeTree(calls, Buffer.concat([held, name]), turn));
 }
 
-async function removeTree(target: Buffer, turn: () => Promise<void>): Promise<void> {
-  if (removeFile(target)) return;
+async function removeTree(calls: Calls, target: Buffer, turn: () => Promise<void>): Promise<void> {
   for (let tries = 1; ; tries++) {
-    for (const name of await namesIn(target)) {
-      const entry = Buffer.concat([target, Buffer.from('/'), name]);
-      if (!removeFile(entry)) await removeTree(entry, turn);
-      await turn();
-    }
+    if (await removeFile(calls, target)) return;
+    await inFolder(calls, target, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, async (held) => {
+      for (const name of await fs.promises.readdir(held, 'buffer')) {
+        const entry = Buffer.concat([held, name]);
+        if (!(await removeFile(calls, entry))) await removeTree(calls, entry, turn);
+        await turn();
+      }
+    });
     try {
-      fs.rmdirSync(target);
+      await calls.rmdir(target);
       return;
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       if (code === 'ENOENT') return;
-      // Something new has come meanwhile.
-      if (code !== 'ENOTEMPTY' || tries === emptyTries) throw error;
+      // Something new has come meanwhile, or it is another thing now.
+      if ((code !== 'ENOTEMPTY' && code !== 'ENOTDIR') || tries === emptyTries) throw error;
     }
   }
 }
 
-/** Whether it is gone now; false: it is a directory. */
-function removeFile(target: Buffer): boolean {
+/**
+ * Does work with a path (ending in a slash) that stays with the folder that is at `folder` now; nothing when there is
+ * none, or none any more. Where there is no procfs, the path is the one that was given.
+ */
+async function inFolder(
+  calls: Calls,
+  folder: Buffer,
+  flags: number,
+  work: (held: Buffer) => Promise<void>,
+): Promise<void> {
+  let fd: number;
   try {
-    fs.unlinkSync(target);
+    fd = await calls.open(folder, flags);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT' || code === 'ENOTDIR' || (code === 'ELOOP' && flags & O_NOFOLLOW)) return;
+    throw error;
+  }
+  try {
+    const held = Buffer.from(`/proc/self/fd/${fd}/`);
+    await work(fs.existsSync(held) ? held : Buffer.concat([folder, Buffer.from('/')]));
+  } finally {
+    fs.closeSync(fd);
+  }
+}
+
+/** Whether it is gone now; false: it is a directory. */
+async function removeFile(calls: Calls, target: Buffer): Promise<boolean> {
+  try {
+    await calls.unlink(target);
     return true;
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'ENOTDIR') return true;
     // Linux says EISDIR for a directory; some filesystems say EPERM, as POSIX has it.
     if (code === 'EISDIR') return false;
-    if (code === 'EPERM' && fs.lstatSync(target, { throwIfNoEntry: false })?.isDirectory()) return false;
-    throw error;
-  }
-}
-
-async function namesIn(folder: Buffer): Promise<Buffer[]> {
-  try {
-    return await fs.promises.readdir(folder, 'buffer');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+    if (code === 'EPERM' && (await calls.lstat(target)).isDirectory()) return false;
     throw error;
   }
 }

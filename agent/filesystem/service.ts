@@ -1,8 +1,9 @@
 import fs from 'node:fs/promises';
 import path from 'node:path';
-import { Code, ConnectError } from '@connectrpc/connect';
+import { Code } from '@connectrpc/connect';
 import type { AgentEnvironment } from '../boot/environment.ts';
 import { Filesystem } from '../proto/gen/sandboxagent_pb.js';
+import { ConnectError } from '../rpc/connect-error.ts';
 import { toConnectError } from '../rpc/errors.ts';
 import { type AgentService, agentService } from '../rpc/service.ts';
 import { watchHandlers } from '../watch/service.ts';

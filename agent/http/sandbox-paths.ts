@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { Code, ConnectError } from '@connectrpc/connect';
+import { Code } from '@connectrpc/connect';
 import type { AgentEnvironment } from '../boot/environment.ts';
 import { IdleMemory } from '../boot/idle-memory.ts';
 import type { SandboxState } from '../boot/sandbox-state.ts';
@@ -8,6 +8,7 @@ import { ExecService } from '../exec/service.ts';
 import { filesystemServices } from '../filesystem/service.ts';
 import { processServices } from '../process/service.ts';
 import { replyError, serveStream, serveUnary } from '../rpc/connect.ts';
+import { ConnectError } from '../rpc/connect-error.ts';
 import { type Procedure, procedureTable } from '../rpc/procedure.ts';
 import { serveFiles } from '../transfer/service.ts';
 import { sameSecret } from './access.ts';

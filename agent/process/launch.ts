@@ -1,5 +1,6 @@
 import { checked, libc, systemError } from '../native/libc.ts';
 import { findProgram } from './find-program.ts';
+import { endBeforeAgent } from './oom-score.ts';
 import { exitOf, type ProcessExit, watchForEnds } from './reaper.ts';
 
 export interface Program {
@@ -167,7 +168,11 @@ function call(file: string, actions: Buffer, words: string[], envp: string[]): P
       (error, errno) => {
         if (error) reject(error);
         else if (errno !== 0) reject(systemError('execve', errno, file));
-        else resolve(pid.readInt32LE(0));
+        else {
+          const started = pid.readInt32LE(0);
+          endBeforeAgent(started);
+          resolve(started);
+        }
       },
     );
   });

@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { Code, ConnectError } from '@connectrpc/connect';
+import { Code } from '@connectrpc/connect';
 import type { AgentEnvironment } from '../boot/environment.ts';
 import { resolvePath, statOf } from '../filesystem/path.ts';
 import {
@@ -9,6 +9,7 @@ import {
   type PTY,
   type StartRequest,
 } from '../proto/gen/sandboxagent_pb.js';
+import { ConnectError } from '../rpc/connect-error.ts';
 import { isSystemError, toConnectError } from '../rpc/errors.ts';
 import { launchOnTerminal, launchWithPipes } from './launch.ts';
 import { RunningProcess } from './running-process.ts';

@@ -1,7 +1,8 @@
 import fs from 'node:fs';
 import net from 'node:net';
-import { Code, ConnectError } from '@connectrpc/connect';
+import { Code } from '@connectrpc/connect';
 import type { ProcessConfig } from '../proto/gen/sandboxagent_pb.js';
+import { ConnectError } from '../rpc/connect-error.ts';
 import { Attachment, type Piece, type ProcessEventInit } from './attachment.ts';
 import { Backlog, type Channel } from './backlog.ts';
 import { type Launched, resizeTerminal } from './launch.ts';

@@ -1,6 +1,7 @@
-import { Code, ConnectError } from '@connectrpc/connect';
+import { Code } from '@connectrpc/connect';
 import type { AgentEnvironment } from '../boot/environment.ts';
 import { Process, type ProcessInput } from '../proto/gen/sandboxagent_pb.js';
+import { ConnectError } from '../rpc/connect-error.ts';
 import { keepaliveMs } from '../rpc/keepalive.ts';
 import { type AgentCall, type AgentService, agentService } from '../rpc/service.ts';
 import type { ProcessEventInit } from './attachment.ts';

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type zlib from 'node:zlib';
-import { Code, ConnectError } from '@connectrpc/connect';
+import { Code } from '@connectrpc/connect';
+import { ConnectError } from './connect-error.ts';
 import { maxMessageBytes } from './procedure.ts';
 
 /** Replies shorter than this are not worth it. */

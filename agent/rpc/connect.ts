@@ -1,8 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { Code, ConnectError } from '@connectrpc/connect';
+import { Code } from '@connectrpc/connect';
 import { endEarly } from '../http/end-early.ts';
 import { drained, writeThrough } from '../http/response-flow.ts';
 import { compress, decompress, isGzip, wantsGzip } from './compression.ts';
+import { ConnectError } from './connect-error.ts';
 import { errorJson, httpStatusOf, toConnectError } from './errors.ts';
 import { FrameParser, frame, frameFlag, frameHeadBytes, textFrame } from './frames.ts';
 import { type Codec, decodeRequest, encodeReply, maxMessageBytes, type Procedure } from './procedure.ts';

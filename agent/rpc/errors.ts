@@ -1,4 +1,5 @@
-import { Code, ConnectError } from '@connectrpc/connect';
+import { Code } from '@connectrpc/connect';
+import { ConnectError } from './connect-error.ts';
 
 /** Connect codes and texts for what the kernel says (decisions: errors of the runtime agent). */
 const systemErrors: Record<string, readonly [Code, string]> = {
@@ -43,11 +44,11 @@ export function toConnectError(error: unknown, subject?: string): ConnectError {
     const known = systemErrors[error.code as string];
     const about = subject ?? error.path;
     const prefix = about === undefined ? '' : `${about}: `;
-    if (known) return new ConnectError(`${prefix}${known[1]}`, known[0], undefined, undefined, error);
-    return new ConnectError(`${prefix}${error.code}`, Code.Unknown, undefined, undefined, error);
+    if (known) return new ConnectError(`${prefix}${known[1]}`, known[0], error);
+    return new ConnectError(`${prefix}${error.code}`, Code.Unknown, error);
   }
   console.error('agent:', error);
-  return new ConnectError('internal error', Code.Internal, undefined, undefined, error);
+  return new ConnectError('internal error', Code.Internal, error);
 }
 
 /** HTTP status and wire name of each code, from the Connect protocol's table. */

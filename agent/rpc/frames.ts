@@ -1,4 +1,5 @@
-import { Code, ConnectError } from '@connectrpc/connect';
+import { Code } from '@connectrpc/connect';
+import { ConnectError } from './connect-error.ts';
 
 /** Flags of a Connect stream's frame. */
 export const frameFlag = { compressed: 0b1, endStream: 0b10 } as const;

@@ -1,4 +1,5 @@
-import { Code, ConnectError } from '@connectrpc/connect';
+import { Code } from '@connectrpc/connect';
+import { ConnectError } from './connect-error.ts';
 import type { AgentCall } from './service.ts';
 
 const defaultMs = 30_000;

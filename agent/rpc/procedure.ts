@@ -1,5 +1,6 @@
 import { create, type DescMethod, fromBinary, fromJson, type Message, toBinary, toJson } from '@bufbuild/protobuf';
-import { Code, ConnectError } from '@connectrpc/connect';
+import { Code } from '@connectrpc/connect';
+import { ConnectError } from './connect-error.ts';
 import type { AgentCall, AgentService } from './service.ts';
 
 /** Longest message taken in, either protocol, after decompression. */

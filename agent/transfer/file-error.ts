@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { ConnectError } from '@connectrpc/connect';
 import { endEarly } from '../http/end-early.ts';
+import { ConnectError } from '../rpc/connect-error.ts';
 import { httpStatusOf, isSystemError, toConnectError } from '../rpc/errors.ts';
 
 /** A file request that cannot be served: its HTTP status and a text for the client. */

@@ -1,8 +1,9 @@
 import fs from 'node:fs';
 import path from 'node:path';
-import { Code, ConnectError } from '@connectrpc/connect';
+import { Code } from '@connectrpc/connect';
 import { nameOfBytes, systemPath } from '../filesystem/path.ts';
 import { EventType } from '../proto/gen/sandboxagent_pb.js';
+import { ConnectError } from '../rpc/connect-error.ts';
 import { toConnectError } from '../rpc/errors.ts';
 import { type InotifyEvent, inotify, mask } from './inotify.ts';
 

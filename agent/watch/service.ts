@@ -1,6 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import { Code, ConnectError } from '@connectrpc/connect';
+import { Code } from '@connectrpc/connect';
 import type { Filesystem, WatchDirResponseSchema } from '../proto/gen/sandboxagent_pb.js';
+import { ConnectError } from '../rpc/connect-error.ts';
 import { keepaliveMs } from '../rpc/keepalive.ts';
 import type { Handlers } from '../rpc/service.ts';
 import { Wakeup } from '../rpc/wakeup.ts';

@@ -286,3 +286,25 @@ test('a sparse file is told with its whole length', async () => {
   expect((await agent.client(Filesystem).stat({ path })).entry!.size).toBe(2n ** 40n);
   fs.rmSync(path);
 });
+
+test('Remove is not led elsewhere by a link put in the place of the directory it empties', async () => {
+  const names = Array.from({ length: 10_000 }, (_, i) => `file-${i}`);
+  const spared = names.filter((_, i) => i % 10 === 0);
+  for (const [folder, held] of [
+    ['tree/inner', names],
+    ['elsewhere', spared],
+  ] as const) {
+    fs.mkdirSync(agent.path(folder), { recursive: true });
+    for (const name of held) fs.writeFileSync(agent.path(folder, name), '');
+  }
+  const first = agent.path('tree/inner', fs.readdirSync(agent.path('tree/inner'))[0]!);
+  const removed = agent.client(Filesystem).remove({ path: agent.path('tree') });
+  while (fs.existsSync(first)) await new Promise(setImmediate);
+  fs.renameSync(agent.path('tree/inner'), agent.path('moved'));
+  fs.symlinkSync(agent.path('elsewhere'), agent.path('tree/inner'));
+  // Else it was over before the link was there, and nothing was tried.
+  expect(fs.readdirSync(agent.path('moved')).length).toBeGreaterThan(0);
+  await removed;
+  expect(fs.readdirSync(agent.path('elsewhere'))).toHaveLength(spared.length);
+  expect(fs.existsSync(agent.path('tree'))).toBe(false);
+});

@@ -415,3 +415,15 @@ function wchanOf(pid: number): string {
     return '';
   }
 }
+
+test('what is started, and what that had started by then, is ended before the agent when memory runs out', async () => {
+  const run = new Run((signal) =>
+    agent.client(Process).start({ process: { cmd: 'sh', args: ['-c', 'sleep 600 & echo $!; wait'] } }, { signal }),
+  );
+  const child = await eventually(() => Number(run.stdout.toString()));
+  const scoreOf = (pid: number) => Number(fs.readFileSync(`/proc/${pid}/oom_score_adj`, 'utf8'));
+  await eventually(() => scoreOf(run.pid) === 500 && scoreOf(child) === 500);
+  expect(scoreOf(agent.process.pid!)).toBe(scoreOf(process.pid));
+  process.kill(-run.pid, 'SIGKILL');
+  await run.finished;
+});
