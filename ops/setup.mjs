@@ -10,6 +10,7 @@ import { debianPackages } from './setup/debian-packages.mjs';
 import { lockFile } from './setup/file-lock.mjs';
 import { npmPackages, projectNode } from './setup/npm-packages.mjs';
 import { runMissing, SetupError } from './setup/progress.mjs';
+import { s3TestServerProgram } from './setup/s3-test-server.mjs';
 import { temporal } from './setup/temporal-programs.mjs';
 import { timeSkippingTestServer } from './setup/time-skipping-test-server.mjs';
 import { cacheDir } from './toolchain/locations.mjs';
@@ -43,6 +44,7 @@ const stepsFor = {
     debianPackages({ tests: true }),
     temporal(root),
     timeSkippingTestServer(),
+    s3TestServerProgram(),
     agentBundle(root),
     baseImage(root),
     codeInterpreterImage(root),

@@ -1,3 +1,4 @@
+import type { MountCredentials, MountSlot } from '../domain/object-storage.ts';
 import type { UdpMapping } from '../domain/ports.ts';
 
 /**
@@ -69,6 +70,8 @@ export interface SandboxSpec {
   env: Record<string, string>;
   /** Ports of the host that lead to its UDP ports from when it runs. */
   udpPorts: readonly UdpMapping[];
+  /** Its mounts, as they should be from when it runs. Undefined: it has none. */
+  storage?: WantedMounts;
   /** What `X-Access-Token` must carry. Null: anyone who knows the domain is served (`secure: false`). */
   accessToken: string | null;
   /** Opens the agent's `/platform/…` paths; known to the platform alone. */
@@ -77,6 +80,15 @@ export interface SandboxSpec {
   command: SandboxCommand | null;
   /** When the sandbox counts as ready. Null: as soon as the agent answers. */
   readyProbe: ReadyProbe | null;
+}
+
+/** What a sandbox's mounts of object storage should be. */
+export interface WantedMounts {
+  slots: readonly MountSlot[];
+  /** Of the slots that are to be mounted anew; the others are there, or cannot be. */
+  credentials: Record<number, MountCredentials>;
+  /** What cannot be mounted becomes `disabled`, in place of a failure. */
+  bestEffort: boolean;
 }
 
 /** Words to execute; `entrypoint` and `cmd` are joined in that order. */
@@ -110,6 +122,8 @@ export interface SandboxPlace {
   address: string;
   /** The agent's port on that address. */
   agentPort: number;
+  /** Its mounts as they came to be; told where `spec.storage` asked for some. */
+  slots?: MountSlot[];
   /** How the sandbox came to be; for measuring. */
   from: 'pool' | 'cold' | 'thaw' | 'existing';
 }
@@ -156,6 +170,8 @@ export type DriverErrorCode =
   | 'not_ready'
   | 'runtime_exited'
   | 'pause_failed'
+  | 'object_storage_mount_failed'
+  | 'object_storage_credentials_required'
   | 'sandbox_absent'
   | 'aborted';
 

@@ -4,6 +4,7 @@ import { SetupError } from './progress.mjs';
 
 /** A program that a package brings, by which its presence is seen on any distribution. */
 const programs = {
+  s3fs: 's3fs',
   skopeo: 'skopeo',
   umoci: 'umoci',
   'docker-registry': 'docker-registry',
@@ -16,11 +17,16 @@ const programs = {
   tini: 'tini',
 };
 
-/** For the time-skipping test server, and for a look at docker-compose.yml. */
-const testPrograms = { 'default-jre-headless': 'java', maven: 'mvn', 'docker-compose': 'docker-compose' };
+/** For the time-skipping test server, for a look at docker-compose.yml, and as TURN server. */
+const testPrograms = {
+  'default-jre-headless': 'java',
+  maven: 'mvn',
+  'docker-compose': 'docker-compose',
+  coturn: 'turnserver',
+};
 
 /** Packages that start a service of their own when installed, which the platform has no use for. */
-const unwantedServices = ['docker-registry'];
+const unwantedServices = ['docker-registry', 'coturn'];
 
 /**
  * What the local driver and the registry need from the distribution.

@@ -21,7 +21,7 @@ export async function downloadDevServer(root) {
   const url = `${archive}/v${versions.temporal.cli}?platform=linux&arch=${arch}`;
   const unfinished = `${dir}.unfinished`;
   const tarball = path.join(unfinished, 'temporal.tar.gz');
-  console.log(`    no Go from ${versions.temporal.goMinimum} on to build the server with: downloading ${url}`);
+  console.log(`    no Go from ${versions.goMinimum} on to build the server with: downloading ${url}`);
   try {
     fs.rmSync(unfinished, { recursive: true, force: true });
     fs.mkdirSync(unfinished, { recursive: true });
@@ -35,7 +35,7 @@ export async function downloadDevServer(root) {
     fs.renameSync(unfinished, dir);
   } catch (cause) {
     throw new SetupError(
-      `Temporal could neither be built (install Go ${versions.temporal.goMinimum} or newer) nor downloaded.\n${cause.message}\n` +
+      `Temporal could neither be built (install Go ${versions.goMinimum} or newer) nor downloaded.\n${cause.message}\n` +
         'Or set TEMPORAL_ADDRESS to a Temporal server you have.',
       { cause },
     );

@@ -1,11 +1,11 @@
 import fs from 'node:fs';
-import os from 'node:os';
 import path from 'node:path';
 import { temporalDevServer, temporalPrograms, versions } from '../toolchain/locations.mjs';
-import { isOnPath, runCommand } from './command.mjs';
 import { lockFile } from './file-lock.mjs';
+import { buildGoPrograms, findGo } from './go-programs.mjs';
 import { downloadDevServer } from './temporal-dev-server.mjs';
 
+/** @type {Record<string, [string, string]>} */
 const goModules = {
   'temporal-server': ['go.temporal.io/server/cmd/server', versions.temporal.server],
   'temporal-sql-tool': ['go.temporal.io/server/cmd/tools/sql', versions.temporal.server],
@@ -30,60 +30,11 @@ export function temporal(root) {
       try {
         if (fs.existsSync(programs.dir)) return;
         const go = await findGo();
-        if (go) await build(go, programs.dir);
+        if (go) await buildGoPrograms(go, programs.dir, goModules);
         else await downloadDevServer(root);
       } finally {
         await lock.release();
       }
     },
   };
-}
-
-/**
- * Any Go from 1.21 on will do: it fetches the newer one that the modules ask for by itself.
- * @returns {Promise<string | undefined>}
- */
-async function findGo() {
-  for (const go of ['go', '/usr/local/go/bin/go']) {
-    if (!(go === 'go' ? isOnPath(go) : fs.existsSync(go))) continue;
-    const [, major, minor] = /go(\d+)\.(\d+)/.exec(await runCommand(go, ['version'])) ?? [];
-    const [wantedMajor, wantedMinor] = versions.temporal.goMinimum.split('.').map(Number);
-    if (Number(major) > wantedMajor || (Number(major) === wantedMajor && Number(minor) >= wantedMinor)) return go;
-    console.log(`    Go ${major}.${minor} is older than ${versions.temporal.goMinimum}`);
-  }
-  return undefined;
-}
-
-async function build(go, dir) {
-  const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'temporal-build-'));
-  // Built beside its place and renamed, so that an interrupted build leaves nothing that looks whole.
-  const unfinished = `${dir}.unfinished`;
-  const env = {
-    ...process.env,
-    CGO_ENABLED: '0',
-    GOTOOLCHAIN: 'auto',
-    GOWORK: 'off',
-    GOFLAGS: '-mod=mod -buildvcs=false',
-  };
-  try {
-    fs.rmSync(unfinished, { recursive: true, force: true });
-    fs.mkdirSync(unfinished, { recursive: true });
-    fs.writeFileSync(path.join(scratch, 'go.mod'), 'module temporal.invalid/toolchain\n\ngo 1.24\n');
-    console.log('    fetching its Go modules');
-    const wanted = Object.values(goModules).map(([module, version]) => `${module}@v${version}`);
-    await runCommand(go, ['get', '-tool', ...wanted], { cwd: scratch, env, what: 'go get' });
-    for (const [name, [module]] of Object.entries(goModules)) {
-      console.log(`    building ${name}`);
-      const output = path.join(unfinished, name);
-      await runCommand(go, ['build', '-trimpath', '-ldflags', '-s -w', '-o', output, module], {
-        cwd: scratch,
-        env,
-        what: `building ${name}`,
-      });
-    }
-    fs.renameSync(unfinished, dir);
-  } finally {
-    fs.rmSync(scratch, { recursive: true, force: true });
-    fs.rmSync(unfinished, { recursive: true, force: true });
-  }
 }

@@ -7,7 +7,7 @@ import path from 'node:path';
  * machine has. A folder's name carries the versions in it, so a new version never meets an old program.
  */
 
-/** @type {{temporal: {server: string, cli: string, ui: string, goMinimum: string}, timeSkippingTestServer: string, mavenDependencyPlugin: string}} */
+/** @type {{temporal: {server: string, cli: string, ui: string}, goMinimum: string, s3TestServer: string, timeSkippingTestServer: string, mavenDependencyPlugin: string}} */
 export const versions = JSON.parse(fs.readFileSync(new URL('./versions.json', import.meta.url), 'utf8'));
 
 /**
@@ -52,4 +52,13 @@ export function temporalDevServer(env = process.env) {
 export function timeSkippingTestServer(env = process.env) {
   const dir = path.join(cacheDir(env), 'toolchain', `temporal-test-server-${versions.timeSkippingTestServer}`);
   return { dir, program: path.join(dir, 'temporal-test-server') };
+}
+
+/**
+ * The S3 server of the tests.
+ * @param {NodeJS.ProcessEnv} [env]
+ */
+export function s3TestServer(env = process.env) {
+  const dir = path.join(cacheDir(env), 'toolchain', `versitygw-${versions.s3TestServer}-${process.arch}`);
+  return { dir, program: path.join(dir, 'versitygw') };
 }

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { UnpackedImage } from '../images/unpacked-image.ts';
+import { endMounts } from '../mounts/sandbox-mounts.ts';
 import { isAlive, signalProcess } from '../process/process-identity.ts';
 import { until } from '../process/until.ts';
 import { ensureBlankDisk } from './blank-disk.ts';
@@ -29,6 +30,7 @@ export interface ContainerRun {
 }
 
 const endTimeoutSeconds = 10;
+const mountPatienceSeconds = 5;
 /** When the host runs out of memory, sandboxes go before anything of its own. The agent leaves room for its children. */
 const sandboxOomScore = 300;
 const sysResourceCapability = 24n;
@@ -121,8 +123,12 @@ export class ContainerRunner {
       // The shim cannot end what stands behind a closed fence.
       if (this.#cgroups.isFenced) await this.#cgroups.kill(instance);
       const gone = () => !isAlive(pids.shim);
+      // What the sandbox has written to its buckets is let arrive there, for so long; who waits for them cannot end before.
+      await until(gone, { timeoutSeconds: mountPatienceSeconds, everyMs: 3 });
+      await endMounts(folder);
       if (!(await until(gone, { timeoutSeconds: endTimeoutSeconds, everyMs: 3 }))) signalProcess(pids.shim, 'SIGKILL');
     }
+    await endMounts(folder);
     // The shim does this itself, unless it was killed.
     await this.#cgroups.destroy(instance);
     await this.#network.release(address);

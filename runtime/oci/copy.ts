@@ -3,6 +3,9 @@ import { mkdir, readFile, realpath } from 'node:fs/promises';
 import path from 'node:path';
 import { writeFileAtomically } from './sandbox-folder.ts';
 
+/** Above what Docker and systemd take, below the ids of sandboxes. */
+const firstStorageGid = 0x6000_0000;
+
 /** One platform on a machine that may hold several: its name everywhere outside its own folder, and its folders. */
 export interface Copy {
   id: string;
@@ -12,6 +15,8 @@ export interface Copy {
   table: string;
   /** Its own interface, which holds the gateway address; sandboxes' are `<interface>-<address part>`. */
   interface: string;
+  /** Group of the programs that mount buckets; nobody else's. */
+  storageGid: number;
   folder: string;
   sandboxesFolder: string;
   poolFolder: string;
@@ -34,6 +39,7 @@ export async function openCopy(dataDir: string): Promise<Copy> {
     cgroup: `sandboxes-${id}`,
     table: `sandboxes_${id}`,
     interface: `sb${id}`,
+    storageGid: firstStorageGid + Number.parseInt(id, 16),
     folder,
     sandboxesFolder: path.join(folder, 'sandboxes'),
     poolFolder: path.join(folder, 'pool'),

@@ -1,5 +1,6 @@
 import { mkdtemp, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
+import type { MountSlot } from '../../domain/object-storage.ts';
 import type { UdpMapping } from '../../domain/ports.ts';
 import {
   type CreateOptions,
@@ -14,6 +15,7 @@ import { ensureBaseImage } from '../images/base-image.ts';
 import { ensureCodeInterpreterImage } from '../images/code-interpreter-image.ts';
 import { ensureImage } from '../images/image-store.ts';
 import type { UnpackedImage } from '../images/unpacked-image.ts';
+import { SandboxMounts } from '../mounts/sandbox-mounts.ts';
 import { KeyedLock } from '../process/keyed-lock.ts';
 import { Cgroups } from './cgroups.ts';
 import { agentPort } from './container-config.ts';
@@ -70,7 +72,13 @@ export async function createOciDriver(options: OciDriverOptions): Promise<OciDri
   const seccomp = await seccompConfig(options.cacheDir, runtime, runtimeFolder);
   const network = await SandboxNetwork.open(copy, options);
   const runner = new ContainerRunner({ copy, cgroups, network, runtime, runtimeFolder, seccomp });
-  const driver = new LocalDriver({ copy, cgroups, network, runner, runtime: runtime.name, options });
+  const mounts = new SandboxMounts({
+    gid: copy.storageGid,
+    cgroups: cgroups.shimFolders(),
+    allowedRanges: options.outboundRanges ?? [],
+    timeoutSeconds: options.mountTimeoutSeconds ?? 20,
+  });
+  const driver = new LocalDriver({ copy, cgroups, network, runner, mounts, runtime: runtime.name, options });
   await driver.takeOver();
   return driver;
 }
@@ -87,6 +95,7 @@ class LocalDriver implements OciDriver {
   readonly #cgroups: Cgroups;
   readonly #network: SandboxNetwork;
   readonly #runner: ContainerRunner;
+  readonly #mounts: SandboxMounts;
   readonly #options: OciDriverOptions;
   readonly #timeouts: StartTimeouts;
   readonly #lock = new KeyedLock();
@@ -104,6 +113,7 @@ class LocalDriver implements OciDriver {
     cgroups: Cgroups;
     network: SandboxNetwork;
     runner: ContainerRunner;
+    mounts: SandboxMounts;
     runtime: 'crun' | 'runc';
     options: OciDriverOptions;
   }) {
@@ -111,6 +121,7 @@ class LocalDriver implements OciDriver {
     this.#cgroups = parts.cgroups;
     this.#network = parts.network;
     this.#runner = parts.runner;
+    this.#mounts = parts.mounts;
     this.#options = parts.options;
     this.copyId = parts.copy.id;
     this.subnet = parts.network.subnet;
@@ -187,7 +198,7 @@ class LocalDriver implements OciDriver {
       const record = await readRecord(work.folder);
       if (record?.phase === 'ready' && this.#runner.isRunning(work.folder)) {
         await this.#cgroups.thaw(record.instance);
-        return this.#placeOf(record, 'existing');
+        return this.#standing(work, record);
       }
       return this.#start(work, record);
     });
@@ -197,10 +208,10 @@ class LocalDriver implements OciDriver {
     return this.#begin(spec, options, async (work) => {
       const record = await readRecord(work.folder);
       if (record?.phase === 'ready' && this.#runner.isRunning(work.folder)) {
-        if (!this.#cgroups.isFrozen(record.instance)) return this.#placeOf(record, 'existing');
+        if (!this.#cgroups.isFrozen(record.instance)) return this.#standing(work, record);
         await this.#starter.thaw(work, record);
         this.#measure(record);
-        return this.#placeOf(record, 'thaw');
+        return this.#placeOf(record, 'thaw', work.slots);
       }
       if (!hasDisk(work.folder)) {
         throw new DriverError('sandbox_absent', 'The sandbox and its disk are gone from this host');
@@ -218,7 +229,9 @@ class LocalDriver implements OciDriver {
         if (exit) throw new DriverError('runtime_exited', "The sandbox's processes have ended", { exit });
         throw new DriverError('sandbox_absent', 'The sandbox does not run on this host');
       }
-      if (!(await this.#cgroups.freeze(record.instance, this.#timeouts.pauseSeconds))) {
+      const freeze = () => this.#cgroups.freeze(record.instance, this.#timeouts.pauseSeconds);
+      // What waits for a bucket that does not answer cannot be frozen.
+      if (!(await freeze()) && !((await this.#mounts.cutHanging(folder)) > 0 && (await freeze()))) {
         throw new DriverError('pause_failed', 'The sandbox could not be frozen in time', { retryable: true });
       }
       this.#meter.end(sandboxId);
@@ -350,7 +363,7 @@ class LocalDriver implements OciDriver {
     const { record, from } = await this.#starter.start(work, before, pool);
     this.#exits.add(sandboxId);
     this.#measure(record);
-    return this.#placeOf(record, from);
+    return this.#placeOf(record, from, work.slots);
   }
 
   /** What the sandbox's row says when it begins to run. */
@@ -418,8 +431,13 @@ class LocalDriver implements OciDriver {
     }
   }
 
-  #placeOf(record: SandboxRecord, from: SandboxPlace['from']): SandboxPlace {
-    return { address: record.address, agentPort, from };
+  #placeOf(record: SandboxRecord, from: SandboxPlace['from'], slots?: MountSlot[]): SandboxPlace {
+    return { address: record.address, agentPort, from, ...(slots && { slots }) };
+  }
+
+  /** It runs already: an earlier try got so far. */
+  async #standing({ spec, folder }: Work, record: SandboxRecord): Promise<SandboxPlace> {
+    return this.#placeOf(record, 'existing', spec.storage && (await this.#mounts.standing(folder, spec.storage.slots)));
   }
 
   #folderOf(sandboxId: string): string {

@@ -15,6 +15,8 @@ export interface Inventory {
   shims: number[];
   /** Mounts that the host sees; those of sandboxes are in namespaces of their own. */
   mounts: string[];
+  /** Host's numbers of the processes that hold buckets for sandboxes. */
+  bucketProcesses: number[];
   /** `loop<n> <file>`. */
   loopDevices: string[];
   /** The host's ends of sandboxes' links. */
@@ -39,6 +41,7 @@ export async function takeInventory(copy: Copy, cgroups: Cgroups, network: Sandb
     processes,
     shims: shimsOf(copy),
     mounts: mounts.filter((target) => target.startsWith(`${copy.folder}/`)),
+    bucketProcesses: bucketProcessesOf(copy),
     loopDevices: loopDevicesOf(copy),
     interfaces: network.interfaces(),
     udpRoutes: await network.udpRoutesInKernel(),
@@ -61,15 +64,26 @@ function loopDevicesOf(copy: Copy): string[] {
 }
 
 function shimsOf(copy: Copy): number[] {
-  const mark = `interface=${copy.interface}-`;
+  return allProcesses().filter((pid) => hasWord(pid, (word) => word.startsWith(`interface=${copy.interface}-`)));
+}
+
+/** s3fs by its group, and its parent by what it was started with. */
+function bucketProcessesOf({ storageGid }: Copy): number[] {
+  const group = new RegExp(`^Gid:\\t${storageGid}\\t`, 'm');
+  return allProcesses().filter(
+    (pid) =>
+      group.test(readIfThere(`/proc/${pid}/status`) ?? '') || hasWord(pid, (word) => word === `gid=${storageGid}`),
+  );
+}
+
+function allProcesses(): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
-    .filter((pid) =>
-      readIfThere(`/proc/${pid}/cmdline`)
-        ?.split('\0')
-        .some((word) => word.startsWith(mark)),
-    )
     .map(Number);
+}
+
+function hasWord(pid: number, is: (word: string) => boolean): boolean {
+  return readIfThere(`/proc/${pid}/cmdline`)?.split('\0').some(is) ?? false;
 }
 
 function readIfThere(file: string): string | null {

@@ -192,9 +192,8 @@ add element inet ${table} udp_routed { ${routed.join(', ')} }
  */
 function paceRules(mbps: number, from: string, to: string): { sets: string; rules: string } {
   const bytesPerSecond = Math.ceil((mbps * 1e6) / 8);
-  // A tenth of a second, and no less than a window that gets a connection up to speed.
-  const burst = Math.max(Math.ceil(bytesPerSecond / 10), 256 * 1024);
-  const limit = `limit rate over ${bytesPerSecond} bytes/second burst ${burst} bytes`;
+  // The kernel lets a second's worth through at once, and the burst on top of that.
+  const limit = `limit rate over ${bytesPerSecond} bytes/second burst 65536 bytes`;
   const set = 'type ipv4_addr; size 65535; flags dynamic, timeout; timeout 10s;';
   return {
     sets: `  set sending { ${set} }\n  set receiving { ${set} }\n`,

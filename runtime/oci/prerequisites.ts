@@ -16,6 +16,7 @@ export const programs: Record<string, string> = {
   nsenter: 'util-linux',
   patchelf: 'patchelf',
   perl: 'perl-base',
+  s3fs: 's3fs',
   skopeo: 'skopeo',
   'tini-static': 'tini',
   umoci: 'umoci',

@@ -85,7 +85,8 @@ export function hasDisk(folder: string): boolean {
 
 /** Takes away what the last run left, so that it is not taken for this one's. */
 export async function forgetLastRun(folder: string): Promise<void> {
-  for (const name of ['pids', 'exit', 'command.tail', 'agent.log']) await rm(path.join(folder, name), { force: true });
+  const names = ['pids', 'exit', 'command.tail', 'agent.log', 'storage.json'];
+  for (const name of names) await rm(path.join(folder, name), { force: true });
 }
 
 /** Folders in `parent`, by name. */

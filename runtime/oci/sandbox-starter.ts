@@ -1,7 +1,9 @@
 import { rename, rm, writeFile } from 'node:fs/promises';
 import os from 'node:os';
+import type { MountSlot } from '../../domain/object-storage.ts';
 import { DriverError, type SandboxPlace, type SandboxSpec } from '../driver.ts';
 import type { UnpackedImage } from '../images/unpacked-image.ts';
+import type { SandboxMounts } from '../mounts/sandbox-mounts.ts';
 import { runCommand } from '../process/command.ts';
 import { Semaphore } from '../process/semaphore.ts';
 import { AgentClient, AgentError, type AgentInit } from './agent-client.ts';
@@ -12,7 +14,7 @@ import type { Copy } from './copy.ts';
 import type { SandboxNetwork } from './network.ts';
 import type { PhaseTeller } from './phase-teller.ts';
 import { whenProbeSucceeds } from './ready-probe.ts';
-import { hasDisk, readExit, type SandboxRecord, writeRecord } from './sandbox-folder.ts';
+import { hasDisk, readExit, readPids, type SandboxRecord, writeRecord } from './sandbox-folder.ts';
 import type { Stopwatch } from './stopwatch.ts';
 import type { PoolMember, WarmPool } from './warm-pool.ts';
 
@@ -23,6 +25,8 @@ export interface Work {
   phases: PhaseTeller;
   watch: Stopwatch;
   signal: AbortSignal;
+  /** Its mounts, once they are made. */
+  slots?: MountSlot[];
 }
 
 export interface StartTimeouts {
@@ -39,6 +43,7 @@ export class SandboxStarter {
   readonly #cgroups: Cgroups;
   readonly #network: SandboxNetwork;
   readonly #runner: ContainerRunner;
+  readonly #mounts: SandboxMounts;
   readonly #timeouts: StartTimeouts;
   readonly #imageOf: (reference: string, signal: AbortSignal) => Promise<UnpackedImage>;
   /** A cold start keeps a processor busy; more of them at once would only all be late. */
@@ -49,6 +54,7 @@ export class SandboxStarter {
     cgroups: Cgroups;
     network: SandboxNetwork;
     runner: ContainerRunner;
+    mounts: SandboxMounts;
     timeouts: StartTimeouts;
     imageOf: (reference: string, signal: AbortSignal) => Promise<UnpackedImage>;
   }) {
@@ -56,6 +62,7 @@ export class SandboxStarter {
     this.#cgroups = parts.cgroups;
     this.#network = parts.network;
     this.#runner = parts.runner;
+    this.#mounts = parts.mounts;
     this.#timeouts = parts.timeouts;
     this.#imageOf = parts.imageOf;
   }
@@ -98,6 +105,7 @@ export class SandboxStarter {
    * @throws what went wrong, with the sandbox frozen again.
    */
   async thaw(work: Work, record: SandboxRecord): Promise<void> {
+    await this.#mount(work, record);
     await this.#cgroups.thaw(record.instance);
     work.watch.mark('thawed');
     try {
@@ -131,8 +139,10 @@ export class SandboxStarter {
           onStep: (step) => watch.mark(step),
           signal,
         });
-        boot(bootDocument(spec, image));
         work.phases.tell('initializing');
+        await this.#mount(work, record);
+        boot(bootDocument(spec, image));
+        work.phases.tell('waiting_ready');
         await this.#waitForAgent(work, record, this.#timeouts.agentStartSeconds);
       } catch (error) {
         await this.#giveUp(work, record);
@@ -166,16 +176,29 @@ export class SandboxStarter {
         writeFile(`${files}/hostname`, hostname),
         runCommand('nsenter', [`--uts=/proc/${member.initPid}/ns/uts`, 'hostname', spec.sandboxId]),
       ]);
+      work.phases.tell('initializing');
+      await this.#mount(work, record);
       await this.#cgroups.thaw(member.instance);
       work.watch.mark('claimed');
       member.boot(bootDocument(spec, image));
-      work.phases.tell('initializing');
+      work.phases.tell('waiting_ready');
       await this.#waitForAgent(work, record, this.#timeouts.agentStartSeconds);
     } catch (error) {
       await this.#giveUp(work, record);
       throw error;
     }
     return record;
+  }
+
+  /** Before anything in the sandbox begins or goes on, so that it finds its mounts there. */
+  async #mount(work: Work, record: SandboxRecord): Promise<void> {
+    const { folder, spec, signal } = work;
+    if (!spec.storage) return;
+    const pids = readPids(folder)!;
+    const { uidBase } = this.#network.connectionOf(record.address, spec.allowInternetAccess);
+    const container = { folder, shimPid: pids.shim.pid, initPid: pids.initPid, uidBase };
+    work.slots = await this.#mounts.apply(container, spec.storage, signal);
+    work.watch.mark('mounts');
   }
 
   async #waitForAgent(work: Work, record: SandboxRecord, timeoutSeconds: number): Promise<void> {
@@ -187,7 +210,6 @@ export class SandboxStarter {
 
   async #waitForProbe(work: Work, record: SandboxRecord): Promise<void> {
     const { readyProbe, platformToken } = work.spec;
-    work.phases.tell('waiting_ready');
     if (!readyProbe) return;
     const sandbox = { address: record.address, agent: new AgentClient(record.address, platformToken) };
     await this.#whileRunning(work, (signal) => whenProbeSucceeds(readyProbe, sandbox, signal));

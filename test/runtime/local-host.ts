@@ -101,6 +101,7 @@ export const nothing = {
   mounts: [],
   loopDevices: [],
   interfaces: [],
+  bucketProcesses: [],
   udpRoutes: [],
   folders: { sandboxes: [], pool: [], trash: [] },
 };

@@ -1,0 +1,174 @@
+import { AppError, type ErrorDetail } from './errors.ts';
+
+/** What is kept of a mount: everything but its credentials (section 2.2, output). */
+export interface MountSlot {
+  /** Stays with the mount for its life; a deleted mount's number is given to the next new one. */
+  slot: number;
+  /** `disabled`: known, not mounted. `free`: deleted, its number waits for another. */
+  state: 'active' | 'disabled' | 'free';
+  uri: string;
+  mountPoint: string;
+  region: string | null;
+  endpoint: string | null;
+  /** Its credentials are temporary. */
+  shortLived: boolean;
+}
+
+/** Never stored, never answered, never logged. */
+export interface MountCredentials {
+  accessKey: string;
+  secretKey: string;
+  sessionToken: string | null;
+}
+
+/** One mount as asked for (section 2.2, input). */
+export interface WantedMount {
+  uri: string;
+  mountPoint: string;
+  region: string | null;
+  endpoint: string | null;
+  credentials: MountCredentials;
+}
+
+/** One change of a resume, addressed by mount point. */
+export type MountChange =
+  | ({ kind: 'upsert' } & WantedMount)
+  | { kind: 'delete'; mountPoint: string }
+  | { kind: 'disable'; mountPoint: string };
+
+/** The modes of a resume's patch (section 4.1). */
+export type MountPatch =
+  | { kind: 'none' }
+  | { kind: 'remove_all' }
+  | { kind: 'disable_all' }
+  | { kind: 'mounts'; changes: MountChange[] };
+
+/** Mounts as they should be, and the credentials of those that are to be made anew, by slot. */
+export interface MountPlan {
+  slots: MountSlot[];
+  credentials: Record<number, MountCredentials>;
+}
+
+export const maxMounts = 16;
+
+/** Where the runtime and the kernel have their own; nothing may cover them. */
+const takenPaths = ['/proc', '/sys', '/dev', '/.platform', '/run/platform'];
+
+/** A mount point in its plain form. @returns null when it is none that a mount may have, with `reason` telling why. */
+export function checkMountPoint(mountPoint: string): { path: string } | { reason: string } {
+  if (!mountPoint.startsWith('/')) return { reason: 'must be an absolute path' };
+  if (/[\p{Cc}\s\\]/u.test(mountPoint)) return { reason: 'must not hold spaces, control characters or backslashes' };
+  const parts = mountPoint.split('/').filter((part) => part !== '');
+  if (parts.includes('..') || parts.includes('.')) return { reason: 'must not hold . or .. as a part' };
+  const path = `/${parts.join('/')}`;
+  if (path === '/') return { reason: 'must not be the root' };
+  const taken = takenPaths.find((each) => isWithin(path, each) || isWithin(each, path));
+  if (taken) return { reason: `must not cover or lie in ${taken}` };
+  return { path };
+}
+
+/** @throws {AppError} `validation_failed` when two of them are the same or one lies in the other */
+export function requireApart(mountPoints: readonly string[], pathOf: (index: number) => string): void {
+  for (const [index, mountPoint] of mountPoints.entries()) {
+    const before = mountPoints.slice(0, index);
+    const other = before.find((each) => isWithin(each, mountPoint) || isWithin(mountPoint, each));
+    if (other === undefined) continue;
+    const reason = other === mountPoint ? 'is there twice' : `lies in or around ${other}`;
+    throw refusal([{ path: pathOf(index), reason }]);
+  }
+}
+
+/** The slots of a new sandbox, in the order its mounts were given. */
+export function planMounts(wanted: readonly WantedMount[]): MountPlan {
+  return applyChanges(
+    [],
+    wanted.map((mount) => ({ kind: 'upsert', ...mount })),
+  );
+}
+
+/**
+ * What a resume makes of the slots.
+ * @throws {AppError} `validation_failed` for a change of a mount that is not there, or too many mounts
+ */
+export function patchMounts(slots: readonly MountSlot[], patch: MountPatch): MountPlan {
+  const active = (slot: MountSlot) => slot.state === 'active';
+  switch (patch.kind) {
+    case 'none':
+      return { slots: [...slots], credentials: {} };
+    case 'remove_all':
+      return { slots: slots.map((slot) => (active(slot) ? freed(slot.slot) : slot)), credentials: {} };
+    case 'disable_all':
+      return { slots: slots.map((slot) => (active(slot) ? disabled(slot) : slot)), credentials: {} };
+    case 'mounts':
+      return applyChanges(slots, patch.changes);
+  }
+}
+
+/** Active mounts with temporary credentials that a plan brings no new ones for: they may have run out. */
+export function staleMounts({ slots, credentials }: MountPlan): MountSlot[] {
+  return slots.filter(({ slot, state, shortLived }) => state === 'active' && shortLived && !(slot in credentials));
+}
+
+export function disabled(slot: MountSlot): MountSlot {
+  return { ...slot, state: 'disabled' };
+}
+
+/** Whether the two differ in what s3fs is started with. */
+export function isSameMount(a: MountSlot, b: MountSlot): boolean {
+  return (
+    a.uri === b.uri &&
+    a.mountPoint === b.mountPoint &&
+    a.region === b.region &&
+    a.endpoint === b.endpoint &&
+    a.shortLived === b.shortLived
+  );
+}
+
+function applyChanges(before: readonly MountSlot[], changes: readonly MountChange[]): MountPlan {
+  const plan: MountPlan = { slots: before.map((slot) => ({ ...slot })), credentials: {} };
+  for (const [index, change] of changes.entries()) {
+    const at = plan.slots.findIndex((slot) => slot.state !== 'free' && slot.mountPoint === change.mountPoint);
+    if (change.kind === 'upsert') upsert(plan, change, at);
+    else if (at < 0) {
+      throw refusal([{ path: `object_storage.mounts.${index}.mount_point`, reason: 'there is no mount there' }]);
+    } else plan.slots[at] = change.kind === 'delete' ? freed(plan.slots[at]!.slot) : disabled(plan.slots[at]!);
+  }
+  const kept = plan.slots.filter((slot) => slot.state !== 'free');
+  requireApart(
+    kept.map((slot) => slot.mountPoint),
+    () => 'object_storage',
+  );
+  if (kept.length > maxMounts) {
+    throw refusal([{ path: 'object_storage', reason: `a sandbox has at most ${maxMounts} mounts` }]);
+  }
+  return plan;
+}
+
+function upsert(plan: MountPlan, wanted: WantedMount, at: number): void {
+  const firstFree = plan.slots.findIndex((slot) => slot.state === 'free');
+  const index = at >= 0 ? at : firstFree >= 0 ? firstFree : plan.slots.length;
+  plan.slots[index] = {
+    slot: index,
+    state: 'active',
+    uri: wanted.uri,
+    mountPoint: wanted.mountPoint,
+    region: wanted.region,
+    endpoint: wanted.endpoint,
+    shortLived: wanted.credentials.sessionToken !== null,
+  };
+  plan.credentials[index] = wanted.credentials;
+}
+
+function freed(slot: number): MountSlot {
+  return { slot, state: 'free', uri: '', mountPoint: '', region: null, endpoint: null, shortLived: false };
+}
+
+function isWithin(path: string, folder: string): boolean {
+  return path === folder || path.startsWith(`${folder}/`);
+}
+
+function refusal(details: ErrorDetail[]): AppError {
+  return new AppError('validation_failed', details.map(({ path, reason }) => `${path}: ${reason}`).join('; '), {
+    details,
+  });
+}

@@ -1,0 +1,32 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { s3TestServer, versions } from '../toolchain/locations.mjs';
+import { lockFile } from './file-lock.mjs';
+import { buildGoPrograms, findGo } from './go-programs.mjs';
+import { SetupError } from './progress.mjs';
+
+/**
+ * A server of the S3 protocol that keeps objects as files and checks signatures (versitygw), for tests of mounts.
+ * @returns {import('./progress.mjs').Step}
+ */
+export function s3TestServerProgram() {
+  const { dir } = s3TestServer();
+  return {
+    title: 'S3 server for tests',
+    expectation: 'about 2 minutes on two cores, once for this machine',
+    isDone: () => fs.existsSync(dir),
+    async run() {
+      const go = await findGo();
+      if (!go) throw new SetupError(`The S3 server of the tests is built with Go ${versions.goMinimum} or newer`);
+      const lock = await lockFile(path.join(path.dirname(dir), 's3-test-server.lock'), { wait: true });
+      try {
+        if (fs.existsSync(dir)) return;
+        await buildGoPrograms(go, dir, {
+          versitygw: ['github.com/versity/versitygw/cmd/versitygw', versions.s3TestServer],
+        });
+      } finally {
+        await lock.release();
+      }
+    },
+  };
+}

@@ -1,0 +1,152 @@
+# Holds one bucket for one sandbox: the parent of one s3fs, in a mount namespace of its own, where the mount, the file
+# with the credentials and the buffers are on nobody else's tree. All of it goes when the sandbox's processes have gone,
+# whether or not a host worker is there to see to it.
+#
+# Started with `key=value` arguments, none secret (bucket-mount.ts); the credentials come on standard input, in the form
+# of an AWS credentials file. On standard output: `ready <minor number of the mount>` or `error <what s3fs said>`.
+use strict;
+use warnings;
+use POSIX ();
+
+my %arg = map { split /=/, $_, 2 } @ARGV;
+my $staging = '/mnt';
+my $buffers = "$staging/disk/storage";
+my %nr = (
+    pidfd_open => 434,
+    $arg{arch} eq 'arm64' ? (unshare => 97, mount => 40, prctl => 167) : (unshare => 272, mount => 165, prctl => 157),
+);
+my ($nosuid, $nodev, $noexec, $bind, $private) = (2, 4, 8, 4096, 1 << 18 | 1 << 14);
+my $tail_bytes = 4096;
+
+my ($s3fs, $asker, $ready);
+my $said = '';
+$SIG{PIPE} = $SIG{HUP} = $SIG{INT} = 'IGNORE';
+$SIG{TERM} = sub { end(); exit 0 };
+
+open my $report, '>&', \*STDOUT or die $!;
+open STDOUT, '>&', \*STDERR or die $!;
+if (!eval { hold(); 1 }) { report("error $@") }
+end();
+report("error $said") unless $ready;
+
+sub hold {
+    open my $sandbox, '<&=', handle('pidfd_open', syscall $nr{pidfd_open}, $arg{init} + 0, 0) or die $!;
+    join_group($_) for split /:/, $arg{cgroups};
+    prepare();
+    my $output = start();
+    $asker = ask();
+    while (1) {
+        my $readable = '';
+        vec($readable, fileno $_, 1) = 1 for $output, $sandbox;
+        my $found = select $readable, undef, undef, $asker ? 0.02 : undef;
+        return if $found > 0 && vec $readable, fileno $sandbox, 1;    # it is readable once the sandbox's init has ended
+        if ($found > 0 && vec $readable, fileno $output, 1) {
+            return if !sysread $output, my $text, 4096;
+            $said = substr $said . $text, -$tail_bytes;
+        }
+        next if !$asker || waitpid($asker, POSIX::WNOHANG()) != $asker;
+        undef $asker;
+        if ($? == 0) {
+            unlink "$staging/home/.aws/credentials" or die "credentials: $!\n";
+            $ready = 1;
+            report('ready ' . minor());
+        }
+        else { kill 'TERM', $s3fs }    # what it says until its end tells why
+    }
+}
+
+sub prepare {
+    system_call('unshare', 0x20000);
+    mount('none', '/', '', $private);
+    mount('storage', $staging, 'tmpfs', $nosuid | $nodev | $noexec, 'size=256k,mode=0700');
+    mkdir "$staging/$_" or die "$_: $!\n" for qw(bucket disk home home/.aws);
+    # What is written is kept until it has been sent: on the sandbox's own disk, beside what the sandbox sees of it.
+    mount(disk(), "$staging/disk", 'ext4', $nosuid | $nodev | $noexec);
+    mkdir $buffers, 0700 or $!{EEXIST} or die "$buffers: $!\n";
+    umask 077;
+    open my $out, '>', "$staging/home/.aws/credentials" or die "credentials: $!\n";
+    print {$out} do { local $/; <STDIN> };
+    close $out or die "credentials: $!\n";
+    open STDIN, '<', '/dev/null' or die $!;
+    mount("$staging/home", (getpwuid $<)[7], '', $bind);    # where s3fs looks for it
+}
+
+sub disk {
+    open my $in, '<', "/proc/$arg{shim}/mountinfo" or die "shim: $!\n";
+    while (<$in>) { return $1 if m{ $staging/disk .* - ext4 (/dev/loop\d+) } }
+    die "the sandbox has no disk\n";
+}
+
+sub start {
+    pipe my $read, my $write or die $!;
+    $s3fs = fork // die "fork: $!\n";
+    return $read if $s3fs;
+    $SIG{$_} = 'DEFAULT' for qw(PIPE HUP INT TERM);
+    open STDOUT, '>&', $write and open STDERR, '>&', $write or die $!;
+    # The firewall knows s3fs by its group.
+    $( = $arg{gid};
+    $) = "$arg{gid} $arg{gid}";
+    system_call('prctl', 1, 9, 0, 0, 0);    # it dies with its parent
+    umask 0;
+    exec { 's3fs' } 's3fs', $arg{source}, "$staging/bucket", '-f', map { ('-o', $_) } options() or warn "s3fs: $!\n";
+    POSIX::_exit(127);
+}
+
+sub options {
+    my @owner = ('allow_other', "uid=$arg{owner}", "gid=$arg{owner}", 'umask=0000', 'nosuid', 'nodev');
+    my @patience = ('connect_timeout=10', 'readwrite_timeout=30', 'retries=3');
+    my @options = (@owner, @patience, "url=$arg{url}", 'sigv4', "tmpdir=$buffers", 'stat_cache_expire=10');
+    push @options, "endpoint=$arg{region}" if $arg{region};
+    push @options, 'use_path_request_style' if $arg{pathStyle};
+    return @options;
+}
+
+sub end {
+    for my $pid (grep { $_ } $s3fs, $asker) { kill 'KILL', $pid; waitpid $pid, 0 }
+}
+
+# A child asks the mount, which answers once s3fs has reached its bucket; it may never.
+sub ask {
+    my $pid = fork // die "fork: $!\n";
+    return $pid if $pid;
+    $SIG{TERM} = 'DEFAULT';
+    system_call('prctl', 1, 9, 0, 0, 0);
+    until (minor()) { POSIX::_exit(1) if !-e "/proc/$s3fs/exe"; select undef, undef, undef, 0.005 }
+    POSIX::_exit(opendir(my $folder, "$staging/bucket") ? 0 : 1);
+}
+
+sub minor {
+    open my $in, '<', '/proc/self/mountinfo' or die $!;
+    while (<$in>) { return $1 if m{^\d+ \d+ \d+:(\d+) \S+ $staging/bucket .* - fuse} }
+    return undef;
+}
+
+sub report {
+    my $text = shift =~ s/\s+/ /gr;
+    syswrite $report, "$text\n";
+    close $report;
+}
+
+# Service managers end what is in the host worker's groups.
+sub join_group {
+    my $folder = shift;
+    open my $out, '>', "$folder/cgroup.procs" or die "$folder: $!\n";
+    syswrite $out, '0' or die "$folder: $!\n";
+}
+
+sub mount {
+    my ($source, $target, $type, $flags, $data) = (@_, '');
+    system_call('mount', $source, $target, $type, $flags, $data);
+}
+
+# Arguments that are texts must be variables, never literals.
+sub system_call {
+    my ($name, @values) = @_;
+    syscall($nr{$name}, @values) == 0 or die "$name: $!\n";
+}
+
+sub handle {
+    my ($what, $fd) = @_;
+    die "$what: $!\n" if $fd < 0;
+    return $fd;
+}

@@ -1,0 +1,183 @@
+import path from 'node:path';
+import { disabled, isSameMount, type MountSlot } from '../../domain/object-storage.ts';
+import { DriverError, type WantedMounts } from '../driver.ts';
+import { readJson } from '../oci/copy.ts';
+import { writeFileAtomically } from '../oci/sandbox-folder.ts';
+import { CommandError, runCommand } from '../process/command.ts';
+import { isAlive, type ProcessIdentity, signalProcess } from '../process/process-identity.ts';
+import { until } from '../process/until.ts';
+import { type HolderOptions, holdBucket, type MountedContainer, mountFailure } from './bucket-mount.ts';
+
+/** A slot as it is mounted, in `storage.json` of the sandbox's folder. No credential is in it. */
+interface HeldMount {
+  slot: MountSlot;
+  holder: ProcessIdentity;
+  /** Of the mount's device; null while s3fs has not reached its bucket. */
+  minor: number | null;
+}
+
+const binderFile = path.join(import.meta.dirname, 'bind-mount.pl');
+const commandTimeoutSeconds = 10;
+const endTimeoutSeconds = 2;
+
+/** The buckets of sandboxes that run on this host. */
+export class SandboxMounts {
+  readonly #options: HolderOptions;
+
+  constructor(options: HolderOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Brings a container's mounts to what is wanted, whether its processes run or are frozen: makes those that have
+   * credentials, keeps those that are there, takes the others out. What fails leaves the mounts that were there.
+   * @returns the slots as they are now
+   * @throws {DriverError} `object_storage_mount_failed`; `object_storage_credentials_required` for an active mount that
+   *   is not there and has no credentials
+   */
+  async apply(container: MountedContainer, wanted: WantedMounts, signal?: AbortSignal): Promise<MountSlot[]> {
+    const held = (await readHeld(container.folder)).filter(({ holder }) => isAlive(holder));
+    const made: HeldMount[] = [];
+    const note = () => writeHeld(container.folder, [...held, ...made]);
+    const isKept = (slot: MountSlot) =>
+      !(slot.slot in wanted.credentials) && held.some((each) => each.minor !== null && isSameMount(each.slot, slot));
+    const active = wanted.slots.filter((slot) => slot.state === 'active');
+    const fresh = active.filter((slot) => slot.slot in wanted.credentials);
+    const missing = active.filter((slot) => !fresh.includes(slot) && !isKept(slot));
+    if (missing.length > 0 && !wanted.bestEffort) throw credentialsRequired(missing);
+
+    const failed = new Set<MountSlot>(missing);
+    const outcomes = await Promise.allSettled(
+      fresh.map((slot) => this.#make(container, slot, wanted, made, note, signal)),
+    );
+    const failures = outcomes.flatMap((outcome, index) =>
+      outcome.status === 'rejected' ? [{ slot: fresh[index]!, reason: outcome.reason as unknown }] : [],
+    );
+    for (const { slot } of failures) failed.add(slot);
+    if (failures.length > 0 && (!wanted.bestEffort || signal?.aborted)) {
+      await Promise.all(made.map(({ holder }) => endHolder(holder)));
+      await writeHeld(container.folder, held);
+      throw failures[0]!.reason;
+    }
+
+    const outdated = held.filter(({ slot }) => !active.some((each) => isKept(each) && isSameMount(each, slot)));
+    for (const { slot, holder } of outdated) {
+      await enter(container, slot, 'unbind');
+      await endHolder(holder);
+    }
+    const kept = held.filter((each) => !outdated.includes(each));
+    try {
+      for (const each of made) await enter(container, each.slot, 'bind', each.holder.pid);
+    } catch (error) {
+      await Promise.all(made.map(({ holder }) => endHolder(holder)));
+      await writeHeld(container.folder, kept);
+      throw error;
+    }
+    await writeHeld(container.folder, [...kept, ...made]);
+    return wanted.slots.map((slot) => (failed.has(slot) ? disabled(slot) : slot));
+  }
+
+  /** The slots of a container that runs already: those that are not mounted are `disabled`. */
+  async standing(folder: string, slots: readonly MountSlot[]): Promise<MountSlot[]> {
+    const held = (await readHeld(folder)).filter(({ holder }) => isAlive(holder));
+    return slots.map((slot) =>
+      slot.state !== 'active' || held.some((each) => isSameMount(each.slot, slot)) ? slot : disabled(slot),
+    );
+  }
+
+  /**
+   * Ends the mounts whose storage does not answer requests of the sandbox: a process that waits for one can be neither
+   * frozen nor ended.
+   * @returns how many
+   */
+  async cutHanging(folder: string): Promise<number> {
+    const held = (await readHeld(folder)).filter(({ holder }) => isAlive(holder));
+    if (held.length === 0) return 0;
+    const minors = held.flatMap(({ minor }) => (minor === null ? [] : [String(minor)]));
+    const script =
+      'mount -t fusectl none /sys/fs/fuse/connections && cd /sys/fs/fuse/connections && for m in "$@"; do read w < $m/waiting && [ $w -gt 0 ] && echo $m; done; :';
+    const hanging = await runCommand('unshare', ['--mount', 'sh', '-c', script, 'sh', ...minors], {
+      timeoutSeconds: commandTimeoutSeconds,
+    });
+    const cut = held.filter(({ minor }) => hanging.split('\n').includes(String(minor)));
+    await Promise.all(cut.map(({ holder }) => endHolder(holder)));
+    return cut.length;
+  }
+
+  async #make(
+    container: MountedContainer,
+    slot: MountSlot,
+    wanted: WantedMounts,
+    made: HeldMount[],
+    note: () => Promise<void>,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    await enter(container, slot, 'prepare');
+    let mine: HeldMount | null = null;
+    try {
+      const minor = await holdBucket(container, slot, wanted.credentials[slot.slot]!, {
+        ...this.#options,
+        ...(signal ? { signal } : {}),
+        onHolder: async (holder) => {
+          mine = { slot, holder, minor: null };
+          made.push(mine);
+          await note();
+        },
+      });
+      mine!.minor = minor;
+    } catch (error) {
+      if (mine) made.splice(made.indexOf(mine), 1);
+      throw error;
+    }
+  }
+}
+
+/** Ends every mount of a folder's container at once, also one that hangs. */
+export async function endMounts(folder: string): Promise<void> {
+  await Promise.all((await readHeld(folder)).map(({ holder }) => endHolder(holder)));
+}
+
+const heldFile = 'storage.json';
+
+async function readHeld(folder: string): Promise<HeldMount[]> {
+  return (await readJson<HeldMount[]>(path.join(folder, heldFile))) ?? [];
+}
+
+function writeHeld(folder: string, held: HeldMount[]): Promise<void> {
+  return writeFileAtomically(path.join(folder, heldFile), JSON.stringify(held));
+}
+
+/** It ends its s3fs first, and whoever waits for the mount gets an error. */
+async function endHolder(holder: ProcessIdentity): Promise<void> {
+  if (!signalProcess(holder, 'SIGTERM')) return;
+  const gone = () => !isAlive(holder);
+  // s3fs dies with it in any case.
+  if (!(await until(gone, { timeoutSeconds: endTimeoutSeconds, everyMs: 3 }))) signalProcess(holder, 'SIGKILL');
+}
+
+async function enter(
+  container: MountedContainer,
+  slot: MountSlot,
+  action: 'prepare' | 'bind' | 'unbind',
+  holderPid?: number,
+): Promise<void> {
+  const args = [`arch=${process.arch}`, `init=${container.initPid}`, `target=${slot.mountPoint}`, `action=${action}`];
+  if (holderPid !== undefined) args.push(`holder=${holderPid}`);
+  try {
+    await runCommand('perl', [binderFile, ...args], { timeoutSeconds: commandTimeoutSeconds });
+  } catch (error) {
+    throw mountFailure(slot, explain(error, slot.mountPoint), error);
+  }
+}
+
+function explain(error: unknown, mountPoint: string): string {
+  const text = error instanceof CommandError ? error.stderr : '';
+  if (/Not a directory|File exists/.test(text)) return `a part of ${mountPoint} is not a folder`;
+  if (/symbolic links/.test(text)) return `a part of ${mountPoint} is a symbolic link`;
+  return `${mountPoint} could not be made`;
+}
+
+function credentialsRequired(missing: readonly MountSlot[]): DriverError {
+  const where = missing.map((slot) => slot.mountPoint).join(', ');
+  return new DriverError('object_storage_credentials_required', `Credentials are needed again for ${where}`);
+}

@@ -1,0 +1,325 @@
+import { spawn } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import net, { type AddressInfo } from 'node:net';
+import type { MountCredentials, MountSlot } from '../../domain/object-storage.ts';
+import type { SandboxPlace, SandboxSpec, WantedMounts } from '../../runtime/driver.ts';
+import { freePort, S3Server, StallingProxy } from '../support/s3-server.ts';
+import { until } from '../support/until.ts';
+import { LocalHost, nothing, shell } from './local-host.ts';
+
+/** Buckets of a real S3 server, mounted by real s3fs into real containers. */
+let host: LocalHost;
+let s3: S3Server;
+
+beforeAll(async () => {
+  s3 = await S3Server.start('data', 'more');
+  host = await LocalHost.open(options());
+}, 180_000);
+
+afterAll(async () => {
+  await s3?.stop();
+  await host.driver.reconcile([]);
+  expect(await host.driver.inventory()).toMatchObject(nothing);
+  await host.close();
+}, 60_000);
+
+const options = () => ({ outboundRanges: ['127.0.0.1/32'], mountTimeoutSeconds: 4, pauseTimeoutSeconds: 2 });
+const slot = (fields: Partial<MountSlot> = {}): MountSlot => ({
+  slot: 0,
+  state: 'active',
+  uri: 's3://data/',
+  mountPoint: '/mnt/data',
+  region: 'us-east-1',
+  endpoint: s3.endpoint,
+  shortLived: false,
+  ...fields,
+});
+const key = (fields: Partial<MountCredentials> = {}): MountCredentials => ({
+  accessKey: s3.accessKey,
+  secretKey: s3.secretKey,
+  sessionToken: null,
+  ...fields,
+});
+/** These slots, each mounted anew with the server's own key. */
+const anew = (...slots: MountSlot[]): WantedMounts => ({
+  slots,
+  credentials: Object.fromEntries(slots.map((each) => [each.slot, key()])),
+  bestEffort: false,
+});
+const kept = (...slots: MountSlot[]): WantedMounts => ({ slots, credentials: {}, bestEffort: false });
+
+/** Makes a sandbox, gives it to the test, and sees that nothing of it stays. */
+async function withSandbox(
+  storage: WantedMounts,
+  work: (place: SandboxPlace, spec: SandboxSpec) => Promise<void>,
+): Promise<void> {
+  const spec = host.spec({ storage });
+  try {
+    await work(await host.driver.create(spec), spec);
+  } finally {
+    await host.driver.remove(spec.sandboxId);
+  }
+  expect((await host.driver.inventory()).bucketProcesses).toEqual([]);
+}
+
+/** Why a sandbox could not be made; nothing of it runs then. */
+async function refusalOf(storage: WantedMounts): Promise<{ code: string; message: string }> {
+  const spec = host.spec({ storage });
+  const error = await host.driver.create(spec).then(
+    () => Promise.reject(new Error('it was made')),
+    (reason) => reason,
+  );
+  expect((await host.driver.inventory()).bucketProcesses).toEqual([]);
+  await host.driver.remove(spec.sandboxId);
+  return { code: error.code, message: error.message };
+}
+
+test('what is written inside is an object, and an object is a file inside', async () => {
+  s3.write('data', 'reports/old.txt', 'from outside');
+  await withSandbox(anew(slot()), async (place, spec) => {
+    expect(place.slots).toEqual([slot()]);
+    const { output } = await shell(
+      place,
+      spec,
+      `cat /mnt/data/reports/old.txt; echo; echo written inside > /mnt/data/new.txt
+      stat -c '%u:%g %F' /mnt/data/new.txt; mkdir /mnt/data/folder; mv /mnt/data/new.txt /mnt/data/folder/moved.txt
+      cat /mnt/data/folder/moved.txt; rm /mnt/data/reports/old.txt; ls /mnt/data/reports`,
+    );
+    expect(output).toBe('from outside\n0:0 regular file\nwritten inside');
+    expect(s3.read('data', 'folder/moved.txt')).toBe('written inside\n');
+  });
+}, 60_000);
+
+test('a large file comes back as it was written, past what is kept in memory', async () => {
+  await withSandbox(anew(slot()), async (place, spec) => {
+    const { output } = await shell(
+      place,
+      spec,
+      `head -c 60000000 /dev/urandom > /tmp/big && cp /tmp/big /mnt/data/big && cmp /tmp/big /mnt/data/big && echo same
+      rm /mnt/data/big`,
+      60,
+    );
+    expect(output).toBe('same');
+  });
+}, 90_000);
+
+test('a mount is there before the command of a sandbox from the pool begins', async () => {
+  const pooled = await LocalHost.open({ outboundRanges: ['127.0.0.1/32'], warmPoolSize: 1 });
+  try {
+    const ask = { storageGb: 10, storage: anew(slot({ uri: 's3://more/deep/er', mountPoint: '/srv/a/b' })) };
+    await until(() => pooled.driver.poolReady > 0, 60_000);
+    const spec = pooled.spec({ ...ask, command: { entrypoint: ['sh', '-c'], cmd: ['echo begun > /srv/a/b/begun'] } });
+    const place = await pooled.driver.create(spec);
+    expect(place.from).toBe('pool');
+    const { output } = await shell(place, spec, 'until [ -s /srv/a/b/begun ]; do :; done; cat /srv/a/b/begun');
+    expect(output).toBe('begun');
+    expect(s3.read('more', 'deep/er/begun')).toBe('begun\n');
+  } finally {
+    await pooled.close();
+  }
+}, 120_000);
+
+test.each<[string, () => Promise<WantedMounts> | WantedMounts, RegExp]>([
+  [
+    'an unknown access key',
+    () => withKey({ accessKey: 'NOBODY' }),
+    /knows no such bucket, or not this access key|refused/,
+  ],
+  ['a wrong secret key', () => withKey({ secretKey: 'wrong' }), /the storage refused the credentials/],
+  ['a bucket that is not there', () => anew(slot({ uri: 's3://nothing-here/' })), /knows no such bucket/],
+  [
+    'an endpoint where nobody listens',
+    async () => anew(slot({ endpoint: await deadEndpoint() })),
+    /could not be reached/,
+  ],
+  ['a name that leads nowhere', () => anew(slot({ endpoint: 'http://s3.invalid' })), /could not be resolved/],
+  ['a private address', () => anew(slot({ endpoint: 'http://10.255.255.1' })), /may not be connected to/],
+  ['the metadata address', () => anew(slot({ endpoint: 'http://169.254.169.254' })), /may not be connected to/],
+  ['another loopback address', () => anew(slot({ endpoint: 'http://127.0.0.2' })), /may not be connected to/],
+  ['loopback in IPv6 clothes', () => anew(slot({ endpoint: 'http://[::ffff:127.0.0.2]' })), /may not be connected to/],
+  ['a mount point that is a file', () => anew(slot({ mountPoint: '/etc/passwd' })), /is not a folder/],
+  ['a mount point behind a link', () => anew(slot({ mountPoint: '/var/run/x' })), /is a symbolic link/],
+])(
+  '%s fails the start with a reason, and nothing stays',
+  async (_, storage, reason) => {
+    const { code, message } = await refusalOf(await storage());
+    expect({ code, message }).toEqual({ code: 'object_storage_mount_failed', message: expect.stringMatching(reason) });
+    expect(message).not.toContain(s3.secretKey);
+  },
+  60_000,
+);
+
+test('a storage that takes connections and never answers fails the start in time', async () => {
+  const proxy = await StallingProxy.start(s3.port);
+  proxy.stall();
+  const startedMs = Date.now();
+  const { code, message } = await refusalOf(anew(slot({ endpoint: proxy.endpoint })));
+  expect({ code, message }).toMatchObject({ code: 'object_storage_mount_failed' });
+  expect(message).toContain('did not answer in time');
+  expect(Date.now() - startedMs).toBeLessThan(12_000);
+  await proxy.stop();
+}, 60_000);
+
+test('what cannot be mounted is disabled when best effort will do, and the rest is mounted', async () => {
+  const bad = slot({ slot: 1, mountPoint: '/mnt/bad', endpoint: await deadEndpoint() });
+  await withSandbox({ ...anew(slot(), bad), bestEffort: true }, async (place, spec) => {
+    expect(place.slots).toEqual([slot(), { ...bad, state: 'disabled' }]);
+    const { output } = await shell(place, spec, 'cut -d" " -f2,3 /proc/mounts | grep fuse');
+    expect(output).toBe('/mnt/data fuse.s3fs');
+  });
+}, 60_000);
+
+test('credentials are nowhere but in the memory of s3fs, and the sandbox cannot take its mounts apart', async () => {
+  const token = 'session-token-of-the-test';
+  const storage = { ...anew(slot({ shortLived: true })), credentials: { 0: key({ sessionToken: token }) } };
+  await withSandbox(storage, async (place, spec) => {
+    const found: string[] = [];
+    const holders = (await host.driver.inventory()).bucketProcesses;
+    expect(holders).toHaveLength(2);
+    for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
+      for (const file of ['cmdline', 'environ']) {
+        const text = readIfThere(`/proc/${pid}/${file}`);
+        const isTestsOwn = text.includes('ROOT_SECRET_KEY=') || text.includes('jest');
+        if (!isTestsOwn && (text.includes(s3.secretKey) || text.includes(token))) found.push(`${pid} ${file}`);
+      }
+    }
+    const folder = `${host.dataDir}/oci/sandboxes/${spec.sandboxId}`;
+    for (const name of readdirSync(folder).filter((each) => !each.endsWith('.ext4'))) {
+      const text = readFileSync(`${folder}/${name}`, 'latin1');
+      if (text.includes(s3.secretKey) || text.includes(s3.accessKey) || text.includes(token)) found.push(name);
+    }
+    expect(found).toEqual([]);
+    for (const pid of holders) expect(readdirSync(`/proc/${pid}/root/root/.aws`)).toEqual([]);
+    const { output } = await shell(
+      place,
+      spec,
+      `grep fuse /proc/mounts | cut -d' ' -f3,4; umount /mnt/data 2>/dev/null; mount --bind /mnt/data /mnt 2>/dev/null
+      ls / | grep -c storage; cut -d' ' -f2 /proc/mounts | grep -c /mnt; ls /dev/fuse 2>&1 | grep -c No`,
+    );
+    expect(output).toMatch(/^fuse\.s3fs rw,nosuid,nodev,[^\n]*\n0\n1\n1$/);
+  });
+}, 60_000);
+
+test('the firewall holds s3fs to the ranges, wherever a name or a redirection leads it', async () => {
+  const server = net.createServer((socket) => socket.end());
+  await new Promise<void>((resolve) => server.listen(0, '0.0.0.0', resolve));
+  const { port } = server.address() as AddressInfo;
+  const gid = 0x6000_0000 + Number.parseInt(host.driver.copyId, 16);
+  const connects = async (address: string, group: number) => {
+    const script = `const s = require('net').connect(${port}, '${address}'); s.on('connect', () => process.exit(0)).on('error', () => process.exit(1))`;
+    const child = spawn('setpriv', [`--regid=${group}`, '--clear-groups', process.execPath, '-e', script], {
+      env: {},
+      stdio: 'ignore',
+    });
+    return new Promise<boolean>((resolve) => child.once('exit', (code) => resolve(code === 0)));
+  };
+  expect(await connects('127.0.0.2', 0)).toBe(true);
+  expect(await connects('127.0.0.1', gid)).toBe(true);
+  expect(await connects('127.0.0.2', gid)).toBe(false);
+  expect(await connects(host.driver.hostAddress, gid)).toBe(false);
+  await new Promise((resolve) => server.close(resolve));
+}, 60_000);
+
+test('a pause keeps the mounts, and a resume changes them as it is told', async () => {
+  await withSandbox(anew(slot(), slot({ slot: 1, mountPoint: '/mnt/second' })), async (first, spec) => {
+    await shell(
+      first,
+      spec,
+      'echo before > /mnt/data/pause.txt; (while :; do date > /mnt/second/tick; sleep 0.05; done) &',
+    );
+    await host.driver.pause(spec.sandboxId);
+    expect((await host.driver.inspect(spec.sandboxId)).state).toBe('paused');
+    const third = slot({ slot: 2, uri: 's3://more/', mountPoint: '/mnt/third' });
+    const off = slot({ slot: 1, mountPoint: '/mnt/second', state: 'disabled' });
+    const place = await host.driver.resume({
+      ...spec,
+      storage: { slots: [slot(), off, third], credentials: { 2: key() }, bestEffort: false },
+    });
+    expect(place).toMatchObject({ from: 'thaw', slots: [slot(), off, third] });
+    const { output } = await shell(
+      place,
+      spec,
+      `cat /mnt/data/pause.txt; ls /mnt/second; echo third > /mnt/third/t; grep fuse /proc/mounts | cut -d' ' -f2`,
+    );
+    expect(output).toBe('before\n/mnt/data\n/mnt/third');
+    expect(s3.read('more', 't')).toBe('third\n');
+
+    await host.driver.pause(spec.sandboxId);
+    const wrong = { ...kept(slot(), third), credentials: { 2: key({ secretKey: 'wrong' }) } };
+    await expect(host.driver.resume({ ...spec, storage: wrong })).rejects.toMatchObject({
+      code: 'object_storage_mount_failed',
+    });
+    expect((await host.driver.inspect(spec.sandboxId)).state).toBe('paused');
+    const again = await host.driver.resume({ ...spec, storage: kept(slot(), third) });
+    expect((await shell(again, spec, 'cat /mnt/third/t /mnt/data/pause.txt')).output).toBe('third\nbefore');
+  });
+}, 90_000);
+
+test('mounts outlive the host worker, and end with processes that are started again without credentials', async () => {
+  await withSandbox(anew(slot()), async (place, spec) => {
+    await host.driver.close();
+    await host.start(options());
+    expect((await shell(place, spec, 'echo on > /mnt/data/on; cat /mnt/data/on')).output).toBe('on');
+    await host.driver.stop(spec.sandboxId);
+    expect((await host.driver.inventory()).bucketProcesses).toEqual([]);
+    await expect(host.driver.resume({ ...spec, storage: kept(slot()) })).rejects.toMatchObject({
+      code: 'object_storage_credentials_required',
+    });
+    const blind = await host.driver.resume({ ...spec, storage: { ...kept(slot()), bestEffort: true } });
+    expect(blind.slots).toEqual([slot({ state: 'disabled' })]);
+    await host.driver.stop(spec.sandboxId);
+    const back = await host.driver.resume({ ...spec, storage: anew(slot()) });
+    expect((await shell(back, spec, 'cat /mnt/data/on')).output).toBe('on');
+  });
+}, 90_000);
+
+test('a mount that hangs stops neither pause nor end; after a pause it asks for credentials', async () => {
+  const proxy = await StallingProxy.start(s3.port);
+  const stalling = slot({ endpoint: proxy.endpoint });
+  await withSandbox(anew(stalling, slot({ slot: 1, mountPoint: '/mnt/fine' })), async (place, spec) => {
+    await shell(place, spec, 'echo x > /mnt/data/x');
+    proxy.stall();
+    await shell(place, spec, 'setsid cat /mnt/data/never > /dev/null 2>&1 < /dev/null & sleep 0.3');
+    const startedMs = Date.now();
+    await host.driver.pause(spec.sandboxId);
+    expect(Date.now() - startedMs).toBeLessThan(8000);
+    expect((await host.driver.inspect(spec.sandboxId)).state).toBe('paused');
+    const both = [stalling, slot({ slot: 1, mountPoint: '/mnt/fine' })];
+    await expect(host.driver.resume({ ...spec, storage: kept(...both) })).rejects.toMatchObject({
+      code: 'object_storage_credentials_required',
+      message: expect.stringContaining('/mnt/data'),
+    });
+    const back = await host.driver.resume({ ...spec, storage: { ...kept(...both), bestEffort: true } });
+    expect(back.slots).toEqual([{ ...stalling, state: 'disabled' }, both[1]]);
+    expect((await shell(back, spec, 'echo f > /mnt/fine/f; ls /mnt/data; cat /mnt/fine/f')).output).toBe('f');
+  });
+  await proxy.stop();
+}, 90_000);
+
+test('a sandbox whose process waits for a mount that hangs is removed in time', async () => {
+  const proxy = await StallingProxy.start(s3.port);
+  const spec = host.spec({ storage: anew(slot({ endpoint: proxy.endpoint })) });
+  const place = await host.driver.create(spec);
+  proxy.stall();
+  await shell(place, spec, 'setsid cat /mnt/data/never > /dev/null 2>&1 < /dev/null & sleep 0.3');
+  const startedMs = Date.now();
+  await host.driver.remove(spec.sandboxId);
+  expect(Date.now() - startedMs).toBeLessThan(10_000);
+  expect((await host.driver.inventory()).bucketProcesses).toEqual([]);
+  await proxy.stop();
+}, 60_000);
+
+const withKey = (fields: Partial<MountCredentials>): WantedMounts => ({
+  ...anew(slot()),
+  credentials: { 0: key(fields) },
+});
+const deadEndpoint = async () => `http://127.0.0.1:${await freePort()}`;
+
+function readIfThere(file: string): string {
+  try {
+    return readFileSync(file, 'latin1');
+  } catch (error) {
+    if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return '';
+    throw error;
+  }
+}

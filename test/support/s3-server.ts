@@ -1,0 +1,118 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import net, { type AddressInfo } from 'node:net';
+import os from 'node:os';
+import path from 'node:path';
+import { s3TestServer } from '../../ops/toolchain/locations.mjs';
+import { until } from './until.ts';
+
+/** A real S3 server that checks signatures and keeps each object of a bucket as a file that the test can look at. */
+export class S3Server {
+  readonly accessKey = 'TESTACCESSKEY7Q';
+  readonly secretKey = 'test/secret+key=wGx0';
+  readonly #folder = mkdtempSync(path.join(os.tmpdir(), 's3-server-'));
+  #child: ChildProcess | null = null;
+  port = 0;
+
+  /** @param buckets that it has from the beginning */
+  static async start(...buckets: string[]): Promise<S3Server> {
+    const server = new S3Server();
+    for (const bucket of buckets) mkdirSync(path.join(server.#folder, bucket));
+    server.port = await freePort();
+    server.#child = spawn(s3TestServer().program, ['--port', `127.0.0.1:${server.port}`, 'posix', server.#folder], {
+      env: { ROOT_ACCESS_KEY: server.accessKey, ROOT_SECRET_KEY: server.secretKey },
+      stdio: 'ignore',
+    });
+    await until(() => canConnect(server.port), 20_000);
+    return server;
+  }
+
+  get endpoint(): string {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  /** The text of an object. */
+  read(bucket: string, key: string): string {
+    return readFileSync(path.join(this.#folder, bucket, key), 'utf8');
+  }
+
+  /** Puts an object there past the protocol. */
+  write(bucket: string, key: string, text: string): void {
+    const file = path.join(this.#folder, bucket, key);
+    mkdirSync(path.dirname(file), { recursive: true });
+    writeFileSync(file, text);
+  }
+
+  async stop(): Promise<void> {
+    const child = this.#child;
+    if (child && child.exitCode === null) {
+      const ended = new Promise((resolve) => child.once('exit', resolve));
+      child.kill('SIGKILL');
+      await ended;
+    }
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+}
+
+/** Stands before a server, and can stop answering: connections are taken, and nothing comes back. */
+export class StallingProxy {
+  readonly #server = net.createServer((socket) => this.#serve(socket));
+  readonly #sockets = new Set<net.Socket>();
+  readonly #targetPort: number;
+  #stalled = false;
+
+  private constructor(targetPort: number) {
+    this.#targetPort = targetPort;
+  }
+
+  static async start(targetPort: number): Promise<StallingProxy> {
+    const proxy = new StallingProxy(targetPort);
+    await new Promise<void>((resolve) => proxy.#server.listen(0, '127.0.0.1', resolve));
+    return proxy;
+  }
+
+  get endpoint(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  stall(): void {
+    this.#stalled = true;
+    for (const socket of this.#sockets) socket.pause();
+  }
+
+  async stop(): Promise<void> {
+    for (const socket of this.#sockets) socket.destroy();
+    await new Promise((resolve) => this.#server.close(resolve));
+  }
+
+  #serve(socket: net.Socket): void {
+    this.#keep(socket);
+    if (this.#stalled) return;
+    const target = net.connect(this.#targetPort, '127.0.0.1');
+    this.#keep(target);
+    socket.pipe(target).pipe(socket);
+  }
+
+  #keep(socket: net.Socket): void {
+    this.#sockets.add(socket);
+    socket.on('error', () => socket.destroy());
+    socket.once('close', () => this.#sockets.delete(socket));
+  }
+}
+
+/** A port of loopback that nobody listens on. */
+export async function freePort(): Promise<number> {
+  const server = net.createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+function canConnect(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = net.connect(port, '127.0.0.1');
+    socket.once('connect', () => resolve(true)).once('error', () => resolve(false));
+    socket.once('connect', () => socket.destroy());
+  });
+}
