@@ -17,6 +17,7 @@ test('docker-compose accepts the file, and each process of ours is a service who
     'registry',
     'temporal',
     'temporal-ui',
+    'turn',
     'worker',
   ]);
   const text = fs.readFileSync(path.join(root, 'docker-compose.yml'), 'utf8');

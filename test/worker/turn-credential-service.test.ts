@@ -1,0 +1,87 @@
+import { createHmac } from 'node:crypto';
+import http from 'node:http';
+import net from 'node:net';
+import { pino } from 'pino';
+import { TurnCredentialService } from '../../worker/turn-credential-service.ts';
+
+const secret = 'the-secret';
+let service: TurnCredentialService;
+let port: number;
+
+beforeAll(async () => {
+  port = await freePort();
+  service = new TurnCredentialService({
+    turn: {
+      secret,
+      publicAddress: { host: '2001:db8::7', port: 3478 },
+      internalAddress: { host: 'turn.internal', port: 3479 },
+      credentialTtlSeconds: 600,
+      servicePort: port,
+    },
+    sandboxAt: async (address) => {
+      if (address === '127.0.0.9') throw new Error(`not now: ${secret}`);
+      return address === '127.0.0.1' || address === '127.0.0.3' ? `sbx-of-${address}` : null;
+    },
+    logger: pino({ level: 'silent' }),
+  });
+  await service.listen('127.0.0.1');
+});
+afterAll(() => service.close());
+
+function ask(path: string, options: { from?: string; method?: string } = {}) {
+  const { from: localAddress = '127.0.0.1', method = 'GET' } = options;
+  return new Promise<{ status: number; text: string }>((resolve, reject) => {
+    const request = http.request({ host: '127.0.0.1', port, path, method, localAddress, agent: false }, (reply) => {
+      let text = '';
+      reply.setEncoding('utf8').on('data', (part) => {
+        text += part;
+      });
+      reply.on('end', () => resolve({ status: reply.statusCode!, text }));
+    });
+    request.once('error', reject).end();
+  });
+}
+
+test.each([
+  ['', '[2001:db8::7]:3478'],
+  ['?internal=0', '[2001:db8::7]:3478'],
+  ['?internal=1', 'turn.internal:3479'],
+])('a sandbox gets a credential of its own: %j', async (query, authority) => {
+  const { status, text } = await ask(`/api/turn-credential${query}`);
+  expect(status).toBe(200);
+  const { iceServers, username, credential, ttl } = JSON.parse(text);
+  expect(username).toMatch(/^\d+:sbx-of-127\.0\.0\.1$/);
+  expect(Math.abs(Number(username.split(':')[0]) - Date.now() / 1000 - 600)).toBeLessThan(10);
+  expect(credential).toBe(createHmac('sha1', secret).update(username).digest('base64'));
+  const urls = [`stun:${authority}`, `turn:${authority}?transport=udp`, `turn:${authority}?transport=tcp`];
+  expect([iceServers, ttl]).toEqual([[{ urls, username, credential }], 600]);
+  expect(text).not.toContain(secret);
+});
+
+test('nobody else is served, and nothing else', async () => {
+  expect((await ask('/api/turn-credential', { from: '127.0.0.2' })).status).toBe(403);
+  expect((await ask('/')).status).toBe(404);
+  expect((await ask('/api/turn-credential', { method: 'POST' })).status).toBe(405);
+  expect(await ask('/api/turn-credential', { from: '127.0.0.9' })).toEqual({
+    status: 500,
+    text: '{"error":"Something went wrong"}',
+  });
+});
+
+test('one that asks without end is held back, and no other', async () => {
+  const replies = await Promise.all(
+    Array.from({ length: 60 }, () => ask('/api/turn-credential', { from: '127.0.0.3' })),
+  );
+  const held = replies.filter((reply) => reply.status === 429);
+  expect(held.length).toBeGreaterThan(0);
+  expect(held.length).toBeLessThan(60);
+  expect((await ask('/api/turn-credential')).status).toBe(200);
+});
+
+async function freePort(): Promise<number> {
+  const server = net.createServer().listen(0, '127.0.0.1');
+  await new Promise((resolve) => server.once('listening', resolve));
+  const { port: free } = server.address() as net.AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return free;
+}
