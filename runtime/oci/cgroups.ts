@@ -80,8 +80,11 @@ export class Cgroups {
     } else {
       await set('memory', 'memory.limit_in_bytes', memoryBytes);
       await set('cpu', 'cpu.shares', String(Math.min(262_144, 1024 * cpus)));
-      // The kernel slows everybody's TCP down at the second number of tcp_mem, sandboxes' or not.
-      await set('memory', socketLimitFile, String(kernelNumber('net/ipv4/tcp_mem') * pageBytes));
+      // The kernel slows everybody's TCP down at the second number of tcp_mem, sandboxes' or not. It shows that number
+      // only in the machine's own network namespace; a host worker in another goes without.
+      if (existsSync('/proc/sys/net/ipv4/tcp_mem')) {
+        await set('memory', socketLimitFile, String(kernelNumber('net/ipv4/tcp_mem') * pageBytes));
+      }
     }
   }
 

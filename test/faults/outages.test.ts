@@ -1,0 +1,157 @@
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { Sandbox } from '../../db/entities/sandbox.ts';
+import type { SandboxView } from '../../ops/client/platform-client.ts';
+import { until } from '../support/until.ts';
+import { FaultyPlatform } from './faulty-platform.ts';
+import { losePower, pidsOf } from './machine.ts';
+import { remains, wrongTotals } from './matrix.ts';
+import { raiseStorm } from './storm.ts';
+import { small } from './transitions.ts';
+
+/** How long Postgres and Temporal are away, and how long the storm is; `npm run test:faults` makes them a minute. */
+const seconds = Number(process.env.FAULTS_SECONDS ?? 10);
+
+let platform: FaultyPlatform;
+
+beforeAll(async () => {
+  platform = await FaultyPlatform.start();
+}, 180_000);
+afterAll(async () => {
+  await platform?.stop();
+  platform?.removeData();
+}, 60_000);
+
+const row = (sandboxId: string) => platform.orm.em.fork().findOneOrFail(Sandbox, { sandboxId });
+const create = (wanted = {}) => platform.api.createSandbox({ ...small, ...wanted });
+const post = (sandboxId: string, what: string, body = {}) =>
+  platform.api.request<SandboxView>('POST', `/v1/sandboxes/${sandboxId}/${what}`, body);
+
+/** Something that runs in a sandbox, to be found again. */
+async function withProcess(sandbox: SandboxView) {
+  const agent = platform.agent(sandbox);
+  const pid = await agent.start('sleep', ['3600']);
+  return {
+    isThere: async () => (await agent.processes()).includes(pid),
+    close: () => agent.close(),
+  };
+}
+
+test('a container that dies by itself is failed within five seconds', async () => {
+  const { sandbox_id: sandboxId } = await create();
+  const diedMs = Date.now();
+  process.kill(pidsOf(platform.dataDir, sandboxId).init, 'SIGKILL');
+  await platform.api.untilStatus(sandboxId, 'failed');
+  const { endedAt, reason } = await row(sandboxId);
+  expect(reason).toBe('runtime_exited');
+  expect(endedAt!.getTime() - diedMs).toBeLessThan(5000);
+}, 60_000);
+
+test('after a power cut sandboxes come back paused with their disks, and resume; the cut is not metered as running', async () => {
+  const running = await create();
+  const paused = await create();
+  await post(paused.sandbox_id, 'pause');
+  const agent = platform.agent(running);
+  await agent.upload('/root/kept.txt', 'kept');
+  await agent.run('sync');
+  agent.close();
+  // Until the lease says that the host was there after the file.
+  const { updated_at: before } = (await platform.rows<{ updated_at: Date }>('select updated_at from hosts'))[0]!;
+  const renewed = async () =>
+    (await platform.rows<{ updated_at: Date }>('select updated_at from hosts'))[0]!.updated_at;
+  await until(async () => Number(new Date(await renewed())) > Number(new Date(before)));
+  await platform.kill('host');
+  const cutMs = Date.now();
+  await losePower(platform.dataDir);
+  await delay(3000);
+  await platform.up('host');
+  const back = await platform.api.untilStatus(running.sandbox_id, 'paused');
+  expect(back.reason).toBe('host_restarted');
+  const after = await row(running.sandbox_id);
+  expect(after.runningMs).toBeLessThanOrEqual(cutMs - after.startedAt!.getTime());
+  expect(after).toMatchObject({ holdsCompute: false, holdsDisk: true });
+  await until(async () => (await row(paused.sandbox_id)).holdsCompute === false);
+  for (const each of [running, paused]) {
+    await until(async () => (await post(each.sandbox_id, 'resume')).status === 200);
+  }
+  const again = platform.agent(await platform.api.sandbox(running.sandbox_id));
+  expect((await again.download('/root/kept.txt')).toString()).toBe('kept');
+  again.close();
+  expect(await wrongTotals(platform)).toEqual([]);
+}, 120_000);
+
+test('a host and a control worker whose clocks are an hour ahead change nothing', async () => {
+  const before = await create({ timeout: 600 });
+  const inside = await withProcess(before);
+  const shifted = { NODE_OPTIONS: `--import=${path.join(import.meta.dirname, 'shifted-clock.mjs')}` };
+  platform.addProcess('worker', 'worker/control.ts', shifted);
+  platform.addProcess('host', 'worker/host.ts', shifted);
+  try {
+    for (const name of ['worker', 'host']) {
+      await platform.kill(name);
+      await platform.up(name);
+    }
+    await platform.untilReady();
+    const during = await create({ timeout: 600 });
+    expect(during).toMatchObject({ status: 'running' });
+    expect(Number(during.remaining_seconds)).toBeGreaterThan(590);
+    expect((await post(during.sandbox_id, 'pause')).body.data).toMatchObject({ status: 'paused' });
+    expect((await post(during.sandbox_id, 'resume')).body.data).toMatchObject({ status: 'running' });
+    const [first, second] = [await row(before.sandbox_id), await row(during.sandbox_id)];
+    expect(first.status).toBe('running');
+    for (const each of [first.startedAt, second.startedAt, second.resumedAt]) {
+      expect(Math.abs(each!.getTime() - Date.now())).toBeLessThan(60_000);
+    }
+    expect(await inside.isThere()).toBe(true);
+  } finally {
+    inside.close();
+    platform.addProcess('worker', 'worker/control.ts');
+    platform.addProcess('host', 'worker/host.ts');
+    for (const name of ['worker', 'host']) {
+      await platform.kill(name);
+      await platform.up(name);
+    }
+  }
+  expect(await wrongTotals(platform)).toEqual([]);
+}, 120_000);
+
+describe.each(['postgres', 'temporal'] as const)('%s away for a while', (part) => {
+  test('commands are refused or done later, and no sandbox loses its processes', async () => {
+    const sandbox = await create();
+    const inside = await withProcess(sandbox);
+    await platform.kill(part);
+    const duringMs = Date.now();
+    const made = platform.api.request<SandboxView>('POST', '/v1/sandboxes', { ...small, name: `during-${part}` });
+    const refused = await post(sandbox.sandbox_id, 'pause');
+    expect(refused.status).toBe(503);
+    await delay(Math.max(0, duringMs + seconds * 1000 - Date.now()));
+    await platform.up(part);
+    await platform.untilReady();
+    // It was admitted before Temporal was asked; without Postgres nothing is.
+    expect((await made).status).toBe(part === 'temporal' ? 201 : 503);
+    await until(async () => (await post(sandbox.sandbox_id, 'pause')).status === 200, 60_000);
+    await until(async () => (await post(sandbox.sandbox_id, 'resume')).status === 200, 60_000);
+    expect(await inside.isThere()).toBe(true);
+    inside.close();
+    expect(await wrongTotals(platform)).toEqual([]);
+  }, 240_000);
+});
+
+test('fifty clients command one sandbox over two APIs and two control workers: every reply is true', async () => {
+  const apiPort = Number(platform.env.PLATFORM_API_PORT) + 15;
+  const urls = [platform.settings.PLATFORM_URL!, `http://127.0.0.1:${apiPort}`];
+  platform.addProcess('api-2', 'api/server.ts', { PLATFORM_API_PORT: String(apiPort), PLATFORM_URL: urls[1] });
+  platform.addProcess('worker-2', 'worker/control.ts');
+  await Promise.all(['api-2', 'worker-2'].map((name) => platform.up(name)));
+  const { sandbox_id: sandboxId } = await create();
+  const storm = await raiseStorm(platform, { sandboxId, urls, apiKey: platform.apiKey, clients: 50, seconds, seed: 4 });
+  process.stdout.write(`storm: ${JSON.stringify(storm.replies)}\n`);
+  expect(storm.wrong).toEqual([]);
+  expect(await wrongTotals(platform)).toEqual([]);
+  await Promise.all(['api-2', 'worker-2'].map((name) => platform.down(name)));
+}, 240_000);
+
+test('nothing is left of it all', async () => {
+  expect(await remains(platform)).toEqual([]);
+}, 180_000);

@@ -1,0 +1,92 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { Event } from '../../db/entities/event.ts';
+import { PlatformClient } from '../../ops/client/platform-client.ts';
+import { Random } from '../agent/support/random.ts';
+import type { FaultyPlatform } from './faulty-platform.ts';
+
+/** A command that somebody was told had been done, with when it was sent and answered. */
+interface Done {
+  command: 'pause' | 'resume';
+  sentMs: number;
+  answeredMs: number;
+}
+
+export interface Storm {
+  /** By command and status, or code. */
+  replies: Record<string, number>;
+  /** Replies that were not true at their moment, and what else does not fit together. */
+  wrong: string[];
+}
+
+const commands = ['pause', 'resume', 'timeout', 'connect', 'status'] as const;
+/** What may be refused because another client was first, or because many ask at once. */
+const refusals = new Set([
+  ...['sandbox_not_running', 'sandbox_not_paused', 'sandbox_busy', 'sandbox_ended', 'too_many_requests'],
+  ...['timeout_already_passed', 'temporarily_unavailable'],
+]);
+
+/**
+ * Many clients command one sandbox at random, over several replicas; one of them terminates it before the end. Then the
+ * replies are held against the sandbox's events: each pause and resume that was told as done happened, once, while its
+ * caller waited.
+ */
+export async function raiseStorm(
+  platform: FaultyPlatform,
+  options: { sandboxId: string; urls: string[]; apiKey: string; clients: number; seconds: number; seed: number },
+): Promise<Storm> {
+  const { sandboxId, urls, apiKey, seconds } = options;
+  const storm: Storm = { replies: {}, wrong: [] };
+  const done: Done[] = [];
+  const random = new Random(options.seed);
+  const endMs = Date.now() + seconds * 1000;
+  let endAskedMs = Number.POSITIVE_INFINITY;
+  let endedMs = Number.POSITIVE_INFINITY;
+
+  const client = async (index: number) => {
+    const api = new PlatformClient(urls[index % urls.length]!, apiKey);
+    while (Date.now() < endMs) {
+      const ends = index === 0 && Date.now() > endMs - seconds * 150;
+      const command = ends ? 'terminate' : random.pick(commands);
+      const sentMs = Date.now();
+      if (ends) endAskedMs = Math.min(endAskedMs, sentMs);
+      const { status, body } =
+        command === 'status'
+          ? await api.request<{ status: string }>('GET', `/v1/sandboxes/${sandboxId}/status`)
+          : await api.request<{ status: string }>(
+              'POST',
+              `/v1/sandboxes/${sandboxId}/${command}`,
+              command === 'timeout' ? { timeout: 600 + random.below(600) } : {},
+            );
+      const answeredMs = Date.now();
+      const told = `${command} ${status < 300 ? 'done' : body.code}`;
+      storm.replies[told] = (storm.replies[told] ?? 0) + 1;
+      if (status < 300 && command === 'terminate') endedMs = Math.min(endedMs, answeredMs);
+      // One that the end overtakes is answered with how the sandbox then stands.
+      if (status < 300 && (command === 'pause' || command === 'resume') && answeredMs < endAskedMs) {
+        done.push({ command, sentMs, answeredMs });
+      }
+      if (status < 300 && sentMs > endedMs && command !== 'status' && command !== 'terminate') {
+        storm.wrong.push(`${command} was done after the end`);
+      }
+      if (status >= 300 && !refusals.has(String(body.code))) storm.wrong.push(`${told} (${status}): ${body.error}`);
+      await delay(random.below(100));
+    }
+  };
+  await Promise.all(Array.from({ length: options.clients }, (_, index) => client(index)));
+  await platform.api.untilStatus(sandboxId, 'terminated', 60_000);
+
+  const events = await platform.orm.em.fork().find(Event, { objectId: sandboxId }, { orderBy: { sequence: 'asc' } });
+  for (const [command, type] of [
+    ['pause', 'sandbox.paused'],
+    ['resume', 'sandbox.resumed'],
+  ] as const) {
+    const told = done.filter((each) => each.command === command);
+    const happened = events.filter((event) => event.type === type).map((event) => event.createdAt.getTime());
+    for (const each of told) {
+      const at = happened.findIndex((ms) => ms >= each.sentMs - 5 && ms <= each.answeredMs + 5);
+      if (at < 0) storm.wrong.push(`a ${command} was told as done that did not happen while its caller waited`);
+      else happened.splice(at, 1);
+    }
+  }
+  return storm;
+}

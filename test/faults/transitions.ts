@@ -1,0 +1,290 @@
+import { randomBytes } from 'node:crypto';
+import { Account } from '../../db/entities/account.ts';
+import { OutboxEntry } from '../../db/entities/outbox-entry.ts';
+import { Sandbox } from '../../db/entities/sandbox.ts';
+import { Template } from '../../db/entities/template.ts';
+import { User } from '../../db/entities/user.ts';
+import { newId } from '../../db/new-id.ts';
+import { loadPlans } from '../../db/plans.ts';
+import { admitSandbox } from '../../db/repositories/admission.ts';
+import { findDefaultProjectId } from '../../db/repositories/projects.ts';
+import { lifeStartOf } from '../../domain/life-plan.ts';
+import { anyRegion } from '../../domain/regions.ts';
+import { controlTaskQueue } from '../../domain/task-queues.ts';
+import type { ApiReply, PlatformClient, SandboxView } from '../../ops/client/platform-client.ts';
+import { timeoutUpdate } from '../../workflows/sandbox-messages.ts';
+import { until } from '../support/until.ts';
+import type { FaultyPlatform } from './faulty-platform.ts';
+
+export const transitionNames = [
+  'create',
+  'pause',
+  'resume',
+  'terminate',
+  'delete',
+  'timeout',
+  'auto-pause',
+  'expiry',
+] as const;
+export type TransitionName = (typeof transitionNames)[number];
+
+export const small = { cpu_count: 1, memory_mb: 128, storage_gb: 1, allow_internet_access: false };
+
+/** One sandbox on its way from one state to another. */
+export interface Transition {
+  name: TransitionName;
+  /** Brings it to where it starts from. For those that a clock moves: at which moment that will be. */
+  prepare(platform: FaultyPlatform): Promise<Moving>;
+}
+
+export interface Moving {
+  /** When a clock moves it by itself; Unix milliseconds. */
+  dueMs: number | null;
+  /**
+   * Asks for it. @param hurried take an acknowledgement before it is done, where there is one
+   * @returns whether it was acknowledged
+   */
+  fire(api: PlatformClient, hurried: boolean): Promise<boolean>;
+  /** What the sandbox says where it should get to; `gone` is a 404. */
+  goal: string;
+  /** What it may say when it was never asked, as far as anybody knows. */
+  origin: string[];
+  sandboxId(): Promise<string | null>;
+}
+
+const post = (path: string, body: unknown = {}) => ({ method: 'POST', path, body });
+
+/** Asked of the API; what was not acknowledged is asked once more by `again`. */
+function asked(options: {
+  name: TransitionName;
+  from: 'running' | 'paused';
+  request: (sandboxId: string, hurried: boolean) => { method: string; path: string; body?: unknown };
+  goal: string;
+}): Transition {
+  return {
+    name: options.name,
+    async prepare(platform) {
+      const { sandbox_id: sandboxId } = await platform.api.createSandbox({ ...small, name: `faults-${options.name}` });
+      if (options.from === 'paused') {
+        const { method, path, body } = post(`/v1/sandboxes/${sandboxId}/pause`);
+        await platform.api.request(method, path, body);
+      }
+      return {
+        dueMs: null,
+        goal: options.goal,
+        origin: [options.from],
+        sandboxId: async () => sandboxId,
+        async fire(api, hurried) {
+          const { method, path, body } = options.request(sandboxId, hurried);
+          return acknowledged(() => api.request(method, path, body));
+        },
+      };
+    },
+  };
+}
+
+async function acknowledged(send: () => Promise<ApiReply<unknown>>): Promise<boolean> {
+  try {
+    return (await send()).status < 300;
+  } catch {
+    // The connection was lost with the process.
+    return false;
+  }
+}
+
+const create: Transition = {
+  name: 'create',
+  async prepare(platform) {
+    const name = `faults-create-${randomBytes(4).toString('hex')}`;
+    const key = { 'Idempotency-Key': name };
+    const found = async () => {
+      const rows = await platform.rows<{ sandbox_id: string }>('select sandbox_id from sandboxes where name = ?', [
+        name,
+      ]);
+      if (rows.length > 1) throw new Error(`${rows.length} sandboxes were made by one create`);
+      return rows[0]?.sandbox_id ?? null;
+    };
+    return {
+      dueMs: null,
+      goal: 'running',
+      origin: ['absent'],
+      sandboxId: found,
+      fire: (api, hurried) =>
+        acknowledged(() => api.request('POST', '/v1/sandboxes', { ...small, name, is_async: hurried }, key)),
+    };
+  },
+};
+
+/** A running one whose clock ends between two and three seconds from now. */
+function timed(name: 'timeout' | 'auto-pause', goal: string): Transition {
+  return {
+    name,
+    async prepare(platform) {
+      const { sandbox_id: sandboxId } = await platform.api.createSandbox({
+        ...small,
+        name: `faults-${name}`,
+        auto_pause: name === 'auto-pause',
+      });
+      const [row] = await platform.rows<{ from: Date }>(
+        'select timeout_from as from from sandboxes where sandbox_id = ?',
+        [sandboxId],
+      );
+      const fromMs = new Date(row!.from).getTime();
+      // The API's shortest is a minute; an operator's may be shorter.
+      const timeoutSeconds = Math.ceil((Date.now() - fromMs) / 1000) + 2;
+      await platform.temporal.workflow
+        .getHandle(sandboxId)
+        .executeUpdate(timeoutUpdate, { args: [{ timeoutSeconds, mustRaise: false }] });
+      return {
+        dueMs: fromMs + timeoutSeconds * 1000,
+        goal,
+        origin: [],
+        sandboxId: async () => sandboxId,
+        fire: async () => true,
+      };
+    },
+  };
+}
+
+/** A paused one whose plan keeps it for four seconds. */
+const expiry: Transition = {
+  name: 'expiry',
+  async prepare(platform) {
+    const keptSeconds = 4;
+    const em = platform.orm.em.fork();
+    const sandbox = await em.transactional(async (tx) => {
+      const account = await tx.findOneOrFail(Account, { status: 'active' }, { orderBy: { createdAt: 'asc' } });
+      const owner = await tx.findOneOrFail(User, { accountId: account.accountId, isRootUser: true });
+      const template = await tx.findOneOrFail(Template, { name: 'base' });
+      const admitted = await admitSandbox(
+        tx,
+        loadPlans(),
+        {
+          sandboxId: newId('sandbox'),
+          accountId: account.accountId,
+          ownerUserId: owner.userId,
+          projectId: await findDefaultProjectId(tx, owner.userId),
+          name: 'faults-expiry',
+          description: '',
+          templateId: template.templateId,
+          templateName: template.name,
+          templateSource: template.templateSource,
+          templatePorts: [],
+          templateCustomCommand: null,
+          templateReadyCommand: null,
+          image: template.image!,
+          cpuCount: 1,
+          memoryMb: 128,
+          storageGb: 1,
+          timeoutSeconds: 600,
+          autoPause: false,
+          secure: true,
+          allowInternetAccess: false,
+          metadata: {},
+          envVars: {},
+          customPorts: [],
+        },
+        anyRegion,
+      );
+      await tx.flush();
+      // Its workflow is started here, with a plan whose days are short; plans in the file have whole ones.
+      await tx.nativeDelete(OutboxEntry, { workflowId: admitted.sandboxId });
+      return admitted;
+    });
+    const start = lifeStartOf(sandbox);
+    start.plan.persistenceDays = keptSeconds / 86_400;
+    await platform.temporal.workflow.start('sandbox', {
+      workflowId: sandbox.sandboxId,
+      taskQueue: controlTaskQueue,
+      args: [start],
+    });
+    await platform.api.untilStatus(sandbox.sandboxId, 'running');
+    const { method, path, body } = post(`/v1/sandboxes/${sandbox.sandboxId}/pause`);
+    await platform.api.request(method, path, body);
+    const row = await platform.orm.em.fork().findOneOrFail(Sandbox, { sandboxId: sandbox.sandboxId });
+    return {
+      dueMs: row.pausedAt!.getTime() + keptSeconds * 1000,
+      goal: 'terminated',
+      origin: [],
+      sandboxId: async () => sandbox.sandboxId,
+      fire: async () => true,
+    };
+  },
+};
+
+export const transitions: Record<TransitionName, Transition> = {
+  create,
+  pause: asked({
+    name: 'pause',
+    from: 'running',
+    request: (id, hurried) => post(`/v1/sandboxes/${id}/pause`, { is_async: hurried }),
+    goal: 'paused',
+  }),
+  resume: asked({
+    name: 'resume',
+    from: 'paused',
+    request: (id, hurried) => post(`/v1/sandboxes/${id}/resume`, { is_async: hurried }),
+    goal: 'running',
+  }),
+  terminate: asked({
+    name: 'terminate',
+    from: 'running',
+    request: (id) => ({ method: 'POST', path: `/v1/sandboxes/${id}/terminate` }),
+    goal: 'terminated',
+  }),
+  delete: asked({
+    name: 'delete',
+    from: 'running',
+    request: (id) => ({ method: 'DELETE', path: `/v1/sandboxes/${id}` }),
+    goal: 'gone',
+  }),
+  timeout: timed('timeout', 'terminated'),
+  'auto-pause': timed('auto-pause', 'paused'),
+  expiry,
+};
+
+/** What the API says of a sandbox now: its status, `gone`, or `absent` when it was never made. */
+export async function statusOf(
+  platform: FaultyPlatform,
+  moving: Moving,
+): Promise<{ status: string; view: SandboxView | null }> {
+  const sandboxId = await moving.sandboxId();
+  if (!sandboxId) return { status: 'absent', view: null };
+  const { status, body } = await platform.api.request<SandboxView>('GET', `/v1/sandboxes/${sandboxId}`);
+  if (status === 404) return { status: 'gone', view: null };
+  if (status !== 200) throw new Error(`GET sandbox: ${status} ${body.code}`);
+  return { status: body.data.status, view: body.data };
+}
+
+/**
+ * Waits for what it comes to: where it should, `failed` with a reason, or, when nobody acknowledged it, where it was.
+ * What was not acknowledged and not done is asked for once more, and then must be done.
+ */
+export async function settle(platform: FaultyPlatform, moving: Moving, wasAcknowledged: boolean): Promise<string> {
+  let last = '';
+  const settled = async (ends: string[]) => {
+    await until(async () => {
+      try {
+        last = (await statusOf(platform, moving)).status;
+      } catch {
+        return false;
+      }
+      return ends.includes(last);
+    }, 90_000).catch(() => {
+      throw new Error(`it is ${last}, none of ${ends}`);
+    });
+    return last;
+  };
+  const status = await settled([moving.goal, 'failed', ...(wasAcknowledged ? [] : moving.origin)]);
+  if (status === moving.goal) return wasAcknowledged ? 'as asked' : 'done though not acknowledged';
+  if (status === 'failed') {
+    const { view } = await statusOf(platform, moving);
+    if (!view?.reason) throw new Error('failed without a reason');
+    return `failed: ${view.reason}`;
+  }
+  // It may still be on its way; then this is refused until it is there.
+  const isThere = async () => (await statusOf(platform, moving)).status === moving.goal;
+  await until(async () => (await isThere()) || (await moving.fire(platform.api, false)), 60_000);
+  await settled([moving.goal]);
+  return 'done when asked again';
+}
