@@ -3,6 +3,7 @@ const benches: Record<string, () => Promise<unknown>> = {
   lifecycle: () => import('./lifecycle/run.ts'),
   agent: () => import('./agent/run.ts'),
   gateway: () => import('./gateway/run.ts'),
+  metrics: () => import('./metrics/run.ts'),
 };
 const asked = process.argv.slice(2);
 for (const name of asked) {

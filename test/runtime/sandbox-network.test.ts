@@ -16,7 +16,10 @@ const [near, far, web, dns] = [0, 1, 2, 3].map((at) => `198.51.100.${base + at}`
 const internet = { namespace: `internet-${process.pid}`, near, far, web, dns };
 const internetProgram = `
 const http = require('http'), dgram = require('dgram');
-http.createServer((q, r) => r.end(q.socket.remoteAddress.replace('::ffff:', ''))).listen(8080, () => console.log('up'));
+http.createServer((q, r) => {
+  if (q.url === '/bulk') r.end(Buffer.alloc(10e6));
+  else q.resume().on('end', () => r.end(q.socket.remoteAddress.replace('::ffff:', '')));
+}).listen(8080, () => console.log('up'));
 const dns = dgram.createSocket('udp4').bind(53, '${internet.dns}');
 dns.on('message', (m, from) => {
   const answer = Buffer.concat([m.subarray(0, 2), Buffer.from('81800001000100000000', 'hex'), m.subarray(12, m.indexOf(0, 12) + 5),
@@ -147,6 +150,37 @@ test('a neighbour is out of reach, of the same copy or another', async () => {
   expect((await fetch(`http://${theirs.address}:${theirs.agentPort}/health`)).ok).toBe(true);
   await other.close();
 });
+
+test('what it sends and receives is held to its rate, and what passes between it and its host is not', async () => {
+  const paced = await LocalHost.open({ bandwidthMbps: 20, openServers: [{ address: internet.web, port: 8080 }] });
+  const spec = paced.spec({ allowInternetAccess: true });
+  const place = await paced.driver.create(spec);
+  const limit = 20e6 / 8;
+  const speedOf = async (script: string) => Number((await shell(place, spec, script, 40)).output);
+  const speeds = [
+    await speedOf(`curl -sS -o /dev/null -w '%{speed_download}' http://${internet.web}:8080/bulk`),
+    await speedOf(
+      `head -c 10000000 /dev/zero > /dev/shm/up; curl -sS -o /dev/null -w '%{speed_upload}' -H Expect: --data-binary @/dev/shm/up http://${internet.web}:8080/`,
+    ),
+  ];
+  for (const speed of speeds) {
+    expect(speed).toBeGreaterThan(limit / 5);
+    // A second's worth may go at once, the rest of the four comes at the rate.
+    expect(speed).toBeLessThan(limit * 1.45);
+  }
+  const body = new FormData();
+  body.set('path', '/root/up');
+  body.set('file', new Blob([Buffer.alloc(20e6)]));
+  const startedMs = performance.now();
+  await fetch(`http://${place.address}:${place.agentPort}/upload`, {
+    method: 'POST',
+    headers: { 'x-access-token': spec.accessToken! },
+    body,
+  });
+  // At the limit it would take eight seconds.
+  expect(performance.now() - startedMs).toBeLessThan(4000);
+  await paced.close();
+}, 90_000);
 
 test('a packet with the address of another does not leave the link', async () => {
   const pid = (await host.driver.inventory()).processes[0];

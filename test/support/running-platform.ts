@@ -104,24 +104,29 @@ export class RunningPlatform {
    * What the stopped platform left on this machine, which is then removed: containers, mounts, loop devices, links,
    * folders. Empty when nothing leaked.
    */
-  async hostRemains(): Promise<string[]> {
-    const { createOciDriver } = await import('../../runtime/oci/driver.ts');
-    const driver = await createOciDriver({
-      dataDir: this.dataDir,
-      cacheDir: loadSettings({ PLATFORM_SECRET_KEY: Buffer.alloc(32).toString('base64'), DATABASE_URL: '-' })
-        .PLATFORM_CACHE_DIR,
-      agentDir: path.join(root, 'agent/dist'),
-      warmPoolSize: 0,
-      logger: pino({ level: 'silent' }),
-    });
-    const { folders, firewall: _, ...onMachine } = await driver.inventory();
-    await driver.teardown();
-    return Object.entries({ ...onMachine, ...folders }).flatMap(([kind, found]) =>
-      found.map((each) => `${kind}: ${each}`),
-    );
+  hostRemains(): Promise<string[]> {
+    return removeHostRemains(this.dataDir);
   }
 
   removeData(): void {
     fs.rmSync(this.dataDir, { recursive: true, force: true });
   }
+}
+
+/** As `hostRemains`, of the host worker of a data folder, which must have ended. */
+export async function removeHostRemains(dataDir: string): Promise<string[]> {
+  const { createOciDriver } = await import('../../runtime/oci/driver.ts');
+  const driver = await createOciDriver({
+    dataDir,
+    cacheDir: loadSettings({ PLATFORM_SECRET_KEY: Buffer.alloc(32).toString('base64'), DATABASE_URL: '-' })
+      .PLATFORM_CACHE_DIR,
+    agentDir: path.join(root, 'agent/dist'),
+    warmPoolSize: 0,
+    logger: pino({ level: 'silent' }),
+  });
+  const { folders, firewall: _, ...onMachine } = await driver.inventory();
+  await driver.teardown();
+  return Object.entries({ ...onMachine, ...folders }).flatMap(([kind, found]) =>
+    found.map((each) => `${kind}: ${each}`),
+  );
 }

@@ -10,6 +10,7 @@ import { testSecretKey } from '../support/control-plane.ts';
 import { readHistory, recordedHistories } from '../support/recorded-histories.ts';
 
 const expected = [
+  'maintenance',
   'sandbox-deletion',
   'sandbox-failed-start',
   'sandbox-handed-over-first-run',

@@ -1,0 +1,117 @@
+import { createOrm, type Orm } from '../../db/orm.ts';
+import type { PlatformClient } from '../../ops/client/platform-client.ts';
+import { runningPlatformEnv } from '../../ops/supervisor/running-platform.ts';
+import { RunningPlatform } from '../../test/support/running-platform.ts';
+import { inTurn, summarize, timed } from '../statistics.ts';
+import { holdAgainst, printTable } from '../table.ts';
+import { measureSamplesCost } from './samples-cost.ts';
+
+/** What samples of many sandboxes cost, and how fast a week of one is read. `npm run bench -- metrics` */
+const sandboxes = 1000;
+const looks = 36;
+const days = 7;
+/** Sandboxes with a week of samples; one of them is read. */
+const withWeek = 8;
+const times = 300;
+
+const platform = new RunningPlatform({ PLATFORM_WARM_POOL_SIZE: '0' });
+await platform.start();
+try {
+  const client = platform.client();
+  const { sandbox_id: source } = await client.createSandbox({ cpu_count: 1, memory_mb: 256, storage_gb: 1 });
+  const orm = await createOrm(runningPlatformEnv(platform.dataDir, {}).DATABASE_URL!, 1);
+  try {
+    const ids = await copySandbox(orm, source, sandboxes);
+    const cost = await measureSamplesCost(orm, ids, looks);
+    const totalMs = cost.samplerMs + cost.databaseMs;
+    await fillWeek(orm, ids.slice(0, withWeek));
+    const week = summarize(await readWeek(client, ids[0]!));
+    const { rows, bytes } = await sizeOf(orm);
+    printTable('Metrics', [
+      { measure: `a look at ${sandboxes}: host worker`, value: cost.samplerMs.toFixed(1), unit: 'ms of a core' },
+      { measure: `a look at ${sandboxes}: Postgres`, value: cost.databaseMs.toFixed(1), unit: 'ms of a core' },
+      {
+        measure: '… both, every 5 s',
+        value: ((100 * totalMs) / 5000).toFixed(2),
+        unit: '% of a core',
+        goal: holdAgainst((100 * totalMs) / 5000, 2, '%'),
+      },
+      {
+        measure: `7 days at 15m of one in ${withWeek}, ${rows} samples, ${bytes}`,
+        value: week,
+        unit: 'ms',
+        goal: `p99 ${holdAgainst(week.p99, 50, 'ms')}`,
+      },
+    ]);
+  } finally {
+    await orm.close();
+  }
+} finally {
+  await platform.stop();
+  await platform.hostRemains();
+  platform.removeData();
+}
+
+/** Rows that run, though nothing does. */
+async function copySandbox(orm: Orm, sandboxId: string, count: number): Promise<string[]> {
+  const em = orm.em.fork();
+  const names = (await em.execute(
+    `select column_name as name from information_schema.columns
+      where table_name = 'sandboxes' and column_name not in ('sandbox_id', 'holds_compute', 'holds_disk')`,
+  )) as { name: string }[];
+  const columns = names.map(({ name }) => name).join(', ');
+  const made = (await em.execute(
+    `insert into sandboxes (sandbox_id, holds_compute, holds_disk, ${columns})
+     select 'sbx-bench' || n, false, false, ${columns} from sandboxes, generate_series(1, ?::int) n where sandbox_id = ?
+     returning sandbox_id`,
+    [count, sandboxId],
+  )) as { sandbox_id: string }[];
+  return made.map((row) => row.sandbox_id);
+}
+
+/** Every sample of a week, in the order hosts write them, and its minutes. */
+async function fillWeek(orm: Orm, ids: readonly string[]): Promise<void> {
+  const em = orm.em.fork();
+  const list = `{${ids.join(',')}}`;
+  await em.execute('truncate sandbox_metrics, sandbox_metrics_minutes');
+  await em.execute(
+    `select make_metrics_partitions((now() at time zone 'UTC')::date - ${days}, (now() at time zone 'UTC')::date)`,
+  );
+  await em.execute(
+    `insert into sandbox_metrics
+     select id, at, 1, 50 + 40 * sin(extract(epoch from at) / 3600), 268435456, 134217728, 1038090240, 52428800, 10, 10
+       from generate_series(date_bin('5 seconds', now(), 'epoch') - interval '${days} days', now(), interval '5 seconds') at,
+            unnest(?::text[]) id
+      order by at`,
+    [list],
+  );
+  await em.execute(
+    `insert into sandbox_metrics_minutes
+     select sandbox_id, date_trunc('minute', sampled_at), count(*), max(cpu_count), avg(cpu_used_pct), max(mem_total),
+            avg(mem_used), max(disk_total), avg(disk_used), sum(received_bytes), sum(sent_bytes)
+       from sandbox_metrics group by 2, 1 order by 2`,
+  );
+  await em.execute('analyze sandbox_metrics, sandbox_metrics_minutes');
+}
+
+async function readWeek(client: PlatformClient, sandboxId: string): Promise<number[]> {
+  const read = async () => {
+    const start = Date.now() - days * 86_400_000;
+    const { body } = await client.request<{ metrics: unknown[] }>(
+      'GET',
+      `/v1/sandboxes/${sandboxId}/metrics?start=${start}&step=15m`,
+    );
+    if (body.data.metrics.length < days * 96) throw new Error(`${body.data.metrics.length} steps`);
+  };
+  await inTurn(20, () => timed(read));
+  return inTurn(times, () => timed(read));
+}
+
+async function sizeOf(orm: Orm): Promise<{ rows: string; bytes: string }> {
+  const [row] = (await orm.em.fork().execute(
+    `select (select count(*) from sandbox_metrics)::text as rows,
+            pg_size_pretty(sum(pg_total_relation_size(inhrelid))) as bytes
+       from pg_inherits where inhparent in ('sandbox_metrics'::regclass, 'sandbox_metrics_minutes'::regclass)`,
+  )) as { rows: string; bytes: string }[];
+  return row!;
+}

@@ -1,0 +1,74 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { pino } from 'pino';
+import type { Orm } from '../../db/orm.ts';
+import { Cgroups } from '../../runtime/oci/cgroups.ts';
+import { UsageMeter } from '../../runtime/oci/usage-meter.ts';
+import { MetricsSampler } from '../../worker/metrics-sampler.ts';
+
+const intervalMs = 5000;
+/** Of the counters in `/proc/<pid>/stat`. */
+const tickMs = 10;
+
+export interface SamplesCost {
+  /** Milliseconds of a processor for each look, in this process and in the database's. */
+  samplerMs: number;
+  databaseMs: number;
+}
+
+/**
+ * What it costs to look at many sandboxes: real control groups with a process in each, the real meter and sampler, a
+ * real database. Only time is not waited for.
+ * @param sandboxIds rows that are there
+ * @param orm with one connection, so that its server process is one
+ */
+export async function measureSamplesCost(orm: Orm, sandboxIds: readonly string[], looks: number): Promise<SamplesCost> {
+  const cgroups = new Cgroups(`bench-metrics-${process.pid}`);
+  const processes: ChildProcess[] = [];
+  try {
+    const meter = new UsageMeter(cgroups);
+    for (const sandboxId of sandboxIds) {
+      const files = cgroups.usageFiles(sandboxId);
+      const sleeping = spawn('sleep', ['600'], { stdio: 'ignore' });
+      processes.push(sleeping);
+      for (const folder of new Set(Object.values(files).map((file) => path.dirname(file)))) {
+        mkdirSync(folder, { recursive: true });
+        writeFileSync(`${folder}/cgroup.procs`, String(sleeping.pid));
+      }
+      meter.begin(sandboxId, { files, diskFolder: '/proc/self/root', interface: 'lo' });
+    }
+    let nowMs = Math.floor(Date.now() / intervalMs) * intervalMs;
+    const sampler = new MetricsSampler({
+      orm,
+      driver: { usage: () => meter.read() },
+      hostId: 'bench',
+      logger: pino({ level: 'silent' }),
+      clock: () => nowMs,
+    });
+    const look = async () => {
+      await sampler.look();
+      nowMs += intervalMs;
+    };
+    for (let warmUp = 0; warmUp < 3; warmUp++) await look();
+    const [{ pid }] = (await orm.em.fork().execute('select pg_backend_pid() as pid')) as [{ pid: number }];
+    const [own, database] = [process.cpuUsage(), cpuMsOf(pid)];
+    for (let index = 0; index < looks; index++) await look();
+    const used = process.cpuUsage(own);
+    return {
+      samplerMs: (used.user + used.system) / 1000 / looks,
+      databaseMs: (cpuMsOf(pid) - database) / looks,
+    };
+  } finally {
+    await Promise.all(processes.map((each) => each.kill('SIGKILL') && once(each, 'exit')));
+    for (const sandboxId of sandboxIds) await cgroups.destroy(sandboxId);
+    await cgroups.teardown();
+  }
+}
+
+function cpuMsOf(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return (Number(fields[11]) + Number(fields[12])) * tickMs;
+}

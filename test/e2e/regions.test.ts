@@ -1,0 +1,102 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import type { PlatformClient, SandboxView } from '../../ops/client/platform-client.ts';
+import { runningPlatformEnv } from '../../ops/supervisor/running-platform.ts';
+import { RunningPlatform, removeHostRemains } from '../support/running-platform.ts';
+import { until } from '../support/until.ts';
+
+/** Two hosts in two regions, each with its own folder, network and containers, behind one API and one gateway. */
+const platform = new RunningPlatform({
+  PLATFORM_REGION: 'north',
+  PLATFORM_REGION_NAME: 'The North',
+  PLATFORM_WARM_POOL_SIZE: '0',
+  PLATFORM_REGION_HEADER: 'X-Edge-Region',
+});
+const secondDir = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-e2e-'));
+let second: ChildProcess;
+let api: PlatformClient;
+
+beforeAll(async () => {
+  await platform.start();
+  api = platform.client();
+  second = spawn(process.execPath, ['worker/host.ts'], {
+    cwd: path.resolve(import.meta.dirname, '../..'),
+    env: {
+      ...process.env,
+      ...runningPlatformEnv(platform.dataDir, {}),
+      NODE_OPTIONS: '',
+      PLATFORM_DATA_DIR: secondDir,
+      PLATFORM_REGION: 'south',
+      PLATFORM_REGION_NAME: 'The South',
+    },
+    stdio: 'ignore',
+  });
+  await until(async () => (await regions()).length === 2, 60_000);
+}, 180_000);
+
+afterAll(async () => {
+  if (second.exitCode === null) {
+    const ended = once(second, 'exit');
+    second.kill('SIGTERM');
+    await ended;
+  }
+  await platform.stop();
+  await platform.hostRemains();
+  await removeHostRemains(secondDir);
+  platform.removeData();
+  fs.rmSync(secondDir, { recursive: true, force: true });
+}, 90_000);
+
+const regions = async () =>
+  (await platform.client(null).request<{ platform_regions: unknown[] }>('GET', '/v1/platform-regions')).body.data
+    .platform_regions;
+
+async function createIn(locality: object, headers: Record<string, string> = {}): Promise<SandboxView> {
+  const wanted = { cpu_count: 1, memory_mb: 256, storage_gb: 1, locality };
+  const { status, body } = await api.request<SandboxView>('POST', '/v1/sandboxes', wanted, headers);
+  expect([status, body.data?.status]).toEqual([201, 'running']);
+  return api.sandbox(body.data.sandbox_id);
+}
+
+test('anybody may list the regions that live hosts are in', async () => {
+  expect(await regions()).toEqual([
+    { id: 'north', name: 'The North' },
+    { id: 'south', name: 'The South' },
+  ]);
+});
+
+test('a sandbox runs in the region asked for, is reached by the same gateway, and stays there over a pause', async () => {
+  const made = [
+    await createIn({ region: 'south', force: true }),
+    await createIn({ auto_detect: true }, { 'X-Edge-Region': 'south' }),
+    await createIn({}),
+  ];
+  expect(made.map((each) => each.region)).toEqual(['south', 'south', 'north']);
+  for (const sandbox of made) {
+    const agent = platform.agent(sandbox);
+    expect((await agent.run('hostname')).stdout).toBe(`${sandbox.sandbox_id}\n`);
+    agent.close();
+  }
+  const [south] = made;
+  await api.request('POST', `/v1/sandboxes/${south!.sandbox_id}/pause`, {});
+  const resumed = await api.request<SandboxView>('POST', `/v1/sandboxes/${south!.sandbox_id}/resume`, {});
+  expect(resumed.body.data).toMatchObject({ status: 'running', region: 'south' });
+  await Promise.all(made.map((each) => api.deleteSandbox(each.sandbox_id)));
+}, 90_000);
+
+test('a region whose host is gone is listed no more: forced it is 409, otherwise the other one takes it', async () => {
+  const ended = once(second, 'exit');
+  second.kill('SIGTERM');
+  await ended;
+  expect(await regions()).toEqual([{ id: 'north', name: 'The North' }]);
+  const refused = await api.request('POST', '/v1/sandboxes', { locality: { region: 'south', force: true } });
+  expect([refused.status, refused.body.code]).toEqual([409, 'locality_constraint_failed']);
+  const unknown = await api.request('POST', '/v1/sandboxes', { locality: { region: 'east' } });
+  expect([unknown.status, unknown.body.code]).toEqual([400, 'invalid_region']);
+  const elsewhere = await createIn({ region: 'south' });
+  expect(elsewhere.region).toBe('north');
+  await api.deleteSandbox(elsewhere.sandbox_id);
+}, 60_000);

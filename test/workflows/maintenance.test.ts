@@ -1,0 +1,61 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { ensureMaintenanceSchedule } from '../../worker/maintenance-schedule.ts';
+import type { MaintenanceReport } from '../../workflows/maintenance.ts';
+import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
+import { MemoryDriver } from '../support/memory-driver.ts';
+import { recordHistory } from '../support/recorded-histories.ts';
+import { until } from '../support/until.ts';
+
+/** Upkeep as it runs: by the schedule, on a real Temporal, in the real tables. */
+let plane: ControlPlane;
+beforeAll(async () => {
+  plane = await startControlPlane({ driver: new MemoryDriver(), relay: false });
+}, 120_000);
+afterAll(() => plane?.stop());
+
+/** Newest first. */
+async function rounds(status: 'Completed' | 'Running'): Promise<string[]> {
+  const found: string[] = [];
+  const query = `WorkflowType = 'maintenance' and ExecutionStatus = '${status}'`;
+  for await (const each of plane.client.workflow.list({ query })) found.push(each.workflowId);
+  return found;
+}
+
+test('a control worker that starts has it done at once, and each hour; a second one adds nothing', async () => {
+  const em = plane.orm.em.fork();
+  await em.execute(
+    "select make_metrics_partitions((now() at time zone 'UTC')::date - 9, (now() at time zone 'UTC')::date - 9)",
+  );
+  await em.execute(
+    `insert into idempotency_keys (caller, key, request_hash, created_at)
+     select 'key-1', 'k' || n, 'h', now() - interval '25 hours' from generate_series(1, 3) n`,
+  );
+  await Promise.all([ensureMaintenanceSchedule(plane.client), ensureMaintenanceSchedule(plane.client)]);
+  await until(async () => (await rounds('Completed')).length > 0, 30_000);
+  const workflowId = (await rounds('Completed')).at(-1);
+  const handle = plane.client.workflow.getHandle(workflowId!);
+  const report: MaintenanceReport = await handle.result();
+  expect(report).toEqual({ partitionsMade: 2, partitionsDropped: 2, idempotencyKeysPurged: 3 });
+  expect(await em.execute('select 1 from idempotency_keys')).toEqual([]);
+  if (process.env.RECORD_HISTORIES === '1') await recordHistory(plane.client, 'maintenance', workflowId!);
+
+  const { spec } = await plane.client.schedule.getHandle('maintenance').describe();
+  expect(spec.intervals).toEqual([expect.objectContaining({ every: 3_600_000 })]);
+  const schedules: string[] = [];
+  for await (const each of plane.client.schedule.list()) schedules.push(each.scheduleId);
+  expect(schedules).toEqual(['maintenance']);
+}, 60_000);
+
+test('what fails holds nothing else up, and is tried again until it is done', async () => {
+  const em = plane.orm.em.fork();
+  await em.execute('alter function drop_metrics_partitions rename to gone');
+  await em.execute(
+    "insert into idempotency_keys (caller, key, request_hash, created_at) values ('key-1', 'k', 'h', now() - interval '25 hours')",
+  );
+  const before = await rounds('Completed');
+  await plane.client.schedule.getHandle('maintenance').trigger();
+  await until(async () => ((await em.execute('select 1 from idempotency_keys')) as unknown[]).length === 0, 30_000);
+  expect((await rounds('Running')).length).toBe(1);
+  await em.execute('alter function gone rename to drop_metrics_partitions');
+  await until(async () => (await rounds('Completed')).length > before.length, 40_000);
+}, 90_000);
