@@ -5,6 +5,7 @@ import { agentPort } from './container-config.ts';
 
 const replyLimitBytes = 64 * 1024;
 const firstPollMs = 4;
+const connectPatienceMs = 20;
 const replyTimeoutSeconds = 5;
 
 /** What an agent is told of the sandbox it serves; see agent/BOOT.md. */
@@ -44,7 +45,9 @@ export class AgentClient {
       const leftSeconds = Math.max(0.1, (end - performance.now()) / 1000);
       const patienceSeconds = Math.min(replyTimeoutSeconds, leftSeconds);
       try {
-        if (!(await this.#listens(patienceSeconds, signal))) throw new AgentError('the agent does not listen');
+        const elapsedMs = performance.now() - start;
+        if (!(await this.#listens(Math.max(connectPatienceMs, elapsedMs / 4), signal)))
+          throw new AgentError('the agent does not listen');
         const state = await this.#ask('GET', '/platform/state', undefined, patienceSeconds, signal);
         if ((state as { sandboxId?: unknown }).sandboxId === sandboxId) return;
         throw new AgentError('the agent serves another sandbox');
@@ -56,12 +59,15 @@ export class AgentClient {
     }
   }
 
-  /** Whether a connection is taken; a tenth of what a request costs. */
-  async #listens(timeoutSeconds: number, signal: AbortSignal): Promise<boolean> {
+  /**
+   * Whether a connection is taken; a tenth of what a request costs. Not waited for long: the first packet to an
+   * interface that has just come up may be lost, and the kernel would send the next one only after a second.
+   */
+  async #listens(timeoutMs: number, signal: AbortSignal): Promise<boolean> {
     const socket = net.connect({ host: this.#address, port: agentPort, signal });
     try {
       return await new Promise<boolean>((resolve) => {
-        socket.setTimeout(timeoutSeconds * 1000, () => resolve(false));
+        socket.setTimeout(timeoutMs, () => resolve(false));
         socket.once('connect', () => resolve(true));
         socket.on('error', () => resolve(false));
       });

@@ -237,18 +237,24 @@ sub create_container {
     return 1;
 }
 
+# Both ends know each other's hardware address beforehand: nothing is asked on the link, so nothing there can be answered
+# falsely, and a first packet is not lost for a second while nobody answers yet.
 sub connect_network {
     my ($name, $address, $gateway) = @arg{qw(interface address gateway)};
+    my $own = sprintf '02:00:%02x:%02x:%02x:%02x', split /\./, $address;
+    my $other = sprintf '06:00:%02x:%02x:%02x:%02x', split /\./, $address;
     run({ input => <<"END" }, 'ip', '-batch', '-');
-link add name $name mtu $arg{mtu} group $arg{group} type veth peer name eth0 mtu $arg{mtu} netns $init
+link add name $name address $other mtu $arg{mtu} group $arg{group} type veth peer name eth0 address $own mtu $arg{mtu} netns $init
 link set dev $name addrgenmode none
 link set dev $name up
+neighbor add $address lladdr $own dev $name nud permanent
 route add $address/32 dev $name src $gateway
 END
     return run({ input => <<"END" }, 'nsenter', "--net=/proc/$init/ns/net", 'ip', '-batch', '-');
 link set dev lo up
 address add $address/32 dev eth0
 link set dev eth0 up
+neighbor add $gateway lladdr $other dev eth0 nud permanent
 route add $gateway dev eth0
 route add default via $gateway
 END
