@@ -1,0 +1,68 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { expect, test } from '@jest/globals';
+import { type ExecFailure, execStream, type StreamOptions } from '../../api/exec-stream.ts';
+
+const ready = 'event: ready\ndata: {}\n\n';
+const end = 'id: run-2\nevent: end\ndata: {"exit_code":0}\n\n';
+const keepalive = 'event: keepalive\ndata: {}\n\n';
+
+async function through(agent: () => AsyncGenerator<Buffer>, options: Partial<StreamOptions> = {}): Promise<string[]> {
+  const broken: ExecFailure = { code: 'exec_interrupted', message: 'broken' };
+  const told: string[] = [];
+  const all = { keepaliveMs: 10_000, onSilence: async () => null, onBreak: async () => broken, ...options };
+  for await (const frames of execStream(agent(), { signal: new AbortController().signal, ...all })) {
+    told.push(frames.toString());
+  }
+  return told;
+}
+
+test('events come whole, however the network cut them', async () => {
+  const text = ready + end;
+  const told = await through(async function* () {
+    for (const character of text) yield Buffer.from(character);
+  });
+  expect(told).toEqual([ready, end]);
+});
+
+test('a silence is filled with keepalives', async () => {
+  const told = await through(
+    async function* () {
+      yield Buffer.from(ready);
+      await delay(130);
+      yield Buffer.from(end);
+    },
+    { keepaliveMs: 30 },
+  );
+  expect(told.filter((frame) => frame === keepalive).length).toBeGreaterThanOrEqual(2);
+  expect([told[0], told.at(-1)]).toEqual([ready, end]);
+});
+
+test('a silence behind which the sandbox has ended is the end of the stream', async () => {
+  const told = await through(
+    async function* () {
+      yield Buffer.from(ready);
+      await new Promise(() => {});
+    },
+    { keepaliveMs: 20, onSilence: async () => ({ code: 'sandbox_ended', message: 'gone' }) },
+  );
+  expect(told).toEqual([ready, 'event: error\ndata: {"code":"sandbox_ended","message":"gone"}\n\n']);
+});
+
+test('a connection that fails in the middle of an event ends in an error of its own', async () => {
+  const told = await through(async function* () {
+    yield Buffer.from(`${ready}id: run-2\nevent: stdo`);
+    throw new Error('ECONNRESET');
+  });
+  expect(told).toEqual([ready, 'event: error\ndata: {"code":"exec_interrupted","message":"broken"}\n\n']);
+});
+
+test('when its signal says so it ends where it is', async () => {
+  const told = await through(
+    async function* () {
+      yield Buffer.from(ready);
+      await new Promise(() => {});
+    },
+    { signal: AbortSignal.timeout(50) },
+  );
+  expect(told).toEqual([ready]);
+});

@@ -1,0 +1,373 @@
+import { once } from 'node:events';
+import http from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
+import { ExecTokens } from '../../api/exec-tokens.ts';
+import { Sandbox } from '../../db/entities/sandbox.ts';
+import { sandbox as bootOf, platformToken, TestAgent } from '../agent/support/agent.ts';
+import { until } from '../support/until.ts';
+import type { Json, Reply } from './contract-client.ts';
+import { type Caller, startApi, type TestApi } from './test-api.ts';
+
+// Two replicas of the API on one database, and real agents in processes of their own.
+let one: TestApi;
+let two: TestApi;
+let agent: TestAgent;
+let member: Caller;
+let id: string;
+let url: string;
+
+beforeAll(async () => {
+  agent = await TestAgent.start({
+    boot: { platformToken, init: bootOf({ env: { FROM: 'sandbox', OVER: 'sandbox' } }) },
+  });
+  one = await startApi({ planName: 'pro', platformToken: () => platformToken });
+  const account = { ...one.root, apiKey: one.root.key };
+  two = await startApi({ on: { orm: one.orm, account, commands: one.commands }, platformToken: () => platformToken });
+  member = await one.addUser(one.root);
+  id = await addSandbox(member, agent.port);
+  url = await two.app.listen({ host: '127.0.0.1', port: 0 });
+});
+afterAll(async () => {
+  await two?.stop();
+  await one?.stop();
+  await agent?.stop();
+});
+afterEach(async () => {
+  await one.send(member, 'DELETE', `/v1/sandboxes/${id}/exec`);
+});
+
+async function addSandbox(owner: Caller, agentPort: number, timeout = 3600): Promise<string> {
+  const { body } = await one.send(owner, 'POST', '/v1/sandboxes', { timeout });
+  const { sandbox_id: sandboxId } = body.data;
+  const place = { agentAddress: '127.0.0.1', agentPort };
+  await one.orm.em.fork().nativeUpdate(Sandbox, { sandboxId }, place);
+  return sandboxId;
+}
+
+const exec = (body: Json, caller: Caller | null = member, on = one) =>
+  on.send(caller, 'POST', `/v1/sandboxes/${id}/exec`, body);
+const streamOf = (path: string, headers: Record<string, string> = {}, on = two) =>
+  on.send(null, 'GET', path, undefined, { headers });
+
+interface Event {
+  id: string | undefined;
+  type: string;
+  data: Json;
+}
+
+function eventsIn(text: string): Event[] {
+  const field = (frame: string, name: string) => new RegExp(`^${name}: (.*)$`, 'm').exec(frame)?.[1];
+  return text
+    .split('\n\n')
+    .filter(Boolean)
+    .map((frame) => ({
+      id: field(frame, 'id'),
+      type: field(frame, 'event')!,
+      data: JSON.parse(field(frame, 'data')!),
+    }));
+}
+
+const output = (reply: Reply, channel = 'stdout') =>
+  Buffer.concat(
+    eventsIn(reply.text)
+      .filter(({ type }) => type === channel)
+      .map(({ data }) => Buffer.from(data.data_b64, 'base64')),
+  ).toString();
+
+/** Runs a command to its end. */
+async function run(body: Json): Promise<Reply> {
+  const started = await exec(body);
+  expect(started.status).toBe(201);
+  return streamOf(started.body.stream_path);
+}
+
+const refuses = (reply: Reply, status: number, code: string) =>
+  expect([reply.status, reply.body?.code]).toEqual([status, code]);
+
+test('a command started on one replica is followed on the other, by its token and by the key', async () => {
+  const started = await exec({
+    command: 'echo $FROM $OVER $OWN; pwd; echo bad >&2; exit 3',
+    env: { OVER: 'own', OWN: 'x' },
+  });
+  expect(started.status).toBe(201);
+  expect(Object.keys(started.body).sort()).toEqual(['deadline', 'started_at', 'stream_path']);
+  expect(started.body.stream_path).toMatch(new RegExp(`^/v1/sandboxes/${id}/exec/stream\\?token=[\\w.-]+$`));
+  expect(started.body.started_at).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$/);
+  const told = await streamOf(started.body.stream_path);
+  expect(told.headers).toMatchObject({ 'access-control-allow-origin': '*', 'cache-control': 'no-store' });
+  const events = eventsIn(told.text);
+  expect(events.slice(0, 2)).toEqual([
+    { id: undefined, type: 'ready', data: {} },
+    { id: expect.stringMatching(/^\w+-1$/), type: 'start', data: { pid: expect.any(Number) } },
+  ]);
+  expect([output(told), output(told, 'stderr')]).toEqual(['sandbox own x\n/\n', 'bad\n']);
+  expect(events.at(-1)).toMatchObject({ type: 'end', data: { exit_code: 3 } });
+  const byKey = await two.send(member, 'GET', `/v1/sandboxes/${id}/exec/stream`);
+  expect(byKey.text).toBe(told.text);
+});
+
+test('cwd is where the command runs', async () => {
+  expect(output(await run({ command: 'pwd', cwd: '/usr/lib' }))).toBe('/usr/lib\n');
+});
+
+test('what runs is told to the user who started it, and no longer when it has ended', async () => {
+  const active = (caller: Caller, on = two) => on.send(caller, 'GET', `/v1/sandboxes/${id}/exec/active`);
+  expect((await active(member)).body).toEqual({ active: false });
+  const { body: started } = await exec({ command: 'sleep 60', cwd: '/tmp' });
+  expect((await active(member)).body).toEqual({
+    active: true,
+    command: 'sleep 60',
+    cwd: '/tmp',
+    ...started,
+  });
+  // The account's root sees the sandbox, not what another user runs in it.
+  expect((await active(one.root)).body).toEqual({ active: false });
+  refuses(await one.send(one.root, 'GET', `/v1/sandboxes/${id}/exec/stream`), 404, 'exec_not_found');
+  refuses(await exec({ command: 'true' }, one.root), 409, 'exec_in_progress');
+  expect((await one.send(one.root, 'DELETE', `/v1/sandboxes/${id}/exec`)).body).toEqual({ cancelled: true });
+  expect((await active(member)).body).toEqual({ active: false });
+});
+
+test('of many at once exactly one is started, over both replicas', async () => {
+  const replies = await Promise.all(
+    Array.from({ length: 8 }, (_, index) => exec({ command: 'sleep 60' }, member, index % 2 ? one : two)),
+  );
+  expect(replies.map(({ status }) => status).sort()).toEqual([201, 409, 409, 409, 409, 409, 409, 409]);
+  refuses(replies.find(({ status }) => status === 409)!, 409, 'exec_in_progress');
+});
+
+test('cancel on either replica ends what was started on the other, and the stream says so', async () => {
+  const { body } = await exec({ command: 'echo up; sleep 600' });
+  const told = streamOf(body.stream_path);
+  await until(async () => (await two.send(member, 'GET', `/v1/sandboxes/${id}/exec/active`)).body.active);
+  expect((await two.send(member, 'DELETE', `/v1/sandboxes/${id}/exec`)).body).toEqual({ cancelled: true });
+  expect(eventsIn((await told).text).at(-1)).toMatchObject({
+    type: 'error',
+    data: { code: 'cancelled', message: 'The command was cancelled' },
+  });
+  refuses(await one.send(member, 'DELETE', `/v1/sandboxes/${id}/exec`), 404, 'exec_not_found');
+});
+
+test('Last-Event-ID goes on behind it on another replica; behind the last there is nothing to come back for', async () => {
+  const { body } = await exec({ command: 'echo a; echo b >&2; sleep 0.1; echo c' });
+  const all = eventsIn((await streamOf(body.stream_path, {}, one)).text);
+  const second = all[2]!;
+  const rest = await streamOf(body.stream_path, { 'last-event-id': second.id! });
+  expect(eventsIn(rest.text)).toEqual([all[0], ...all.slice(3)]);
+  const byKey = await two.send(member, 'GET', `/v1/sandboxes/${id}/exec/stream`, undefined, {
+    headers: { 'last-event-id': second.id! },
+  });
+  expect(byKey.text).toBe(rest.text);
+  const { status, text } = await streamOf(body.stream_path, { 'last-event-id': all.at(-1)!.id! });
+  expect([status, text]).toEqual([204, '']);
+  expect(eventsIn((await streamOf(body.stream_path, { 'last-event-id': 'nonsense' })).text)).toEqual(all);
+  refuses(await streamOf(body.stream_path, { 'last-event-id': 'otherrun-3' }), 404, 'exec_not_found');
+});
+
+test('the deadline is the setting’s, and never past the sandbox’s own timeout, however that moves', async () => {
+  const ms = (time: string) => Date.parse(time);
+  const limited = await startApi({
+    on: { orm: one.orm, account: { ...one.root, apiKey: one.root.key }, commands: one.commands },
+    platformToken: () => platformToken,
+    env: { PLATFORM_EXEC_DEADLINE_SECONDS: '1' },
+  });
+  const short = await exec({ command: 'sleep 60' }, member, limited);
+  expect(ms(short.body.deadline) - ms(short.body.started_at)).toBe(1000);
+  expect(eventsIn((await streamOf(short.body.stream_path)).text).at(-1)).toMatchObject({
+    type: 'error',
+    data: { code: 'deadline_exceeded', message: expect.any(String) },
+  });
+  await limited.stop();
+
+  const soon = await addSandbox(member, agent.port, 600);
+  const { body } = await one.send(member, 'POST', `/v1/sandboxes/${soon}/exec`, { command: 'sleep 60' });
+  const { timeout_at: timeoutAt } = (await one.send(member, 'GET', `/v1/sandboxes/${soon}`)).body.data;
+  expect(ms(body.deadline)).toBe(ms(timeoutAt));
+  await one.send(member, 'POST', `/v1/sandboxes/${soon}/timeout`, { timeout: 1800 });
+  expect((await one.send(member, 'GET', `/v1/sandboxes/${soon}/exec/active`)).body.deadline).toBe(body.deadline);
+});
+
+test('running a command is an access', async () => {
+  const row = () => one.orm.em.fork().findOneOrFail(Sandbox, { sandboxId: id });
+  await one.orm.em.fork().nativeUpdate(Sandbox, { sandboxId: id }, { lastAccessedAt: null });
+  await run({ command: 'true' });
+  expect(Math.abs(Date.now() - (await row()).lastAccessedAt!.getTime())).toBeLessThan(120_000);
+});
+
+test('a token opens its own run in its own sandbox and nothing else, and only for a time', async () => {
+  const { body } = await exec({ command: 'true' });
+  const [path, token] = body.stream_path.split('?token=');
+  for (const wrong of [
+    '',
+    'x',
+    `${token}x`,
+    token.replace(/^./, '_'),
+    `${token}.more`,
+    token.split('.').slice(0, 2).join('.'),
+  ]) {
+    refuses(await streamOf(`${path}?token=${wrong}`), 401, 'unauthenticated');
+  }
+  const other = await addSandbox(member, agent.port);
+  refuses(await streamOf(`/v1/sandboxes/${other}/exec/stream?token=${token}`), 401, 'unauthenticated');
+  const expired = new ExecTokens(Buffer.alloc(32, 9)).make(id, token.split('.')[0], new Date(Date.now() - 1000));
+  refuses(await streamOf(`${path}?token=${expired}`), 401, 'unauthenticated');
+  refuses(await one.send(null, 'GET', `/v1/sandboxes/${id}?token=${token}`), 401, 'unauthenticated');
+  refuses(await one.send(null, 'DELETE', `/v1/sandboxes/${id}/exec?token=${token}`), 401, 'unauthenticated');
+  await run({ command: 'true' });
+  refuses(await streamOf(body.stream_path), 404, 'exec_not_found');
+  expect(one.log.concat(two.log).join('\n')).not.toContain(token);
+});
+
+test('without a key, and for a sandbox of someone else, there is nothing', async () => {
+  const stranger = await one.addAccount();
+  for (const [method, path, body] of [
+    ['POST', '/exec', { command: 'true' }],
+    ['GET', '/exec/stream', undefined],
+    ['GET', '/exec/active', undefined],
+    ['DELETE', '/exec', undefined],
+  ] as const) {
+    refuses(await one.send(stranger, method, `/v1/sandboxes/${id}${path}`, body), 404, 'not_found');
+    refuses(await one.send(null, method, `/v1/sandboxes/${id}${path}`, body), 401, 'unauthenticated');
+  }
+});
+
+test('in a sandbox that is not running there is no exec', async () => {
+  const paused = await addSandbox(member, agent.port);
+  const { body } = await one.send(member, 'POST', `/v1/sandboxes/${paused}/exec`, { command: 'true' });
+  await one.send(member, 'POST', `/v1/sandboxes/${paused}/pause`, {});
+  for (const [method, path, asked] of [
+    ['POST', '/exec', { command: 'true' }],
+    ['GET', '/exec/stream', undefined],
+    ['GET', '/exec/active', undefined],
+    ['DELETE', '/exec', undefined],
+  ] as const) {
+    const reply = await one.send(member, method, `/v1/sandboxes/${paused}${path}`, asked);
+    refuses(reply, 409, 'sandbox_not_running');
+    expect(reply.body.error).toBe('The sandbox is paused, not running');
+  }
+  refuses(await streamOf(body.stream_path), 409, 'sandbox_not_running');
+  await one.send(member, 'DELETE', `/v1/sandboxes/${paused}`);
+  refuses(await streamOf(body.stream_path), 404, 'not_found');
+});
+
+test.each([
+  ['no command', {}, 'validation_failed', 'command'],
+  ['an empty one', { command: '' }, 'validation_failed', 'command'],
+  ['one too long', { command: 'x'.repeat(200_000) }, 'validation_failed', 'command'],
+  ['a wrong variable', { command: 'true', env: { 'A-B': 'x' } }, 'validation_failed', 'env.A-B'],
+  ['a number for cwd', { command: 'true', cwd: 7 }, 'validation_failed', 'cwd'],
+])('%s is refused with the field that is wrong', async (_what, body, code, field) => {
+  const reply = await exec(body);
+  refuses(reply, 400, code);
+  expect(reply.body.details.map(({ path }: Json) => path)).toEqual([field]);
+});
+
+test('what the sandbox cannot run is refused with the reason', async () => {
+  const wrongCwd = await exec({ command: 'true', cwd: '/nowhere' });
+  refuses(wrongCwd, 400, 'invalid_cwd');
+  expect(wrongCwd.body.error).toContain('no such file or directory');
+  const noBash = await exec({ command: 'true', env: { PATH: '/nowhere' } });
+  refuses(noBash, 409, 'exec_not_possible');
+  expect(noBash.body.error).toContain('no bash');
+  refuses(await exec({ command: `: ${'ä'.repeat(100_000)}` }), 400, 'validation_failed');
+});
+
+test('nulls and unknown fields are fine', async () => {
+  expect((await run({ command: 'true', cwd: null, env: null, other: 1 })).status).toBe(200);
+});
+
+/** A live stream over the network. */
+async function follow(path: string, replica = url): Promise<http.IncomingMessage> {
+  const [reply] = (await once(http.get(`${replica}${path}`), 'response')) as [http.IncomingMessage];
+  reply.on('error', () => {});
+  return reply;
+}
+
+test('a reader that stops reading, or leaves, holds up neither the command nor the others', async () => {
+  const { body } = await exec({ command: 'sleep 0.3; head -c 33554432 /dev/zero; echo done' });
+  const stalled = await follow(body.stream_path);
+  stalled.pause();
+  const leaving = await follow(body.stream_path);
+  leaving.once('data', () => leaving.destroy());
+  const told = await streamOf(body.stream_path, {}, one);
+  expect(output(told).length).toBe(32 * 1024 * 1024 + 5);
+  expect(eventsIn(told.text).at(-1)).toMatchObject({ type: 'end', data: { exit_code: 0 } });
+  stalled.destroy();
+});
+
+test('a sandbox that ends tells its readers, and one whose agent is lost tells that', async () => {
+  const doomed = await TestAgent.start();
+  const cases = [
+    ['terminated', 'sandbox_ended', 'The sandbox is terminated'],
+    ['running', 'exec_interrupted', 'The connection to the sandbox broke off; the command may go on'],
+  ] as const;
+  const sandboxes = [await addSandbox(member, doomed.port), await addSandbox(member, doomed.port)];
+  const { body } = await one.send(member, 'POST', `/v1/sandboxes/${sandboxes[0]}/exec`, { command: 'sleep 60' });
+  const token = body.stream_path.split('token=')[1].split('.');
+  const paths = sandboxes.map((sandboxId) => {
+    const own = new ExecTokens(Buffer.alloc(32, 9)).make(sandboxId, token[0], new Date(Date.now() + 60_000));
+    return `/v1/sandboxes/${sandboxId}/exec/stream?token=${own}`;
+  });
+  const streams = await Promise.all(paths.map((path) => follow(path)));
+  const texts = streams.map(async (stream) => {
+    let text = '';
+    for await (const chunk of stream) text += chunk;
+    return text;
+  });
+  await one.orm.em.fork().nativeUpdate(Sandbox, { sandboxId: sandboxes[0] }, { status: 'terminated' });
+  await doomed.stop();
+  for (const [index, [, code, message]] of cases.entries()) {
+    expect(eventsIn(await texts[index]!).at(-1)).toEqual({ id: undefined, type: 'error', data: { code, message } });
+  }
+  refuses(
+    await one.send(member, 'POST', `/v1/sandboxes/${sandboxes[1]}/exec`, { command: 'true' }),
+    503,
+    'temporarily_unavailable',
+  );
+});
+
+test('an agent that was tampered with harms nobody: what is no event, or comes behind the end, is not passed on', async () => {
+  const frames = [
+    'event: ready\ndata: {}\n\nevent: start\ndata: {"pid":1}\n\nevent: evil\ndata: x\n\n',
+    'event: ready\ndata: {}\n\nevent: end\ndata: {"exit_code":0}\n\nevent: stdout\ndata: {"data_b64":"bGF0ZQ=="}\n\n',
+    `event: stdout\ndata: ${'x'.repeat(1024 * 1024)}`,
+  ];
+  let told = '';
+  const forged = http.createServer((request, reply) => {
+    if (request.url!.startsWith('/platform/exec/events')) reply.writeHead(200).end(told);
+    else reply.writeHead(200).end('{"run":"nonsense"}');
+  });
+  forged.listen(0, '127.0.0.1');
+  await once(forged, 'listening');
+  const sandboxId = await addSandbox(member, (forged.address() as AddressInfo).port);
+  refuses(await one.send(member, 'GET', `/v1/sandboxes/${sandboxId}/exec/active`), 503, 'temporarily_unavailable');
+  const token = new ExecTokens(Buffer.alloc(32, 9)).make(sandboxId, 'run', new Date(Date.now() + 60_000));
+  const seen: string[][] = [];
+  for (told of frames) {
+    const reply = await streamOf(`/v1/sandboxes/${sandboxId}/exec/stream?token=${token}`);
+    seen.push(eventsIn(reply.text).map(({ type, data }) => data.code ?? type));
+  }
+  expect(seen).toEqual([['ready', 'start', 'exec_interrupted'], ['ready', 'end'], ['exec_interrupted']]);
+  forged.close();
+});
+
+test('a replica that stops lets its readers go without a last event, so that they come back to another', async () => {
+  const third = await startApi({
+    on: { orm: one.orm, account: { ...one.root, apiKey: one.root.key }, commands: one.commands },
+    platformToken: () => platformToken,
+  });
+  const address = await third.app.listen({ host: '127.0.0.1', port: 0 });
+  const { body } = await exec({ command: 'echo up; sleep 60' });
+  const stream = await follow(body.stream_path, address);
+  let told = '';
+  stream.on('data', (chunk) => {
+    told += chunk;
+  });
+  const ended = once(stream, 'close');
+  await until(() => told.includes('stdout'));
+  await third.stop();
+  await ended;
+  const types = eventsIn(told).map(({ type }) => type);
+  expect(types).toEqual(['ready', 'start', 'stdout']);
+});
