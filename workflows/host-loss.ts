@@ -1,5 +1,5 @@
-import { type CancellationScope, Trigger } from '@temporalio/workflow';
-import { type HostFailure, readExit } from './sandbox-failure.ts';
+import { type ApplicationFailure, type CancellationScope, Trigger } from '@temporalio/workflow';
+import { type HostFailure, readExit, refused } from './sandbox-failure.ts';
 
 /** Work on a host that was given up. Whether it was done there is not known, and nobody waits for it any more. */
 export class HostLostError extends Error {
@@ -11,6 +11,11 @@ export const hostLostFailure: HostFailure = {
   reason: 'host_lost',
   failure: { message: 'The host of the sandbox was lost', ...readExit(undefined) },
 };
+
+/** The refusal of what needs the one host that has the sandbox's disk. */
+export function hostUnavailable(): ApplicationFailure {
+  return refused('host_unavailable', 'The host of this sandbox is away; try again when it is back');
+}
 
 /** Whether a sandbox's host was given up. */
 export class HostLoss {

@@ -17,7 +17,7 @@ import type { Port } from '../domain/ports.ts';
 import { isOver, outcomeOf, type SandboxReason, type SandboxStatus } from '../domain/sandbox-state.ts';
 import { nextWarning } from '../domain/timeout-warnings.ts';
 import { sandboxSearchAttributes } from '../temporal/search-attributes.ts';
-import { HostLoss, HostLostError, hostLostFailure } from './host-loss.ts';
+import { HostLoss, HostLostError, hostLostFailure, hostUnavailable } from './host-loss.ts';
 import { cleaningOn, pausingOn, rows, startingOn } from './sandbox-activities.ts';
 import {
   asRefusal,
@@ -54,6 +54,9 @@ import { SandboxPorts } from './sandbox-ports.ts';
 /** An auto-pause that does not take is tried this often; then the processes are ended and the disk is kept. */
 const autoPauseTries = 3;
 const autoPauseRetryMs = 20_000;
+
+/** Events after which a life goes on in a next run, also on a server that does not suggest it. */
+const longestHistory = 6000;
 
 /**
  * The life of one sandbox, from `created` to `terminated` or `failed` (section 3.1). It alone decides the status;
@@ -366,7 +369,7 @@ class SandboxLife {
       this.#setStatus('paused', reason ?? 'resume_failed');
       this.#hostLoss.forget();
       if (isCancellation(error)) resume.refusal = refused('sandbox_ended', 'The sandbox is being terminated');
-      else if (error instanceof HostLostError) resume.refusal = refused('host_unavailable', error.message);
+      else if (error instanceof HostLostError || neverStarted(error)) resume.refusal = hostUnavailable();
       else resume.refusal = asRefusal(error, 'resume_failed');
     } finally {
       this.#starting = null;
@@ -569,9 +572,10 @@ class SandboxLife {
 
   #shouldHandOver(): boolean {
     const resting = this.#status === 'running' || this.#status === 'paused';
-    // The server suggests it for a long history and for many updates alike.
+    // The server suggests it for a long history and for many updates alike; servers differ in when.
+    const { continueAsNewSuggested, historyLength } = workflowInfo();
     return (
-      workflowInfo().continueAsNewSuggested &&
+      (continueAsNewSuggested || historyLength > longestHistory) &&
       resting &&
       ![this.#ending, this.#pause, this.#resume, this.#exit].some(Boolean) &&
       !this.#hostLoss.happened
