@@ -142,10 +142,20 @@ const settingsSchema = z.object({
   PLATFORM_OCI_RUNTIME: z.preprocess(emptyIsUnset, z.enum(['crun', 'runc']).optional()),
   /** A /16 to /24 for sandboxes. Empty: a free one of 10.0.0.0/8, kept in the data folder. */
   PLATFORM_SANDBOX_SUBNET: text(),
+  /**
+   * Comma-separated ranges of addresses (CIDR) beyond the public internet that the platform may connect to where a user
+   * names the address: storage endpoints. Empty or `none`: none; `npm start` opens loopback.
+   */
+  PLATFORM_OUTBOUND_RANGES: textOr('none')
+    .transform((list) => (list === 'none' ? [] : list.split(',').map((range) => range.trim())))
+    .pipe(z.array(z.union([z.cidrv4(), z.cidrv6()]))),
   /** Comma-separated resolvers for sandboxes. Empty: the host's upstream servers. */
   PLATFORM_SANDBOX_DNS: text(),
   /** Where clients reach UDP ports of sandboxes on this host. Empty: the address it reaches the internet from. */
-  PLATFORM_HOST_PUBLIC_ADDRESS: text(),
+  PLATFORM_HOST_PUBLIC_ADDRESS: text().refine(
+    (address) => !address?.includes(':'),
+    'must be an IPv4 address or a name',
+  ),
   /** `first-last`: this host's UDP ports that may lead to sandboxes; `none`. Empty: 128 free ones, kept in the data folder. */
   PLATFORM_UDP_PORTS: z.preprocess(emptyIsUnset, portRange.optional()),
   /** Mbit/s that one sandbox may send to the internet, and as much that it may receive. 0: not limited. */

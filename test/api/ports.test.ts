@@ -321,8 +321,9 @@ describe('TURN', () => {
     }
   });
 
-  test('a secret without an address, or a wrong range of ports, is refused at start', async () => {
+  test('a secret without an address, or a wrong range of ports, is refused at start, and an address that is none of IPv4', async () => {
     await expect(startApi({ env: { PLATFORM_TURN_SECRET: turnSecret } })).rejects.toThrow(/PLATFORM_TURN_SECRET: and/);
+    await expect(startApi({ env: { PLATFORM_HOST_PUBLIC_ADDRESS: '2001:db8::1' } })).rejects.toThrow(/an IPv4 address/);
     for (const range of ['5-4', '0-9', '1-65536', 'many']) {
       await expect(startApi({ env: { PLATFORM_UDP_PORTS: range } })).rejects.toThrow(/PLATFORM_UDP_PORTS: must be/);
     }
