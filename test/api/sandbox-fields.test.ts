@@ -74,6 +74,7 @@ const read = async (id: string, caller = member): Promise<Json> => {
 };
 
 test('a running sandbox: every field that can be told then', async () => {
+  await api.orm.em.fork().execute('update hosts set bandwidth_mbps = 200');
   const data = await read(ids.running);
   const root = await api.orm.em.fork().findOneOrFail(User, { userId: api.root.userId });
   const owner = await api.orm.em.fork().findOneOrFail(User, { userId: member.userId });
@@ -101,7 +102,7 @@ test('a running sandbox: every field that can be told then', async () => {
     cpu_count: 1,
     memory_mb: 256,
     storage_gb: 20,
-    resources: { cpu: 1, memory: 256, storage: 20, bandwidth: null },
+    resources: { cpu: 1, memory: 256, storage: 20, bandwidth: 200 },
     timeout: 3600,
     auto_pause: true,
     secure: true,

@@ -47,12 +47,29 @@ interface Metrics {
 const metricsOf = async (query = '') =>
   (await api.request<Metrics>('GET', `/v1/sandboxes/${sandbox.sandbox_id}/metrics${query}`)).body.data;
 
+/** Adds up what a processor did in each step, which reaches back to the one before. */
+function processorSeconds(items: Metrics['metrics']): number {
+  return items.reduce((sum, item, index) => {
+    const before = items[index - 1];
+    const seconds = before ? (Date.parse(item.timestamp) - Date.parse(before.timestamp)) / 1000 : 5;
+    return sum + (seconds * item.cpu_used_pct) / 100;
+  }, 0);
+}
+
 test('what a sandbox does shows in its metrics within seconds, every five seconds', async () => {
   const agent = platform.agent(sandbox);
   await agent.run('sh', ['-c', 'head -c 50M /dev/urandom > /dev/shm/held; head -c 100M /dev/zero > /root/file; sync']);
-  const busy = agent.run('sh', ['-c', 'timeout 16 sh -c "while :; do :; done"; true']);
-  await until(async () => (await metricsOf()).metrics.some((item) => item.cpu_used_pct > 80), 30_000);
-  await busy;
+  const since = Math.floor(Date.now() / 1000);
+  const { stderr } = await agent.run('bash', ['-c', `TIMEFORMAT='%U %S'; time timeout 12 sh -c 'while :; do :; done'`]);
+  // What the kernel says inside; on a busy machine it is less than the twelve seconds.
+  const usedSeconds = stderr
+    .trim()
+    .split(' ')
+    .reduce((sum, each) => sum + Number(each), 0);
+  expect(usedSeconds).toBeGreaterThan(1);
+  const measured = async () => processorSeconds((await metricsOf(`?start=${since}`)).metrics);
+  await until(async () => (await measured()) > 0.85 * usedSeconds, 15_000);
+  expect(await measured()).toBeLessThan(usedSeconds + 4);
   const { metrics, status, uptime_seconds: uptime, error } = await metricsOf();
   expect([status, error]).toEqual(['running', undefined]);
   expect(uptime).toBeGreaterThan(10);
@@ -72,7 +89,7 @@ test('what a sandbox does shows in its metrics within seconds, every five second
   }
   const { body: stats } = await api.request('GET', '/v1/sandboxes/stats');
   expect(stats.data).toMatchObject({ running_sandboxes: 1 });
-  expect(stats.data.avg_cpu_usage).toBeGreaterThan(5);
+  expect(stats.data.avg_cpu_usage).toBeGreaterThan(1);
   expect(stats.data.avg_memory_usage).toBeGreaterThan(20);
   expect(stats.data.total_uptime_hours).toBeGreaterThan(0.002);
   const { body: chart } = await api.request<{ metrics: Record<string, unknown[]>; reference_limits: object }>(

@@ -1,5 +1,10 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { SandboxPlace, SandboxSpec, SandboxUsage } from '../../runtime/driver.ts';
+import { Cgroups } from '../../runtime/oci/cgroups.ts';
+import { UsageMeter } from '../../runtime/oci/usage-meter.ts';
 import { LocalHost, shell } from './local-host.ts';
 
 /** What the driver reads of real containers, held against what was done in them. */
@@ -79,3 +84,23 @@ test('a host worker that starts again goes on with those that run, and leaves fr
   expect((await usageOf(running)).memoryBytes).toBeGreaterThan(0);
   expect(await usageOf(frozen)).toBeUndefined();
 }, 60_000);
+
+test('control groups of version 2 are read in their own form', async () => {
+  const root = mkdtempSync(path.join(os.tmpdir(), 'cgroup-v2-'));
+  try {
+    const cgroups = new Cgroups('sandboxes', { version: 2, roots: [root], hybridRoot: null });
+    const files = cgroups.usageFiles('sbx-one');
+    mkdirSync(path.dirname(files.cpu), { recursive: true });
+    writeFileSync(files.cpu, 'usage_usec 2500000\nuser_usec 2000000\nsystem_usec 500000\n');
+    writeFileSync(files.memory, '104857600\n');
+    writeFileSync(files.memoryStat, 'anon 1\nfile 2\nactive_file 9\ninactive_file 4857600\n');
+    const meter = new UsageMeter(cgroups);
+    meter.begin('sbx-one', { files, diskFolder: root, interface: 'none' });
+    meter.begin('sbx-gone', { files: cgroups.usageFiles('sbx-gone'), diskFolder: root, interface: 'none' });
+    expect(await meter.read()).toEqual([
+      expect.objectContaining({ sandboxId: 'sbx-one', cpuSeconds: 2.5, memoryBytes: 100_000_000, receivedBytes: 0 }),
+    ]);
+  } finally {
+    rmSync(root, { recursive: true });
+  }
+});
