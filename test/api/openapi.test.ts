@@ -173,6 +173,11 @@ const contract: Record<string, Record<string, string[]>> = {
   },
 };
 
+const batch = { '': words('total successful failed results'), 'results[]': words('sandbox_id status error code') };
+for (const action of ['delete', 'terminate', 'pause', 'resume']) {
+  contract[`POST /v1/sandboxes/batch-${action} 202`] = batch;
+}
+
 /** Fields of the replies that have no envelope. */
 const bare: Record<string, string[]> = {
   'POST /v1/sandboxes/{sandbox_id}/exec 201': words('stream_path started_at deadline'),
@@ -194,6 +199,10 @@ const bodies: Record<string, string[]> = {
   'POST /v1/sandboxes/{sandbox_id}/resume': words('is_async best_effort_oss object_storage'),
   'POST /v1/sandboxes/{sandbox_id}/switch-project': ['project_id'],
   'POST /v1/sandboxes/{sandbox_id}/exec': words('command cwd env'),
+  'POST /v1/sandboxes/batch-delete': words('sandbox_ids force'),
+  'POST /v1/sandboxes/batch-terminate': words('sandbox_ids force'),
+  'POST /v1/sandboxes/batch-pause': ['sandbox_ids'],
+  'POST /v1/sandboxes/batch-resume': ['sandbox_ids'],
   'POST /v1/sandboxes/{sandbox_id}/ports': words('port name protocol service_port is_protected'),
   'POST /v1/projects': words('name description is_default'),
   'PUT /v1/projects/{project_id}': words('name description is_default'),
@@ -316,6 +325,8 @@ test('every field of the contract is required, but those it calls optional', () 
     'api_key',
     'message',
     'details',
+    'error',
+    'code',
   ]);
   const walk = (part: Json): void => {
     if (part === null || typeof part !== 'object') return;

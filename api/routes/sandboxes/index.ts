@@ -1,4 +1,8 @@
 import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { batchDeleteSandboxes } from './batch-delete.ts';
+import { batchPauseSandboxes } from './batch-pause.ts';
+import { batchResumeSandboxes } from './batch-resume.ts';
+import { batchTerminateSandboxes } from './batch-terminate.ts';
 import { connectSandbox } from './connect.ts';
 import { createSandbox } from './create.ts';
 import { deleteSandbox } from './delete.ts';
@@ -48,4 +52,8 @@ export const sandboxRoutes: readonly ((api: Api, deps: ApiDependencies) => void)
   streamExec,
   getActiveExec,
   cancelExec,
+  batchDeleteSandboxes,
+  batchTerminateSandboxes,
+  batchPauseSandboxes,
+  batchResumeSandboxes,
 ];

@@ -1,0 +1,30 @@
+import { z } from 'zod';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { envelope } from '../../schemas/envelope.ts';
+import { failures, ofMutations } from '../../schemas/failures.ts';
+import { batchIds, batchResult, runBatch } from './batch.ts';
+
+/** `POST /v1/sandboxes/batch-pause` (section 4.1): answers when each is `pausing`. */
+export function batchPauseSandboxes(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/sandboxes/batch-pause',
+    schema: {
+      operationId: 'batchPauseSandboxes',
+      tags: ['Sandboxes'],
+      summary: 'Pause up to 100 sandboxes',
+      body: z.object({ sandbox_ids: batchIds }),
+      response: {
+        202: envelope(batchResult('pausing'), 'Each has its own result'),
+        ...failures(ofMutations),
+      },
+    },
+    handler: async (request, reply) => {
+      const result = await runBatch(deps, request, 'paused', async (sandbox) => {
+        await deps.sandboxCommands.pause(sandbox, { wait: false });
+        return 'pausing';
+      });
+      return reply.code(202).send(result);
+    },
+  });
+}

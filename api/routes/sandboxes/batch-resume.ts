@@ -1,0 +1,43 @@
+import { z } from 'zod';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { envelope } from '../../schemas/envelope.ts';
+import { failures, ofMutations } from '../../schemas/failures.ts';
+import { batchIds, batchResult, runBatch } from './batch.ts';
+
+/** Of the resume of one sandbox. To leave them out in silence would resume with other mounts than were asked for. */
+const ofOneOnly = ['object_storage', 'best_effort_oss'];
+
+const body = z.looseObject({ sandbox_ids: batchIds }).superRefine((given, context) => {
+  for (const name of ofOneOnly) {
+    const value = given[name];
+    const isAsked = typeof value === 'object' && value !== null ? Object.keys(value).length > 0 : Boolean(value);
+    if (isAsked) context.addIssue({ code: 'custom', path: [name], message: 'only for the resume of one sandbox' });
+  }
+});
+
+/**
+ * `POST /v1/sandboxes/batch-resume` (section 4.1): each is admitted as by itself, and answered when it is `resuming`.
+ */
+export function batchResumeSandboxes(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/sandboxes/batch-resume',
+    schema: {
+      operationId: 'batchResumeSandboxes',
+      tags: ['Sandboxes'],
+      summary: 'Resume up to 100 paused sandboxes',
+      body,
+      response: {
+        202: envelope(batchResult('resuming'), 'Each has its own result'),
+        ...failures(ofMutations),
+      },
+    },
+    handler: async (request, reply) => {
+      const result = await runBatch(deps, request, 'resumed', async (sandbox) => {
+        await deps.sandboxCommands.resume(sandbox, { wait: false });
+        return 'resuming';
+      });
+      return reply.code(202).send(result);
+    },
+  });
+}

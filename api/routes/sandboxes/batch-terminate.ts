@@ -1,0 +1,43 @@
+import { z } from 'zod';
+import { AppError } from '../../../domain/errors.ts';
+import type { SandboxStatus } from '../../../domain/sandbox-state.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { envelope } from '../../schemas/envelope.ts';
+import { failures, ofMutations } from '../../schemas/failures.ts';
+import { withDefault } from '../../schemas/fields.ts';
+import { batchIds, batchResult, runBatch } from './batch.ts';
+
+/** On their way into another state; one that is ending already is not disturbed by being asked again. */
+const transitional: readonly SandboxStatus[] = ['created', 'starting', 'pausing', 'resuming'];
+
+/** `POST /v1/sandboxes/batch-terminate` (section 4.1). */
+export function batchTerminateSandboxes(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/sandboxes/batch-terminate',
+    schema: {
+      operationId: 'batchTerminateSandboxes',
+      tags: ['Sandboxes'],
+      summary: 'Terminate up to 100 sandboxes',
+      body: z.object({
+        sandbox_ids: batchIds,
+        force: withDefault(z.boolean(), false).describe('Also those in a transitional state'),
+      }),
+      response: {
+        202: envelope(batchResult('termination_in_progress', 'terminated'), 'Each has its own result'),
+        ...failures(ofMutations),
+      },
+    },
+    handler: async (request, reply) => {
+      const { force } = request.body;
+      const result = await runBatch(deps, request, 'terminated', async (sandbox) => {
+        if (!force && transitional.includes(sandbox.status)) {
+          throw new AppError('sandbox_busy', `The sandbox is ${sandbox.status}; wait, or use force`);
+        }
+        const { alreadyTerminated } = await deps.sandboxCommands.terminate(sandbox, { forget: false });
+        return alreadyTerminated ? 'terminated' : 'termination_in_progress';
+      });
+      return reply.code(202).send(result);
+    },
+  });
+}

@@ -1,0 +1,85 @@
+import type { FastifyRequest } from 'fastify';
+import { z } from 'zod';
+import type { Sandbox } from '../../../db/entities/sandbox.ts';
+import { findSandboxes } from '../../../db/repositories/sandbox-rows.ts';
+import { AppError, notFound } from '../../../domain/errors.ts';
+import type { ApiDependencies } from '../../dependencies.ts';
+import { callerOf } from '../../plugins/authentication.ts';
+import { success } from '../../schemas/envelope.ts';
+
+/** Section 8: ids in a request, and how many of them are handled at the same time. */
+const maxIds = 100;
+const atOnce = 50;
+
+/** Doubled ids are handled, counted and answered once. */
+export const batchIds = z
+  .array(z.string().max(64))
+  .min(1)
+  .max(maxIds)
+  .describe('`sbx-…`; one that is named twice is handled and answered once');
+
+/** What a batch answers (section 4.1). @param statuses of those it was accepted for; the others are `failed` */
+export const batchResult = (...statuses: string[]) =>
+  z.object({
+    total: z.int().min(0).describe('Different ids'),
+    successful: z.int().min(0),
+    failed: z.int().min(0),
+    results: z.array(
+      z.object({
+        sandbox_id: z.string(),
+        status: z.enum([...statuses, 'failed']),
+        error: z.string().optional().describe('For people; only of those that failed'),
+        code: z.string().optional().describe('For programs, as in `code` of an error'),
+      }),
+    ),
+  });
+
+/**
+ * Does the same with each of the caller's sandboxes that are named. One that fails leaves the others alone; the results
+ * come in the order of the ids.
+ * @param doing what is being done with them, as in "3 sandboxes are being paused"
+ * @param act returns the status to tell, or throws `AppError`
+ */
+export async function runBatch(
+  deps: ApiDependencies,
+  request: FastifyRequest<{ Body: { sandbox_ids: string[] } }>,
+  doing: string,
+  act: (sandbox: Sandbox) => Promise<string>,
+) {
+  const ids = [...new Set(request.body.sandbox_ids)];
+  const sandboxes = await findSandboxes(deps.orm.em, callerOf(request), ids);
+  const results = await inParallel(ids, atOnce, async (sandboxId) => {
+    try {
+      const sandbox = sandboxes.get(sandboxId);
+      if (!sandbox) throw notFound('Sandbox');
+      return { sandbox_id: sandboxId, status: await act(sandbox) };
+    } catch (error) {
+      return { sandbox_id: sandboxId, status: 'failed', ...toldOf(error, request) };
+    }
+  });
+  const failed = results.filter(({ status }) => status === 'failed').length;
+  const successful = results.length - failed;
+  const counted = successful === 1 ? '1 sandbox is' : `${successful} sandboxes are`;
+  const message = `${counted} being ${doing}${failed === 0 ? '' : `; ${failed} failed`}`;
+  return success({ total: results.length, successful, failed, results }, message);
+}
+
+function toldOf(error: unknown, request: FastifyRequest): { error: string; code: string } {
+  if (error instanceof AppError) return { error: error.message, code: error.code };
+  request.log.error({ err: error }, 'one of a batch failed');
+  return { error: 'Something went wrong on our side', code: 'internal_error' };
+}
+
+/** The results in the order of the items, with at most `limit` of them under way. */
+async function inParallel<T, R>(items: readonly T[], limit: number, work: (item: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = [];
+  let next = 0;
+  const worker = async () => {
+    while (next < items.length) {
+      const index = next++;
+      results[index] = await work(items[index]!);
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(limit, items.length) }, worker));
+  return results;
+}

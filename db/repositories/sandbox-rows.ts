@@ -1,0 +1,19 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import { Sandbox } from '../entities/sandbox.ts';
+import { readRow } from './read-row.ts';
+import { type Scope, withinScope } from './scope.ts';
+
+/** Those of the named sandboxes that a caller may see, by id; deleted ones are not among them. */
+export async function findSandboxes(
+  em: EntityManager,
+  scope: Scope,
+  sandboxIds: readonly string[],
+): Promise<Map<string, Sandbox>> {
+  const mine = withinScope(scope, 's');
+  const rows = (await em.fork().execute(
+    `select s.* from sandboxes s
+        where s.sandbox_id in (select jsonb_array_elements_text(?::jsonb)) and s.deleted_at is null and ${mine.sql}`,
+    [JSON.stringify(sandboxIds), ...mine.values],
+  )) as Record<string, unknown>[];
+  return new Map(rows.map((row) => [row.sandbox_id as string, readRow(em, Sandbox, row)]));
+}

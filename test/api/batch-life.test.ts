@@ -1,0 +1,68 @@
+import { afterAll, beforeAll, expect, jest, test } from '@jest/globals';
+import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
+import { MemoryDriver } from '../support/memory-driver.ts';
+import { until } from '../support/until.ts';
+import type { Json } from './contract-client.ts';
+import { startApi, type TestApi } from './test-api.ts';
+
+// 100 lives through Temporal, on machines that are busy.
+jest.setTimeout(120_000);
+
+let plane: ControlPlane;
+let api: TestApi;
+const driver = new MemoryDriver();
+beforeAll(async () => {
+  plane = await startControlPlane({ driver, planName: 'enterprise' });
+  api = await startApi({ on: plane });
+});
+afterAll(async () => {
+  await api?.stop();
+  await plane?.stop();
+});
+
+const batch = async (action: string, sandbox_ids: string[], more: Json = {}): Promise<Json> =>
+  (await api.send(api.root, 'POST', `/v1/sandboxes/batch-${action}`, { sandbox_ids, ...more })).body.data;
+const listed = async (status: string): Promise<number> =>
+  (await api.send(api.root, 'GET', `/v1/sandboxes?limit=1&status=${status}`)).body.data.pagination.total;
+
+test('100 sandboxes are paused, resumed and terminated in one call each, and deleted in another', async () => {
+  const create = () => api.send(api.root, 'POST', '/v1/sandboxes', { cpu_count: 1, memory_mb: 128, storage_gb: 1 });
+  const ids: string[] = [];
+  for (let i = 0; i < 10; i++) {
+    const made = await Promise.all(Array.from({ length: 10 }, create));
+    ids.push(...made.map(({ body }) => body.data.sandbox_id));
+  }
+  expect(await listed('running')).toBe(100);
+
+  expect(await batch('pause', ids)).toMatchObject({ total: 100, successful: 100, failed: 0 });
+  await until(async () => (await listed('paused')) === 100, 30_000);
+  const refused = await batch('pause', ids.slice(0, 2));
+  expect(refused.results.map(({ code }: Json) => code)).toEqual(['sandbox_not_running', 'sandbox_not_running']);
+
+  expect(await batch('resume', ids)).toMatchObject({ total: 100, successful: 100, failed: 0 });
+  await until(async () => (await listed('running')) === 100, 30_000);
+
+  expect(await batch('terminate', ids)).toMatchObject({ total: 100, successful: 100, failed: 0 });
+  await until(async () => (await listed('terminated')) === 100, 30_000);
+  expect(driver.states.size).toBe(0);
+  const again = await batch('terminate', ids);
+  expect(new Set(again.results.map(({ status }: Json) => status))).toEqual(new Set(['terminated']));
+
+  expect(await batch('delete', ids)).toMatchObject({ total: 100, successful: 100, failed: 0 });
+  await until(async () => (await listed('terminated')) === 0, 30_000);
+});
+
+test('one whose admission fails does not keep the others from resuming', async () => {
+  const made = await Promise.all(
+    [1, 2].map(() => api.send(api.root, 'POST', '/v1/sandboxes', { cpu_count: 1, memory_mb: 128, storage_gb: 1 })),
+  );
+  const ids = made.map(({ body }) => body.data.sandbox_id);
+  await api.send(api.root, 'POST', `/v1/sandboxes/${ids[0]}/pause`, {});
+  expect((await batch('resume', ids)).results).toEqual([
+    { sandbox_id: ids[0], status: 'resuming' },
+    { sandbox_id: ids[1], status: 'failed', error: 'The sandbox is running, not paused', code: 'sandbox_not_paused' },
+  ]);
+  await until(async () => (await listed('running')) === 2);
+  expect(await batch('delete', ids, { force: true })).toMatchObject({ successful: 2 });
+  await until(async () => (await api.send(api.root, 'GET', '/v1/sandboxes')).body.data.pagination.total === 0, 30_000);
+});

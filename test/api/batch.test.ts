@@ -1,0 +1,185 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import type { SandboxCommands } from '../../api/sandbox-commands.ts';
+import { Sandbox } from '../../db/entities/sandbox.ts';
+import type { SandboxStatus } from '../../domain/sandbox-state.ts';
+import type { Json } from './contract-client.ts';
+import { type Caller, startApi, type TestApi } from './test-api.ts';
+
+// What the routes decide; batches through Temporal are in `batch-life.test.ts`.
+let api: TestApi;
+let member: Caller;
+beforeAll(async () => {
+  api = await startApi({ planName: 'enterprise' });
+  member = await api.addUser(api.root);
+});
+afterAll(() => api.stop());
+
+async function addSandbox(status: SandboxStatus = 'running', owner = member): Promise<string> {
+  const { body } = await api.send(owner, 'POST', '/v1/sandboxes', { memory_mb: 128 });
+  const { sandbox_id: sandboxId } = body.data;
+  if (status !== 'running') await api.orm.em.fork().nativeUpdate(Sandbox, { sandboxId }, { status });
+  return sandboxId;
+}
+
+const batch = (action: string, ids: readonly string[], more: Json = {}, caller: Caller | null = member) =>
+  api.send(caller, 'POST', `/v1/sandboxes/batch-${action}`, { sandbox_ids: ids, ...more });
+const statusOf = async (sandboxId: string) => (await api.orm.em.fork().findOneOrFail(Sandbox, { sandboxId })).status;
+
+test('each one gets its own result, in the order asked; one that fails leaves the others alone', async () => {
+  const ids = [await addSandbox(), await addSandbox('starting'), await addSandbox(), await addSandbox('terminated')];
+  const foreign = await addSandbox('running', await api.addAccount());
+  const { status, body } = await batch('terminate', [...ids, foreign, 'sbx-none', 'nonsense']);
+  expect(status).toBe(202);
+  const missing = { status: 'failed', error: 'Sandbox not found', code: 'not_found' };
+  expect(body).toMatchObject({
+    message: '3 sandboxes are being terminated; 4 failed',
+    data: {
+      total: 7,
+      successful: 3,
+      failed: 4,
+      results: [
+        { sandbox_id: ids[0], status: 'termination_in_progress' },
+        {
+          sandbox_id: ids[1],
+          status: 'failed',
+          error: 'The sandbox is starting; wait, or use force',
+          code: 'sandbox_busy',
+        },
+        { sandbox_id: ids[2], status: 'termination_in_progress' },
+        { sandbox_id: ids[3], status: 'terminated' },
+        { sandbox_id: foreign, ...missing },
+        { sandbox_id: 'sbx-none', ...missing },
+        { sandbox_id: 'nonsense', ...missing },
+      ],
+    },
+  });
+  expect(body.data.results[0]).not.toHaveProperty('error');
+  expect(await Promise.all(ids.map(statusOf))).toEqual(['terminated', 'starting', 'terminated', 'terminated']);
+  expect(await statusOf(foreign)).toBe('running');
+});
+
+test.each([
+  ['terminate', 'created', 'sandbox_busy'],
+  ['terminate', 'starting', 'sandbox_busy'],
+  ['terminate', 'pausing', 'sandbox_busy'],
+  ['terminate', 'resuming', 'sandbox_busy'],
+  ['delete', 'created', 'sandbox_running'],
+  ['delete', 'starting', 'sandbox_running'],
+  ['delete', 'running', 'sandbox_running'],
+  ['delete', 'pausing', 'sandbox_running'],
+  ['delete', 'resuming', 'sandbox_running'],
+] as const)('%s of a %s one needs force', async (action, status, code) => {
+  const id = await addSandbox(status);
+  expect((await batch(action, [id])).body.data.results).toEqual([
+    { sandbox_id: id, status: 'failed', error: expect.stringContaining(status), code },
+  ]);
+  expect(await statusOf(id)).toBe(status);
+  const forced = await batch(action, [id], { force: true });
+  expect(forced.body).toMatchObject({
+    message: `1 sandbox is being ${action}d`,
+    data: { total: 1, successful: 1, failed: 0 },
+  });
+  expect(await statusOf(id)).toBe('terminated');
+});
+
+test.each([
+  ['terminate', ['running', 'paused', 'terminating', 'failed'], 'termination_in_progress'],
+  ['delete', ['paused', 'terminating', 'terminated', 'failed'], 'deletion_in_progress'],
+] as const)('%s takes %j without force', async (action, statuses, told) => {
+  const ids = await Promise.all(statuses.map((status) => addSandbox(status)));
+  const commands: SandboxCommands = Object.create(api.commands, {
+    terminate: { value: async () => ({ alreadyTerminated: false }) },
+  });
+  const accepting = await startApi({ on: { orm: api.orm, account: { ...api.root, apiKey: api.root.key }, commands } });
+  const { body } = await accepting.send(member, 'POST', `/v1/sandboxes/batch-${action}`, { sandbox_ids: ids });
+  expect(body.data.results).toEqual(ids.map((id) => ({ sandbox_id: id, status: told })));
+  await accepting.stop();
+});
+
+test('deleted ones answer 404 and are not found by a second batch', async () => {
+  const id = await addSandbox();
+  expect((await batch('delete', [id], { force: true })).body.data.results[0].status).toBe('deletion_in_progress');
+  expect((await api.send(member, 'GET', `/v1/sandboxes/${id}`)).status).toBe(404);
+  expect((await batch('delete', [id], { force: true })).body.data.results[0].code).toBe('not_found');
+});
+
+test('pause answers at pausing and resume at resuming', async () => {
+  const ids = [await addSandbox(), await addSandbox()];
+  expect((await batch('pause', ids)).body).toMatchObject({
+    message: '2 sandboxes are being paused',
+    data: { results: ids.map((id) => ({ sandbox_id: id, status: 'pausing' })) },
+  });
+  for (const id of ids) await api.orm.em.fork().nativeUpdate(Sandbox, { sandboxId: id }, { status: 'paused' });
+  expect((await batch('resume', ids)).body).toMatchObject({
+    message: '2 sandboxes are being resumed',
+    data: { results: ids.map((id) => ({ sandbox_id: id, status: 'resuming' })) },
+  });
+});
+
+test('what is named twice is handled and counted once', async () => {
+  const id = await addSandbox();
+  const calls = api.commands.calls.length;
+  const { body } = await batch('terminate', [id, id, id]);
+  expect(body.data).toMatchObject({ total: 1, successful: 1, results: [{ sandbox_id: id }] });
+  expect(api.commands.calls.slice(calls)).toEqual(['terminate only']);
+});
+
+test('a failure nobody foresaw is one result, and says nothing of the inside', async () => {
+  const [broken, fine] = [await addSandbox(), await addSandbox()];
+  api.commands.failNext = new Error('secret of the inside');
+  const { body } = await batch('terminate', [broken, fine]);
+  expect(body.data.results).toEqual([
+    { sandbox_id: broken, status: 'failed', error: 'Something went wrong on our side', code: 'internal_error' },
+    { sandbox_id: fine, status: 'termination_in_progress' },
+  ]);
+});
+
+test('up to 50 are handled at the same time', async () => {
+  const ids = await Promise.all(Array.from({ length: 60 }, () => addSandbox()));
+  let underWay = 0;
+  let most = 0;
+  const terminate = async () => {
+    most = Math.max(most, ++underWay);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    underWay--;
+    return { alreadyTerminated: false };
+  };
+  const commands: SandboxCommands = Object.create(api.commands, { terminate: { value: terminate } });
+  const counting = await startApi({ on: { orm: api.orm, account: { ...api.root, apiKey: api.root.key }, commands } });
+  const reply = await counting.send(member, 'POST', '/v1/sandboxes/batch-terminate', { sandbox_ids: ids });
+  expect([reply.body.data.successful, most]).toEqual([60, 50]);
+  await counting.stop();
+});
+
+test.each(['delete', 'terminate', 'pause', 'resume'])('%s takes 1 to 100 ids and a key', async (action) => {
+  for (const sandbox_ids of [undefined, [], Array(101).fill('sbx-a'), 'sbx-a', [7]]) {
+    const reply = await api.send(member, 'POST', `/v1/sandboxes/batch-${action}`, { sandbox_ids });
+    expect([reply.status, reply.body.code]).toEqual([400, 'validation_failed']);
+    expect(reply.body.details[0].path).toMatch(/^sandbox_ids/);
+  }
+  const many = Array.from({ length: 100 }, (_, index) => `sbx-${index}`);
+  expect((await batch(action, many)).body.data).toMatchObject({ total: 100, failed: 100 });
+  expect((await batch(action, ['sbx-a'], {}, null)).status).toBe(401);
+});
+
+test('the account’s root may act on what others own, others not on what is root’s', async () => {
+  const [mine, roots] = [await addSandbox(), await addSandbox('running', api.root)];
+  expect((await batch('terminate', [mine], {}, api.root)).body.data.successful).toBe(1);
+  expect((await batch('terminate', [roots])).body.data.results[0].code).toBe('not_found');
+});
+
+test('mounts are for the resume of one sandbox', async () => {
+  for (const [name, value] of [
+    ['object_storage', { remove_all: true }],
+    ['best_effort_oss', true],
+  ] as const) {
+    const reply = await batch('resume', ['sbx-a'], { [name]: value });
+    expect([reply.status, reply.body.details]).toEqual([
+      400,
+      [{ path: name, reason: 'only for the resume of one sandbox' }],
+    ]);
+  }
+  const nothing = { object_storage: {}, best_effort_oss: false };
+  expect((await batch('resume', ['sbx-a'], nothing)).status).toBe(202);
+  expect((await batch('resume', ['sbx-a'], { object_storage: null })).status).toBe(202);
+});
