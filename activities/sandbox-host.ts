@@ -7,15 +7,32 @@ import type { PlanCatalog } from '../db/plans.ts';
 import { SandboxLifeRepository } from '../db/repositories/sandbox-life.ts';
 import { AppError } from '../domain/errors.ts';
 import { noLife } from '../domain/life-plan.ts';
+import {
+  type MountCredentials,
+  type MountPatch,
+  type MountSlot,
+  patchMounts,
+  requireFresh,
+} from '../domain/object-storage.ts';
 import { udpMappings } from '../domain/ports.ts';
 import type { SandboxReason } from '../domain/sandbox-state.ts';
 import { parseCustomCommand, parseReadyCommand } from '../domain/template-commands.ts';
-import { DriverError, type SandboxDriver, type SandboxSpec } from '../runtime/driver.ts';
+import {
+  type CreatePhase,
+  DriverError,
+  type SandboxDriver,
+  type SandboxPlace,
+  type SandboxSpec,
+  type WantedMounts,
+} from '../runtime/driver.ts';
+import type { StorageChange } from '../workflows/sandbox-messages.ts';
 
 /** Where a sandbox runs now. */
 export interface HostedPlace {
   address: string;
   agentPort: number;
+  /** Its mounts as they came to be, where it has or had some. */
+  slots?: MountSlot[];
 }
 
 /**
@@ -38,17 +55,19 @@ export function createSandboxHostActivities(
   };
 
   return {
-    /** `created` → `starting`; makes it and answers when it is ready; tells each step of `starting` as it comes. */
-    startSandbox(sandboxId: string): Promise<HostedPlace> {
+    /**
+     * `created` → `starting`; makes it and answers when it is ready; tells each step of `starting` as it comes.
+     * @param sealedCredentials of its mounts, by slot, closed for this sandbox's host; null where it has none
+     */
+    startSandbox(sandboxId: string, sealedCredentials?: string | null): Promise<HostedPlace> {
       return onHost(async (signal) => {
         // The host says that it begins: one trip to the database, and the workflow's caller waits for nothing else.
         const row = await life.begin(sandboxId);
         if (!row) throw ApplicationFailure.nonRetryable(`There is no sandbox ${sandboxId} to start`, noLife);
-        const place = await deps.driver.create(toSpec(row, deps), {
-          signal,
-          onPhase: (phase) => life.step(sandboxId, 'starting', phase),
-        });
-        return { address: place.address, agentPort: place.agentPort };
+        const credentials = sealedCredentials ? deps.secrets.openFor<Credentials>(sandboxId, sealedCredentials) : {};
+        const spec = toSpec(row, deps, { slots: row.objectStorage, credentials, bestEffort: false });
+        const onPhase = (phase: CreatePhase) => life.step(sandboxId, 'starting', phase);
+        return hostedAt(await deps.driver.create(spec, { signal, onPhase }));
       });
     },
 
@@ -61,11 +80,17 @@ export function createSandboxHostActivities(
     },
 
     /** `paused` → `resuming`, admitted again; thaws it, or starts it again on its disk. */
-    resumeSandbox(sandboxId: string): Promise<HostedPlace> {
+    resumeSandbox(sandboxId: string, storage?: StorageChange | null): Promise<HostedPlace> {
       return onHost(async (signal) => {
+        const before = await rowOf(sandboxId);
+        const patch: MountPatch = storage
+          ? deps.secrets.openFor<MountPatch>(sandboxId, storage.sealedPatch)
+          : { kind: 'none' };
+        const bestEffort = storage?.bestEffort ?? false;
+        const plan = patchMounts(before.objectStorage, patch);
+        requireFresh(plan, bestEffort);
         const row = await life.beginResume(sandboxId);
-        const place = await deps.driver.resume(toSpec(row, deps), { signal });
-        return { address: place.address, agentPort: place.agentPort };
+        return hostedAt(await deps.driver.resume(toSpec(row, deps, { ...plan, bestEffort }), { signal }));
       });
     },
 
@@ -99,8 +124,18 @@ export interface SpecSources {
   internetEnvironment?: Record<string, string>;
 }
 
+type Credentials = Record<number, MountCredentials>;
+
+function hostedAt({ address, agentPort, slots }: SandboxPlace): HostedPlace {
+  return { address, agentPort, ...(slots && { slots }) };
+}
+
 /** What a host makes of a sandbox's row, secrets included. */
-export function toSpec(row: Sandbox, { secrets, environment, internetEnvironment }: SpecSources): SandboxSpec {
+export function toSpec(
+  row: Sandbox,
+  { secrets, environment, internetEnvironment }: SpecSources,
+  mounts?: WantedMounts,
+): SandboxSpec {
   return {
     sandboxId: row.sandboxId,
     image: row.image,
@@ -114,6 +149,7 @@ export function toSpec(row: Sandbox, { secrets, environment, internetEnvironment
     platformToken: secrets.platformToken(row.sandboxId),
     command: parseCustomCommand(row.templateCustomCommand ?? null),
     readyProbe: parseReadyCommand(row.templateReadyCommand ?? null),
+    ...(mounts && mounts.slots.length > 0 && { storage: mounts }),
   };
 }
 

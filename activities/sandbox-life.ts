@@ -2,7 +2,7 @@ import { ApplicationFailure } from '@temporalio/common';
 import type { SandboxFailure } from '../db/entities/sandbox.ts';
 import type { Orm } from '../db/orm.ts';
 import type { PlanCatalog } from '../db/plans.ts';
-import { SandboxLifeRepository } from '../db/repositories/sandbox-life.ts';
+import { type RunningPlace, SandboxLifeRepository } from '../db/repositories/sandbox-life.ts';
 import { warnOfExpiry, warnOfTimeout } from '../db/repositories/sandbox-warnings.ts';
 import { AppError } from '../domain/errors.ts';
 import type { LifecycleOutcome, SandboxReason } from '../domain/sandbox-state.ts';
@@ -16,7 +16,7 @@ export function createSandboxLifeActivities({ orm, plans }: { orm: Orm; plans: P
   const life = new SandboxLifeRepository(orm.em, plans);
 
   return {
-    async recordRunning(sandboxId: string, place: { address: string; agentPort: number }, atMs: number): Promise<void> {
+    async recordRunning(sandboxId: string, place: RunningPlace, atMs: number): Promise<void> {
       await told(life.run(sandboxId, place, new Date(atMs)));
     },
     async recordPausing(sandboxId: string, reason: SandboxReason, atMs: number): Promise<void> {

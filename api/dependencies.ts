@@ -22,6 +22,8 @@ export interface ApiDependencies {
   sandboxCommands: SandboxCommands;
   /** The token `X-Access-Token` must carry to a sandbox's agent; derived, never stored. */
   deriveAgentToken(sandboxId: string): string;
+  /** Closes what only the sandbox's host may read. */
+  sealFor(sandboxId: string, document: unknown): string;
   sandboxAgents: SandboxAgents;
   execTokens: ExecTokens;
   readiness: ReadinessCheck[];

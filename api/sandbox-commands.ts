@@ -1,16 +1,19 @@
 import type { Sandbox } from '../db/entities/sandbox.ts';
 import type { Port } from '../domain/ports.ts';
-import type { TimeoutChange, TimeoutStanding } from '../workflows/sandbox-messages.ts';
+import type { StorageChange, TimeoutChange, TimeoutStanding } from '../workflows/sandbox-messages.ts';
 
 /**
  * What a route can ask of a sandbox's life. Each becomes an update of its workflow; one whose life is over is answered
  * from its row. Every method throws `AppError` with the code the caller should see.
  */
 export interface SandboxCommands {
-  /** Starts the workflow of a row just admitted, and with `wait` answers once it runs or has failed. */
-  start(sandbox: Sandbox, options: { wait: boolean }): Promise<void>;
+  /**
+   * Starts the workflow of a row just admitted, and with `wait` answers once it runs or has failed.
+   * @param options.sealedCredentials of its mounts, closed for its host
+   */
+  start(sandbox: Sandbox, options: { wait: boolean; sealedCredentials?: string | null }): Promise<void>;
   pause(sandbox: Sandbox, options: { wait: boolean }): Promise<void>;
-  resume(sandbox: Sandbox, options: { wait: boolean }): Promise<void>;
+  resume(sandbox: Sandbox, options: { wait: boolean; storage?: StorageChange }): Promise<void>;
   connect(sandbox: Sandbox, options: { timeoutSeconds: number | null }): Promise<void>;
   setTimeout(sandbox: Sandbox, change: TimeoutChange): Promise<TimeoutStanding>;
   /** Adds a port of its own to a running sandbox. */

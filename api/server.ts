@@ -27,6 +27,7 @@ const app = createApp({
   settings,
   sandboxCommands: new TemporalSandboxCommands({ client, orm, logger }),
   deriveAgentToken: secrets.agentToken,
+  sealFor: secrets.sealFor,
   sandboxAgents: new SandboxAgents(secrets.platformToken),
   execTokens: new ExecTokens(secrets.execTokenKey),
   readiness: [

@@ -12,6 +12,7 @@ import { ApplicationFailure, type UpdateDefinition } from '@temporalio/common';
 import type { Logger } from 'pino';
 import type { Sandbox } from '../db/entities/sandbox.ts';
 import type { Orm } from '../db/orm.ts';
+import { hasLease } from '../db/repositories/hosts.ts';
 import { removeStartOf } from '../db/repositories/outbox.ts';
 import { findSandboxStatus } from '../db/repositories/sandbox-status.ts';
 import { AppError, isErrorCode } from '../domain/errors.ts';
@@ -29,7 +30,9 @@ import {
   projectSwitchedSignal,
   removePortUpdate,
   resumeUpdate,
+  type StorageChange,
   settledUpdate,
+  storageCredentialsUpdate,
   type TimeoutChange,
   type TimeoutStanding,
   terminateUpdate,
@@ -55,11 +58,16 @@ export class TemporalSandboxCommands implements SandboxCommands {
     this.#logger = deps.logger;
   }
 
-  async start(sandbox: Sandbox, { wait }: { wait: boolean }): Promise<void> {
+  async start(
+    sandbox: Sandbox,
+    { wait, sealedCredentials }: { wait: boolean; sealedCredentials?: string | null },
+  ): Promise<void> {
     const { sandboxId } = sandbox;
     const options = startOptions(sandbox);
     try {
-      if (wait) {
+      if (sealedCredentials) {
+        await this.#bringCredentials(sandbox, sealedCredentials, wait);
+      } else if (wait) {
         await this.#client.workflow.executeUpdateWithStart(settledUpdate, {
           startWorkflowOperation: new WithStartWorkflowOperation<typeof sandboxWorkflow>('sandbox', {
             ...options,
@@ -87,11 +95,13 @@ export class TemporalSandboxCommands implements SandboxCommands {
     await this.#update(sandbox, pauseUpdate, [{ wait }]);
   }
 
-  async resume(sandbox: Sandbox, { wait }: { wait: boolean }): Promise<void> {
-    await this.#update(sandbox, resumeUpdate, [{ wait }]);
+  async resume(sandbox: Sandbox, options: { wait: boolean; storage?: StorageChange }): Promise<void> {
+    await this.#requireHost(sandbox);
+    await this.#update(sandbox, resumeUpdate, [options]);
   }
 
   async connect(sandbox: Sandbox, { timeoutSeconds }: { timeoutSeconds: number | null }): Promise<void> {
+    if (sandbox.status === 'paused') await this.#requireHost(sandbox);
     await this.#update(sandbox, connectUpdate, [{ timeoutSeconds }]);
   }
 
@@ -126,6 +136,12 @@ export class TemporalSandboxCommands implements SandboxCommands {
       }
     }
     return this.#terminateEnded(sandbox.sandboxId, forget);
+  }
+
+  /** Work for a host that is away would wait long in its queue before it is known that nobody takes it. */
+  async #requireHost({ hostId, status }: Sandbox): Promise<void> {
+    if (isOver(status) || (await hasLease(this.#orm.em, hostId))) return;
+    throw new AppError('host_unavailable', 'The host of this sandbox is away; try again when it is back');
   }
 
   /** Its workflow is over, so another cleans up what it left. */
@@ -175,6 +191,28 @@ export class TemporalSandboxCommands implements SandboxCommands {
       } catch (error) {
         if (!wasNotProcessed(error) || tries === unprocessedTries) throw error;
         await delay(tries * 50 * (0.5 + Math.random()));
+      }
+    }
+  }
+
+  /** The outbox cannot start it with these, so this tries for as long as the start waits for them. */
+  async #bringCredentials(sandbox: Sandbox, sealed: string, wait: boolean): Promise<void> {
+    const until = Date.now() + startPatienceMs;
+    for (;;) {
+      try {
+        await this.#client.workflow.executeUpdateWithStart(storageCredentialsUpdate, {
+          args: [{ sealed, wait }],
+          startWorkflowOperation: new WithStartWorkflowOperation<typeof sandboxWorkflow>('sandbox', {
+            ...startOptions(sandbox),
+            workflowIdConflictPolicy: 'USE_EXISTING',
+          }),
+        });
+        return;
+      } catch (error) {
+        const refused = error instanceof WorkflowUpdateFailedError && !wasNotProcessed(error);
+        if (refused || error instanceof WorkflowExecutionAlreadyStartedError || Date.now() > until) throw error;
+        this.#logger.warn({ err: error, sandboxId: sandbox.sandboxId }, 'credentials of mounts are tried again');
+        await delay(1000);
       }
     }
   }

@@ -1,4 +1,5 @@
 import { createHmac, hkdfSync } from 'node:crypto';
+import { open, seal } from './sealed-box.ts';
 
 /**
  * Everything secret is derived from PLATFORM_SECRET_KEY, so that nothing of it needs to be stored: a replica that
@@ -15,6 +16,10 @@ export interface PlatformSecrets {
   platformToken(sandboxId: string): string;
   /** Signs the tokens that open the stream of one run. */
   execTokenKey: Buffer;
+  /** Closes what must reach a sandbox's host unread by anyone between: credentials of its mounts. */
+  sealFor(sandboxId: string, document: unknown): string;
+  /** @throws {Error} when it was not closed for this sandbox */
+  openFor<Document>(sandboxId: string, sealed: string): Document;
 }
 
 /** @throws when the settings' codec keys are not `kid:base64 of 32 bytes` */
@@ -26,6 +31,7 @@ export function deriveSecrets(settings: {
   const derive = (purpose: string) => Buffer.from(hkdfSync('sha256', master, 'sandbox-platform', purpose, 32));
   const agentKey = derive('agent-token');
   const platformKey = derive('platform-token');
+  const hostKey = derive('sealed-for-host');
   const tokenFor = (key: Buffer, sandboxId: string) => createHmac('sha256', key).update(sandboxId).digest('base64url');
   return {
     codecKeys: parseCodecKeys(settings.PLATFORM_CODEC_KEYS) ?? new Map([['derived-1', derive('payload-codec')]]),
@@ -33,6 +39,8 @@ export function deriveSecrets(settings: {
     agentToken: (sandboxId) => tokenFor(agentKey, sandboxId),
     platformToken: (sandboxId) => tokenFor(platformKey, sandboxId),
     execTokenKey: derive('exec-token'),
+    sealFor: (sandboxId, document) => seal(hostKey, sandboxId, document),
+    openFor: (sandboxId, sealed) => open(hostKey, sandboxId, sealed),
   };
 }
 

@@ -14,6 +14,7 @@ import { User } from './entities/user.ts';
 import { Migration20261121Foundation } from './migrations/20261121-foundation.ts';
 import { Migration20261122Ports } from './migrations/20261122-ports.ts';
 import { Migration20261122Metrics } from './migrations/20261122-metrics.ts';
+import { Migration20261122ObjectStorage } from './migrations/20261122-object-storage.ts';
 import { Migration20261122HostLeases } from './migrations/20261122-host-leases.ts';
 
 export type Orm = MikroORM;
@@ -48,6 +49,7 @@ export async function createOrm(databaseUrl: string, poolSize = 10): Promise<Orm
         { name: '20261122-host-leases', class: Migration20261122HostLeases },
         { name: '20261122-ports', class: Migration20261122Ports },
         { name: '20261122-metrics', class: Migration20261122Metrics },
+        { name: '20261122-object-storage', class: Migration20261122ObjectStorage },
       ],
     },
     discovery: { warnWhenNoEntities: false },

@@ -42,6 +42,8 @@ export const errorStatus = {
   port_of_template: 409,
   webrtc_port_required: 409,
   locality_constraint_failed: 409,
+  object_storage_credentials_required: 409,
+  object_storage_mount_failed: 409,
   pause_failed: 409,
   resume_failed: 409,
   payload_too_large: 413,

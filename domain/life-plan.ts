@@ -1,3 +1,5 @@
+import type { MountSlot } from './object-storage.ts';
+
 /** What does not change in a sandbox's life, but for its host and its project. Its workflow is started with it. */
 export interface LifePlan {
   hostId: string;
@@ -16,6 +18,8 @@ export interface LifeStart {
   sandboxId: string;
   plan: LifePlan;
   timeoutSeconds: number;
+  /** It has mounts, whose credentials come by an update of their own; its host is asked only once they are there. */
+  awaitsCredentials?: boolean;
 }
 
 /** Reads a sandbox's start from its row. */
@@ -30,10 +34,12 @@ export function lifeStartOf(row: {
   autoPause: boolean;
   persistenceDays?: number | null;
   timeoutSeconds: number;
+  objectStorage: readonly MountSlot[];
 }): LifeStart {
   return {
     sandboxId: row.sandboxId,
     timeoutSeconds: row.timeoutSeconds,
+    ...(row.objectStorage.length > 0 && { awaitsCredentials: true }),
     plan: {
       hostId: row.hostId,
       accountId: row.accountId,

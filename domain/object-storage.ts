@@ -80,6 +80,10 @@ export function requireApart(mountPoints: readonly string[], pathOf: (index: num
 
 /** The slots of a new sandbox, in the order its mounts were given. */
 export function planMounts(wanted: readonly WantedMount[]): MountPlan {
+  requireApart(
+    wanted.map((mount) => mount.mountPoint),
+    (index) => `object_storage.${index}.mount_point`,
+  );
   return applyChanges(
     [],
     wanted.map((mount) => ({ kind: 'upsert', ...mount })),
@@ -104,9 +108,20 @@ export function patchMounts(slots: readonly MountSlot[], patch: MountPatch): Mou
   }
 }
 
-/** Active mounts with temporary credentials that a plan brings no new ones for: they may have run out. */
-export function staleMounts({ slots, credentials }: MountPlan): MountSlot[] {
-  return slots.filter(({ slot, state, shortLived }) => state === 'active' && shortLived && !(slot in credentials));
+/**
+ * Temporary credentials may have run out over a pause: a resume brings new ones, or does without.
+ * @throws {AppError} `object_storage_credentials_required`
+ */
+export function requireFresh({ slots, credentials }: MountPlan, bestEffort: boolean): void {
+  const stale = slots.filter(
+    ({ slot, state, shortLived }) => state === 'active' && shortLived && !(slot in credentials),
+  );
+  if (stale.length === 0 || bestEffort) return;
+  const where = stale.map((slot) => slot.mountPoint).join(', ');
+  throw new AppError(
+    'object_storage_credentials_required',
+    `Resume it with fresh credentials for the short-lived mounts at ${where}, or with best_effort_oss`,
+  );
 }
 
 export function disabled(slot: MountSlot): MountSlot {

@@ -22,17 +22,6 @@ export const closedIpv4Ranges = [
 export const publicIpv6Range = '2000::/3';
 export const closedIpv6Ranges = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20'] as const;
 
-/** Ranges that an operator opens, as CIDR. @throws {Error} naming the one that is none. */
-export function parseRanges(text: string | undefined): string[] {
-  const ranges = (text ?? '').split(',').map((range) => range.trim());
-  return ranges
-    .filter((range) => range !== '')
-    .map((range) => {
-      if (!ipaddr.isValidCIDR(range)) throw new Error(`${range} is no range of addresses in CIDR form`);
-      return range;
-    });
-}
-
 /**
  * Whether the platform may connect to an address on a user's word ("Webhooks" in the decisions; object storage and
  * image references are held to the same). Ask it of the address that is connected to, not of a name looked up before.

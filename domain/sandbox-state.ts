@@ -37,6 +37,8 @@ export const sandboxReasons = [
   'pause_failed',
   'resume_failed',
   'budget_restricted',
+  'object_storage_mount_failed',
+  'object_storage_credentials_required',
 ] as const;
 export type SandboxReason = (typeof sandboxReasons)[number];
 

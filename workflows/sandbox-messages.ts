@@ -28,6 +28,21 @@ export interface SandboxStanding {
   reason: SandboxReason | null;
 }
 
+/** What a resume makes of the mounts. */
+export interface StorageChange {
+  /** A `MountPatch`, closed for the host: nobody between reads the credentials in it. */
+  sealedPatch: string;
+  bestEffort: boolean;
+}
+
+/**
+ * Brings the credentials of its first mounts, closed for the host; the start waits for them. Answers at once, or with
+ * `wait` when the sandbox has left `created` and `starting`, whichever way.
+ */
+export const storageCredentialsUpdate = defineUpdate<SandboxStanding, [{ sealed: string; wait: boolean }]>(
+  'storageCredentials',
+);
+
 /** Answers when the sandbox has left `created` and `starting`, whichever way. */
 export const settledUpdate = defineUpdate<SandboxStanding, []>('settled');
 
@@ -36,9 +51,10 @@ export const pauseUpdate = defineUpdate<SandboxStanding, [{ wait: boolean }]>('p
 
 /**
  * Brings a paused one back. Answers at `resuming`, or with `wait` at `running`. Refused: `sandbox_not_paused`,
- * `concurrent_limit_reached`, `no_capacity`, `account_suspended`, `resume_failed`.
+ * `concurrent_limit_reached`, `no_capacity`, `account_suspended`, `resume_failed`,
+ * `object_storage_credentials_required`, `object_storage_mount_failed`.
  */
-export const resumeUpdate = defineUpdate<SandboxStanding, [{ wait: boolean }]>('resume');
+export const resumeUpdate = defineUpdate<SandboxStanding, [{ wait: boolean; storage?: StorageChange }]>('resume');
 
 /**
  * Makes sure that it runs, from whichever living state; answers at `running`. A timeout given starts anew from now.

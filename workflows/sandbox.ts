@@ -43,7 +43,9 @@ import {
   type SandboxLifeView,
   type SandboxStanding,
   type SandboxWorkflowInput,
+  type StorageChange,
   settledUpdate,
+  storageCredentialsUpdate,
   type TimeoutChange,
   type TimeoutStanding,
   terminateUpdate,
@@ -54,6 +56,8 @@ import { SandboxPorts } from './sandbox-ports.ts';
 /** An auto-pause that does not take is tried this often; then the processes are ended and the disk is kept. */
 const autoPauseTries = 3;
 const autoPauseRetryMs = 20_000;
+/** How long a start waits for credentials: longer than its caller tries to bring them. */
+const credentialsPatienceMs = 90_000;
 
 /** Events after which a life goes on in a next run, also on a server that does not suggest it. */
 const longestHistory = 6000;
@@ -70,6 +74,8 @@ export async function sandbox(input: SandboxWorkflowInput): Promise<void> {
 
 /** A pause or resume under way, and who waits for it. */
 interface Transition {
+  /** What a resume makes of the mounts. */
+  storage?: StorageChange;
   /** Somebody is answered as soon as the row says `pausing` or `resuming`. */
   hurried: boolean;
   /** The row says so. */
@@ -108,8 +114,12 @@ class SandboxLife {
   #timeoutRevision = 0;
   #timeoutWrites: Promise<void> = Promise.resolve();
   readonly #ports: SandboxPorts;
+  readonly #awaitsCredentials: boolean;
+  /** For the first start alone, closed for the host. */
+  #sealedCredentials: string | null = null;
 
-  constructor({ sandboxId, plan, timeoutSeconds, carried }: SandboxWorkflowInput) {
+  constructor({ sandboxId, plan, timeoutSeconds, awaitsCredentials, carried }: SandboxWorkflowInput) {
+    this.#awaitsCredentials = awaitsCredentials ?? false;
     this.#id = sandboxId;
     this.#ports = new SandboxPorts(sandboxId);
     this.#plan = plan;
@@ -124,9 +134,10 @@ class SandboxLife {
     setHandler(pauseUpdate, ({ wait }) => this.#onPause(wait), {
       validator: (_: { wait: boolean }) => this.#mustRun(),
     });
-    setHandler(resumeUpdate, ({ wait }) => this.#onResume(wait), {
+    setHandler(resumeUpdate, ({ wait, storage }) => this.#onResume(wait, storage), {
       validator: (_: { wait: boolean }) => this.#mustBePaused(),
     });
+    setHandler(storageCredentialsUpdate, ({ sealed, wait }) => this.#onCredentials(sealed, wait));
     setHandler(connectUpdate, ({ timeoutSeconds }) => this.#onConnect(timeoutSeconds), {
       validator: (_: { timeoutSeconds: number | null }) => this.#mustLive(),
     });
@@ -175,11 +186,12 @@ class SandboxLife {
 
   /** @returns false when there is no life to live: its row is gone, or over already */
   async #start(): Promise<boolean> {
+    if (this.#awaitsCredentials && !(await this.#credentialsHaveCome())) return true;
     while (this.#status === 'starting' && !this.#ending) {
       try {
         const scope = new CancellationScope();
         this.#starting = scope;
-        const start = () => startingOn(this.#plan.hostId).startSandbox(this.#id);
+        const start = () => startingOn(this.#plan.hostId).startSandbox(this.#id, this.#sealedCredentials);
         await this.#recordRunning(await this.#hostLoss.unlessLost(scope, start));
       } catch (error) {
         if (isCancellation(error) && this.#ending) return true;
@@ -191,6 +203,15 @@ class SandboxLife {
       }
     }
     return true;
+  }
+
+  /** They are in nobody's store, so a start whose caller is gone has none. */
+  async #credentialsHaveCome(): Promise<boolean> {
+    const there = () => this.#sealedCredentials !== null || this.#ending !== null;
+    if (await condition(there, credentialsPatienceMs)) return true;
+    const message = 'The credentials of its object storage did not arrive';
+    await this.#fail({ reason: 'object_storage_credentials_required', failure: { message, ...readExit(undefined) } });
+    return false;
   }
 
   async #placeAgain(): Promise<void> {
@@ -346,9 +367,9 @@ class SandboxLife {
 
   // Resuming
 
-  #askResume(hurried: boolean): Transition {
+  #askResume(hurried: boolean, storage?: StorageChange): Transition {
     this.#setStatus('resuming', 'user_requested');
-    this.#resume = newTransition(hurried);
+    this.#resume = { ...newTransition(hurried), ...(storage && { storage }) };
     return this.#resume;
   }
 
@@ -362,7 +383,7 @@ class SandboxLife {
       this.#starting = scope;
       // An end of frozen processes is of no account; one that is told from now on is of those that begin.
       this.#exit = null;
-      const resumeThere = () => startingOn(this.#plan.hostId).resumeSandbox(this.#id);
+      const resumeThere = () => startingOn(this.#plan.hostId).resumeSandbox(this.#id, resume.storage ?? null);
       await this.#recordRunning(await this.#hostLoss.unlessLost(scope, resumeThere));
     } catch (error) {
       const { reason } = await rows.recordResumeFailed(this.#id, this.#memoryKept);
@@ -429,6 +450,11 @@ class SandboxLife {
 
   // Messages
 
+  async #onCredentials(sealed: string, wait: boolean): Promise<SandboxStanding> {
+    if (this.#status === 'starting') this.#sealedCredentials = sealed;
+    return wait ? this.#settled() : this.#standing();
+  }
+
   async #settled(): Promise<SandboxStanding> {
     await condition(() => this.#status !== 'starting');
     return this.#standing();
@@ -438,8 +464,8 @@ class SandboxLife {
     return this.#follow(this.#askPause('user_requested', !wait), wait);
   }
 
-  async #onResume(wait: boolean): Promise<SandboxStanding> {
-    return this.#follow(this.#askResume(!wait), wait);
+  async #onResume(wait: boolean, storage: StorageChange | undefined): Promise<SandboxStanding> {
+    return this.#follow(this.#askResume(!wait, storage), wait);
   }
 
   async #follow(transition: Transition, wait: boolean): Promise<SandboxStanding> {

@@ -1,4 +1,5 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
+import type { MountSlot } from '../../domain/object-storage.ts';
 import type { Port } from '../../domain/ports.ts';
 import type { LifecycleOutcome, SandboxReason, SandboxStatus, SandboxSubstatus } from '../../domain/sandbox-state.ts';
 
@@ -44,6 +45,8 @@ export const Sandbox = defineEntity({
     metadata: p.json<Record<string, string>>(),
     envVars: p.json<Record<string, string>>(),
     customPorts: p.json<Port[]>(),
+    /** By slot; no credential is in it. */
+    objectStorage: p.json<MountSlot[]>().onCreate((row: { objectStorage?: MountSlot[] }) => row.objectStorage ?? []),
     /** The host's ports that lead to its UDP ports, by its own; given back with the room. */
     udpHostPorts: p.json<Record<string, number>>().onCreate(() => ({})),
     persistenceDays: p.integer().nullable(),

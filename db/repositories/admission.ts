@@ -39,7 +39,8 @@ export type NewSandbox = Pick<
   | 'metadata'
   | 'envVars'
   | 'customPorts'
->;
+> &
+  Partial<Pick<Sandbox, 'objectStorage'>>;
 
 /**
  * Admits a sandbox and places it, in one transaction: a lock of the account, the plan's limits, room on a live host,

@@ -1,5 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { AppError } from '../../domain/errors.ts';
+import type { MountSlot } from '../../domain/object-storage.ts';
 import { udpPortsOf } from '../../domain/ports.ts';
 import { stoppedClock, turn } from '../../domain/sandbox-clock.ts';
 import {
@@ -16,6 +17,13 @@ import { newSandboxEvent, type SandboxEventType } from './events.ts';
 import { readRow } from './read-row.ts';
 import { replaceRow } from './replace-row.ts';
 import { takeUdpPorts } from './udp-ports.ts';
+
+/** Where it runs, and its mounts as they came to be; undefined: as they were. */
+export interface RunningPlace {
+  address: string;
+  agentPort: number;
+  slots?: MountSlot[];
+}
 
 /**
  * Every write of a sandbox's status. Called by the activities of its own workflow and by nothing else. Each is one
@@ -55,12 +63,13 @@ export class SandboxLifeRepository {
   }
 
   /** → `running`, for the first time or after a pause, at the moment its processes began to run. */
-  run(sandboxId: string, place: { address: string; agentPort: number }, at: Date): Promise<Sandbox> {
+  run(sandboxId: string, place: RunningPlace, at: Date): Promise<Sandbox> {
     return this.#move(sandboxId, 'running', (row, tell) => {
       const first = row.status === 'starting';
       setPhase(row, 'running', at);
       row.agentAddress = place.address;
       row.agentPort = place.agentPort;
+      if (place.slots) row.objectStorage = place.slots;
       row.timeoutFrom = at;
       row.holdsCompute = true;
       if (first) row.startedAt = at;

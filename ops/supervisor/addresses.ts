@@ -37,6 +37,8 @@ export async function settleAddresses(folder: DataFolder, given: NodeJS.ProcessE
       PLATFORM_REGISTRY: `127.0.0.1:${ports.PLATFORM_REGISTRY_PORT}`,
       PLATFORM_REGISTRY_INSECURE_HTTP: 'true',
     }),
+    // For storage, and whatever else users name, on this very machine.
+    PLATFORM_OUTBOUND_RANGES: given.PLATFORM_OUTBOUND_RANGES || '127.0.0.0/8,::1/128',
   };
   return {
     ports,

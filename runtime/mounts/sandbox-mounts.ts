@@ -36,11 +36,11 @@ export class SandboxMounts {
    *   is not there and has no credentials
    */
   async apply(container: MountedContainer, wanted: WantedMounts, signal?: AbortSignal): Promise<MountSlot[]> {
-    const held = (await readHeld(container.folder)).filter(({ holder }) => isAlive(holder));
+    const held = await readHeld(container.folder);
     const made: HeldMount[] = [];
     const note = () => writeHeld(container.folder, [...held, ...made]);
     const isKept = (slot: MountSlot) =>
-      !(slot.slot in wanted.credentials) && held.some((each) => each.minor !== null && isSameMount(each.slot, slot));
+      !(slot.slot in wanted.credentials) && held.some((each) => isThere(each) && isSameMount(each.slot, slot));
     const active = wanted.slots.filter((slot) => slot.state === 'active');
     const fresh = active.filter((slot) => slot.slot in wanted.credentials);
     const missing = active.filter((slot) => !fresh.includes(slot) && !isKept(slot));
@@ -60,7 +60,9 @@ export class SandboxMounts {
       throw failures[0]!.reason;
     }
 
-    const outdated = held.filter(({ slot }) => !active.some((each) => isKept(each) && isSameMount(each, slot)));
+    const outdated = held.filter(
+      (each) => !isThere(each) || !active.some((slot) => isKept(slot) && isSameMount(each.slot, slot)),
+    );
     for (const { slot, holder } of outdated) {
       await enter(container, slot, 'unbind');
       await endHolder(holder);
@@ -79,7 +81,7 @@ export class SandboxMounts {
 
   /** The slots of a container that runs already: those that are not mounted are `disabled`. */
   async standing(folder: string, slots: readonly MountSlot[]): Promise<MountSlot[]> {
-    const held = (await readHeld(folder)).filter(({ holder }) => isAlive(holder));
+    const held = (await readHeld(folder)).filter(isThere);
     return slots.map((slot) =>
       slot.state !== 'active' || held.some((each) => isSameMount(each.slot, slot)) ? slot : disabled(slot),
     );
@@ -142,6 +144,8 @@ const heldFile = 'storage.json';
 async function readHeld(folder: string): Promise<HeldMount[]> {
   return (await readJson<HeldMount[]>(path.join(folder, heldFile))) ?? [];
 }
+
+const isThere = ({ minor, holder }: HeldMount) => minor !== null && isAlive(holder);
 
 function writeHeld(folder: string, held: HeldMount[]): Promise<void> {
   return writeFileAtomically(path.join(folder, heldFile), JSON.stringify(held));

@@ -7,6 +7,7 @@ import { ExecTokens } from '../../api/exec-tokens.ts';
 import { createApiLogger } from '../../api/logger.ts';
 import { SandboxAgents } from '../../api/sandbox-agents.ts';
 import type { SandboxCommands } from '../../api/sandbox-commands.ts';
+import { deriveSecrets } from '../../config/secrets.ts';
 import { loadSettings, type Settings } from '../../config/settings.ts';
 import { bootstrap } from '../../db/bootstrap.ts';
 import { Account } from '../../db/entities/account.ts';
@@ -91,6 +92,7 @@ export async function startApi(
     settings,
     sandboxCommands: on?.commands ?? commands,
     deriveAgentToken: (sandboxId) => `token-of-${sandboxId}`,
+    sealFor: deriveSecrets(settings).sealFor,
     sandboxAgents: new SandboxAgents(options.platformToken ?? (() => 'unknown')),
     execTokens: new ExecTokens(Buffer.alloc(32, 9)),
     readiness: options.readiness ?? [],

@@ -4,12 +4,14 @@ import net, { type AddressInfo } from 'node:net';
 import type { MountCredentials, MountSlot } from '../../domain/object-storage.ts';
 import type { SandboxPlace, SandboxSpec, WantedMounts } from '../../runtime/driver.ts';
 import { freePort, S3Server, StallingProxy } from '../support/s3-server.ts';
+import { TemporaryCredentials } from '../support/temporary-credentials.ts';
 import { until } from '../support/until.ts';
 import { LocalHost, nothing, shell } from './local-host.ts';
 
 /** Buckets of a real S3 server, mounted by real s3fs into real containers. */
 let host: LocalHost;
 let s3: S3Server;
+const toStop: { stop(): Promise<void> }[] = [];
 
 beforeAll(async () => {
   s3 = await S3Server.start('data', 'more');
@@ -17,6 +19,7 @@ beforeAll(async () => {
 }, 180_000);
 
 afterAll(async () => {
+  for (const each of toStop) await each.stop();
   await s3?.stop();
   await host.driver.reconcile([]);
   expect(await host.driver.inventory()).toMatchObject(nothing);
@@ -151,13 +154,13 @@ test.each<[string, () => Promise<WantedMounts> | WantedMounts, RegExp]>([
 
 test('a storage that takes connections and never answers fails the start in time', async () => {
   const proxy = await StallingProxy.start(s3.port);
+  toStop.push(proxy);
   proxy.stall();
   const startedMs = Date.now();
   const { code, message } = await refusalOf(anew(slot({ endpoint: proxy.endpoint })));
   expect({ code, message }).toMatchObject({ code: 'object_storage_mount_failed' });
   expect(message).toContain('did not answer in time');
   expect(Date.now() - startedMs).toBeLessThan(12_000);
-  await proxy.stop();
 }, 60_000);
 
 test('what cannot be mounted is disabled when best effort will do, and the rest is mounted', async () => {
@@ -170,8 +173,13 @@ test('what cannot be mounted is disabled when best effort will do, and the rest 
 }, 60_000);
 
 test('credentials are nowhere but in the memory of s3fs, and the sandbox cannot take its mounts apart', async () => {
-  const token = 'session-token-of-the-test';
-  const storage = { ...anew(slot({ shortLived: true })), credentials: { 0: key({ sessionToken: token }) } };
+  const temporary = await TemporaryCredentials.before(s3);
+  toStop.push(temporary);
+  const { accessKey, secretKey, sessionToken: token } = temporary;
+  const storage = {
+    ...anew(slot({ shortLived: true, endpoint: temporary.endpoint })),
+    credentials: { 0: { accessKey, secretKey, sessionToken: token } },
+  };
   await withSandbox(storage, async (place, spec) => {
     const found: string[] = [];
     const holders = (await host.driver.inventory()).bucketProcesses;
@@ -180,13 +188,13 @@ test('credentials are nowhere but in the memory of s3fs, and the sandbox cannot 
       for (const file of ['cmdline', 'environ']) {
         const text = readIfThere(`/proc/${pid}/${file}`);
         const isTestsOwn = text.includes('ROOT_SECRET_KEY=') || text.includes('jest');
-        if (!isTestsOwn && (text.includes(s3.secretKey) || text.includes(token))) found.push(`${pid} ${file}`);
+        if (!isTestsOwn && (text.includes(secretKey) || text.includes(token))) found.push(`${pid} ${file}`);
       }
     }
     const folder = `${host.dataDir}/oci/sandboxes/${spec.sandboxId}`;
     for (const name of readdirSync(folder).filter((each) => !each.endsWith('.ext4'))) {
       const text = readFileSync(`${folder}/${name}`, 'latin1');
-      if (text.includes(s3.secretKey) || text.includes(s3.accessKey) || text.includes(token)) found.push(name);
+      if ([accessKey, secretKey, token].some((secret) => text.includes(secret))) found.push(name);
     }
     expect(found).toEqual([]);
     for (const pid of holders) expect(readdirSync(`/proc/${pid}/root/root/.aws`)).toEqual([]);
@@ -275,6 +283,7 @@ test('mounts outlive the host worker, and end with processes that are started ag
 
 test('a mount that hangs stops neither pause nor end; after a pause it asks for credentials', async () => {
   const proxy = await StallingProxy.start(s3.port);
+  toStop.push(proxy);
   const stalling = slot({ endpoint: proxy.endpoint });
   await withSandbox(anew(stalling, slot({ slot: 1, mountPoint: '/mnt/fine' })), async (place, spec) => {
     await shell(place, spec, 'echo x > /mnt/data/x');
@@ -293,11 +302,11 @@ test('a mount that hangs stops neither pause nor end; after a pause it asks for 
     expect(back.slots).toEqual([{ ...stalling, state: 'disabled' }, both[1]]);
     expect((await shell(back, spec, 'echo f > /mnt/fine/f; ls /mnt/data; cat /mnt/fine/f')).output).toBe('f');
   });
-  await proxy.stop();
 }, 90_000);
 
 test('a sandbox whose process waits for a mount that hangs is removed in time', async () => {
   const proxy = await StallingProxy.start(s3.port);
+  toStop.push(proxy);
   const spec = host.spec({ storage: anew(slot({ endpoint: proxy.endpoint })) });
   const place = await host.driver.create(spec);
   proxy.stall();
@@ -306,7 +315,6 @@ test('a sandbox whose process waits for a mount that hangs is removed in time', 
   await host.driver.remove(spec.sandboxId);
   expect(Date.now() - startedMs).toBeLessThan(10_000);
   expect((await host.driver.inventory()).bucketProcesses).toEqual([]);
-  await proxy.stop();
 }, 60_000);
 
 const withKey = (fields: Partial<MountCredentials>): WantedMounts => ({

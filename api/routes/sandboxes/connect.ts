@@ -32,6 +32,7 @@ export function connectSandbox(api: Api, deps: ApiDependencies): void {
         ...failures(
           ofMutations,
           ...(['not_found', 'plan_limit_exceeded', 'sandbox_ended', 'sandbox_busy', 'resume_failed'] as const),
+          ...(['object_storage_credentials_required', 'object_storage_mount_failed'] as const),
           ...(['concurrent_limit_reached', 'no_capacity', 'host_unavailable'] as const),
         ),
       },

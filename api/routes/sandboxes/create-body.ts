@@ -3,6 +3,7 @@ import { defaultTimeoutSeconds, minTimeoutSeconds } from '../../../domain/plans.
 import { maxCustomPorts } from '../../../domain/ports.ts';
 import { description, nameOf, optional, optionalBody, positiveInt, withDefault } from '../../schemas/fields.ts';
 import { newPortSchema } from '../../schemas/port.ts';
+import { createMounts } from './object-storage-body.ts';
 
 const maxVariables = 256;
 const maxVariablesBytes = 128 * 1024;
@@ -26,24 +27,6 @@ const metadata = z
     z.union([z.string().max(4096), z.number(), z.boolean()]).transform((value) => String(value)),
   )
   .refine((all) => Object.keys(all).length <= 100, 'has more than 100 keys');
-
-/** Section 2.2. Credentials pass through; nothing here stores or echoes them. */
-const mount = z
-  .object({
-    uri: z
-      .string()
-      .regex(/^(?:s3|oss):\/\/[^/\s]+(?:\/\S*)?$/, 'must be s3://<bucket>/<path> or oss://<bucket>/<path>'),
-    mount_point: z
-      .string()
-      .regex(/^\/[^\s]*$/, 'must be an absolute path')
-      .max(1024),
-    access_key: z.string().min(1).max(1024),
-    secret_key: z.string().min(1).max(1024),
-    session_token: optional(z.string().min(1).max(8192)),
-    region: optional(z.string().min(1).max(64)),
-    endpoint: optional(z.string().url().max(1024)),
-  })
-  .refine((item) => item.region !== undefined || item.endpoint !== undefined, 'needs a region or an endpoint');
 
 const customPorts = z
   .array(newPortSchema)
@@ -81,7 +64,7 @@ export const createBody = optionalBody(
     metadata: withDefault(metadata, {}),
     secure: withDefault(z.boolean(), true).describe('The agent asks for the access token'),
     allow_internet_access: withDefault(z.boolean(), true),
-    object_storage: optional(z.union([mount, z.array(mount).max(16)])).describe('Not available yet (501)'),
+    object_storage: createMounts.describe('One mount of a bucket, or several'),
     object_storage_direct_mount: withDefault(z.boolean(), false).describe('Not available yet (501)'),
     s3fs_executable_path: withDefault(z.string().max(1024), '').describe('Not available yet (501)'),
     custom_ports: withDefault(customPorts, []),

@@ -10,6 +10,7 @@ import { findDefaultProjectId, findProjectView } from '../../../db/repositories/
 import { findTemplateByNameOrId } from '../../../db/repositories/templates.ts';
 import { AppError, notFound } from '../../../domain/errors.ts';
 import { checkSandboxName, generateSandboxName } from '../../../domain/names.ts';
+import { type MountSlot, planMounts } from '../../../domain/object-storage.ts';
 import { checkPlanLimits, defaultStorageGb } from '../../../domain/plans.ts';
 import { conflictWithTemplate, type Port } from '../../../domain/ports.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
@@ -20,6 +21,7 @@ import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts'
 import { readNewPort } from '../../schemas/port.ts';
 import { type CreateBody, createBody } from './create-body.ts';
 import { networkProxy } from './network-proxy.ts';
+import { requireOutbound } from './object-storage-body.ts';
 import { fullSandbox } from './read-sandbox.ts';
 import { refuseUnavailable } from './refuse-unavailable.ts';
 import { regionWish } from './region-wish.ts';
@@ -57,11 +59,15 @@ export function createSandbox(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request, reply) => {
-      const sandbox = await admit(deps, request, request.body);
+      const { is_async: isAsync, object_storage: mounts } = request.body;
+      requireOutbound(mounts, deps.settings);
+      const plan = planMounts(mounts);
+      const sandbox = await admit(deps, request, request.body, plan.slots);
       const { sandboxId } = sandbox;
+      const sealedCredentials = mounts.length > 0 ? deps.sealFor(sandboxId, plan.credentials) : null;
       request.workflowId = sandboxId;
       try {
-        await deps.sandboxCommands.start(sandbox, { wait: !request.body.is_async });
+        await deps.sandboxCommands.start(sandbox, { wait: !isAsync, sealedCredentials });
       } catch (error) {
         // It is admitted, and the relay starts it: the caller gets it as it stands rather than an error that hides it.
         request.log.error({ err: error, workflow_id: sandboxId }, 'sandbox not started yet');
@@ -71,7 +77,12 @@ export function createSandbox(api: Api, deps: ApiDependencies): void {
   });
 }
 
-async function admit(deps: ApiDependencies, request: FastifyRequest, body: CreateBody): Promise<Sandbox> {
+async function admit(
+  deps: ApiDependencies,
+  request: FastifyRequest,
+  body: CreateBody,
+  objectStorage: MountSlot[],
+): Promise<Sandbox> {
   const caller = callerOf(request);
   const em = deps.orm.em.fork();
   const again = request.idempotentObject;
@@ -84,7 +95,7 @@ async function admit(deps: ApiDependencies, request: FastifyRequest, body: Creat
   const wish = await regionWish(em, deps.settings, request, body.locality);
   const wanted = await newSandbox(em, deps, caller, body, sandboxId);
   try {
-    return await admitSandbox(em, deps.plans, wanted, wish);
+    return await admitSandbox(em, deps.plans, { ...wanted, objectStorage }, wish);
   } catch (error) {
     // The project was deleted after it was looked up.
     if (error instanceof ForeignKeyConstraintViolationException) throw notFound('Project');

@@ -8,6 +8,7 @@ import { remainingSeconds, timeoutAt, totals } from '../../../domain/sandbox-clo
 import { presentPerson } from '../../schemas/person.ts';
 import { presentPorts } from '../../schemas/port.ts';
 import { networkProxy } from './network-proxy.ts';
+import { presentMounts } from './present-mounts.ts';
 import type { SandboxFields } from './sandbox-schema.ts';
 
 /** A sandbox's fields as they stand at `now`, without its token (section 2.1). */
@@ -40,8 +41,7 @@ export function presentSandbox(
     ...timesOf(sandbox, now),
     metadata: sandbox.metadata,
     env_vars: sandbox.envVars,
-    object_storage: null,
-    object_storage_single: null,
+    ...presentMounts(sandbox.objectStorage),
     object_storage_direct_mount: false,
     object_storage_s3fs_path: '',
     template_custom_command: sandbox.templateCustomCommand ?? null,

@@ -3,8 +3,6 @@ import type { CreateBody } from './create-body.ts';
 
 /** Says plainly what this release cannot do yet, rather than leaving it out in silence. */
 export function refuseUnavailable(body: CreateBody): void {
-  const mounts = body.object_storage === undefined ? [] : [body.object_storage].flat();
-  if (mounts.length > 0) throw notAvailable('object_storage', 'Object storage mounts are');
   if (body.object_storage_direct_mount) throw notAvailable('object_storage_direct_mount', 'Direct mounts are');
   if (body.s3fs_executable_path !== '') throw notAvailable('s3fs_executable_path', 'Direct mounts are');
 }

@@ -1,10 +1,11 @@
 import { z } from 'zod';
+import { patchMounts, requireFresh } from '../../../domain/object-storage.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 import { optionalBody, withDefault } from '../../schemas/fields.ts';
+import { mountPatch, requireOutbound } from './object-storage-body.ts';
 import { fullSandbox, sandboxOf } from './read-sandbox.ts';
-import { notAvailable } from './refuse-unavailable.ts';
 import { sandboxPath } from './sandbox-path.ts';
 import { sandboxSchema } from './sandbox-schema.ts';
 
@@ -12,7 +13,7 @@ const resumeBody = optionalBody(
   z.object({
     is_async: withDefault(z.boolean(), false).describe('Answer at `resuming` instead of `running`'),
     best_effort_oss: withDefault(z.boolean(), false).describe('Resume even if mounts fail'),
-    object_storage: withDefault(z.record(z.string(), z.unknown()), {}).describe('Changes are not available yet (501)'),
+    object_storage: mountPatch.describe('One of remove_all, disable_all and mounts; changes nothing when left out'),
   }),
 );
 
@@ -37,18 +38,25 @@ export function resumeSandbox(api: Api, deps: ApiDependencies): void {
           ofMutations,
           ...(['not_found', 'sandbox_not_paused', 'sandbox_busy', 'sandbox_ended', 'resume_failed'] as const),
           ...(['concurrent_limit_reached', 'no_capacity', 'host_unavailable'] as const),
-          ...(['not_available_yet'] as const),
+          ...(['object_storage_credentials_required', 'object_storage_mount_failed'] as const),
         ),
       },
     },
     handler: async (request) => {
       const { sandbox_id: sandboxId } = request.params;
       const sandbox = await sandboxOf(deps, request, sandboxId);
-      if (Object.keys(request.body.object_storage).length > 0) {
-        throw notAvailable('object_storage', 'Changes of object storage mounts are');
+      const { is_async: isAsync, best_effort_oss: bestEffort, object_storage: patch } = request.body;
+      if (patch.kind === 'mounts') {
+        requireOutbound(
+          patch.changes.filter((change) => change.kind === 'upsert'),
+          deps.settings,
+        );
       }
-      const isAsync = request.body.is_async;
-      await deps.sandboxCommands.resume(sandbox, { wait: !isAsync });
+      // Its host says the same, of the row as it is by then; here the caller learns it before anything has begun.
+      if (sandbox.status === 'paused') requireFresh(patchMounts(sandbox.objectStorage, patch), bestEffort);
+      const storage = { sealedPatch: deps.sealFor(sandboxId, patch), bestEffort };
+      const changes = patch.kind !== 'none' || bestEffort;
+      await deps.sandboxCommands.resume(sandbox, { wait: !isAsync, ...(changes && { storage }) });
       if (!isAsync) return success(await fullSandbox(deps, request, sandboxId));
       return success({ sandbox_id: sandboxId, status: 'resuming' as const, message: 'The sandbox is resuming' });
     },

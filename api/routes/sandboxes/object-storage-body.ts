@@ -1,0 +1,114 @@
+import net from 'node:net';
+import { z } from 'zod';
+import type { Settings } from '../../../config/settings.ts';
+import { AppError } from '../../../domain/errors.ts';
+import { checkMountPoint, type MountChange, maxMounts, type WantedMount } from '../../../domain/object-storage.ts';
+import { isOutboundAddressAllowed } from '../../../domain/outbound-addresses.ts';
+import { readStorageTarget } from '../../../domain/storage-endpoint.ts';
+import { optional, withDefault } from '../../schemas/fields.ts';
+
+/** Section 2.2, input. Credentials pass through; nothing stores or echoes them. */
+
+const secret = (maxLength: number) =>
+  z
+    .string()
+    .min(1)
+    .max(maxLength)
+    .regex(/^[\x21-\x7e]+$/, 'must be visible ASCII characters');
+
+const mountPoint = z
+  .string()
+  .max(1024)
+  .transform((text, context) => {
+    const checked = checkMountPoint(text);
+    if ('path' in checked) return checked.path;
+    context.addIssue({ code: 'custom', message: checked.reason });
+    return z.NEVER;
+  })
+  .describe('Absolute path in the sandbox; made where it is missing');
+
+const place = {
+  uri: z.string().max(1024).describe('`s3://<bucket>/<path>` or `oss://<bucket>/<path>`'),
+  region: optional(z.string().max(64)).describe('A region or an endpoint is required'),
+  endpoint: optional(z.string().max(1024)).describe('URL of an S3-compatible server'),
+};
+
+const mount = z
+  .object({
+    ...place,
+    mount_point: mountPoint,
+    access_key: secret(1024),
+    secret_key: secret(1024),
+    session_token: optional(secret(8192)).describe('Makes the mount `short_lived`'),
+  })
+  .transform((given, context): WantedMount => {
+    const target = { uri: given.uri, region: given.region ?? null, endpoint: given.endpoint ?? null };
+    const read = readStorageTarget(target);
+    if ('reason' in read) context.addIssue({ code: 'custom', path: [read.field], message: read.reason });
+    return {
+      ...target,
+      mountPoint: given.mount_point,
+      credentials: {
+        accessKey: given.access_key,
+        secretKey: given.secret_key,
+        sessionToken: given.session_token ?? null,
+      },
+    };
+  });
+
+/** `object_storage` of a create: one mount or several. */
+export const createMounts = optional(z.union([mount, z.array(mount).max(maxMounts)])).transform((given) =>
+  given === undefined ? [] : [given].flat(),
+);
+
+const removal = z
+  .object({ mount_point: mountPoint, delete: z.literal(true) })
+  .transform((given): MountChange => ({ kind: 'delete', mountPoint: given.mount_point }));
+const disabling = z
+  .object({ mount_point: mountPoint, disable: z.literal(true) })
+  .transform((given): MountChange => ({ kind: 'disable', mountPoint: given.mount_point }));
+const upsert = mount.transform((given): MountChange => ({ kind: 'upsert', ...given }));
+
+/** `object_storage` of a resume: exactly one mode, or none (section 4.1, "Object storage patch modes"). */
+export const mountPatch = withDefault(
+  z.object({
+    remove_all: withDefault(z.boolean(), false).describe('Deletes all active mounts'),
+    disable_all: withDefault(z.boolean(), false).describe('Disables all active mounts; they keep their slots'),
+    mounts: optional(z.array(z.union([removal, disabling, upsert])).max(2 * maxMounts)).describe(
+      'Changes by mount point: a mount to make or replace, or `delete: true`, or `disable: true`',
+    ),
+  }),
+  { remove_all: false, disable_all: false, mounts: undefined },
+)
+  .refine(
+    ({ remove_all, disable_all, mounts }) => [remove_all, disable_all, mounts !== undefined].filter(Boolean).length < 2,
+    'must be one of remove_all, disable_all and mounts',
+  )
+  .refine(({ mounts = [] }) => new Set(mounts.map((each) => each.mountPoint)).size === mounts.length, {
+    path: ['mounts'],
+    message: 'names a mount point twice',
+  })
+  .transform(({ remove_all, disable_all, mounts }) => {
+    if (remove_all) return { kind: 'remove_all' as const };
+    if (disable_all) return { kind: 'disable_all' as const };
+    return mounts ? { kind: 'mounts' as const, changes: mounts } : { kind: 'none' as const };
+  });
+
+/**
+ * Refuses an endpoint that names a forbidden address outright. Names are looked up where the mount is made.
+ * @throws {AppError} `validation_failed`
+ */
+export function requireOutbound(
+  mounts: readonly Pick<WantedMount, 'uri' | 'region' | 'endpoint'>[],
+  settings: Settings,
+) {
+  for (const [index, each] of mounts.entries()) {
+    const target = readStorageTarget(each);
+    if ('reason' in target || net.isIP(target.host) === 0) continue;
+    if (isOutboundAddressAllowed(target.host, settings.PLATFORM_OUTBOUND_RANGES)) continue;
+    const reason = 'is an address that may not be connected to';
+    throw new AppError('validation_failed', `endpoint: ${reason}`, {
+      details: [{ path: `object_storage.${index}.endpoint`, reason }],
+    });
+  }
+}
