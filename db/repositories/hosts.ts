@@ -71,6 +71,12 @@ export async function hostStanding(em: EntityManager, hostId: string): Promise<H
   return { isThere: row?.is_there ?? false, lost: row?.lost ?? false };
 }
 
+/** Whether sandboxes may be started on this host now. */
+export async function hasLease(em: EntityManager, hostId: string): Promise<boolean> {
+  const rows = await em.fork().execute('select 1 from hosts where host_id = ? and lease_expires_at > now()', [hostId]);
+  return rows.length > 0;
+}
+
 /** Gives a host up, unless it came back in this moment. @returns whether it is given up, now or already */
 export async function giveUpHost(em: EntityManager, hostId: string): Promise<boolean> {
   const rows = await em.fork().execute(
