@@ -1,5 +1,5 @@
 /** The words of a template's `custom_command`, in the order in which they are executed. */
-export interface CommandWords {
+export interface SandboxCommand {
   entrypoint: string[];
   cmd: string[];
 }
@@ -8,7 +8,7 @@ export interface CommandWords {
  * A template's `custom_command`: JSON `{"Entrypoint": [], "Cmd": []}` or a plain command line, which a shell runs.
  * @throws {SyntaxError} JSON of another shape
  */
-export function parseCustomCommand(text: string | null): CommandWords | null {
+export function parseCustomCommand(text: string | null): SandboxCommand | null {
   if (!text?.trim()) return null;
   if (!text.trimStart().startsWith('{')) return { entrypoint: ['/bin/sh', '-c'], cmd: [text] };
   const value: unknown = JSON.parse(text);
@@ -19,8 +19,8 @@ export function parseCustomCommand(text: string | null): CommandWords | null {
   return words.entrypoint.length + words.cmd.length > 0 ? words : null;
 }
 
-/** A template's `ready_command`, with what was left out filled in. Times in seconds. */
-export type Probe = (
+/** A template's `ready_command`, with what was left out filled in; times in seconds, meant as Kubernetes means them. */
+export type ReadyProbe = (
   | { type: 'exec'; command: string[] }
   | { type: 'httpGet'; path: string; port: number; scheme: 'HTTP' | 'HTTPS' }
   | { type: 'tcpSocket'; port: number }
@@ -31,7 +31,7 @@ export type Probe = (
  * Kubernetes writes them, below a key of that name.
  * @throws {SyntaxError} anything else
  */
-export function parseReadyCommand(text: string | null): Probe | null {
+export function parseReadyCommand(text: string | null): ReadyProbe | null {
   if (!text?.trim()) return null;
   const value = JSON.parse(text) as Record<string, unknown>;
   const type = value.type;

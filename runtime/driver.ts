@@ -1,5 +1,6 @@
 import type { MountCredentials, MountSlot } from '../domain/object-storage.ts';
 import type { UdpMapping } from '../domain/ports.ts';
+import type { ReadyProbe, SandboxCommand } from '../domain/template-commands.ts';
 
 /**
  * Where sandboxes run. One implementation for this machine (`oci/`); a Kubernetes one can stand beside it. A host
@@ -90,24 +91,6 @@ export interface WantedMounts {
   /** What cannot be mounted becomes `disabled`, in place of a failure. */
   bestEffort: boolean;
 }
-
-/** Words to execute; `entrypoint` and `cmd` are joined in that order. */
-export interface SandboxCommand {
-  entrypoint: string[];
-  cmd: string[];
-}
-
-/** The `ready_command` of a template, in the shape of a Kubernetes probe. Times in seconds. */
-export type ReadyProbe = (
-  | { type: 'exec'; command: string[] }
-  | { type: 'httpGet'; path: string; port: number; scheme?: 'HTTP' | 'HTTPS' }
-  | { type: 'tcpSocket'; port: number }
-) & {
-  initialDelaySeconds: number;
-  periodSeconds: number;
-  timeoutSeconds: number;
-  failureThreshold: number;
-};
 
 export type CreatePhase = 'deploying' | 'initializing' | 'waiting_ready';
 

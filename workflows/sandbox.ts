@@ -522,13 +522,20 @@ class SandboxLife {
     if (this.#ending || isOver(this.#status)) throw refused('sandbox_ended', 'The sandbox has ended');
   }
 
+  /** As the row will answer once the workflow has closed. */
+  #mustNotBeOver(): void {
+    if (isOver(this.#status)) throw refused('sandbox_ended', `The sandbox is ${this.#status}`);
+  }
+
   #mustRun(): void {
+    this.#mustNotBeOver();
     if (this.#ending || this.#status !== 'running') {
       throw refused('sandbox_not_running', `The sandbox is ${this.#spoken()}, not running`);
     }
   }
 
   #mustBePaused(): void {
+    this.#mustNotBeOver();
     if (this.#ending || this.#status !== 'paused') {
       throw refused('sandbox_not_paused', `The sandbox is ${this.#spoken()}, not paused`);
     }

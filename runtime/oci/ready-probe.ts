@@ -2,7 +2,8 @@ import http from 'node:http';
 import https from 'node:https';
 import net from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { DriverError, type ReadyProbe } from '../driver.ts';
+import type { ReadyProbe } from '../../domain/template-commands.ts';
+import { DriverError } from '../driver.ts';
 import type { AgentClient } from './agent-client.ts';
 
 /**

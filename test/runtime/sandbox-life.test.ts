@@ -124,7 +124,7 @@ describe('readiness', () => {
   test('waits for a page', async () => {
     const { place } = await create({
       command: server(8000, 204),
-      readyProbe: { type: 'httpGet', path: '/up', port: 8000, ...times },
+      readyProbe: { type: 'httpGet', scheme: 'HTTP', path: '/up', port: 8000, ...times },
     });
     expect((await fetch(`http://${place.address}:8000/up`)).status).toBe(204);
   });
@@ -139,7 +139,7 @@ describe('readiness', () => {
 
   test.each([
     { type: 'exec' as const, command: ['false'] },
-    { type: 'httpGet' as const, path: '/down', port: 8000 },
+    { type: 'httpGet' as const, scheme: 'HTTP' as const, path: '/down', port: 8000 },
     { type: 'tcpSocket' as const, port: 1 },
   ])('a sandbox that never is ($type) fails and leaves nothing running', async (probe) => {
     const spec = host.spec({ command: server(8000, 200), readyProbe: { ...probe, ...times, failureThreshold: 3 } });
