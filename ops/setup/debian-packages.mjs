@@ -17,12 +17,13 @@ const programs = {
   tini: 'tini',
 };
 
-/** For the time-skipping test server, for a look at docker-compose.yml, and as TURN server. */
+/** For the time-skipping test server, for a look at docker-compose.yml, as TURN server, and as a browser. */
 const testPrograms = {
   'default-jre-headless': 'java',
   maven: 'mvn',
   'docker-compose': 'docker-compose',
   coturn: 'turnserver',
+  chromium: 'chromium',
 };
 
 /** Packages that start a service of their own when installed, which the platform has no use for. */

@@ -1,0 +1,210 @@
+import { once } from 'node:events';
+import http from 'node:http';
+import net, { type AddressInfo } from 'node:net';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { PlatformClient, type SandboxView } from '../../ops/client/platform-client.ts';
+import { ApiReplica } from '../support/api-replica.ts';
+import { inBrowser } from '../support/browser.ts';
+import { RunningPlatform } from '../support/running-platform.ts';
+import { until } from '../support/until.ts';
+
+/** Exec in real containers, through two processes of the API, and read by a real browser. */
+const platform = new RunningPlatform();
+let replica: ApiReplica;
+let one: PlatformClient;
+let two: PlatformClient;
+let sandbox: SandboxView;
+
+beforeAll(async () => {
+  await platform.start();
+  replica = await ApiReplica.start(platform.dataDir);
+  one = platform.client();
+  two = new PlatformClient(replica.url, platform.env.PLATFORM_API_KEY!);
+  sandbox = await one.createSandbox({ cpu_count: 1, memory_mb: 256, storage_gb: 1, env_vars: { FROM: 'sandbox' } });
+}, 180_000);
+afterAll(async () => {
+  await replica?.stop();
+  await platform.stop();
+  expect(await platform.hostRemains()).toEqual([]);
+  platform.removeData();
+}, 60_000);
+
+interface Started {
+  stream_path: string;
+  started_at: string;
+  deadline: string;
+}
+
+async function start(command: string, more: object = {}, id = sandbox.sandbox_id): Promise<Started> {
+  const { status, body } = await one.request('POST', `/v1/sandboxes/${id}/exec`, { command, ...more });
+  expect([status, body]).toEqual([201, expect.anything()]);
+  return body as unknown as Started;
+}
+
+interface Told {
+  events: { id: string | undefined; type: string; data: Record<string, unknown> }[];
+  done: Promise<void>;
+}
+
+/** A stream read as it comes. */
+async function follow({ stream_path: path }: Started, from = replica.url): Promise<Told> {
+  const [reply] = (await once(http.get(`${from}${path}`), 'response')) as [http.IncomingMessage];
+  expect(reply.statusCode).toBe(200);
+  const told: Told = { events: [], done: once(reply, 'close').then(() => undefined) };
+  let rest = '';
+  reply.on('data', (chunk) => {
+    const frames = (rest + chunk).split('\n\n');
+    rest = frames.pop()!;
+    for (const frame of frames) {
+      const field = (name: string) => new RegExp(`^${name}: (.*)$`, 'm').exec(frame)?.[1];
+      told.events.push({ id: field('id'), type: field('event')!, data: JSON.parse(field('data')!) });
+    }
+  });
+  return told;
+}
+
+const output = ({ events }: Told) =>
+  Buffer.concat(
+    events.filter(({ type }) => type === 'stdout').map(({ data }) => Buffer.from(data.data_b64 as string, 'base64')),
+  ).toString();
+const last = ({ events }: Told) => events.at(-1);
+
+test('a command runs in the sandbox, started on one replica and read on the other', async () => {
+  const told = await follow(
+    await start('echo $FROM $OWN $(hostname) $(id -u); pwd; exit 4', { cwd: '/usr', env: { OWN: 'own' } }),
+  );
+  await told.done;
+  expect(output(told)).toBe(`sandbox own ${sandbox.sandbox_id} 0\n/usr\n`);
+  expect(last(told)).toMatchObject({ type: 'end', data: { exit_code: 4 } });
+  expect(told.events.slice(0, 2).map(({ type }) => type)).toEqual(['ready', 'start']);
+}, 30_000);
+
+test('cancel on the other replica ends all of it, processes in sessions of their own too', async () => {
+  const agent = platform.agent(sandbox);
+  const count = async () => Number((await agent.run('sh', ['-c', 'pgrep -c -f "sleep 98[7]" || true'])).stdout);
+  const told = await follow(await start('sleep 987 & setsid sleep 987 & (setsid setsid sleep 987 &) ; sleep 987'));
+  await until(async () => (await count()) === 4);
+  const { status, body } = await two.request('DELETE', `/v1/sandboxes/${sandbox.sandbox_id}/exec`);
+  expect([status, body]).toEqual([200, { cancelled: true }]);
+  expect(await count()).toBe(0);
+  await told.done;
+  expect(last(told)).toMatchObject({ type: 'error', data: { code: 'cancelled' } });
+  agent.close();
+}, 30_000);
+
+test('a pause freezes the command and leaves its readers; a resume goes on with both', async () => {
+  const started = await start('for i in $(seq 1 30); do echo $i; sleep 0.1; done');
+  const told = await follow(started);
+  await until(() => output(told).includes('3\n'));
+  const path = `/v1/sandboxes/${sandbox.sandbox_id}`;
+  expect((await one.request('POST', `${path}/pause`, {})).status).toBe(200);
+  for (const [method, below] of [
+    ['POST', '/exec'],
+    ['GET', '/exec/active'],
+    ['DELETE', '/exec'],
+  ] as const) {
+    const { status, body } = await two.request(
+      method,
+      path + below,
+      method === 'POST' ? { command: 'true' } : undefined,
+    );
+    expect([status, body.code]).toEqual([409, 'sandbox_not_running']);
+  }
+  const frozenAt = output(told);
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  expect(output(told)).toBe(frozenAt);
+  expect((await one.request('POST', `${path}/resume`, {})).status).toBe(200);
+  await told.done;
+  expect(output(told)).toBe(Array.from({ length: 30 }, (_, index) => `${index + 1}\n`).join(''));
+  expect(last(told)).toMatchObject({ type: 'end', data: { exit_code: 0 } });
+}, 60_000);
+
+test('terminating the sandbox ends the stream with an error that says so', async () => {
+  const doomed = await one.createSandbox({ cpu_count: 1, memory_mb: 256, storage_gb: 1 });
+  const told = await follow(await start('sleep 600', {}, doomed.sandbox_id));
+  await until(() => told.events.length === 2);
+  await two.deleteSandbox(doomed.sandbox_id);
+  await told.done;
+  expect(last(told)).toMatchObject({ type: 'error', data: { code: 'sandbox_ended', message: expect.any(String) } });
+}, 60_000);
+
+test('a terminated one that was paused with a command in it ends the stream, too', async () => {
+  const doomed = await one.createSandbox({ cpu_count: 1, memory_mb: 256, storage_gb: 1 });
+  const told = await follow(await start('sleep 600', {}, doomed.sandbox_id));
+  await until(() => told.events.length === 2);
+  await one.request('POST', `/v1/sandboxes/${doomed.sandbox_id}/pause`, {});
+  await one.deleteSandbox(doomed.sandbox_id);
+  await told.done;
+  expect(last(told)).toMatchObject({ type: 'error', data: { code: 'sandbox_ended' } });
+}, 60_000);
+
+test('from inside a sandbox the runner cannot be reached without the platform’s token', async () => {
+  const told = await follow(
+    await start('exec 3<>/dev/tcp/127.0.0.1/49983; printf "GET /platform/exec HTTP/1.0\\r\\n\\r\\n" >&3; head -1 <&3'),
+  );
+  await told.done;
+  expect(output(told)).toContain(' 404 ');
+  const agent = platform.agent(sandbox);
+  expect((await agent.request('/platform/exec')).status).toBe(404);
+  agent.close();
+}, 30_000);
+
+/** Passes connections on, and cuts them once so many bytes have come back. */
+async function cuttingProxy(target: string, cuts: number[]): Promise<net.Server> {
+  const { hostname, port } = new URL(target);
+  const proxy = net.createServer((client) => {
+    const upstream = net.connect(Number(port), hostname);
+    const limit = cuts.shift() ?? Number.POSITIVE_INFINITY;
+    let passed = 0;
+    upstream.on('data', (chunk) => {
+      passed += chunk.length;
+      client.write(chunk);
+      if (passed > limit) {
+        client.destroy();
+        upstream.destroy();
+      }
+    });
+    client.on('data', (chunk) => upstream.write(chunk));
+    for (const [side, other] of [
+      [client, upstream],
+      [upstream, client],
+    ] as const) {
+      side.on('close', () => other.destroy());
+      side.on('error', () => other.destroy());
+    }
+  });
+  proxy.listen(0, '127.0.0.1');
+  await once(proxy, 'listening');
+  return proxy;
+}
+
+test('a browser’s EventSource reads it from another origin, comes back after a cut, and misses nothing', async () => {
+  const proxy = await cuttingProxy(replica.url, [1200, 1500]);
+  const { stream_path: path } = await start(
+    'for i in $(seq 1 20); do echo line $i; sleep 0.2; done; echo bad >&2; exit 7',
+  );
+  const log = await inBrowser<{ type: string; id: string; data: string; opens: number }[]>(`
+    const log = [];
+    let opens = 0;
+    const source = new EventSource('http://127.0.0.1:${(proxy.address() as AddressInfo).port}${path}');
+    source.onopen = () => { opens++; };
+    for (const type of ['ready', 'start', 'stdout', 'stderr', 'keepalive', 'end', 'error']) {
+      source.addEventListener(type, (event) => {
+        if (event instanceof MessageEvent) log.push({ type, id: event.lastEventId, data: event.data, opens });
+        // It asks once more by itself, is told that there is nothing, and stays away.
+        else if (source.readyState === EventSource.CLOSED) tell(log);
+      });
+    }
+  `);
+  proxy.close();
+  const text = (type: string) =>
+    log
+      .filter((each) => each.type === type)
+      .map(({ data }) => Buffer.from(JSON.parse(data).data_b64, 'base64').toString())
+      .join('');
+  if (process.env.SHOW_BROWSER_LOG) for (const each of log) process.stdout.write(`${JSON.stringify(each)}\n`);
+  expect(text('stdout')).toBe(Array.from({ length: 20 }, (_, index) => `line ${index + 1}\n`).join(''));
+  expect(text('stderr')).toBe('bad\n');
+  expect(log.at(-1)).toMatchObject({ type: 'end', data: '{"exit_code":7}', opens: 3 });
+  expect(log.filter(({ type }) => type === 'ready').map(({ opens }) => opens)).toEqual([1, 2, 3]);
+}, 90_000);
