@@ -55,6 +55,9 @@ export function createSandboxLifeActivities({ orm, plans }: { orm: Orm; plans: P
     async recordFailed(sandboxId: string, reason: SandboxReason, failure: SandboxFailure, atMs: number): Promise<void> {
       await told(life.fail(sandboxId, reason, failure, new Date(atMs)));
     },
+    async recordMemoryLost(sandboxId: string): Promise<void> {
+      await told(life.loseMemory(sandboxId));
+    },
     async recordCleaned(sandboxId: string): Promise<void> {
       await told(life.releaseRoom(sandboxId));
     },

@@ -6,6 +6,7 @@ import {
   condition,
   continueAsNew,
   isCancellation,
+  patched,
   setHandler,
   upsertSearchAttributes,
   workflowInfo,
@@ -279,9 +280,13 @@ class SandboxLife {
     if (this.#status === 'running') {
       await rows.recordPaused(this.#id, 'host_restarted', atMs, false);
       this.#pauseFrom(atMs, 'host_restarted', false);
-    } else {
-      this.#memoryKept = false;
-    }
+    } else await this.#loseMemory();
+  }
+
+  /** The frozen processes of a paused one are gone; the disk is what a paused sandbox promises, and it is there. */
+  async #loseMemory(): Promise<void> {
+    this.#memoryKept = false;
+    if (patched('memory-lost-is-recorded')) await rows.recordMemoryLost(this.#id);
   }
 
   // Pausing and paused
@@ -353,10 +358,8 @@ class SandboxLife {
     if (this.#ending || this.#resume) return;
     if (this.#hostRestartedAtMs !== null) return this.#afterHostRestart(this.#hostRestartedAtMs);
     if (this.#exit) {
-      // Frozen processes were ended from outside; the disk is what a paused sandbox promises, and it is there.
       this.#exit = null;
-      this.#memoryKept = false;
-      return;
+      return this.#loseMemory();
     }
     if (somethingElse || expires === null) return;
     if (warnAt !== null) {

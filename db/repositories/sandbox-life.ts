@@ -183,6 +183,13 @@ export class SandboxLifeRepository {
     });
   }
 
+  /** A paused one has no processes any more, frozen or not: only its disk is left. */
+  loseMemory(sandboxId: string): Promise<Sandbox> {
+    return this.#change(sandboxId, (row) => {
+      if (row.status === 'paused') row.holdsCompute = false;
+    });
+  }
+
   /** Nothing of it is on its host any more. */
   releaseRoom(sandboxId: string): Promise<Sandbox> {
     return this.#change(sandboxId, giveBackRoom);

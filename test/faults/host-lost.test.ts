@@ -63,8 +63,10 @@ describe('a host that is cut off', () => {
   }, 60_000);
 
   test('keeps its paused ones, which say that their host is away', async () => {
-    const refused = await post(paused, 'resume');
-    expect(refused).toMatchObject({ status: 503, body: { code: 'host_unavailable' } });
+    for (const command of ['resume', 'connect']) {
+      const refused = await post(paused, command);
+      expect(refused).toMatchObject({ status: 503, body: { code: 'host_unavailable' } });
+    }
     expect(await platform.api.sandbox(paused)).toMatchObject({ status: 'paused' });
   }, 60_000);
 

@@ -87,15 +87,22 @@ export async function wrongTotals(platform: FaultyPlatform): Promise<string[]> {
 
 /** Deletes every sandbox there is. @returns what is then left that nobody owns */
 export async function remains(platform: FaultyPlatform, dataDirs?: string[]): Promise<string[]> {
+  const asked = new Set<string>();
   await until(async () => {
     const { body } = await platform.api.request<{ sandboxes: { sandbox_id: string }[] }>(
       'GET',
       '/v1/sandboxes?limit=100',
     );
     const ids = body.data.sandboxes.map((each) => each.sandbox_id);
-    await Promise.all(ids.map((id) => platform.api.request('DELETE', `/v1/sandboxes/${id}`)));
+    for (const id of ids.filter((each) => !asked.has(each))) {
+      const { status } = await platform.api.request('DELETE', `/v1/sandboxes/${id}`);
+      if (status === 202 || status === 404) asked.add(id);
+    }
+    await delay(100);
     return ids.length === 0;
-  }, 90_000);
+  }, 120_000).catch((error) => {
+    throw new Error(`of ${asked.size} deleted sandboxes some are still there`, { cause: error });
+  });
   let left: string[] = [];
   await until(async () => {
     left = leftovers(await takeInventory(platform, dataDirs));

@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Event } from '../../db/entities/event.ts';
 import { PlatformClient } from '../../ops/client/platform-client.ts';
 import { Random } from '../agent/support/random.ts';
+import { until } from '../support/until.ts';
 import type { FaultyPlatform } from './faulty-platform.ts';
 
 /** A command that somebody was told had been done, with when it was sent and answered. */
@@ -45,10 +46,8 @@ export async function raiseStorm(
   const client = async (index: number) => {
     const api = new PlatformClient(urls[index % urls.length]!, apiKey);
     while (Date.now() < endMs) {
-      const ends = index === 0 && Date.now() > endMs - seconds * 150;
-      const command = ends ? 'terminate' : random.pick(commands);
+      const command = random.pick(commands);
       const sentMs = Date.now();
-      if (ends) endAskedMs = Math.min(endAskedMs, sentMs);
       const { status, body } =
         command === 'status'
           ? await api.request<{ status: string }>('GET', `/v1/sandboxes/${sandboxId}/status`)
@@ -60,19 +59,26 @@ export async function raiseStorm(
       const answeredMs = Date.now();
       const told = `${command} ${status < 300 ? 'done' : body.code}`;
       storm.replies[told] = (storm.replies[told] ?? 0) + 1;
-      if (status < 300 && command === 'terminate') endedMs = Math.min(endedMs, answeredMs);
       // One that the end overtakes is answered with how the sandbox then stands.
       if (status < 300 && (command === 'pause' || command === 'resume') && answeredMs < endAskedMs) {
         done.push({ command, sentMs, answeredMs });
       }
-      if (status < 300 && sentMs > endedMs && command !== 'status' && command !== 'terminate') {
+      if (status < 300 && sentMs > endedMs && command !== 'status') {
         storm.wrong.push(`${command} was done after the end`);
       }
       if (status >= 300 && !refusals.has(String(body.code))) storm.wrong.push(`${told} (${status}): ${body.error}`);
       await delay(random.below(100));
     }
   };
-  await Promise.all(Array.from({ length: options.clients }, (_, index) => client(index)));
+  const end = async () => {
+    await delay(seconds * 850);
+    endAskedMs = Date.now();
+    const accepted = async () =>
+      (await platform.api.request('POST', `/v1/sandboxes/${sandboxId}/terminate`)).status < 300;
+    await until(accepted, 60_000);
+    endedMs = Date.now();
+  };
+  await Promise.all([end(), ...Array.from({ length: options.clients }, (_, index) => client(index))]);
   await platform.api.untilStatus(sandboxId, 'terminated', 60_000);
 
   const events = await platform.orm.em.fork().find(Event, { objectId: sandboxId }, { orderBy: { sequence: 'asc' } });
