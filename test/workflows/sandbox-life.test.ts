@@ -68,6 +68,8 @@ describe('starting', () => {
     const sandbox = await plane.admit();
     const { sandboxId } = sandbox;
     await plane.commands.start(sandbox, { wait: true });
+    // At once, while the workflow still cleans up, as later.
+    await expect(plane.commands.pause(sandbox, { wait: true })).rejects.toEqual(refusal('sandbox_ended'));
     await until(async () => !(await plane.row(sandboxId)).holdsDisk);
     expect(await plane.row(sandboxId)).toMatchObject({
       status: 'failed',
