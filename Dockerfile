@@ -14,7 +14,7 @@ FROM ${BASE_IMAGE}
 # What the local driver runs sandboxes with, and makes or pulls images with.
 RUN apt-get update \
   && apt-get install --yes --no-install-recommends \
-    ca-certificates crun e2fsprogs iproute2 mmdebstrap nftables runc skopeo tini umoci util-linux \
+    ca-certificates crun e2fsprogs iproute2 mmdebstrap nftables runc s3fs skopeo tini umoci util-linux \
   && rm -rf /var/lib/apt/lists/*
 WORKDIR /app
 COPY --from=build /app /app

@@ -117,6 +117,7 @@ function explain(said: string): string {
   if (/bucket or key not found/.test(said)) return 'the storage knows no such bucket, or not this access key';
   if (/remote mountpath .* not found/.test(said)) return 'the bucket has no such path';
   if (/unable to connect/.test(said)) return 'the storage could not be reached';
+  if (/fuse: device not found|\/dev\/fuse/.test(said)) return 'the host has no FUSE (modprobe fuse)';
   if (/s3fs: No such file/.test(said)) return 'the host has no s3fs';
   return 'the storage gave no usable answer';
 }

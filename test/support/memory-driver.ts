@@ -8,6 +8,7 @@ import {
   type SandboxPlace,
   type SandboxSpec,
   type SandboxUsage,
+  type WantedMounts,
 } from '../../runtime/driver.ts';
 
 /**
@@ -18,6 +19,8 @@ export class MemoryDriver implements SandboxDriver {
   readonly states = new Map<string, 'running' | 'paused' | 'exited'>();
   readonly calls: string[] = [];
   readonly exposed = new Map<string, readonly UdpMapping[]>();
+  /** What was last asked for of each one's mounts. */
+  readonly storage = new Map<string, WantedMounts | undefined>();
   /** Makes the next call of that kind fail. */
   readonly failNext = new Map<'create' | 'pause' | 'resume' | 'expose', DriverError>();
   /** While set, `create` waits for it, or for its abortion. */
@@ -33,7 +36,7 @@ export class MemoryDriver implements SandboxDriver {
     await options.onPhase?.('waiting_ready');
     this.states.set(spec.sandboxId, 'running');
     this.exposed.set(spec.sandboxId, spec.udpPorts);
-    return this.#place('cold');
+    return this.#mounted(spec, 'cold');
   }
 
   async pause(sandboxId: string): Promise<void> {
@@ -47,7 +50,7 @@ export class MemoryDriver implements SandboxDriver {
     this.#failIfAsked('resume');
     this.states.set(spec.sandboxId, 'running');
     this.exposed.set(spec.sandboxId, spec.udpPorts);
-    return this.#place('thaw');
+    return this.#mounted(spec, 'thaw');
   }
 
   async exposeUdp(sandboxId: string, ports: readonly UdpMapping[]): Promise<void> {
@@ -88,6 +91,11 @@ export class MemoryDriver implements SandboxDriver {
   exit(sandboxId: string, exit: Omit<SandboxExit, 'sandboxId'>): void {
     this.states.set(sandboxId, 'exited');
     this.#listener?.({ sandboxId, ...exit });
+  }
+
+  #mounted({ sandboxId, storage }: SandboxSpec, from: SandboxPlace['from']): SandboxPlace {
+    this.storage.set(sandboxId, storage);
+    return { ...this.#place(from), ...(storage && { slots: [...storage.slots] }) };
   }
 
   #failIfAsked(kind: 'create' | 'pause' | 'resume' | 'expose'): void {
