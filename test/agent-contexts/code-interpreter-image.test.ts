@@ -1,45 +1,24 @@
-import fs from 'node:fs';
-import os from 'node:os';
 import path from 'node:path';
 import { ExecutionService } from '../../agent/proto/gen/sandboxagent_pb.js';
 import { cacheDir } from '../../ops/toolchain/locations.mjs';
 import { ensureCodeInterpreterImage } from '../../runtime/images/code-interpreter-image.ts';
-import { ensureRuntimeFolder } from '../../runtime/oci/runtime-folder.ts';
 import { TestAgent } from '../agent/support/agent.ts';
+import { PrivateRoot } from '../agent/support/private-root.ts';
 import { makingMs } from './support/real-kernels.ts';
-
-/** Runs the words after the first four (scratch folder, tree, runtime folder) in a throw-away copy of the tree. */
-const inTree = `set -e
-mount -t tmpfs tmpfs "$1"
-mkdir "$1/upper" "$1/work" "$1/root"
-mount -t overlay overlay -o "lowerdir=$2,upperdir=$1/upper,workdir=$1/work" "$1/root"
-mkdir "$1/root/.platform"
-mount --bind "$3" "$1/root/.platform"
-mount -t proc proc "$1/root/proc"
-root=$1/root
-shift 3
-exec chroot "$root" "$@"`;
 
 const recipeDir = path.resolve(import.meta.dirname, '../../ops/images/code-interpreter');
 
 let agent: TestAgent;
-let scratch: string;
+let root: PrivateRoot;
 
 beforeAll(async () => {
   const image = await ensureCodeInterpreterImage({ cacheDir: cacheDir(), recipeDir });
-  const runtime = await ensureRuntimeFolder(cacheDir(), path.resolve(import.meta.dirname, '../../agent/dist'));
-  scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'code-interpreter-'));
-  const unshare = ['unshare', '--mount', '--propagation', 'private', 'sh', '-c', inTree, 'sh'];
-  agent = await TestAgent.start({
-    through: [...unshare, scratch, image.rootfs, runtime],
-    node: '/.platform/bin/node',
-    folder: '/.platform/agent',
-    env: { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', ...image.config.env },
-  });
+  root = await PrivateRoot.over(image.rootfs, cacheDir());
+  agent = await TestAgent.start(root.options(image.config.env));
 }, makingMs);
 afterAll(async () => {
   await agent?.stop();
-  fs.rmSync(scratch, { recursive: true, force: true });
+  root?.remove();
 });
 
 async function run(language: string, code: string) {

@@ -1,10 +1,13 @@
-import fs from 'node:fs';
 import net from 'node:net';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { Filesystem } from '../../agent/proto/gen/sandboxagent_pb.js';
 import { FrameParser, frame } from '../../agent/rpc/frames.ts';
 import { MultipartError, MultipartParser } from '../../agent/transfer/multipart.ts';
+import { cacheDir } from '../../ops/toolchain/locations.mjs';
+import { ensureBaseImage } from '../../runtime/images/base-image.ts';
 import { headers, TestAgent } from './support/agent.ts';
+import { PrivateRoot } from './support/private-root.ts';
 import { Random } from './support/random.ts';
 
 /** Another seed tries other inputs, a number more of them: FUZZ_SEED=7 FUZZ_INPUTS=1000000 npm test -- test/agent/fuzz */
@@ -192,11 +195,18 @@ test('heads and preambles without an end are refused before they fill memory', (
   }
 });
 
+/** Damaged paths lead anywhere: so the agent has a root of its own, that goes with it. */
 let agent: TestAgent;
+let root: PrivateRoot;
 beforeAll(async () => {
-  agent = await TestAgent.start();
+  const image = await ensureBaseImage({ cacheDir: cacheDir() });
+  root = await PrivateRoot.over(image.rootfs, cacheDir());
+  agent = await TestAgent.start(root.options(image.config.env));
+}, 300_000);
+afterAll(async () => {
+  await agent?.stop();
+  root?.remove();
 });
-afterAll(() => agent.stop());
 
 /** Sends a body as it is, and resolves when the agent has answered or closed. */
 const send = (path: string, contentType: string, body: Buffer) =>
@@ -218,8 +228,8 @@ const send = (path: string, contentType: string, body: Buffer) =>
 
 test('3,000 damaged requests to the agent are each answered, and it lives on', async () => {
   const random = new Random(seed + 4);
-  const folder = agent.path('fuzzed');
-  fs.mkdirSync(folder);
+  const folder = '/tmp/fuzzed';
+  await agent.client(Filesystem).makeDir({ path: folder });
   const message = () =>
     Buffer.from(
       random.pick([

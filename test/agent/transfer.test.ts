@@ -152,46 +152,52 @@ test('a full disk is 507 with its name, even while the client goes on sending, a
   }
 });
 
-test('400 MB up and down in little memory', async () => {
-  await eventually(() => agent.privateMib() > 0);
-  const before = agent.privateMib();
-  let most = 0;
-  const sampling = setInterval(() => {
-    most = Math.max(most, agent.privateMib());
-  }, 20);
-  const path = agent.path('large');
-  const block = randomBytes(1_000_000);
-  const blocks = 400;
-  const sent = createHash('md5');
-  const head = `--b\r\nContent-Disposition: form-data; name="path"\r\n\r\n${path}\r\n--b\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\n`;
-  const body = Readable.from(
-    (function* () {
-      yield Buffer.from(head);
-      for (let i = 0; i < blocks; i++) {
-        sent.update(block);
-        yield block;
-      }
-      yield Buffer.from('\r\n--b--\r\n');
-    })(),
-  );
-  const status = await new Promise((resolve, reject) => {
-    const request = http.request(`${agent.address}/upload`, {
-      method: 'POST',
-      headers: headers({ 'content-type': 'multipart/form-data; boundary=b' }),
+/** As much as one likes, as far as the disk goes: TRANSFER_MB=10737 npm test -- test/agent/transfer */
+const megabytes = Number(process.env.TRANSFER_MB ?? 1074);
+
+test(
+  `${megabytes} MB up and down in little memory`,
+  async () => {
+    await eventually(() => agent.privateMib() > 0);
+    const before = agent.privateMib();
+    let most = 0;
+    const sampling = setInterval(() => {
+      most = Math.max(most, agent.privateMib());
+    }, 20);
+    const path = agent.path('large');
+    const block = randomBytes(1_000_000);
+    const sent = createHash('md5');
+    const head = `--b\r\nContent-Disposition: form-data; name="path"\r\n\r\n${path}\r\n--b\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\n`;
+    const body = Readable.from(
+      (function* () {
+        yield Buffer.from(head);
+        for (let i = 0; i < megabytes; i++) {
+          sent.update(block);
+          yield block;
+        }
+        yield Buffer.from('\r\n--b--\r\n');
+      })(),
+    );
+    const status = await new Promise((resolve, reject) => {
+      const request = http.request(`${agent.address}/upload`, {
+        method: 'POST',
+        headers: headers({ 'content-type': 'multipart/form-data; boundary=b' }),
+      });
+      request.on('response', (reply) => resolve(reply.resume().statusCode));
+      request.on('error', reject);
+      body.pipe(request);
     });
-    request.on('response', (reply) => resolve(reply.resume().statusCode));
-    request.on('error', reject);
-    body.pipe(request);
-  });
-  expect(status).toBe(200);
-  expect(fs.statSync(path).size).toBe(blocks * block.length);
-  const received = createHash('md5');
-  for await (const chunk of (await download(path)).body!) received.update(chunk);
-  clearInterval(sampling);
-  expect(received.digest('hex')).toBe(sent.digest('hex'));
-  expect(most - before).toBeLessThan(60);
-  fs.rmSync(path);
-}, 60_000);
+    expect(status).toBe(200);
+    expect(fs.statSync(path).size).toBe(megabytes * block.length);
+    const received = createHash('md5');
+    for await (const chunk of (await download(path)).body!) received.update(chunk);
+    clearInterval(sampling);
+    expect(received.digest('hex')).toBe(sent.digest('hex'));
+    expect(most - before).toBeLessThan(60);
+    fs.rmSync(path);
+  },
+  60_000 + megabytes * 50,
+);
 
 test('a reader that stalls amid a download holds nothing but its piece', async () => {
   const path = agent.path('sparse');

@@ -1,10 +1,8 @@
 import { execFile } from 'node:child_process';
-import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { lockFile } from '../../../ops/setup/file-lock.mjs';
-import { cacheDir } from '../../../ops/toolchain/locations.mjs';
+import { madeOnce } from '../../support/made-once.ts';
 
 const run = promisify(execFile);
 const root = path.resolve(import.meta.dirname, '../../..');
@@ -39,22 +37,4 @@ export async function realR(): Promise<Record<string, string>> {
     await run('mmdebstrap', [...command, path.join(made, 'tree')]);
   });
   return { R_TREE: path.join(folder, 'tree'), JUPYTER_PATH: path.join(import.meta.dirname, 'jupyter') };
-}
-
-async function madeOnce(name: string, inputs: string[], make: (folder: string) => Promise<void>): Promise<string> {
-  const hash = createHash('sha256').update(JSON.stringify(inputs)).digest('hex').slice(0, 16);
-  const folder = path.join(cacheDir(), `${name}-${hash}`);
-  const done = path.join(folder, '.made');
-  if (fs.existsSync(done)) return folder;
-  const lock = await lockFile(`${folder}.lock`, { wait: true });
-  try {
-    if (fs.existsSync(done)) return folder;
-    fs.rmSync(folder, { recursive: true, force: true });
-    fs.mkdirSync(folder, { recursive: true });
-    await make(folder);
-    fs.writeFileSync(done, '');
-    return folder;
-  } finally {
-    await lock.release();
-  }
 }
