@@ -13,10 +13,10 @@ import { callerOf } from './authentication.ts';
 export interface IdempotencyOptions {
   /** The kind of what it makes, when a request taken over has to find what the first try made. */
   makes?: IdKind;
-  /** Fields of `data` that are not stored. */
+  /** Fields of `data`, or of a reply without an envelope, that are not stored. */
   secrets?: readonly string[];
-  /** Puts back what may be told again into the stored `data`. */
-  restore?(data: Record<string, unknown>): Record<string, unknown>;
+  /** Puts back what may be told again into what was stored. */
+  restore?(data: Record<string, unknown>, request: FastifyRequest): Record<string, unknown>;
 }
 
 /** Headers of a route that takes the key. */
@@ -66,7 +66,7 @@ export const idempotency = fp<{ orm: Orm }>(
         case 'in_use':
           throw new AppError('idempotency_key_in_use', 'The first request with this Idempotency-Key is still running');
         case 'replay':
-          return replay(reply, options, claim);
+          return replay(request, reply, options, claim);
         case 'run':
           holding.set(request, { caller, key, claimedAt: claim.claimedAt });
           if (claim.objectId) request.idempotentObject = { id: claim.objectId, takenOver: claim.takenOver };
@@ -92,22 +92,25 @@ export const idempotency = fp<{ orm: Orm }>(
   { name: 'idempotency', dependencies: ['authentication', 'bodies'] },
 );
 
-interface StoredReply {
-  data?: Record<string, unknown>;
+type Fields = Record<string, unknown>;
+
+/** Changes what a reply tells: its `data`, or all of it where there is no envelope. */
+function mapData(body: Fields, change: (data: Fields) => Fields): Fields {
+  if (!('success' in body)) return change(body);
+  return body.data ? { ...body, data: change(body.data as Fields) } : body;
 }
 
-function withoutSecrets(body: StoredReply, { secrets = [] }: IdempotencyOptions): StoredReply {
-  if (!body.data) return body;
-  return { ...body, data: Object.fromEntries(Object.entries(body.data).filter(([name]) => !secrets.includes(name))) };
+function withoutSecrets(body: Fields, { secrets = [] }: IdempotencyOptions): Fields {
+  return mapData(body, (data) => Object.fromEntries(Object.entries(data).filter(([name]) => !secrets.includes(name))));
 }
 
 function replay(
+  request: FastifyRequest,
   reply: FastifyReply,
   options: IdempotencyOptions,
   first: { status: number; body: unknown },
 ): FastifyReply {
-  const body = first.body as StoredReply;
-  const restored = body.data && options.restore ? { ...body, data: options.restore(body.data) } : body;
+  const restored = mapData(first.body as Fields, (data) => options.restore?.(data, request) ?? data);
   return reply
     .code(first.status)
     .header('idempotent-replayed', 'true')

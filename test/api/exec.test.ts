@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import fs from 'node:fs';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
@@ -186,6 +187,24 @@ test('the deadline is the setting’s, and never past the sandbox’s own timeou
   expect(ms(body.deadline)).toBe(ms(timeoutAt));
   await one.send(member, 'POST', `/v1/sandboxes/${soon}/timeout`, { timeout: 1800 });
   expect((await one.send(member, 'GET', `/v1/sandboxes/${soon}/exec/active`)).body.deadline).toBe(body.deadline);
+});
+
+test('a repeated request with an Idempotency-Key runs nothing twice, and its reply has no token', async () => {
+  const counted = agent.path('counted');
+  const ask = () =>
+    two.send(
+      member,
+      'POST',
+      `/v1/sandboxes/${id}/exec`,
+      { command: `echo once >> ${counted}; echo told` },
+      { headers: { 'idempotency-key': 'exec-once' } },
+    );
+  const first = await ask();
+  const again = await ask();
+  expect([first.status, again.status]).toEqual([201, 201]);
+  expect(again.body).toEqual({ ...first.body, stream_path: `/v1/sandboxes/${id}/exec/stream` });
+  expect(output(await two.send(member, 'GET', again.body.stream_path))).toBe('told\n');
+  expect(fs.readFileSync(counted, 'utf8')).toBe('once\n');
 });
 
 test('running a command is an access', async () => {

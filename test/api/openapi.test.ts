@@ -388,7 +388,7 @@ test('what creates takes an Idempotency-Key', () => {
     );
     expect([name, takes]).toEqual([
       name,
-      /^POST \/v1\/(sandboxes|projects|api-keys|sandboxes\/\{sandbox_id\}\/ports)$/.test(name),
+      /^POST \/v1\/(sandboxes|projects|api-keys|sandboxes\/\{sandbox_id\}\/(ports|exec))$/.test(name),
     ]);
   }
 });

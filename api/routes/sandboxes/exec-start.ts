@@ -4,7 +4,8 @@ import { recordAccess } from '../../../db/repositories/sandbox-routes.ts';
 import { timeoutAt } from '../../../domain/sandbox-clock.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { callerOf } from '../../plugins/authentication.ts';
-import { failures, ofMutations } from '../../schemas/failures.ts';
+import { idempotencyHeaders } from '../../plugins/idempotency.ts';
+import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
 import { withDefault } from '../../schemas/fields.ts';
 import { envVars } from './create-body.ts';
 import { askAgent, ofAgentCalls } from './exec-agent.ts';
@@ -25,7 +26,7 @@ const execBody = z.object({
 export const runTime = z.string().regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$/);
 
 const started = z.object({
-  stream_path: z.string().describe('With a token that opens this stream alone'),
+  stream_path: z.string().describe('With a token that opens this stream alone; a repeated reply has none'),
   started_at: runTime,
   deadline: runTime.describe('The command is killed then; later changes of the timeout do not move it'),
 });
@@ -35,15 +36,26 @@ export function startExec(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
     url: '/v1/sandboxes/:sandbox_id/exec',
+    config: {
+      idempotency: {
+        secrets: ['stream_path'],
+        // The same stream, without a token of its own: whoever asks again has the key.
+        restore: (told, request) => ({ ...told, stream_path: `${request.url.split('?', 1)[0]}/stream` }),
+      },
+    },
     schema: {
       operationId: 'startExec',
       tags: ['Sandboxes'],
       summary: 'Run a command in a sandbox',
       params: sandboxPath,
+      headers: idempotencyHeaders,
       body: execBody,
       response: {
         201: started.describe('It runs'),
-        ...failures(ofMutations, ofAgentCalls, 'invalid_cwd', 'exec_in_progress', 'exec_not_possible'),
+        ...failures(
+          ...([ofMutations, ofIdempotency, ofAgentCalls] as const),
+          ...(['invalid_cwd', 'exec_in_progress', 'exec_not_possible'] as const),
+        ),
       },
     },
     handler: async (request, reply) => {
