@@ -45,8 +45,9 @@ export interface UdpRoute {
   servicePort: number;
 }
 
-/** Connections that one sandbox may have open, and in the opening each second. */
+/** Connections that one sandbox may have open, and as many flows that lead to its UDP ports. */
 const connectionsPerSandbox = 2048;
+/** Those that it may open. */
 const newConnectionsPerSecond = 1000;
 
 /**
@@ -80,6 +81,7 @@ table inet ${plan.table} {
   set openings { type ipv4_addr; size 65535; flags dynamic, timeout; timeout 10s; }
 ${pace.sets}${udpRange}  map udp_routes { type inet_service : ipv4_addr . inet_service; }
   set udp_routed { type ipv4_addr . inet_service; }
+  set udp_flows { type ipv4_addr; size 65535; flags dynamic; }
   set closed { type ipv4_addr; flags interval; auto-merge; elements = { ${closed} }; }
 
   chain prerouting {
@@ -127,6 +129,7 @@ ${toServers('accept')}    ip daddr @closed goto refused
     accept
   }
   chain udp_requests {
+    ct state new add @udp_flows { ip daddr ct count over ${connectionsPerSandbox} } drop
     meta l4proto udp ip daddr . ct original proto-dst @udp_routed accept
     drop
   }

@@ -116,6 +116,18 @@ test('a port leads to it over a pause, a new host worker, a flushed firewall, an
   await host.driver.remove(spec.sandboxId);
 }, 60_000);
 
+test('one with more flows than it may have is closed to new ones; its neighbour is not', async () => {
+  const [crowded, neighbour] = await Promise.all([echoSandbox(hostPort(6)), echoSandbox(hostPort(7))]);
+  expect(await askFromOutside(hostPort(6))).toContain('echo hello');
+  const [command, before] = outside.command(process.execPath, '-e', crowd, outside.near, String(hostPort(6)));
+  const answered = Number(onHost(command, ...before));
+  expect(answered).toBeGreaterThan(1000);
+  expect(answered).toBeLessThanOrEqual(2048);
+  expect(await askFromOutside(hostPort(6), 500)).toBe('');
+  expect(await askFromOutside(hostPort(7))).toContain('echo hello');
+  await Promise.all([crowded, neighbour].map(({ spec }) => host.driver.remove(spec.sandboxId)));
+}, 60_000);
+
 test('what does not run has no port', async () => {
   const { spec } = await echoSandbox(hostPort(5));
   await host.driver.stop(spec.sandboxId);
@@ -138,3 +150,21 @@ test('two copies on one machine have ranges of their own, and a range that is ta
   expect(other.driver.udpRange).toBeNull();
   await other.close();
 });
+
+/** Asks from 2,500 ports, again and again for those that were not answered, and prints how many were. */
+const crowd = `
+const [address, port] = process.argv.slice(1);
+const open = new Set();
+let answered = 0;
+for (let at = 0; at < 2500; at += 1) {
+  const socket = require('dgram').createSocket('udp4');
+  socket.once('message', () => { answered += 1; open.delete(socket); socket.close(); });
+  open.add(socket);
+}
+let rounds = 0;
+const ask = () => {
+  if (rounds++ === 8) { console.log(answered); process.exit(); }
+  for (const socket of open) socket.send('hello', Number(port), address);
+};
+setInterval(ask, 250);
+`;

@@ -1,0 +1,267 @@
+import { createHmac } from 'node:crypto';
+import { once } from 'node:events';
+import http from 'node:http';
+import type { AddressInfo } from 'node:net';
+import WebSocket from 'ws';
+import { signQuery } from '../../gateway/signed-query.ts';
+import { type AgentClient, gatewayLookup } from '../../ops/client/agent-client.ts';
+import type { PlatformClient, SandboxView } from '../../ops/client/platform-client.ts';
+import { Coturn, ownAddress, stunBindingRequest } from '../support/coturn.ts';
+import { RunningPlatform } from '../support/running-platform.ts';
+import { askUdp, udpEcho } from '../support/udp.ts';
+import { until } from '../support/until.ts';
+
+/** Ports and TURN on the whole platform, with a real coturn that shares a secret with it. */
+const turnSecret = 'a-secret-that-only-coturn-and-the-platform-know';
+const small = { cpu_count: 1, memory_mb: 256, storage_gb: 1 };
+let coturn: Coturn;
+let platform: RunningPlatform;
+let api: PlatformClient;
+let sandbox: SandboxView;
+let agent: AgentClient;
+
+beforeAll(async () => {
+  coturn = await Coturn.start(ownAddress(), turnSecret);
+  platform = new RunningPlatform({
+    PLATFORM_TURN_SECRET: turnSecret,
+    PLATFORM_TURN_PUBLIC_HOST: coturn.address,
+    PLATFORM_TURN_PUBLIC_PORT: String(coturn.port),
+  });
+  await platform.start();
+  api = platform.client();
+  sandbox = await api.createSandbox({
+    ...small,
+    custom_ports: [{ port: 5300, name: 'dns', protocol: 'UDP', service_port: 5000 }],
+  });
+  agent = platform.agent(sandbox);
+  await agent.upload('/root/server.cjs', tcpServer);
+  await agent.upload('/root/echo.cjs', udpEcho(5000));
+  for (const script of ['server', 'echo']) await agent.start('/.platform/bin/node', [`/root/${script}.cjs`]);
+}, 240_000);
+
+afterAll(async () => {
+  agent.close();
+  await api.deleteSandbox(sandbox.sandbox_id);
+  await platform.stop();
+  const remains = await platform.hostRemains();
+  platform.removeData();
+  await coturn.stop();
+  expect(remains).toEqual([]);
+}, 60_000);
+
+// biome-ignore lint/suspicious/noExplicitAny: replies of several shapes
+const call = async (method: string, path: string, body?: unknown): Promise<any> => {
+  const reply = await api.request(method, `/v1/sandboxes/${sandbox.sandbox_id}/${path}`, body);
+  return { status: reply.status, ...reply.body };
+};
+const get = async (port: number, path = '/', headers: Record<string, string> = {}) => {
+  const reply = await agent.request(path, { port, headers });
+  return [reply.status, reply.status === 200 ? reply.body.toString() : null];
+};
+
+describe('a port that is added', () => {
+  test('is open to everyone at once, over HTTP and WebSocket, and asks for the token again once it is removed', async () => {
+    expect(await get(8000)).toEqual([401, null]);
+    const added = await call('POST', 'ports', { port: 8000, name: 'web', service_port: 9000 });
+    expect(added.data.port).toEqual({
+      port: 8000,
+      service_port: 9000,
+      protocol: 'TCP',
+      name: 'web',
+      is_protected: false,
+    });
+    expect(await get(8000, '/a?b=c')).toEqual([200, 'GET /a?b=c']);
+    expect(await webSocketGreeting(`ws://8000-${sandbox.sandbox_domain}/`)).toBe('upgraded');
+    expect((await call('DELETE', 'ports/8000')).status).toBe(200);
+    expect(await get(8000)).toEqual([401, null]);
+  });
+
+  test('protected: opens with the token in its header or a signed query, and with nothing else', async () => {
+    const token = sandbox.envd_access_token;
+    await call('POST', 'ports', { port: 8443, name: 'mine', service_port: 9000, is_protected: true });
+    expect(await get(8443)).toEqual([401, null]);
+    expect(await get(8443, '/', { 'x-access-token': `${token}x` })).toEqual([401, null]);
+    expect(await get(8443, '/', { 'x-access-token': token })).toEqual([200, 'GET /']);
+    const signed = (secret: string) => `/?signature=${encodeURIComponent(signQuery('/', 'read', secret, null))}`;
+    expect(await get(8443, signed(token))).toEqual([200, 'GET /']);
+    expect(await get(8443, signed('wrong'))).toEqual([401, null]);
+    await expect(webSocketGreeting(`ws://8443-${sandbox.sandbox_domain}/`)).rejects.toThrow(/401/);
+    expect(await webSocketGreeting(`ws://8443-${sandbox.sandbox_domain}/`, { 'X-Access-Token': token })).toBe(
+      'upgraded',
+    );
+    await call('DELETE', 'ports/8443');
+  });
+});
+
+describe('a UDP port', () => {
+  const ask = (hostPort: string, waitMs?: number) => askUdp(hostPort, 'hello', { waitMs });
+  const hostPorts = async (): Promise<Record<number, string>> =>
+    Object.fromEntries(
+      (await call('GET', 'ports')).data.ports.map((each: { port: number; host_port?: string }) => [
+        each.port,
+        each.host_port,
+      ]),
+    );
+
+  test('answers at its host_port from create on, or when it is added, until it is removed', async () => {
+    const first = (await hostPorts())[5300]!;
+    expect(first).toMatch(new RegExp(`^${ownAddress().replaceAll('.', '\\.')}:[23]\\d{4}$`));
+    expect(await ask(first)).toBe(`${first} echo hello to ${ownAddress()}`);
+    const added = await call('POST', 'ports', { port: 5000, name: 'echo', protocol: 'UDP' });
+    const second = added.data.port.host_port;
+    expect(await ask(second)).toContain('echo hello');
+    expect(second).not.toBe(first);
+    await call('DELETE', 'ports/5000');
+    expect(await ask(second, 700)).toBe('');
+    expect(await ask(first)).toContain('echo hello');
+    expect(await get(5300)).toEqual([404, null]);
+  });
+
+  test('is the same after a pause, and after its host worker was killed', async () => {
+    const before = await hostPorts();
+    expect((await call('POST', 'pause')).data.ports[0].host_port).toBe(before[5300]);
+    await call('POST', 'resume');
+    expect(await ask(before[5300]!)).toContain('echo hello');
+    const [host] = platform.pidsOf('worker/host.ts');
+    process.kill(host!, 'SIGKILL');
+    await until(() => platform.pidsOf('worker/host.ts').some((each) => each !== host), 30_000);
+    const added = await call('POST', 'ports', { port: 5001, name: 'again', protocol: 'UDP', service_port: 5000 });
+    expect(added.status).toBe(200);
+    expect(await ask(added.data.port.host_port)).toContain('echo hello');
+    expect((await hostPorts())[5300]).toBe(before[5300]);
+    expect(await ask(before[5300]!)).toContain('echo hello');
+  }, 60_000);
+
+  test('of one that ended is given back', async () => {
+    const other = await api.createSandbox({ ...small, custom_ports: [{ port: 1, name: 'a', protocol: 'UDP' }] });
+    const [{ host_port: hostPort }] = other.ports as [{ host_port: string | null }];
+    expect(hostPort).toMatch(/:[23]\d{4}$/);
+    await api.request('POST', `/v1/sandboxes/${other.sandbox_id}/terminate`);
+    const ended = await api.untilStatus(other.sandbox_id, 'terminated');
+    expect(ended.ports).toMatchObject([{ host_port: null }]);
+    await api.deleteSandbox(other.sandbox_id);
+  });
+});
+
+describe('TURN', () => {
+  /** The helper's reply, as a program in a sandbox gets it. */
+  const askInside = async (inside: AgentClient, query = '') => {
+    const { stdout, stderr } = await inside.run('sh', [
+      '-c',
+      `curl -sS --max-time 5 "$TURN_CREDENTIAL_SERVICE_URL/api/turn-credential${query}"`,
+    ]);
+    if (stderr) throw new Error(stderr);
+    return JSON.parse(stdout) as { iceServers: { urls: string[]; username: string; credential: string }[] };
+  };
+
+  test('the credential of the API is accepted by coturn; an expired and a wrong one are refused', async () => {
+    expect((await call('GET', 'webrtc-turn-credential')).code).toBe('webrtc_port_required');
+    await call('POST', 'ports', { port: 7000, name: 'call', protocol: 'WEBRTC' });
+    const {
+      username,
+      credential,
+      turn_public_host: host,
+      turn_public_port: port,
+    } = (await call('GET', 'webrtc-turn-credential')).data;
+    expect([host, port]).toEqual([coturn.address, coturn.port]);
+    expect((await api.sandbox(sandbox.sandbox_id)).webrtc_turn).toEqual({
+      turn_public_host: host,
+      turn_public_port: port,
+      ports: [7000],
+    });
+    const relays = [coturn.relay(username, credential), coturn.relay(username, credential, 'tcp')];
+    expect((await Promise.all(relays)).map(({ works }) => works)).toEqual([true, true]);
+
+    const past = `${Math.floor(Date.now() / 1000) - 1}:${sandbox.sandbox_id}`;
+    const rightly = createHmac('sha1', turnSecret).update(past).digest('base64');
+    expect((await coturn.relay(past, rightly)).said).toContain('Cannot complete Allocation');
+    expect((await coturn.relay(username, rightly)).said).toContain('Cannot complete Allocation');
+    const stretched = username.replace(/^\d+/, (expiry: string) => String(Number(expiry) + 60));
+    expect((await coturn.relay(stretched, credential)).said).toContain('Cannot complete Allocation');
+  }, 60_000);
+
+  test('a program inside is told of the server and gets credentials of its own, with internet access or without', async () => {
+    const closed = await api.createSandbox({ ...small, allow_internet_access: false });
+    const closedAgent = platform.agent(closed);
+    const given: { username: string; credential: string }[] = [];
+    for (const [inside, id] of [
+      [agent, sandbox.sandbox_id],
+      [closedAgent, closed.sandbox_id],
+    ] as const) {
+      const { stdout } = await inside.run('sh', ['-c', 'env | grep ^TURN_ | sort']);
+      expect(stdout.split('\n')).toEqual([
+        expect.stringMatching(/^TURN_CREDENTIAL_SERVICE_URL=http:\/\/10\.\d+\.\d+\.1:7083$/),
+        `TURN_INTERNAL_HOST=${coturn.address}`,
+        `TURN_INTERNAL_PORT=${coturn.port}`,
+        `TURN_PUBLIC_HOST=${coturn.address}`,
+        `TURN_PUBLIC_PORT=${coturn.port}`,
+        '',
+      ]);
+      for (const query of ['', '?internal=1']) {
+        const [server] = (await askInside(inside, query)).iceServers;
+        expect(server!.username).toMatch(new RegExp(`^\\d+:${id}$`));
+        expect(server!.urls).toContain(`turn:${coturn.address}:${coturn.port}?transport=udp`);
+        given.push(server!);
+      }
+    }
+    const relayed = await Promise.all(given.map(({ username, credential }) => coturn.relay(username, credential)));
+    expect(relayed.map(({ works }) => works)).toEqual([true, true, true, true]);
+    const request = stunBindingRequest.toString('hex');
+    const stun = `import socket; s = socket.socket(2, 2); s.settimeout(2); s.sendto(bytes.fromhex("${request}"), ("${coturn.address}", ${coturn.port})); print(s.recv(99)[:2].hex())`;
+    expect((await agent.run('python3', ['-c', stun])).stdout).toBe('0101\n');
+    expect((await closedAgent.run('python3', ['-c', stun])).exitCode).not.toBe(0);
+    closedAgent.close();
+    await api.deleteSandbox(closed.sandbox_id);
+  }, 90_000);
+
+  test('the service opens nothing else of the host and serves nobody else', async () => {
+    const { stdout: url } = await agent.run('sh', ['-c', 'printf %s "$TURN_CREDENTIAL_SERVICE_URL"']);
+    expect((await fetch(`${url}/api/turn-credential`)).status).toBe(403);
+    const server = http.createServer((_request, reply) => reply.end('of the host')).listen(0, '0.0.0.0');
+    try {
+      await once(server, 'listening');
+      const { port } = server.address() as AddressInfo;
+      for (const address of [new URL(url).hostname, coturn.address]) {
+        expect(await (await fetch(`http://${address}:${port}/`)).text()).toBe('of the host');
+        const reached = await agent.run('curl', ['-sS', '--max-time', '2', `http://${address}:${port}/`]);
+        expect([reached.exitCode === 0, reached.stdout]).toEqual([false, '']);
+      }
+    } finally {
+      server.close();
+      server.closeAllConnections();
+    }
+  }, 30_000);
+
+  test('the secret is nowhere inside', async () => {
+    const search = async (text: string) => {
+      const files = '/proc/[0-9]*/environ /etc /run /root /tmp';
+      // In two halves, so that the search does not find itself.
+      const command = `printf %s%s "$BEGIN" "$END" | grep -rlsF -f - ${files}; true`;
+      const envs = { BEGIN: text.slice(0, 8), END: text.slice(8) };
+      return (await agent.run('sh', ['-c', command], { envs })).stdout;
+    };
+    expect(await search('TURN_PUBLIC_HOST=')).toMatch(/\/proc\/\d+\/environ/);
+    expect(await search(turnSecret)).toBe('');
+  }, 30_000);
+});
+
+/** Echoes the request line and takes any upgrade with a greeting. */
+const tcpServer = `
+const crypto = require('crypto');
+require('http').createServer((q, r) => r.end(q.method + ' ' + q.url)).on('upgrade', (q, socket) => {
+  const accept = crypto.createHash('sha1').update(q.headers['sec-websocket-key'] + '258EAFA5-E914-47DA-95CA-C5AB0DC85B11').digest('base64');
+  socket.write('HTTP/1.1 101 Switching Protocols\\r\\nUpgrade: websocket\\r\\nConnection: Upgrade\\r\\nSec-WebSocket-Accept: ' + accept + '\\r\\n\\r\\n');
+  socket.write(Buffer.from([0x81, 8, ...Buffer.from('upgraded')]));
+}).listen(9000, '0.0.0.0');
+`;
+
+function webSocketGreeting(url: string, headers: Record<string, string> = {}): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = new WebSocket(url, { lookup: gatewayLookup(), agent: new http.Agent(), headers });
+    socket.once('message', (data) => {
+      resolve(data.toString());
+      socket.terminate();
+    });
+    socket.once('error', reject);
+  });
+}
