@@ -42,7 +42,9 @@ export function createEnvironment(sandboxVariables: () => Record<string, string>
   const uid = process.getuid?.() ?? 0;
   const account = findAccount(uid);
   const name = account?.name ?? (uid === 0 ? 'root' : String(uid));
-  const home = account?.home ?? (uid === 0 && fs.existsSync('/root') ? '/root' : '/');
+  // As at a login: nothing can be started in a folder that is not there.
+  const home =
+    [account?.home, uid === 0 ? '/root' : undefined].find((folder) => folder && fs.existsSync(folder)) ?? '/';
   const image: Record<string, string> = {};
   for (const [key, value] of Object.entries(process.env)) {
     // The agent's own settings, tokens among them, are not the business of what it runs.

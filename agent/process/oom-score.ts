@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 
-/** Half of the sandbox's memory on top of what a process uses: whatever it is, it goes before the agent. */
-const score = '500';
+/** The most there is: even the smallest process goes before the agent. */
+const score = '1000';
 
 /**
  * Has the kernel, when memory runs out, end what clients have started before it ends the agent, which would end the

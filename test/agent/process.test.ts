@@ -422,7 +422,7 @@ test('what is started, and what that had started by then, is ended before the ag
   );
   const child = await eventually(() => Number(run.stdout.toString()));
   const scoreOf = (pid: number) => Number(fs.readFileSync(`/proc/${pid}/oom_score_adj`, 'utf8'));
-  await eventually(() => scoreOf(run.pid) === 500 && scoreOf(child) === 500);
+  await eventually(() => scoreOf(run.pid) === 1000 && scoreOf(child) === 1000);
   expect(scoreOf(agent.process.pid!)).toBe(scoreOf(process.pid));
   process.kill(-run.pid, 'SIGKILL');
   await run.finished;

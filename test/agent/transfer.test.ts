@@ -193,7 +193,8 @@ test(
     for await (const chunk of (await download(path)).body!) received.update(chunk);
     clearInterval(sampling);
     expect(received.digest('hex')).toBe(sent.digest('hex'));
-    expect(most - before).toBeLessThan(60);
+    // Whatever the length: pieces on their way that are yet to be collected.
+    expect(most - before).toBeLessThan(100);
     fs.rmSync(path);
   },
   60_000 + megabytes * 50,
