@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { offerUdpPorts } from '../../db/repositories/udp-ports.ts';
+import { controlTaskQueue } from '../../domain/task-queues.ts';
 import { DriverError } from '../../runtime/driver.ts';
 import { hostRestartedSignal } from '../../workflows/sandbox-messages.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
@@ -88,6 +89,21 @@ test('ports changed, also when the host refuses at first', async () => {
   await endOf('sandbox-ports-changed', sandbox.sandboxId);
 });
 
+test('ended in a batch, one that runs and one that failed', async () => {
+  const running = await runningSandbox();
+  driver.failNext.set('create', new DriverError('image_pull_failed', 'no such image'));
+  const failed = await runningSandbox();
+  await plane.client.workflow.getHandle(failed.sandboxId).result();
+  await plane.client.workflow.execute('sandboxBatchEnding', {
+    workflowId: 'bat-recorded',
+    taskQueue: controlTaskQueue,
+    args: [{ sandboxIds: [running.sandboxId, failed.sandboxId], forget: false }],
+  });
+  await endOf('sandbox-batch-ending', 'bat-recorded');
+  await endOf('sandbox-ended-in-batch', running.sandboxId);
+  expect((await plane.row(failed.sandboxId)).status).toBe('terminated');
+});
+
 test('runtime exited', async () => {
   const sandbox = await runningSandbox();
   driver.exit(sandbox.sandboxId, { exitCode: 1, outOfMemory: false, commandOutput: '' });
@@ -103,6 +119,40 @@ test('host restarted', async () => {
   await plane.commands.resume(sandbox, { wait: true });
   await plane.commands.terminate(sandbox, { forget: false });
   await endOf('sandbox-host-restarted', sandbox.sandboxId);
+});
+
+test('host lost and back, with one that runs, one that starts, and one that is paused', async () => {
+  const running = await runningSandbox();
+  const paused = await runningSandbox();
+  await plane.commands.pause(paused, { wait: true });
+  driver.hold = new Promise(() => {});
+  const starting = await plane.admit();
+  await plane.commands.start(starting, { wait: false });
+  await until(async () => (await plane.row(starting.sandboxId)).substatus === 'deploying');
+  const input = { workflowId: plane.hostId, taskQueue: controlTaskQueue, args: [{ hostId: plane.hostId }] };
+  await plane.client.workflow.start('host', input);
+  const setLost = (lostAt: string) =>
+    plane.orm.em.fork().execute(`update hosts set lost_at = ${lostAt} where host_id = ?`, [plane.hostId]);
+  await setLost('now()');
+  for (const { sandboxId } of [running, starting]) {
+    await until(async () => (await plane.row(sandboxId)).status === 'failed');
+    expect(await plane.row(sandboxId)).toMatchObject({ reason: 'host_lost', lifecycleOutcome: 'failed' });
+  }
+  expect((await plane.row(paused.sandboxId)).status).toBe('paused');
+  driver.hold = null;
+  await setLost('null');
+  await until(
+    async () =>
+      await plane.commands.resume(paused, { wait: true }).then(
+        () => true,
+        () => false,
+      ),
+  );
+  await plane.commands.terminate(paused, { forget: false });
+  await endOf('sandbox-host-lost', running.sandboxId);
+  await endOf('sandbox-host-lost-while-starting', starting.sandboxId);
+  if (recording) await recordHistory(plane.client, 'host', plane.hostId);
+  await plane.client.workflow.getHandle(plane.hostId).terminate();
 });
 
 test('handed over to a next run when its history grows long, without losing a command', async () => {

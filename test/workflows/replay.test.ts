@@ -10,11 +10,16 @@ import { testSecretKey } from '../support/control-plane.ts';
 import { readHistory, recordedHistories } from '../support/recorded-histories.ts';
 
 const expected = [
+  'host',
   'maintenance',
+  'sandbox-batch-ending',
   'sandbox-deletion',
+  'sandbox-ended-in-batch',
   'sandbox-failed-start',
   'sandbox-handed-over-first-run',
   'sandbox-handed-over-second-run',
+  'sandbox-host-lost',
+  'sandbox-host-lost-while-starting',
   'sandbox-host-restarted',
   'sandbox-paused-and-resumed',
   'sandbox-ports-changed',
