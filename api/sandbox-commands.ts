@@ -24,4 +24,6 @@ export interface SandboxCommands {
   projectSwitched(sandboxId: string, projectId: string): Promise<void>;
   /** `alreadyTerminated` when there was nothing to end. */
   terminate(sandbox: Sandbox, options: { forget: boolean }): Promise<{ alreadyTerminated: boolean }>;
+  /** Makes sure that all of them end, and answers before they do. */
+  endBatch(sandboxes: readonly Sandbox[], options: { forget: boolean }): Promise<void>;
 }

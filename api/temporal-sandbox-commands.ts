@@ -11,6 +11,7 @@ import {
 import { ApplicationFailure, type UpdateDefinition } from '@temporalio/common';
 import type { Logger } from 'pino';
 import type { Sandbox } from '../db/entities/sandbox.ts';
+import { newId } from '../db/new-id.ts';
 import type { Orm } from '../db/orm.ts';
 import { hasLease } from '../db/repositories/hosts.ts';
 import { removeStartOf } from '../db/repositories/outbox.ts';
@@ -22,6 +23,7 @@ import { isOver } from '../domain/sandbox-state.ts';
 import { controlTaskQueue } from '../domain/task-queues.ts';
 import { sandboxSearchAttributes } from '../temporal/search-attributes.ts';
 import type { sandbox as sandboxWorkflow } from '../workflows/sandbox.ts';
+import type { sandboxBatchEnding } from '../workflows/sandbox-batch-ending.ts';
 import type { sandboxDeletion } from '../workflows/sandbox-deletion.ts';
 import {
   addPortUpdate,
@@ -142,6 +144,18 @@ export class TemporalSandboxCommands implements SandboxCommands {
   async #requireHost({ hostId, status }: Sandbox): Promise<void> {
     if (isOver(status) || (await hasLease(this.#orm.em, hostId))) return;
     throw new AppError('host_unavailable', 'The host of this sandbox is away; try again when it is back');
+  }
+
+  async endBatch(sandboxes: readonly Sandbox[], { forget }: { forget: boolean }): Promise<void> {
+    try {
+      await this.#client.workflow.start<typeof sandboxBatchEnding>('sandboxBatchEnding', {
+        workflowId: newId('batch'),
+        taskQueue: controlTaskQueue,
+        args: [{ sandboxIds: sandboxes.map(({ sandboxId }) => sandboxId), forget }],
+      });
+    } catch (error) {
+      throw unreachable(error);
+    }
   }
 
   /** Its workflow is over, so another cleans up what it left. */

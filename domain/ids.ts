@@ -13,6 +13,7 @@ export const idPrefixes = {
   notification: 'ntf',
   subscription: 'sub',
   host: 'host',
+  batch: 'bat',
 } as const;
 
 export type IdKind = keyof typeof idPrefixes;

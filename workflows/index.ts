@@ -2,4 +2,5 @@
 export { host } from './host.ts';
 export { maintenance } from './maintenance.ts';
 export { sandbox } from './sandbox.ts';
+export { sandboxBatchEnding } from './sandbox-batch-ending.ts';
 export { sandboxDeletion } from './sandbox-deletion.ts';

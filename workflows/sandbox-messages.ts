@@ -90,6 +90,16 @@ export const removePortUpdate = defineUpdate<void, [number]>('removePort');
 /** Ends it; answers when the row says `terminating`. With `forget` the sandbox answers 404 once its data is gone. */
 export const terminateUpdate = defineUpdate<SandboxStanding, [{ forget: boolean }]>('terminate');
 
+/** The same for one of a batch, whose caller has been answered already. */
+export const endSignal = defineSignal<[{ forget: boolean }]>('end');
+
+/** What the workflow that ends a batch is started with. */
+export interface BatchEndingInput {
+  sandboxIds: string[];
+  /** Make each answer 404 afterwards. */
+  forget: boolean;
+}
+
 /** A fact from the host: its processes ended by themselves. */
 export const runtimeExitedSignal = defineSignal<[RuntimeExit]>('runtimeExited');
 

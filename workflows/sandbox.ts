@@ -32,6 +32,7 @@ import {
 import {
   addPortUpdate,
   connectUpdate,
+  endSignal,
   hostLostSignal,
   hostRestartedSignal,
   lifeQuery,
@@ -152,6 +153,7 @@ class SandboxLife {
       validator: (_: number) => this.#mustRun(),
     });
     setHandler(terminateUpdate, ({ forget }) => this.#onTerminate(forget));
+    setHandler(endSignal, ({ forget }) => this.#askEnd(forget));
     setHandler(runtimeExitedSignal, (exit) => {
       this.#exit = exit;
     });
@@ -203,6 +205,7 @@ class SandboxLife {
         this.#starting = null;
       }
     }
+    this.#sealedCredentials = null;
     return true;
   }
 
@@ -511,10 +514,14 @@ class SandboxLife {
     return this.#timeoutWrites;
   }
 
-  async #onTerminate(forget: boolean): Promise<SandboxStanding> {
+  #askEnd(forget: boolean): void {
     this.#ending ??= { reason: 'user_requested', forget };
     this.#ending.forget ||= forget;
     this.#starting?.cancel();
+  }
+
+  async #onTerminate(forget: boolean): Promise<SandboxStanding> {
+    this.#askEnd(forget);
     await condition(() => this.#endingRecorded);
     return this.#standing();
   }

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, jest, test } from '@jest/globals';
+import { DriverError } from '../../runtime/driver.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
 import { until } from '../support/until.ts';
@@ -49,6 +50,22 @@ test('100 sandboxes are paused, resumed and terminated in one call each, and del
   expect(new Set(again.results.map(({ status }: Json) => status))).toEqual(new Set(['terminated']));
 
   expect(await batch('delete', ids)).toMatchObject({ total: 100, successful: 100, failed: 0 });
+  await until(async () => (await listed('terminated')) === 0, 30_000);
+});
+
+test('a batch ends what has failed, what is starting, and what runs', async () => {
+  const create = (more: Json = {}) =>
+    api.send(api.root, 'POST', '/v1/sandboxes', { cpu_count: 1, memory_mb: 128, storage_gb: 1, ...more });
+  const running = (await create()).body.data.sandbox_id;
+  driver.failNext.set('create', new DriverError('image_pull_failed', 'no such image'));
+  const failed = (await create()).body.data.sandbox_id;
+  driver.hold = new Promise(() => {});
+  const starting = (await create({ is_async: true })).body.data.sandbox_id;
+  const result = await batch('terminate', [running, failed, starting], { force: true });
+  expect(result).toMatchObject({ total: 3, successful: 3, failed: 0 });
+  await until(async () => (await listed('terminated')) === 3, 30_000);
+  driver.hold = null;
+  expect(await batch('delete', [running, failed, starting])).toMatchObject({ successful: 3 });
   await until(async () => (await listed('terminated')) === 0, 30_000);
 });
 

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { SandboxCommands } from '../../api/sandbox-commands.ts';
 import { Sandbox } from '../../db/entities/sandbox.ts';
+import { AppError } from '../../domain/errors.ts';
 import type { SandboxStatus } from '../../domain/sandbox-state.ts';
 import type { Json } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
@@ -87,12 +88,15 @@ test.each([
   ['delete', ['paused', 'terminating', 'terminated', 'failed'], 'deletion_in_progress'],
 ] as const)('%s takes %j without force', async (action, statuses, told) => {
   const ids = await Promise.all(statuses.map((status) => addSandbox(status)));
-  const commands: SandboxCommands = Object.create(api.commands, {
-    terminate: { value: async () => ({ alreadyTerminated: false }) },
-  });
+  const ended: string[] = [];
+  const endBatch = async (sandboxes: readonly Sandbox[]) => {
+    ended.push(...sandboxes.map(({ sandboxId }) => sandboxId));
+  };
+  const commands: SandboxCommands = Object.create(api.commands, { endBatch: { value: endBatch } });
   const accepting = await startApi({ on: { orm: api.orm, account: { ...api.root, apiKey: api.root.key }, commands } });
   const { body } = await accepting.send(member, 'POST', `/v1/sandboxes/batch-${action}`, { sandbox_ids: ids });
   expect(body.data.results).toEqual(ids.map((id) => ({ sandbox_id: id, status: told })));
+  expect(ended).toEqual(ids);
   await accepting.stop();
 });
 
@@ -127,26 +131,32 @@ test('what is named twice is handled and counted once', async () => {
 test('a failure nobody foresaw is one result, and says nothing of the inside', async () => {
   const [broken, fine] = [await addSandbox(), await addSandbox()];
   api.commands.failNext = new Error('secret of the inside');
-  const { body } = await batch('terminate', [broken, fine]);
+  const { body } = await batch('pause', [broken, fine]);
   expect(body.data.results).toEqual([
     { sandbox_id: broken, status: 'failed', error: 'Something went wrong on our side', code: 'internal_error' },
-    { sandbox_id: fine, status: 'termination_in_progress' },
+    { sandbox_id: fine, status: 'pausing' },
   ]);
+});
+
+test('a batch that cannot be delivered is refused as a whole', async () => {
+  const id = await addSandbox();
+  api.commands.failNext = new AppError('temporarily_unavailable', 'The command could not be delivered now; try again');
+  const reply = await batch('terminate', [id]);
+  expect([reply.status, reply.body.code]).toEqual([503, 'temporarily_unavailable']);
 });
 
 test('up to 50 are handled at the same time', async () => {
   const ids = await Promise.all(Array.from({ length: 60 }, () => addSandbox()));
   let underWay = 0;
   let most = 0;
-  const terminate = async () => {
+  const pause = async () => {
     most = Math.max(most, ++underWay);
     await new Promise((resolve) => setTimeout(resolve, 5));
     underWay--;
-    return { alreadyTerminated: false };
   };
-  const commands: SandboxCommands = Object.create(api.commands, { terminate: { value: terminate } });
+  const commands: SandboxCommands = Object.create(api.commands, { pause: { value: pause } });
   const counting = await startApi({ on: { orm: api.orm, account: { ...api.root, apiKey: api.root.key }, commands } });
-  const reply = await counting.send(member, 'POST', '/v1/sandboxes/batch-terminate', { sandbox_ids: ids });
+  const reply = await counting.send(member, 'POST', '/v1/sandboxes/batch-pause', { sandbox_ids: ids });
   expect([reply.body.data.successful, most]).toEqual([60, 50]);
   await counting.stop();
 });

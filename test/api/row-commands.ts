@@ -98,6 +98,10 @@ export class RowCommands implements SandboxCommands {
     return { alreadyTerminated };
   }
 
+  async endBatch(sandboxes: readonly Sandbox[], { forget }: { forget: boolean }): Promise<void> {
+    for (const sandbox of sandboxes) await this.terminate(sandbox, { forget });
+  }
+
   #note(call: string): void {
     this.calls.push(call);
     const failure = this.failNext;

@@ -180,8 +180,11 @@ async function cuttingProxy(target: string, cuts: number[]): Promise<net.Server>
 
 test('a browser’s EventSource reads it from another origin, comes back after a cut, and misses nothing', async () => {
   const proxy = await cuttingProxy(replica.url, [1200, 1500]);
+  const agent = platform.agent(sandbox);
+  proxy.once('connection', () => agent.upload('/tmp/page-is-there', ''));
   const { stream_path: path } = await start(
-    'for i in $(seq 1 20); do echo line $i; sleep 0.2; done; echo bad >&2; exit 7',
+    `until [ -e /tmp/page-is-there ]; do sleep 0.05; done
+     for i in $(seq 1 20); do echo line $i; sleep 0.2; done; echo bad >&2; exit 7`,
   );
   const log = await inBrowser<{ type: string; id: string; data: string; opens: number }[]>(`
     const log = [];
@@ -197,6 +200,7 @@ test('a browser’s EventSource reads it from another origin, comes back after a
     }
   `);
   proxy.close();
+  agent.close();
   const text = (type: string) =>
     log
       .filter((each) => each.type === type)

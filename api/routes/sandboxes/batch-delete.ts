@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { Sandbox } from '../../../db/entities/sandbox.ts';
 import { AppError } from '../../../domain/errors.ts';
 import { concurrentStatuses } from '../../../domain/sandbox-state.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
@@ -7,7 +8,7 @@ import { failures, ofMutations } from '../../schemas/failures.ts';
 import { withDefault } from '../../schemas/fields.ts';
 import { batchIds, batchResult, runBatch } from './batch.ts';
 
-/** `POST /v1/sandboxes/batch-delete` (section 4.1). */
+/** `POST /v1/sandboxes/batch-delete` (section 4.1): answers when all are sure to end and to be removed. */
 export function batchDeleteSandboxes(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
@@ -27,13 +28,13 @@ export function batchDeleteSandboxes(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request, reply) => {
       const { force } = request.body;
-      const result = await runBatch(deps, request, 'deleted', async (sandbox) => {
-        if (!force && concurrentStatuses.includes(sandbox.status)) {
-          throw new AppError('sandbox_running', `The sandbox is ${sandbox.status}; terminate it first, or use force`);
-        }
-        await deps.sandboxCommands.terminate(sandbox, { forget: true });
-        return 'deletion_in_progress';
-      });
+      const judge = ({ status }: Sandbox) => {
+        if (force || !concurrentStatuses.includes(status)) return 'deletion_in_progress';
+        throw new AppError('sandbox_running', `The sandbox is ${status}; terminate it first, or use force`);
+      };
+      const result = await runBatch(deps, request, 'deleted', judge, (sandboxes) =>
+        deps.sandboxCommands.endBatch(sandboxes, { forget: true }),
+      );
       return reply.code(202).send(result);
     },
   });

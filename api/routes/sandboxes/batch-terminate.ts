@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { Sandbox } from '../../../db/entities/sandbox.ts';
 import { AppError } from '../../../domain/errors.ts';
 import type { SandboxStatus } from '../../../domain/sandbox-state.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
@@ -10,7 +11,7 @@ import { batchIds, batchResult, runBatch } from './batch.ts';
 /** On their way into another state; one that is ending already is not disturbed by being asked again. */
 const transitional: readonly SandboxStatus[] = ['created', 'starting', 'pausing', 'resuming'];
 
-/** `POST /v1/sandboxes/batch-terminate` (section 4.1). */
+/** `POST /v1/sandboxes/batch-terminate` (section 4.1): answers when all are sure to end. */
 export function batchTerminateSandboxes(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
@@ -30,12 +31,14 @@ export function batchTerminateSandboxes(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request, reply) => {
       const { force } = request.body;
-      const result = await runBatch(deps, request, 'terminated', async (sandbox) => {
-        if (!force && transitional.includes(sandbox.status)) {
-          throw new AppError('sandbox_busy', `The sandbox is ${sandbox.status}; wait, or use force`);
-        }
-        const { alreadyTerminated } = await deps.sandboxCommands.terminate(sandbox, { forget: false });
-        return alreadyTerminated ? 'terminated' : 'termination_in_progress';
+      const judge = ({ status }: Sandbox) => {
+        if (status === 'terminated') return 'terminated';
+        if (force || !transitional.includes(status)) return 'termination_in_progress';
+        throw new AppError('sandbox_busy', `The sandbox is ${status}; wait, or use force`);
+      };
+      const result = await runBatch(deps, request, 'terminated', judge, async (sandboxes) => {
+        const living = sandboxes.filter(({ status }) => status !== 'terminated');
+        if (living.length > 0) await deps.sandboxCommands.endBatch(living, { forget: false });
       });
       return reply.code(202).send(result);
     },

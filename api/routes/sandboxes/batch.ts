@@ -39,12 +39,14 @@ export const batchResult = (...statuses: string[]) =>
  * come in the order of the ids.
  * @param doing what is being done with them, as in "3 sandboxes are being paused"
  * @param act returns the status to tell, or throws `AppError`
+ * @param finish what is done for all of them at once, with those that `act` did not refuse
  */
 export async function runBatch(
   deps: ApiDependencies,
   request: FastifyRequest<{ Body: { sandbox_ids: string[] } }>,
   doing: string,
-  act: (sandbox: Sandbox) => Promise<string>,
+  act: (sandbox: Sandbox) => Promise<string> | string,
+  finish?: (sandboxes: Sandbox[]) => Promise<void>,
 ) {
   const ids = [...new Set(request.body.sandbox_ids)];
   const sandboxes = await findSandboxes(deps.orm.em, callerOf(request), ids);
@@ -57,6 +59,8 @@ export async function runBatch(
       return { sandbox_id: sandboxId, status: 'failed', ...toldOf(error, request) };
     }
   });
+  const accepted = results.filter(({ status }) => status !== 'failed').map((each) => sandboxes.get(each.sandbox_id)!);
+  if (accepted.length > 0) await finish?.(accepted);
   const failed = results.filter(({ status }) => status === 'failed').length;
   const successful = results.length - failed;
   const counted = successful === 1 ? '1 sandbox is' : `${successful} sandboxes are`;

@@ -16,6 +16,9 @@ import { sandboxPath } from './sandbox-path.ts';
 /** The kernel takes no longer argument; UTF-8 may need more bytes than characters, and is then refused by the agent. */
 const maxCommandLength = 128 * 1024 - 1;
 
+/** An access is noted to the minute. */
+const accessRecordedMs = 60_000;
+
 const execBody = z.object({
   command: z.string().min(1).max(maxCommandLength).describe('Run by `bash -c`'),
   cwd: withDefault(z.string().min(1).max(4096), '/'),
@@ -74,7 +77,9 @@ export function startExec(api: Api, deps: ApiDependencies): void {
         timeoutMs: Math.max(1, deadline.getTime() - startedAt.getTime()),
       };
       await askAgent(deps, sandbox, (place) => deps.sandboxAgents.startRun(place, run));
-      await recordAccess(deps.orm.em, [sandboxId], startedAt);
+      if (startedAt.getTime() - (sandbox.lastAccessedAt?.getTime() ?? 0) >= accessRecordedMs) {
+        await recordAccess(deps.orm.em, [sandboxId], startedAt);
+      }
       return reply.code(201).send({
         stream_path: streamPath(deps, sandboxId, run.runId, deadline),
         started_at: run.startedAt,
