@@ -14,7 +14,7 @@ export interface StorageTarget {
   port: number;
 }
 
-const uriPattern = /^(s3|oss):\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:\/(.*))?$/;
+const uriPattern = /^(s3|oss):\/\/([a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?)(?:\/(.*))?$/;
 
 /**
  * Reads a mount's uri, region and endpoint. `s3://` with an endpoint of its own takes the bucket in the path, as most

@@ -96,8 +96,8 @@ export class SandboxMounts {
     const held = (await readHeld(folder)).filter(({ holder }) => isAlive(holder));
     if (held.length === 0) return 0;
     const minors = held.flatMap(({ minor }) => (minor === null ? [] : [String(minor)]));
-    const script =
-      'mount -t fusectl none /sys/fs/fuse/connections && cd /sys/fs/fuse/connections && for m in "$@"; do read w < $m/waiting && [ $w -gt 0 ] && echo $m; done; :';
+    const script = `cd /sys/fs/fuse/connections; [ -e "$1" ] || mount -t fusectl none . && cd /sys/fs/fuse/connections
+for m; do read waiting < $m/waiting && [ $waiting -gt 0 ] && echo $m; done; :`;
     const hanging = await runCommand('unshare', ['--mount', 'sh', '-c', script, 'sh', ...minors], {
       timeoutSeconds: commandTimeoutSeconds,
     });

@@ -103,16 +103,6 @@ describe('pause and resume', () => {
     expect(api.commands.calls).toEqual(['pause only', 'resume only']);
   });
 
-  test('no change of mounts is none; a change is 501 and nothing happens', async () => {
-    await post('pause');
-    for (const patch of [{ remove_all: true }, { disable_all: true }, { mounts: [] }]) {
-      const reply = await post('resume', { object_storage: patch });
-      expect([reply.status, reply.body.code]).toEqual([501, 'not_available_yet']);
-    }
-    expect((await read()).status).toBe('paused');
-    expect((await post('resume', { object_storage: {} })).body.data.status).toBe('running');
-  });
-
   test.each(['pause', 'resume'])('%s with a flag that is none is 400', async (action) => {
     expect((await post(action, { is_async: 'yes' })).body.code).toBe('validation_failed');
   });

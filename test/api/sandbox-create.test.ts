@@ -193,7 +193,7 @@ describe('bad input is refused and leaves nothing', () => {
     [
       'a mount with neither region nor endpoint',
       { object_storage: { uri: 's3://b/p', mount_point: '/mnt', access_key: 'a', secret_key: 'b' } },
-      'object_storage',
+      'object_storage.region',
     ],
   ])('%s', async (_name, body, path) => {
     const details = await refuses(body, 400, 'validation_failed');
@@ -231,23 +231,10 @@ describe('bad input is refused and leaves nothing', () => {
   test('an unknown region', () => refuses({ locality: { region: 'atlantis' } }, 400, 'invalid_region'));
 
   test.each([
-    [
-      'object_storage',
-      {
-        object_storage: {
-          uri: 's3://b/p',
-          mount_point: '/mnt',
-          access_key: 'AK-secret',
-          secret_key: 'SK-secret',
-          region: 'r',
-        },
-      },
-    ],
     ['object_storage_direct_mount', { object_storage_direct_mount: true }],
     ['s3fs_executable_path', { s3fs_executable_path: '/usr/bin/s3fs' }],
   ])('what is not built yet is 501, not left out: %s', async (path, body) => {
     expect((await refuses(body, 501, 'not_available_yet'))[0]!.path).toBe(path);
-    expect(api.log.join('\n')).not.toMatch(/AK-secret|SK-secret/);
   });
 });
 

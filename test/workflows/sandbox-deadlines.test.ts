@@ -39,6 +39,16 @@ async function runningSandbox(wanted: Parameters<ControlPlane['admit']>[0] = {})
 const warnings = (sandboxId: string) =>
   plane.orm.em.fork().find(Notification, { relatedEntityId: sandboxId }, { orderBy: { createdAt: 'asc' } });
 
+test('a start whose credentials for its mounts do not come fails, and says so', async () => {
+  const slot = { slot: 0, state: 'active' as const, uri: 's3://data', mountPoint: '/mnt/data', shortLived: false };
+  const sandbox = await plane.admit({ objectStorage: [{ ...slot, region: 'eu', endpoint: null }] });
+  await plane.commands.start(sandbox, { wait: false });
+  await environment.sleep('100s');
+  await until(async () => (await plane.row(sandbox.sandboxId)).status === 'failed');
+  expect(await plane.row(sandbox.sandboxId)).toMatchObject({ reason: 'object_storage_credentials_required' });
+  expect(driver.calls).not.toContain(`create ${sandbox.sandboxId}`);
+});
+
 describe('a timeout', () => {
   test('ends the sandbox, after its owner was told once at each distance', async () => {
     const sandbox = await runningSandbox({ timeoutSeconds: 3600 });

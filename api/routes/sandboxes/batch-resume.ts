@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { requireFresh } from '../../../domain/object-storage.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
@@ -34,6 +35,7 @@ export function batchResumeSandboxes(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request, reply) => {
       const result = await runBatch(deps, request, 'resumed', async (sandbox) => {
+        if (sandbox.status === 'paused') requireFresh({ slots: sandbox.objectStorage, credentials: {} }, false);
         await deps.sandboxCommands.resume(sandbox, { wait: false });
         return 'resuming';
       });

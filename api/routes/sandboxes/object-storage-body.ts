@@ -33,28 +33,30 @@ const place = {
   endpoint: optional(z.string().max(1024)).describe('URL of an S3-compatible server'),
 };
 
-const mount = z
-  .object({
-    ...place,
-    mount_point: mountPoint,
-    access_key: secret(1024),
-    secret_key: secret(1024),
-    session_token: optional(secret(8192)).describe('Makes the mount `short_lived`'),
-  })
-  .transform((given, context): WantedMount => {
-    const target = { uri: given.uri, region: given.region ?? null, endpoint: given.endpoint ?? null };
-    const read = readStorageTarget(target);
-    if ('reason' in read) context.addIssue({ code: 'custom', path: [read.field], message: read.reason });
-    return {
-      ...target,
-      mountPoint: given.mount_point,
-      credentials: {
-        accessKey: given.access_key,
-        secretKey: given.secret_key,
-        sessionToken: given.session_token ?? null,
-      },
-    };
-  });
+const mountFields = z.object({
+  ...place,
+  mount_point: mountPoint,
+  access_key: secret(1024),
+  secret_key: secret(1024),
+  session_token: optional(secret(8192)).describe('Makes the mount `short_lived`'),
+});
+
+function toWanted(given: z.output<typeof mountFields>, context: z.RefinementCtx): WantedMount {
+  const target = { uri: given.uri, region: given.region ?? null, endpoint: given.endpoint ?? null };
+  const read = readStorageTarget(target);
+  if ('reason' in read) context.addIssue({ code: 'custom', path: [read.field], message: read.reason });
+  return {
+    ...target,
+    mountPoint: given.mount_point,
+    credentials: {
+      accessKey: given.access_key,
+      secretKey: given.secret_key,
+      sessionToken: given.session_token ?? null,
+    },
+  };
+}
+
+const mount = mountFields.transform(toWanted);
 
 /** `object_storage` of a create: one mount or several. */
 export const createMounts = optional(z.union([mount, z.array(mount).max(maxMounts)])).transform((given) =>
@@ -67,14 +69,16 @@ const removal = z
 const disabling = z
   .object({ mount_point: mountPoint, disable: z.literal(true) })
   .transform((given): MountChange => ({ kind: 'disable', mountPoint: given.mount_point }));
-const upsert = mount.transform((given): MountChange => ({ kind: 'upsert', ...given }));
+const upsert = mountFields
+  .extend({ delete: optional(z.literal(false)), disable: optional(z.literal(false)) })
+  .transform((given, context): MountChange => ({ kind: 'upsert', ...toWanted(given, context) }));
 
 /** `object_storage` of a resume: exactly one mode, or none (section 4.1, "Object storage patch modes"). */
 export const mountPatch = withDefault(
   z.object({
     remove_all: withDefault(z.boolean(), false).describe('Deletes all active mounts'),
     disable_all: withDefault(z.boolean(), false).describe('Disables all active mounts; they keep their slots'),
-    mounts: optional(z.array(z.union([removal, disabling, upsert])).max(2 * maxMounts)).describe(
+    mounts: optional(z.array(z.union([upsert, removal, disabling])).max(2 * maxMounts)).describe(
       'Changes by mount point: a mount to make or replace, or `delete: true`, or `disable: true`',
     ),
   }),
