@@ -2,6 +2,7 @@ import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { jest } from '@jest/globals';
 import WebSocket from 'ws';
 import { signQuery } from '../../gateway/signed-query.ts';
 import { type AgentClient, gatewayLookup } from '../../ops/client/agent-client.ts';
@@ -12,6 +13,8 @@ import { askUdp, udpEcho } from '../support/udp.ts';
 import { until } from '../support/until.ts';
 
 /** Ports and TURN on the whole platform, with a real coturn that shares a secret with it. */
+jest.setTimeout(120_000);
+
 const turnSecret = 'a-secret-that-only-coturn-and-the-platform-know';
 const small = { cpu_count: 1, memory_mb: 256, storage_gb: 1 };
 let coturn: Coturn;
@@ -130,7 +133,7 @@ describe('a UDP port', () => {
     expect(await ask(added.data.port.host_port)).toContain('echo hello');
     expect((await hostPorts())[5300]).toBe(before[5300]);
     expect(await ask(before[5300]!)).toContain('echo hello');
-  }, 60_000);
+  });
 
   test('of one that ended is given back', async () => {
     const other = await api.createSandbox({ ...small, custom_ports: [{ port: 1, name: 'a', protocol: 'UDP' }] });
@@ -178,7 +181,7 @@ describe('TURN', () => {
     expect((await coturn.relay(username, rightly)).said).toContain('Cannot complete Allocation');
     const stretched = username.replace(/^\d+/, (expiry: string) => String(Number(expiry) + 60));
     expect((await coturn.relay(stretched, credential)).said).toContain('Cannot complete Allocation');
-  }, 60_000);
+  });
 
   test('a program inside is told of the server and gets credentials of its own, with internet access or without', async () => {
     const closed = await api.createSandbox({ ...small, allow_internet_access: false });
@@ -212,7 +215,7 @@ describe('TURN', () => {
     expect((await closedAgent.run('python3', ['-c', stun])).exitCode).not.toBe(0);
     closedAgent.close();
     await api.deleteSandbox(closed.sandbox_id);
-  }, 90_000);
+  });
 
   test('the service opens nothing else of the host and serves nobody else', async () => {
     const { stdout: url } = await agent.run('sh', ['-c', 'printf %s "$TURN_CREDENTIAL_SERVICE_URL"']);
@@ -230,7 +233,7 @@ describe('TURN', () => {
       server.close();
       server.closeAllConnections();
     }
-  }, 30_000);
+  });
 
   test('the secret is nowhere inside', async () => {
     const search = async (text: string) => {
@@ -242,7 +245,7 @@ describe('TURN', () => {
     };
     expect(await search('TURN_PUBLIC_HOST=')).toMatch(/\/proc\/\d+\/environ/);
     expect(await search(turnSecret)).toBe('');
-  }, 30_000);
+  });
 });
 
 /** Echoes the request line and takes any upgrade with a greeting. */

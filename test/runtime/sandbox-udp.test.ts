@@ -1,8 +1,11 @@
+import { jest } from '@jest/globals';
 import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
 import { until } from '../../runtime/process/until.ts';
 import { askUdp, udpEcho } from '../support/udp.ts';
 import { LocalHost, nothing, onHost, shell } from './local-host.ts';
 import { OutsideNetwork } from './outside-network.ts';
+
+jest.setTimeout(90_000);
 
 let host: LocalHost;
 let outside: OutsideNetwork;
@@ -114,19 +117,19 @@ test('a port leads to it over a pause, a new host worker, a flushed firewall, an
   expect((await host.driver.inventory()).udpRoutes).toEqual([`${hostPort(4)} → ${again.address}:5000`]);
   expect(await askFromOutside(hostPort(4))).toContain('echo hello');
   await host.driver.remove(spec.sandboxId);
-}, 60_000);
+});
 
 test('one with more flows than it may have is closed to new ones; its neighbour is not', async () => {
   const [crowded, neighbour] = await Promise.all([echoSandbox(hostPort(6)), echoSandbox(hostPort(7))]);
   expect(await askFromOutside(hostPort(6))).toContain('echo hello');
   const [command, before] = outside.command(process.execPath, '-e', crowd, outside.near, String(hostPort(6)));
   const answered = Number(onHost(command, ...before));
-  expect(answered).toBeGreaterThan(1000);
+  expect(answered).toBeGreaterThan(2000);
   expect(answered).toBeLessThanOrEqual(2048);
   expect(await askFromOutside(hostPort(6), 500)).toBe('');
   expect(await askFromOutside(hostPort(7))).toContain('echo hello');
   await Promise.all([crowded, neighbour].map(({ spec }) => host.driver.remove(spec.sandboxId)));
-}, 60_000);
+});
 
 test('what does not run has no port', async () => {
   const { spec } = await echoSandbox(hostPort(5));
@@ -151,7 +154,7 @@ test('two copies on one machine have ranges of their own, and a range that is ta
   await other.close();
 });
 
-/** Asks from 2,500 ports, again and again for those that were not answered, and prints how many were. */
+/** Asks from 2,500 ports, those that were not answered again until no more are for two seconds, and prints how many were. */
 const crowd = `
 const [address, port] = process.argv.slice(1);
 const open = new Set();
@@ -161,9 +164,11 @@ for (let at = 0; at < 2500; at += 1) {
   socket.once('message', () => { answered += 1; open.delete(socket); socket.close(); });
   open.add(socket);
 }
-let rounds = 0;
+let [before, quiet] = [0, 0];
 const ask = () => {
-  if (rounds++ === 8) { console.log(answered); process.exit(); }
+  quiet = answered === before ? quiet + 1 : 0;
+  before = answered;
+  if (quiet === 8 && answered > 0) { console.log(answered); process.exit(); }
   for (const socket of open) socket.send('hello', Number(port), address);
 };
 setInterval(ask, 250);
