@@ -3,35 +3,46 @@ import type { Logger } from 'pino';
 /** Ids kept while they cannot be written; more are forgotten, this is only a time to the minute. */
 const MAX_PENDING = 100_000;
 
-/** Collects which sandboxes were used, for `last_accessed_at`, and hands them on at most once in a while. */
+const minuteMs = 60_000;
+
+/** Hands on which sandboxes were last used in a minute, and its beginning. */
+export type RecordAccess = (sandboxIds: string[], minute: Date) => Promise<void>;
+
+/** Collects when sandboxes were last used, for `last_accessed_at`, and hands that on at most once in a while. */
 export class AccessRecorder {
-  readonly #recordAccess: (sandboxIds: string[]) => Promise<void>;
+  readonly #recordAccess: RecordAccess;
   readonly #logger: Logger;
   readonly #timer: NodeJS.Timeout;
-  #touched = new Set<string>();
+  /** The beginning of the minute of the last use, Unix milliseconds. */
+  #touched = new Map<string, number>();
   #writing: Promise<void> = Promise.resolve();
 
-  constructor(recordAccess: (sandboxIds: string[]) => Promise<void>, logger: Logger, intervalMs = 60_000) {
+  constructor(recordAccess: RecordAccess, logger: Logger, intervalMs = minuteMs) {
     this.#recordAccess = recordAccess;
     this.#logger = logger;
     this.#timer = setInterval(() => void this.flush(), intervalMs).unref();
   }
 
   touch(sandboxId: string): void {
-    if (this.#touched.size < MAX_PENDING) this.#touched.add(sandboxId);
+    if (this.#touched.size < MAX_PENDING) this.#touched.set(sandboxId, Math.floor(Date.now() / minuteMs) * minuteMs);
   }
 
   /** Hands on what was touched since the last time. What cannot be written is kept for the next. */
   flush(): Promise<void> {
     this.#writing = this.#writing.then(async () => {
-      if (this.#touched.size === 0) return;
-      const sandboxIds = [...this.#touched];
-      this.#touched = new Set();
-      try {
-        await this.#recordAccess(sandboxIds);
-      } catch (error) {
-        this.#logger.warn({ err: error, count: sandboxIds.length }, 'accesses were not recorded');
-        for (const id of sandboxIds) this.touch(id);
+      const byMinute = Map.groupBy(this.#touched, ([, minute]) => minute);
+      this.#touched = new Map();
+      for (const [minute, touched] of byMinute) {
+        try {
+          await this.#recordAccess(
+            touched.map(([id]) => id),
+            new Date(minute),
+          );
+        } catch (error) {
+          this.#logger.warn({ err: error, count: touched.length }, 'accesses were not recorded');
+          // A later use counts more.
+          this.#touched = new Map([...touched, ...this.#touched]);
+        }
       }
     });
     return this.#writing;

@@ -1,6 +1,6 @@
 import type net from 'node:net';
 import type { Logger } from 'pino';
-import { AccessRecorder } from './access-recorder.ts';
+import { AccessRecorder, type RecordAccess } from './access-recorder.ts';
 import { DEFAULT_LIMITS, type GatewayLimits } from './connection-limits.ts';
 import { Http1Front } from './http1-front.ts';
 import { Http2Front } from './http2-front.ts';
@@ -18,7 +18,7 @@ export interface GatewayOptions {
   routes: RouteTable;
   certificates: CertificateSource;
   /** Notes that these sandboxes were used; called at most once a minute, and at the end. */
-  recordAccess: (sandboxIds: string[]) => Promise<void>;
+  recordAccess: RecordAccess;
   logger: Logger;
   limits?: Partial<GatewayLimits>;
   accessIntervalMs?: number;

@@ -29,7 +29,7 @@ const gateway = createGateway({
   trustProxy: settings.PLATFORM_TRUST_PROXY,
   routes,
   certificates,
-  recordAccess: (sandboxIds) => recordAccess(orm.em, sandboxIds, new Date()),
+  recordAccess: (sandboxIds, minute) => recordAccess(orm.em, sandboxIds, minute),
   logger,
 });
 const address = await gateway.listen(settings.PLATFORM_GATEWAY_PORT, settings.PLATFORM_GATEWAY_HOST);

@@ -37,5 +37,10 @@ export async function findSandboxRoute(em: EntityManager, sandboxId: string): Pr
 export async function recordAccess(em: EntityManager, sandboxIds: readonly string[], at: Date): Promise<void> {
   if (sandboxIds.length === 0) return;
   const minute = new Date(Math.floor(at.getTime() / 60_000) * 60_000);
-  await em.fork().nativeUpdate(Sandbox, { sandboxId: { $in: [...sandboxIds] } }, { lastAccessedAt: minute });
+  await em
+    .fork()
+    .execute(
+      'update sandboxes set last_accessed_at = greatest(last_accessed_at, ?::timestamptz) where sandbox_id = any(?::text[])',
+      [minute.toISOString(), `{${sandboxIds.join(',')}}`],
+    );
 }

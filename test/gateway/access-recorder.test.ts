@@ -1,0 +1,55 @@
+import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
+import { pino } from 'pino';
+import { AccessRecorder } from '../../gateway/access-recorder.ts';
+
+const minute = 60_000;
+let now: number;
+beforeEach(() => {
+  now = Date.UTC(2026, 10, 21, 12, 0, 20);
+  jest.spyOn(Date, 'now').mockImplementation(() => now);
+});
+afterEach(() => {
+  jest.restoreAllMocks();
+});
+
+test('each sandbox is handed on once, with the minute of its last use, though it is handed on later', async () => {
+  const handed: [string[], string][] = [];
+  const recorder = new AccessRecorder(
+    async (ids, at) => void handed.push([ids, at.toISOString()]),
+    pino({ level: 'silent' }),
+  );
+  recorder.touch('a');
+  recorder.touch('b');
+  now += minute;
+  recorder.touch('b');
+  recorder.touch('b');
+  now += minute;
+  await recorder.close();
+  expect(handed).toEqual([
+    [['a'], '2026-11-21T12:00:00.000Z'],
+    [['b'], '2026-11-21T12:01:00.000Z'],
+  ]);
+});
+
+test('what could not be written is kept, and a later use wins over it', async () => {
+  const handed: [string[], string][] = [];
+  let fails = true;
+  const recorder = new AccessRecorder(
+    async (ids, at) => {
+      if (fails) throw new Error('the database is away');
+      handed.push([ids, at.toISOString()]);
+    },
+    pino({ level: 'silent' }),
+  );
+  recorder.touch('a');
+  recorder.touch('b');
+  await recorder.flush();
+  fails = false;
+  now += minute;
+  recorder.touch('a');
+  await recorder.close();
+  expect(handed).toEqual([
+    [['a'], '2026-11-21T12:01:00.000Z'],
+    [['b'], '2026-11-21T12:00:00.000Z'],
+  ]);
+});
