@@ -23,6 +23,7 @@ beforeAll(async () => {
   sandbox = await one.createSandbox({ cpu_count: 1, memory_mb: 256, storage_gb: 1, env_vars: { FROM: 'sandbox' } });
 }, 180_000);
 afterAll(async () => {
+  if (sandbox) await one.deleteSandbox(sandbox.sandbox_id);
   await replica?.stop();
   await platform.stop();
   expect(await platform.hostRemains()).toEqual([]);
@@ -149,17 +150,17 @@ test('from inside a sandbox the runner cannot be reached without the platform’
   agent.close();
 }, 30_000);
 
-/** Passes connections on, and cuts them once so many bytes have come back. */
+/** Passes connections on, and cuts each once so many events of output have come back. */
 async function cuttingProxy(target: string, cuts: number[]): Promise<net.Server> {
   const { hostname, port } = new URL(target);
   const proxy = net.createServer((client) => {
     const upstream = net.connect(Number(port), hostname);
     const limit = cuts.shift() ?? Number.POSITIVE_INFINITY;
-    let passed = 0;
+    let passed = '';
     upstream.on('data', (chunk) => {
-      passed += chunk.length;
+      passed += chunk;
       client.write(chunk);
-      if (passed > limit) {
+      if (passed.split('event: stdout').length > limit) {
         client.destroy();
         upstream.destroy();
       }
@@ -179,12 +180,12 @@ async function cuttingProxy(target: string, cuts: number[]): Promise<net.Server>
 }
 
 test('a browser’s EventSource reads it from another origin, comes back after a cut, and misses nothing', async () => {
-  const proxy = await cuttingProxy(replica.url, [1200, 1500]);
+  const proxy = await cuttingProxy(replica.url, [5, 2]);
   const agent = platform.agent(sandbox);
   proxy.once('connection', () => agent.upload('/tmp/page-is-there', ''));
   const { stream_path: path } = await start(
     `until [ -e /tmp/page-is-there ]; do sleep 0.05; done
-     for i in $(seq 1 20); do echo line $i; sleep 0.2; done; echo bad >&2; exit 7`,
+     for i in $(seq 1 40); do echo line $i; sleep 0.2; done; echo bad >&2; exit 7`,
   );
   const log = await inBrowser<{ type: string; id: string; data: string; opens: number }[]>(`
     const log = [];
@@ -207,7 +208,7 @@ test('a browser’s EventSource reads it from another origin, comes back after a
       .map(({ data }) => Buffer.from(JSON.parse(data).data_b64, 'base64').toString())
       .join('');
   if (process.env.SHOW_BROWSER_LOG) for (const each of log) process.stdout.write(`${JSON.stringify(each)}\n`);
-  expect(text('stdout')).toBe(Array.from({ length: 20 }, (_, index) => `line ${index + 1}\n`).join(''));
+  expect(text('stdout')).toBe(Array.from({ length: 40 }, (_, index) => `line ${index + 1}\n`).join(''));
   expect(text('stderr')).toBe('bad\n');
   expect(log.at(-1)).toMatchObject({ type: 'end', data: '{"exit_code":7}', opens: 3 });
   expect(log.filter(({ type }) => type === 'ready').map(({ opens }) => opens)).toEqual([1, 2, 3]);
