@@ -95,7 +95,8 @@ sub start {
 sub options {
     my @owner = ('allow_other', "uid=$arg{owner}", "gid=$arg{owner}", 'umask=0000', 'nosuid', 'nodev');
     my @patience = ('connect_timeout=10', 'readwrite_timeout=30', 'retries=3');
-    my @options = (@owner, @patience, "url=$arg{url}", 'sigv4', "tmpdir=$buffers", 'stat_cache_expire=10', 'max_stat_cache_size=20000');
+    my @memory = ("tmpdir=$buffers", 'stat_cache_expire=10', 'max_stat_cache_size=20000');
+    my @options = (@owner, @patience, @memory, "url=$arg{url}", 'sigv4');
     push @options, "endpoint=$arg{region}" if $arg{region};
     push @options, 'use_path_request_style' if $arg{pathStyle};
     return @options;
