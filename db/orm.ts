@@ -12,10 +12,10 @@ import { Sandbox } from './entities/sandbox.ts';
 import { Template } from './entities/template.ts';
 import { User } from './entities/user.ts';
 import { Migration20261121Foundation } from './migrations/20261121-foundation.ts';
-import { Migration20261122Ports } from './migrations/20261122-ports.ts';
+import { Migration20261122HostLeases } from './migrations/20261122-host-leases.ts';
 import { Migration20261122Metrics } from './migrations/20261122-metrics.ts';
 import { Migration20261122ObjectStorage } from './migrations/20261122-object-storage.ts';
-import { Migration20261122HostLeases } from './migrations/20261122-host-leases.ts';
+import { Migration20261122Ports } from './migrations/20261122-ports.ts';
 
 export type Orm = MikroORM;
 
