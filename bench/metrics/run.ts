@@ -87,8 +87,8 @@ async function fillWeek(orm: Orm, ids: readonly string[]): Promise<void> {
   );
   await em.execute(
     `insert into sandbox_metrics_minutes
-     select sandbox_id, date_trunc('minute', sampled_at), count(*), max(cpu_count), avg(cpu_used_pct), max(mem_total),
-            avg(mem_used), max(disk_total), avg(disk_used), sum(received_bytes), sum(sent_bytes)
+     select sandbox_id, date_trunc('minute', sampled_at), count(*), max(cpu_count), sum(cpu_used_pct), max(mem_total),
+            sum(mem_used), max(disk_total), sum(disk_used), sum(received_bytes), sum(sent_bytes)
        from sandbox_metrics group by 2, 1 order by 2`,
   );
   await em.execute('analyze sandbox_metrics, sandbox_metrics_minutes');

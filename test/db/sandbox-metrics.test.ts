@@ -178,7 +178,7 @@ test('minutes that were added up give what their samples give, at edges inside o
   expect(row).toEqual({ minutes: 20, samples: 240, received: 240 * 500 });
   // And without the samples the minutes answer alone.
   await orm.em.fork().execute('delete from sandbox_metrics where sandbox_id = ?', [id]);
-  expect(await read(id, 0, 1199, 60)).toEqual(before.get('0,1199,60'));
+  expect(await read(id, 0, 1200, 60)).toEqual(before.get('0,1199,60'));
 });
 
 describe('averages over the sandboxes of a caller', () => {

@@ -71,7 +71,7 @@ const rows = (table = 'sandbox_metrics') =>
   orm.em
     .fork()
     .execute(
-      `select extract(epoch from sampled_at)::float8 * 1000 - ${noon} as at, cpu_used_pct as cpu, received_bytes::int as received ${table.endsWith('minutes') ? ', samples' : ''} from ${table} order by 1`,
+      `select extract(epoch from sampled_at)::float8 * 1000 - ${noon} as at, ${table.endsWith('minutes') ? 'samples, cpu_used_pct_sum / samples' : 'cpu_used_pct'} as cpu, received_bytes::int as received from ${table} order by 1`,
     );
 
 test('the first look stores nothing; every later one what was used since, on whole multiples of five seconds', async () => {
