@@ -6,6 +6,7 @@ import { Filesystem } from '../proto/gen/sandboxagent_pb.js';
 import { ConnectError } from '../rpc/connect-error.ts';
 import { toConnectError } from '../rpc/errors.ts';
 import { type AgentService, agentService } from '../rpc/service.ts';
+import { eventFrames } from '../watch/event-frames.ts';
 import { watchHandlers } from '../watch/service.ts';
 import { type Entry, entryAt, entryJson, entryMessage } from './entry.ts';
 import { walk } from './listing.ts';
@@ -68,6 +69,7 @@ export function filesystemServices(environment: AgentEnvironment): AgentService[
       {
         withoutToken: ['getWatcherEvents', 'removeWatcher'],
         fast: {
+          watchDir: { frames: eventFrames },
           stat: {
             json({ path }) {
               const entry = entryOf(resolve(path));

@@ -110,7 +110,8 @@ export class DirectoryWatcher {
       if (event.watch === this.rootWatch) this.onRootEvent(event.mask);
       return;
     }
-    const name = path.join(directory, nameOfBytes(event.name));
+    const own = nameOfBytes(event.name);
+    const name = directory === '' ? own : `${directory}/${own}`;
     const type = typeOf(event.mask);
     if (type === EventType.UNSPECIFIED) return;
     if (type === EventType.REMOVE || type === EventType.RENAME) this.scanned.delete(name);
