@@ -2,12 +2,15 @@ import { proxyActivities, proxyLocalActivities } from '@temporalio/workflow';
 import type { SandboxHostActivities } from '../activities/sandbox-host.ts';
 import type { SandboxLifeActivities } from '../activities/sandbox-life.ts';
 import { hostTaskQueue } from '../domain/task-queues.ts';
+import { oneAtATime } from './one-at-a-time.ts';
 
 /** Writes of the row. They are tried until they succeed: a life must not end because Postgres is away for a while. */
-export const rows = proxyLocalActivities<SandboxLifeActivities>({
-  startToCloseTimeout: '10s',
-  retry: { initialInterval: '200ms', maximumInterval: '10s' },
-});
+export const rows = oneAtATime(
+  proxyLocalActivities<SandboxLifeActivities>({
+    startToCloseTimeout: '10s',
+    retry: { initialInterval: '200ms', maximumInterval: '10s' },
+  }),
+);
 
 /** Starting may pull an image; a host that went silent is noticed by its heartbeat, one that is away by the queue's limit. */
 export function startingOn(hostId: string) {

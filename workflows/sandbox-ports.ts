@@ -3,12 +3,15 @@ import type { SandboxHostActivities } from '../activities/sandbox-host.ts';
 import type { SandboxPortActivities } from '../activities/sandbox-ports.ts';
 import type { Port } from '../domain/ports.ts';
 import { hostTaskQueue } from '../domain/task-queues.ts';
+import { oneAtATime } from './one-at-a-time.ts';
 import { asRefusal, refused } from './sandbox-failure.ts';
 
-const rows = proxyLocalActivities<SandboxPortActivities>({
-  startToCloseTimeout: '10s',
-  retry: { initialInterval: '200ms', maximumInterval: '10s' },
-});
+const rows = oneAtATime(
+  proxyLocalActivities<SandboxPortActivities>({
+    startToCloseTimeout: '10s',
+    retry: { initialInterval: '200ms', maximumInterval: '10s' },
+  }),
+);
 
 function exposingOn(hostId: string) {
   return proxyActivities<Pick<SandboxHostActivities, 'exposePorts'>>({

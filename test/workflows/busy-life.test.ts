@@ -1,0 +1,38 @@
+import os from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { Worker } from '@temporalio/worker';
+import { createDataConverter } from '../../temporal/data-converter.ts';
+import { ensureWorkflowBundle } from '../../worker/workflow-bundle.ts';
+import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
+import { MemoryDriver } from '../support/memory-driver.ts';
+
+let plane: ControlPlane;
+
+beforeAll(async () => {
+  plane = await startControlPlane({ driver: new MemoryDriver(), planName: 'pro', relay: false });
+}, 120_000);
+afterAll(() => plane?.stop());
+
+test('a life that many command at once can be taken over by another worker: its history replays', async () => {
+  const sandbox = await plane.admit();
+  await plane.commands.start(sandbox, { wait: true });
+  let timeoutSeconds = 600;
+  const changes = (count: number) =>
+    Array.from({ length: count }, () => {
+      timeoutSeconds += 1;
+      return plane.commands.setTimeout(sandbox, { timeoutSeconds, mustRaise: false });
+    });
+  for (let round = 0; round < 25; round++) {
+    await Promise.allSettled([plane.commands.pause(sandbox, { wait: true }), ...changes(4)]);
+    await Promise.allSettled([plane.commands.connect(sandbox, { timeoutSeconds: 900 }), ...changes(4)]);
+  }
+  await plane.commands.terminate(sandbox, { forget: false });
+  const handle = plane.client.workflow.getHandle(sandbox.sandboxId);
+  await handle.result();
+  const codePath = await ensureWorkflowBundle(path.join(os.tmpdir(), 'sandbox-platform-test-bundles'));
+  const dataConverter = createDataConverter(plane.secrets);
+  const history = await handle.fetchHistory();
+  await Worker.runReplayHistory({ workflowBundle: { codePath }, dataConverter }, history, sandbox.sandboxId);
+  expect((await plane.row(sandbox.sandboxId)).status).toBe('terminated');
+}, 120_000);
