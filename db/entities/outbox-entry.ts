@@ -11,7 +11,8 @@ export const OutboxEntry = defineEntity({
     /** The workflow's one argument; never a secret. */
     input: p.json<Record<string, unknown>>(),
     attempts: p.integer().default(0),
-    notBefore: p.datetime(3).onCreate(() => new Date()),
+    /** By the database's clock: a process whose own is ahead must not put a start off. */
+    notBefore: p.datetime(3).defaultRaw('now()'),
     createdAt: p.datetime(3).onCreate(() => new Date()),
   },
 });

@@ -45,7 +45,8 @@ test(`a sandbox that lives a year with ${commands} commands never has a history 
     await environment.sleep((yearSeconds / steps) * 1000);
     runs.add((await handle.describe()).runId);
   }
-  expect(await plane.row(sandboxId)).toMatchObject({ status: 'running', timeoutSeconds });
+  await plane.commands.setTimeout(sandbox, { timeoutSeconds: timeoutSeconds + 1, mustRaise: true });
+  expect(await plane.row(sandboxId)).toMatchObject({ status: 'running', timeoutSeconds: timeoutSeconds + 1 });
   await plane.commands.terminate(sandbox, { forget: false });
   await until(async () => (await plane.row(sandboxId)).status === 'terminated');
   const { runningMs } = await plane.row(sandboxId);
