@@ -15,7 +15,11 @@ const batchSize = 100;
 const small = { cpu_count: 1, memory_mb: 128, storage_gb: 1 };
 const goalOverStartMs = 15;
 
-const platform = new RunningPlatform({ PLATFORM_WARM_POOL_SIZE: '0', PLATFORM_RATE_LIMIT_PER_KEY: '0' });
+const platform = new RunningPlatform({
+  PLATFORM_WARM_POOL_SIZE: '0',
+  PLATFORM_RATE_LIMIT_PER_KEY: '0',
+  PLATFORM_HOST_CPU_OVERCOMMIT: '64',
+});
 await platform.start();
 try {
   const client = platform.client();
