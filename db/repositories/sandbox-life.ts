@@ -237,6 +237,8 @@ export class SandboxLifeRepository {
       sandboxId,
       async (row, tell, tx) => {
         if (row.status === to) return;
+        // A worker that lost its workflow task may have gone on to the end already; another does it again from here.
+        if (row.status === 'terminating' && (to === 'running' || to === 'paused')) return;
         if (!canMove(row.status, to)) {
           throw new AppError('internal_error', `Sandbox ${sandboxId} cannot move from ${row.status} to ${to}`);
         }

@@ -2,6 +2,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { Worker } from '@temporalio/worker';
+import { SandboxLifeRepository } from '../../db/repositories/sandbox-life.ts';
 import { createDataConverter } from '../../temporal/data-converter.ts';
 import { ensureWorkflowBundle } from '../../worker/workflow-bundle.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
@@ -36,3 +37,17 @@ test('a life that many command at once can be taken over by another worker: its 
   await Worker.runReplayHistory({ workflowBundle: { codePath }, dataConverter }, history, sandbox.sandboxId);
   expect((await plane.row(sandbox.sandboxId)).status).toBe('terminated');
 }, 120_000);
+
+test('a write that is done again after another worker went on to the end leaves the end as it is', async () => {
+  const sandbox = await plane.admit();
+  await plane.commands.start(sandbox, { wait: true });
+  const life = new SandboxLifeRepository(plane.orm.em, plane.plans);
+  const now = new Date();
+  await life.beginPause(sandbox.sandboxId, 'user_requested', now);
+  await life.beginTermination(sandbox.sandboxId, 'user_requested');
+  expect(await life.pause(sandbox.sandboxId, 'user_requested', now, true)).toMatchObject({ status: 'terminating' });
+  await expect(life.beginResume(sandbox.sandboxId)).rejects.toThrow(/cannot move/);
+  await plane.commands.terminate(sandbox, { forget: false });
+  await plane.client.workflow.getHandle(sandbox.sandboxId).result();
+  expect((await plane.row(sandbox.sandboxId)).status).toBe('terminated');
+});
