@@ -14,12 +14,15 @@ const platform = new RunningPlatform({
 let api: PlatformClient;
 let database: Client;
 let sandbox: SandboxView;
+/** Of the shortest timeout there is; it runs out while the other tests run. */
+let ending: SandboxView;
 
 beforeAll(async () => {
   await platform.start();
   api = platform.client();
   database = new Client({ connectionString: runningPlatformEnv(platform.dataDir, {}).DATABASE_URL });
   await database.connect();
+  ending = await api.createSandbox({ cpu_count: 1, memory_mb: 256, storage_gb: 1, timeout: 60 });
   sandbox = await api.createSandbox({ cpu_count: 1, memory_mb: 256, storage_gb: 1, env_vars: { NO_PROXY: 'mine' } });
 }, 180_000);
 
@@ -59,6 +62,8 @@ function processorSeconds(items: Metrics['metrics']): number {
 test('what a sandbox does shows in its metrics within seconds, every five seconds', async () => {
   const agent = platform.agent(sandbox);
   await agent.run('sh', ['-c', 'head -c 50M /dev/urandom > /dev/shm/held; head -c 100M /dev/zero > /root/file; sync']);
+  // The first look at a sandbox is what the next one is held against.
+  await until(async () => (await metricsOf()).metrics.length > 0, 30_000);
   const since = Math.floor(Date.now() / 1000);
   const { stderr } = await agent.run('bash', ['-c', `TIMEFORMAT='%U %S'; time timeout 12 sh -c 'while :; do :; done'`]);
   // What the kernel says inside; on a busy machine it is less than the twelve seconds.
@@ -88,9 +93,9 @@ test('what a sandbox does shows in its metrics within seconds, every five second
     if (index > 0) expect(at - Date.parse(metrics[index - 1]!.timestamp)).toBeGreaterThanOrEqual(5000);
   }
   const { body: stats } = await api.request('GET', '/v1/sandboxes/stats');
-  expect(stats.data).toMatchObject({ running_sandboxes: 1 });
+  expect(stats.data.running_sandboxes).toBeGreaterThanOrEqual(1);
   expect(stats.data.avg_cpu_usage).toBeGreaterThan(1);
-  expect(stats.data.avg_memory_usage).toBeGreaterThan(20);
+  expect(stats.data.avg_memory_usage).toBeGreaterThan(10);
   expect(stats.data.total_uptime_hours).toBeGreaterThan(0.002);
   const { body: chart } = await api.request<{ metrics: Record<string, unknown[]>; reference_limits: object }>(
     'GET',
@@ -170,7 +175,7 @@ test('moved between projects, it says so, and each move is an event', async () =
   expect(rows[0].data).toMatchObject({ sandbox_id: sandbox.sandbox_id, status: 'running', reason: 'user_requested' });
 });
 
-test('a timeout applies to the phase under way, and while paused to the next; its warning is stored', async () => {
+test('a timeout applies to the phase under way, and while paused to the next', async () => {
   const id = sandbox.sandbox_id;
   const timeout = (seconds: number) => api.request('POST', `/v1/sandboxes/${id}/timeout`, { timeout: seconds });
   const now = await timeout(600);
@@ -190,21 +195,24 @@ test('a timeout applies to the phase under way, and while paused to the next; it
   const resumed = await api.request<SandboxView>('POST', `/v1/sandboxes/${id}/resume`, {});
   expect(resumed.body.data.remaining_seconds).toBeGreaterThan(80);
   expect(resumed.body.data.remaining_seconds).toBeLessThanOrEqual(90);
+  await api.deleteSandbox(id);
+}, 60_000);
+
+test("the warning before a timeout is stored for its owner, as what the workflow's clock says", async () => {
+  const id = ending.sandbox_id;
   const told = async () =>
     (await database.query('select * from notifications where related_entity_id = $1', [id])).rows;
-  // It is due 15 seconds before the end; the connect moves that to where a test can wait for it.
-  const soon = await api.request<SandboxView>('POST', `/v1/sandboxes/${id}/connect`, { timeout: 60 });
-  expect(soon.body.data.remaining_seconds).toBeGreaterThan(50);
-  await until(async () => (await told()).length > 0, 55_000);
+  await until(async () => (await told()).length > 0, 50_000);
   const [row] = await told();
   expect(row).toMatchObject({
     type: 'sandbox_timeout',
     category: 'sandbox',
     related_entity_type: 'sandbox',
     is_read: false,
-    account_id: sandbox.user_account_id ?? row.account_id,
+    title: expect.any(String),
   });
   expect(row.id).toMatch(/^ntf-/);
+  expect([row.account_id, row.user_id]).toEqual([expect.stringMatching(/^acc-/), expect.stringMatching(/^usr-/)]);
   expect(row.message).toMatch(/will be terminated at .* in 15 seconds/);
   await api.deleteSandbox(id);
-}, 120_000);
+}, 70_000);
