@@ -114,6 +114,12 @@ const settingsSchema = z.object({
   PLATFORM_RATE_LIMIT_PER_ADDRESS: whole(600),
   /** How long a command of `POST …/exec` may run; never past its sandbox's own timeout. */
   PLATFORM_EXEC_DEADLINE_SECONDS: positive(3600),
+  /** Connections that clients may have open to the gateway: altogether, and from one address (or IPv6 /64). */
+  PLATFORM_GATEWAY_MAX_CONNECTIONS: positive(20_000),
+  PLATFORM_GATEWAY_MAX_CONNECTIONS_PER_CLIENT: positive(2000),
+  /** Requests under way there, WebSockets included: from one address, and to one sandbox. */
+  PLATFORM_GATEWAY_MAX_REQUESTS_PER_CLIENT: positive(1000),
+  PLATFORM_GATEWAY_MAX_REQUESTS_PER_SANDBOX: positive(2000),
   /** Trust `X-Forwarded-For` of a proxy in front. */
   PLATFORM_TRUST_PROXY: flag(false),
 

@@ -29,6 +29,12 @@ const gateway = createGateway({
   trustProxy: settings.PLATFORM_TRUST_PROXY,
   routes,
   certificates,
+  limits: {
+    maxConnections: settings.PLATFORM_GATEWAY_MAX_CONNECTIONS,
+    maxConnectionsPerClient: settings.PLATFORM_GATEWAY_MAX_CONNECTIONS_PER_CLIENT,
+    maxRequestsPerClient: settings.PLATFORM_GATEWAY_MAX_REQUESTS_PER_CLIENT,
+    maxRequestsPerSandbox: settings.PLATFORM_GATEWAY_MAX_REQUESTS_PER_SANDBOX,
+  },
   recordAccess: (sandboxIds, minute) => recordAccess(orm.em, sandboxIds, minute),
   logger,
 });
