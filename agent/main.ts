@@ -37,6 +37,8 @@ function main(): void {
   // What `/health` does not need is loaded when it has been answered, or soon after, so that it answers sooner.
   let sandboxPaths: LoadedPaths | undefined;
   const load = async () => {
+    // Asked each time, `import` would read and run the bundle again.
+    if (sandboxPaths) return sandboxPaths;
     const { createSandboxPaths } = await import('./http/sandbox-paths.ts');
     sandboxPaths ??= createSandboxPaths(state, environment);
     return sandboxPaths;
