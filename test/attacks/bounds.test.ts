@@ -1,0 +1,88 @@
+import type { Json } from '../api/contract-client.ts';
+import { startApi, type TestApi } from '../api/test-api.ts';
+
+/** Nothing that callers send or ask for is without a bound: read from the document, and tried on every route. */
+const bodyLimitBytes = 1024 * 1024;
+const longestList = 1000;
+let api: TestApi;
+let operations: { name: string; method: string; template: string; operation: Json }[];
+
+beforeAll(async () => {
+  api = await startApi({ env: { PLATFORM_RATE_LIMIT_PER_KEY: '0' } });
+  operations = Object.entries<Json>(api.client.document.paths).flatMap(([template, item]) =>
+    Object.entries<Json>(item).map(([method, operation]) => ({
+      name: `${method.toUpperCase()} ${template}`,
+      method: method.toUpperCase(),
+      template,
+      operation,
+    })),
+  );
+});
+afterAll(() => api.stop());
+
+const concrete = (template: string) => template.replaceAll(/\{[^}]+\}/g, 'x');
+
+test('every list has a largest page, and refuses or cuts one that is larger', async () => {
+  const lists = operations.filter(({ operation }) =>
+    (operation.parameters ?? []).some((each: Json) => each.in === 'query' && each.name === 'limit'),
+  );
+  expect(lists.length).toBeGreaterThan(3);
+  for (const { name, operation } of lists) {
+    for (const parameter of operation.parameters.filter((each: Json) => ['limit', 'page_size'].includes(each.name))) {
+      const maximum = Number(/"maximum":(\d+)/.exec(JSON.stringify(parameter.schema))?.[1] ?? Number.POSITIVE_INFINITY);
+      expect([name, parameter.name, maximum <= longestList]).toEqual([name, parameter.name, true]);
+    }
+  }
+});
+
+test('a reply with a list in it is a page, or a list that cannot grow', () => {
+  const pageless = operations.flatMap(({ name, method, operation }) => {
+    const data = operation.responses['200']?.content?.['application/json']?.schema?.properties?.data;
+    const lists = Object.entries<Json>(data?.properties ?? {}).filter(([, each]) => each.type === 'array');
+    return method === 'GET' && lists.length > 0 && !data.properties.pagination ? [name] : [];
+  });
+  // Plans come from one file, regions from the operator's hosts; metrics are thinned to a number of points.
+  const bounded = new Set([
+    'GET /v1/user-management/plans',
+    'GET /v1/platform-regions',
+    'GET /v1/sandboxes/{sandbox_id}/metrics',
+  ]);
+  expect(pageless.filter((name) => !bounded.has(name))).toEqual([]);
+});
+
+test('every text, number and list in a body has a bound', () => {
+  const unbounded: string[] = [];
+  const walk = (schema: Json, where: string) => {
+    if (schema.$ref) return walk(api.client.document.components.schemas[schema.$ref.split('/').at(-1)], where);
+    const kinds = [schema.type].flat();
+    const isFixed = schema.enum !== undefined || schema.const !== undefined;
+    if (kinds.includes('string') && !isFixed && schema.maxLength === undefined && schema.format === undefined)
+      unbounded.push(where);
+    if (kinds.includes('array') && schema.maxItems === undefined) unbounded.push(where);
+    if ((kinds.includes('integer') || kinds.includes('number')) && !isFixed && schema.maximum === undefined)
+      unbounded.push(where);
+    for (const each of [...(schema.anyOf ?? []), ...(schema.oneOf ?? []), ...(schema.allOf ?? [])]) walk(each, where);
+    for (const [key, each] of Object.entries<Json>(schema.properties ?? {})) walk(each, `${where}.${key}`);
+    if (schema.items && typeof schema.items === 'object') walk(schema.items, `${where}[]`);
+  };
+  for (const { name, operation } of operations) {
+    const body = operation.requestBody?.content['application/json']?.schema;
+    if (body) walk(body, name);
+  }
+  expect(unbounded).toEqual([]);
+});
+
+test('every route that takes a body refuses one that is too large, unread', async () => {
+  const padding = JSON.stringify({ name: 'x'.repeat(bodyLimitBytes) });
+  const taking = operations.filter(({ method }) => method !== 'GET' && method !== 'HEAD');
+  expect(taking.length).toBeGreaterThan(10);
+  for (const { name, method, template } of taking) {
+    const reply = await api.app.inject({
+      method: method as 'POST',
+      url: concrete(template),
+      headers: { 'x-api-key': api.root.key, 'content-type': 'application/json' },
+      payload: padding,
+    });
+    expect([name, reply.statusCode, reply.json().code]).toEqual([name, 413, 'payload_too_large']);
+  }
+});
