@@ -321,7 +321,7 @@ class SandboxLife {
       await rows.recordPauseFailed(this.#id);
       if (reason === 'auto_pause') this.#failedAutoPauses += 1;
       this.#setStatus('running', 'pause_failed');
-      pause.refusal = refused('pause_failed', readHostFailure(error, 'pause_failed').failure.message);
+      pause.refusal = asRefusal(error, 'pause_failed');
     } finally {
       pause.done = true;
       this.#pause = null;

@@ -5,6 +5,7 @@ import { udpPortsOf } from '../../domain/ports.ts';
 import { stoppedClock, turn } from '../../domain/sandbox-clock.ts';
 import {
   canMove,
+  isOver,
   type LifecycleOutcome,
   type SandboxReason,
   type SandboxStatus,
@@ -239,6 +240,9 @@ export class SandboxLifeRepository {
         if (row.status === to) return;
         // A worker that lost its workflow task may have gone on to the end already; another does it again from here.
         if (row.status === 'terminating' && (to === 'running' || to === 'paused')) return;
+        if ((row.status === 'terminating' || isOver(row.status)) && (to === 'pausing' || to === 'resuming')) {
+          throw new AppError('sandbox_ended', `The sandbox is ${row.status}`);
+        }
         if (!canMove(row.status, to)) {
           throw new AppError('internal_error', `Sandbox ${sandboxId} cannot move from ${row.status} to ${to}`);
         }
