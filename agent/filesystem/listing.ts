@@ -1,4 +1,4 @@
-import { readdir } from 'node:fs/promises';
+import { readdir, stat } from 'node:fs/promises';
 import { Code } from '@connectrpc/connect';
 import { ConnectError } from '../rpc/connect-error.ts';
 import { toConnectError } from '../rpc/errors.ts';
@@ -7,11 +7,16 @@ import { nameOfBytes, statOf, systemPath } from './path.ts';
 
 /** How long the event loop is held before other requests have their turn. */
 const sliceMs = 8;
+/** More in one reply would not fit the agent's own memory. */
+const maxEntries = 250_000;
+/** A directory this long, which holds a million names or more, is not even read. */
+const maxDirectoryBytes = 32 * 1024 * 1024;
 
 /**
  * Everything below `root` to `depth` levels, directories before what they hold, names in order, in slices. What
  * vanishes while it is being walked is left out; so is the content of directories this user may not read.
- * @throws {ConnectError} `not_found`, `invalid_argument` when `root` is no directory, `permission_denied`
+ * @throws {ConnectError} `not_found`, `invalid_argument` when `root` is no directory, `permission_denied`,
+ *   `resource_exhausted` when there is more than one reply can hold
  */
 export async function* walk(root: string, depth: number): AsyncGenerator<Entry[]> {
   try {
@@ -19,6 +24,7 @@ export async function* walk(root: string, depth: number): AsyncGenerator<Entry[]
       throw new ConnectError(`${root}: not a directory`, Code.InvalidArgument);
     }
     let slice: Entry[] = [];
+    let count = 0;
     let sliceEnd = performance.now() + sliceMs;
     /** Directories being walked, innermost last: their names, and how far they are done. */
     const open = [{ folder: root, names: await namesIn(root), next: 0 }];
@@ -33,6 +39,8 @@ export async function* walk(root: string, depth: number): AsyncGenerator<Entry[]
       // Awaited only where there is something to wait for.
       const entry = found instanceof Promise ? await found : found;
       if (!entry) continue;
+      count += 1;
+      if (count > maxEntries) throw tooMany(root);
       slice.push(entry);
       if (entry.isDirectory && open.length < depth) {
         open.push({ folder: entry.path, names: await namesUnlessGone(entry.path), next: 0 });
@@ -53,9 +61,16 @@ export async function* walk(root: string, depth: number): AsyncGenerator<Entry[]
 /** The names in a directory, in order; see `nameOfBytes` for those that are not UTF-8. */
 async function namesIn(folder: string): Promise<string[]> {
   const target = systemPath(folder);
+  if ((await stat(target)).size > maxDirectoryBytes) throw tooMany(folder);
   const names = await readdir(target, 'utf8');
+  // Before anything is said, where it can be known before.
+  if (names.length > maxEntries) throw tooMany(folder);
   if (!names.some((name) => name.includes('\ufffd'))) return names;
   return (await readdir(target, 'buffer')).map(nameOfBytes);
+}
+
+function tooMany(folder: string): ConnectError {
+  return new ConnectError(`${folder}: more than ${maxEntries} entries; list it in parts`, Code.ResourceExhausted);
 }
 
 async function namesUnlessGone(folder: string): Promise<string[]> {

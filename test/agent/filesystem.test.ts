@@ -206,6 +206,16 @@ describe.each(['connect+json', 'connect+proto'] as const)('over %s', (protocol) 
   });
 });
 
+test('a folder of more entries than one reply holds is refused, and the agent goes on', async () => {
+  const folder = agent.path('too-many');
+  execFileSync('/bin/sh', ['-c', `mkdir "${folder}" && cd "${folder}" && seq 250001 | xargs touch`]);
+  await expect(agent.client(Filesystem).listDir({ path: folder, depth: 1 })).rejects.toMatchObject({
+    code: Code.ResourceExhausted,
+  });
+  await agent.client(Filesystem).remove({ path: folder });
+  expect(fs.existsSync(folder)).toBe(false);
+}, 60_000);
+
 test('100,000 entries are listed while other requests are answered', async () => {
   const folder = agent.path('many');
   execFileSync('/bin/sh', ['-c', `mkdir "${folder}" && cd "${folder}" && seq -f 'entry-%06g' 100000 | xargs touch`]);
