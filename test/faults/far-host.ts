@@ -5,7 +5,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { ChildProgram } from '../../ops/embedded/child-program.ts';
 import { readLogLine } from '../../ops/supervisor/log-line.ts';
-import type { FaultyPlatform, RunningPart } from './faulty-platform.ts';
+import { type FaultyPlatform, type RunningPart, removeHost } from './faulty-platform.ts';
 
 const root = path.resolve(import.meta.dirname, '../..');
 
@@ -81,10 +81,10 @@ export class FarHost {
     return links.map((each) => each.ifname).filter((name) => /^sb[0-9a-f]+-/.test(name));
   }
 
-  close(): void {
+  async close(): Promise<void> {
     for (const relay of this.#relays) relay.close();
     run('ip', 'netns', 'delete', this.namespace);
-    fs.rmSync(this.dataDir, { recursive: true, force: true });
+    await removeHost(this.dataDir);
   }
 
   #makeNetwork(): void {

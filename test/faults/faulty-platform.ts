@@ -3,6 +3,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
+import { pino } from 'pino';
 import { deriveSecrets, type PlatformSecrets } from '../../config/secrets.ts';
 import { loadSettings, type Settings } from '../../config/settings.ts';
 import { createOrm, type Orm } from '../../db/orm.ts';
@@ -14,7 +15,9 @@ import { type DataFolder, openDataFolder } from '../../ops/supervisor/data-folde
 import { embeddedParts } from '../../ops/supervisor/embedded-parts.ts';
 import { migrate } from '../../ops/supervisor/migrate.ts';
 import { startPlatformProcess } from '../../ops/supervisor/platform-process.ts';
+import { createOciDriver } from '../../runtime/oci/driver.ts';
 import { createTemporalClient } from '../../temporal/client.ts';
+import { cacheDir } from '../runtime/local-host.ts';
 import { until } from '../support/until.ts';
 
 const scripts = {
@@ -205,7 +208,23 @@ export class FaultyPlatform {
     await this.#folder?.release();
   }
 
-  removeData(): void {
-    fs.rmSync(this.dataDir, { recursive: true, force: true });
+  /** Takes everything of the stopped platform from the machine, sandboxes that a failed test left included. */
+  async removeData(): Promise<void> {
+    await removeHost(this.dataDir);
   }
+}
+
+/** Ends what a host whose worker is stopped still has, and removes its data folder. */
+export async function removeHost(dataDir: string): Promise<void> {
+  if (fs.existsSync(path.join(dataDir, 'oci'))) {
+    const driver = await createOciDriver({
+      dataDir,
+      cacheDir: cacheDir(),
+      agentDir: path.resolve(import.meta.dirname, '../../agent/dist'),
+      warmPoolSize: 0,
+      logger: pino({ level: 'silent' }),
+    });
+    await driver.teardown();
+  }
+  fs.rmSync(dataDir, { recursive: true, force: true });
 }

@@ -16,8 +16,8 @@ beforeAll(async () => {
 }, 240_000);
 afterAll(async () => {
   await platform?.stop();
-  far?.close();
-  platform?.removeData();
+  await far?.close();
+  await platform?.removeData();
 }, 60_000);
 
 const row = (sandboxId: string) => platform.orm.em.fork().findOneOrFail(Sandbox, { sandboxId });

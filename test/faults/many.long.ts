@@ -17,7 +17,7 @@ beforeAll(async () => {
 }, 180_000);
 afterAll(async () => {
   await platform?.stop();
-  platform?.removeData();
+  await platform?.removeData();
 }, 60_000);
 
 interface Footprint {

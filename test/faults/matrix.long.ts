@@ -17,7 +17,7 @@ beforeAll(async () => {
 }, 180_000);
 afterAll(async () => {
   await platform?.stop();
-  platform?.removeData();
+  await platform?.removeData();
   const minutes = ((Date.now() - startedMs) / 60_000).toFixed(1);
   process.stdout.write(`\n${matrixTable(outcomes)}\n${outcomes.length} transitions in ${minutes} min\n`);
 }, 60_000);

@@ -16,7 +16,7 @@ beforeAll(async () => {
 }, 180_000);
 afterAll(async () => {
   await platform?.stop();
-  platform?.removeData();
+  await platform?.removeData();
   process.stdout.write(`\n${matrixTable(outcomes)}\n`);
 }, 60_000);
 

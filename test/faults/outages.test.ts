@@ -20,7 +20,7 @@ beforeAll(async () => {
 }, 180_000);
 afterAll(async () => {
   await platform?.stop();
-  platform?.removeData();
+  await platform?.removeData();
 }, 60_000);
 
 const row = (sandboxId: string) => platform.orm.em.fork().findOneOrFail(Sandbox, { sandboxId });
