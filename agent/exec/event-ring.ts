@@ -10,7 +10,7 @@ const joinedBytes = 4 * 1024;
 /** How far the foremost reader may lag before the process waits for it. */
 const comfortableLagBytes = maxBytes / 2;
 /** How long a process waits for readers that take nothing, once each time they stop. */
-const patienceMs = 250;
+const patienceMs = 1500;
 /** How long a process with much to say waits for its first reader, who comes a moment after its start. */
 const firstReaderMs = 1000;
 /** A reader waits for events, not for the time. */
