@@ -48,6 +48,8 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
+const builtIn = ['code-interpreter', 'base'];
+
 const names = async (query = '', caller = member) => {
   const { status, body } = await api.send(caller, 'GET', `/v1/templates${query}`);
   expect(status).toBe(200);
@@ -55,28 +57,28 @@ const names = async (query = '', caller = member) => {
 };
 
 test('the list, newest first: public ones to all, shared ones to the account, private ones to owner and root', async () => {
-  expect(await names()).toEqual(['shared-one', 'private-one', 'full-one', 'base']);
-  expect(await names('', api.root)).toEqual(['shared-one', 'private-one', 'full-one', 'base']);
-  expect(await names('', await api.addUser(api.root))).toEqual(['shared-one', 'full-one', 'base']);
-  expect(await names('', stranger)).toEqual(['full-one', 'base']);
+  expect(await names()).toEqual(['shared-one', 'private-one', 'full-one', ...builtIn]);
+  expect(await names('', api.root)).toEqual(['shared-one', 'private-one', 'full-one', ...builtIn]);
+  expect(await names('', await api.addUser(api.root))).toEqual(['shared-one', 'full-one', ...builtIn]);
+  expect(await names('', stranger)).toEqual(['full-one', ...builtIn]);
 });
 
 test.each([
-  ['?usable=true', ['shared-one', 'full-one', 'base']],
-  ['?usable=false', ['shared-one', 'private-one', 'full-one', 'base']],
+  ['?usable=true', ['shared-one', 'full-one', ...builtIn]],
+  ['?usable=false', ['shared-one', 'private-one', 'full-one', ...builtIn]],
   ['?status=building', ['private-one']],
   ['?visibility=account_shared', ['shared-one']],
   ['?name=base', ['base']],
   ['?name=bas', []],
   ['?limit=1&page=2', ['private-one']],
-  ['?page_size=1&skip=3', ['base']],
+  ['?page_size=1&skip=4', ['base']],
 ])('filter %s', async (query, expected) => {
   expect(await names(query)).toEqual(expected);
 });
 
 test('pages of 20 when nothing is asked, and the same bounds as every list', async () => {
   const { body } = await api.send(member, 'GET', '/v1/templates');
-  expect(body.data.pagination).toEqual({ page: 1, limit: 20, total: 4, total_pages: 1, offset: 0 });
+  expect(body.data.pagination).toEqual({ page: 1, limit: 20, total: 5, total_pages: 1, offset: 0 });
   expect((await api.send(member, 'GET', '/v1/templates?limit=0')).body.code).toBe('invalid_pagination');
   expect((await api.send(member, 'GET', '/v1/templates?status=gone')).body.code).toBe('validation_failed');
   expect((await api.send(member, 'GET', '/v1/templates?usable=perhaps')).body.code).toBe('validation_failed');

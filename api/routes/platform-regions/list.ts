@@ -18,6 +18,7 @@ export function listPlatformRegions(api: Api, deps: ApiDependencies): void {
       operationId: 'listPlatformRegions',
       tags: ['Regions'],
       summary: 'List the regions that can take a sandbox now',
+      security: [],
       response: {
         200: envelope(z.object({ platform_regions: z.array(regionSchema) }), 'The regions'),
         ...failures(),
