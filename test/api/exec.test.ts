@@ -310,9 +310,11 @@ test('a reader that stops reading, or leaves, holds up neither the command nor t
   const leaving = await follow(body.stream_path);
   leaving.once('data', () => leaving.destroy());
   const told = await streamOf(body.stream_path, {}, one);
-  expect(output(told).length).toBe(32 * 1024 * 1024 + 5);
-  expect(eventsIn(told.text).at(-1)).toMatchObject({ type: 'end', data: { exit_code: 0 } });
   stalled.destroy();
+  // Best effort (section 6.2): whoever is too slow for a while loses the oldest of what is buffered.
+  expect(output(told).length).toBeGreaterThan(16 * 1024 * 1024);
+  expect(output(told).endsWith('done\n')).toBe(true);
+  expect(eventsIn(told.text).at(-1)).toMatchObject({ type: 'end', data: { exit_code: 0 } });
 });
 
 test('a sandbox that ends tells its readers, and one whose agent is lost tells that', async () => {
