@@ -149,8 +149,12 @@ export function toSpec(
     platformToken: secrets.platformToken(row.sandboxId),
     command: parseCustomCommand(row.templateCustomCommand ?? null),
     readyProbe: parseReadyCommand(row.templateReadyCommand ?? null),
-    ...(mounts && mounts.slots.length > 0 && { storage: mounts }),
+    ...(mounts && mounts.slots.length > 0 && { storage: { ...mounts, ...directOf(row) } }),
   };
+}
+
+function directOf({ directMount, s3fsPath }: Sandbox): Pick<WantedMounts, 'direct'> {
+  return directMount ? { direct: { s3fsPath: s3fsPath || 's3fs' } } : {};
 }
 
 /** What the driver could not do is tried this often. An unreachable database is waited for as long as the workflow says. */

@@ -77,6 +77,19 @@ await build({
   footer: { js: '})' },
 });
 fs.copyFileSync(path.join(here, 'start.cjs'), path.join(out, 'agent.cjs'));
+// For mounts of object storage whose s3fs runs in the sandbox: what libfuse asks for the mount, and an empty folder.
+fs.mkdirSync(path.join(out, 'fuse', 'bucket'), { recursive: true });
+await build({
+  entryPoints: [path.join(here, 'fuse/fusermount.ts')],
+  outfile: path.join(out, 'fuse', 'fusermount'),
+  bundle: true,
+  platform: 'node',
+  format: 'cjs',
+  target: 'node24',
+  banner: { js: '#!/.platform/bin/node' },
+  logLevel: 'warning',
+});
+fs.chmodSync(path.join(out, 'fuse', 'fusermount'), 0o755);
 // What the bundle looks for beside itself.
 fs.mkdirSync(path.join(out, 'native'));
 fs.copyFileSync(koffiAddon(), path.join(out, 'native', 'koffi.node'));

@@ -12,6 +12,7 @@ import { Sandbox } from './entities/sandbox.ts';
 import { Template } from './entities/template.ts';
 import { User } from './entities/user.ts';
 import { Migration20261121Foundation } from './migrations/20261121-foundation.ts';
+import { Migration20261122DirectMounts } from './migrations/20261122-direct-mounts.ts';
 import { Migration20261122HostLeases } from './migrations/20261122-host-leases.ts';
 import { Migration20261122Metrics } from './migrations/20261122-metrics.ts';
 import { Migration20261122ObjectStorage } from './migrations/20261122-object-storage.ts';
@@ -50,6 +51,7 @@ export async function createOrm(databaseUrl: string, poolSize = 10): Promise<Orm
         { name: '20261122-ports', class: Migration20261122Ports },
         { name: '20261122-metrics', class: Migration20261122Metrics },
         { name: '20261122-object-storage', class: Migration20261122ObjectStorage },
+        { name: '20261122-direct-mounts', class: Migration20261122DirectMounts },
       ],
     },
     discovery: { warnWhenNoEntities: false },

@@ -88,8 +88,15 @@ export interface WantedMounts {
   slots: readonly MountSlot[];
   /** Of the slots that are to be mounted anew; the others are there, or cannot be. */
   credentials: Record<number, MountCredentials>;
+  /** By the image's own s3fs, which runs in the sandbox; otherwise by the host's. */
+  direct?: DirectMount;
   /** What cannot be mounted becomes `disabled`, in place of a failure. */
   bestEffort: boolean;
+}
+
+export interface DirectMount {
+  /** In the sandbox: an absolute path, or a name to look for in `PATH`. */
+  s3fsPath: string;
 }
 
 export type CreatePhase = 'deploying' | 'initializing' | 'waiting_ready';

@@ -50,7 +50,7 @@ export function errorBody(error: AppError, requestId: string) {
 
 function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const told = toAppError(error);
-  if (told.status >= 500 && told.code !== 'not_available_yet') {
+  if (told.status >= 500) {
     request.log.error({ err: told.cause ?? told, code: told.code }, 'request failed');
   } else {
     request.log.debug({ code: told.code, reason: told.message }, 'request refused');

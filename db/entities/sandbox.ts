@@ -47,6 +47,9 @@ export const Sandbox = defineEntity({
     customPorts: p.json<Port[]>(),
     /** By slot; no credential is in it. */
     objectStorage: p.json<MountSlot[]>().onCreate((row: { objectStorage?: MountSlot[] }) => row.objectStorage ?? []),
+    /** Its buckets are mounted by an s3fs of its own: this one, or where it is empty that of its `PATH`. */
+    directMount: p.boolean().default(false),
+    s3fsPath: p.string().default(''),
     /** The host's ports that lead to its UDP ports, by its own; given back with the room. */
     udpHostPorts: p.json<Record<string, number>>().onCreate(() => ({})),
     persistenceDays: p.integer().nullable(),

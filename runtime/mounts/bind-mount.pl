@@ -2,7 +2,7 @@
 # Works as the sandbox's own root on the sandbox's tree, so that nothing there leads anywhere else, and asks the mount
 # itself nothing, for it may never answer.
 #
-# Arguments: `arch=… init=<pid> target=<path> action=prepare|bind|unbind [holder=<pid>]`.
+# Arguments: `arch=… init=<pid> target=<path> action=prepare|bind|unbind [holder=<pid>] [direct=1]`.
 use strict;
 use warnings;
 use Errno;
@@ -33,6 +33,7 @@ call('setresgid', 0, 0, 0);
 call('setresuid', 0, 0, 0);
 if ($arg{action} eq 'unbind') { unbind() }
 else {
+    cover_fusermount() if $arg{direct};
     my $target = open_folder();
     call('move_mount', $tree, $empty, $target, $empty, 4 | 0x40) if defined $tree;
 }
@@ -52,6 +53,18 @@ sub open_folder {
         die "$path: $!\n" if $fd < 0;
     }
     return $fd;
+}
+
+# The image's own fusermount may mount nothing here. Where libfuse looks for it, it finds one that needs not.
+sub cover_fusermount {
+    my $ours = '/.platform/agent/fuse/fusermount';
+    my @ours = stat $ours or die "$ours: $!\n";
+    for my $path (map { ("$_/fusermount", "$_/fusermount3") } qw(/bin /usr/bin /usr/local/bin)) {
+        my @there = stat $path;
+        next if !-f _ || "@there[0, 1]" eq "@ours[0, 1]";
+        my $stand_in = call('open_tree', $at_fdcwd, $ours, 1 | $cloexec);
+        call('move_mount', $stand_in, $empty, $at_fdcwd, $path, 4);
+    }
 }
 
 # Lets go of it at once, also where something still uses it.

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import type { MountCredentials, MountSlot } from '../../domain/object-storage.ts';
 import { readStorageTarget, type StorageTarget } from '../../domain/storage-endpoint.ts';
-import { DriverError } from '../driver.ts';
+import { type DirectMount, DriverError } from '../driver.ts';
 import { type ProcessIdentity, processIdentity } from '../process/process-identity.ts';
 import { checkEndpoint } from './endpoint-check.ts';
 
@@ -12,6 +12,8 @@ const holderFile = path.join(import.meta.dirname, 'hold-mount.pl');
 /** The container that a mount is for, by the host's numbers of its processes. */
 export interface MountedContainer {
   folder: string;
+  /** Its name to the container runtime. */
+  instance: string;
   shimPid: number;
   initPid: number;
   /** The sandbox's root on the host. */
@@ -21,6 +23,8 @@ export interface MountedContainer {
 export interface HolderOptions {
   /** What the firewall knows s3fs by. */
   gid: number;
+  /** The program that makes containers. */
+  runtimePath: string;
   /** Control groups that survive the host worker. */
   cgroups: string[];
   /** CIDR ranges that the operator opened. */
@@ -40,11 +44,13 @@ export async function holdBucket(
   container: MountedContainer,
   slot: MountSlot,
   credentials: MountCredentials,
-  options: HolderOptions & { onHolder: OnHolder; signal?: AbortSignal },
+  options: HolderOptions & { onHolder: OnHolder; direct?: DirectMount; signal?: AbortSignal },
 ): Promise<number> {
   const target = readStorageTarget(slot);
   if ('reason' in target) throw mountFailure(slot, `its ${target.field} ${target.reason}`);
-  const wrong = await checkEndpoint(target.host, target.port, options.allowedRanges);
+  const { direct } = options;
+  // In the sandbox its own firewall holds s3fs, and its own names count.
+  const wrong = direct ? null : await checkEndpoint(target.host, target.port, options.allowedRanges);
   if (wrong) throw mountFailure(slot, wrong);
   options.signal?.throwIfAborted();
 
@@ -75,13 +81,16 @@ export async function holdBucket(
       child.once('spawn', () => {
         const holder = processIdentity(child.pid!);
         const told = holder ? options.onHolder(holder) : Promise.resolve();
-        told.then(() => child.stdin.end(credentialsFile(credentials)), reject);
+        told.then(
+          () => child.stdin.end(direct ? ownCredentialsFile(credentials) : credentialsFile(credentials)),
+          reject,
+        );
       });
     });
     const ready = /^ready (\d+)$/.exec(line);
     if (ready) return Number(ready[1]);
     signal?.throwIfAborted();
-    throw mountFailure(slot, late.aborted ? 'the storage did not answer in time' : explain(line));
+    throw mountFailure(slot, late.aborted ? 'the storage did not answer in time' : explain(line, direct));
   } catch (error) {
     end();
     throw error;
@@ -90,7 +99,11 @@ export async function holdBucket(
   }
 }
 
-function holderArguments(container: MountedContainer, target: StorageTarget, options: HolderOptions): string[] {
+function holderArguments(
+  container: MountedContainer,
+  target: StorageTarget,
+  options: HolderOptions & { direct?: DirectMount },
+): string[] {
   const args = {
     arch: process.arch,
     init: container.initPid,
@@ -102,6 +115,7 @@ function holderArguments(container: MountedContainer, target: StorageTarget, opt
     url: target.url,
     region: target.region ?? '',
     pathStyle: target.pathStyle ? '1' : '',
+    ...(options.direct && { runtime: options.runtimePath, id: container.instance, s3fs: options.direct.s3fsPath }),
   };
   return Object.entries(args).map(([key, value]) => `${key}=${value}`);
 }
@@ -111,8 +125,16 @@ function credentialsFile({ accessKey, secretKey, sessionToken }: MountCredential
   return `[default]\naws_access_key_id=${accessKey}\naws_secret_access_key=${secretKey}\n${token}`;
 }
 
+/** The form that s3fs reads where it is told a file; it knows no session token there. */
+function ownCredentialsFile({ accessKey, secretKey }: MountCredentials): string {
+  return `AWSAccessKeyId=${accessKey}\nAWSSecretKey=${secretKey}\n`;
+}
+
 /** What s3fs says at its end, in words for the user. Its own words name hosts and files of this machine. */
-function explain(said: string): string {
+function explain(said: string, direct?: DirectMount): string {
+  if (direct && /executable file .*not found|open executable|exec failed|exec: /.test(said)) {
+    return `the image has no program ${direct.s3fsPath}`;
+  }
   if (/invalid credentials/.test(said)) return 'the storage refused the credentials';
   if (/bucket or key not found/.test(said)) return 'the storage knows no such bucket, or not this access key';
   if (/remote mountpath .* not found/.test(said)) return 'the bucket has no such path';

@@ -3,9 +3,11 @@
 # whether or not a host worker is there to see to it.
 #
 # Started with `key=value` arguments, none secret (bucket-mount.ts); the credentials come on standard input, in the form
-# of an AWS credentials file. On standard output: `ready <minor number of the mount>` or `error <what s3fs said>`.
+# of an AWS credentials file, or of s3fs's own for a direct mount (`runtime=`; direct-s3fs.pl). On standard output:
+# `ready <minor number of the mount>` or `error <what s3fs said>`.
 use strict;
 use warnings;
+use FindBin ();
 use POSIX ();
 
 my %arg = map { split /=/, $_, 2 } @ARGV;
@@ -18,7 +20,8 @@ my %nr = (
 my ($nosuid, $nodev, $noexec, $bind, $private) = (2, 4, 8, 4096, 1 << 18 | 1 << 14);
 my $tail_bytes = 4096;
 
-my ($s3fs, $asker, $ready);
+my ($s3fs, $asker, $ready, $credentials);
+my $is_direct = exists $arg{runtime};
 my $said = '';
 $SIG{PIPE} = $SIG{HUP} = $SIG{INT} = 'IGNORE';
 $SIG{TERM} = sub { end(); exit 0 };
@@ -33,25 +36,30 @@ sub hold {
     open my $sandbox, '<&=', handle('pidfd_open', syscall $nr{pidfd_open}, $arg{init} + 0, 0) or die $!;
     join_group($_) for split /:/, $arg{cgroups};
     prepare();
-    my $output = start();
+    my $output = $is_direct ? start_direct() : start();
     $asker = ask();
+    my $grace_seconds;
     while (1) {
         my $readable = '';
         vec($readable, fileno $_, 1) = 1 for $output, $sandbox;
-        my $found = select $readable, undef, undef, $asker ? 0.02 : undef;
+        my $found = select $readable, undef, undef, $asker ? 0.02 : $grace_seconds;
         return if $found > 0 && vec $readable, fileno $sandbox, 1;    # it is readable once the sandbox's init has ended
         if ($found > 0 && vec $readable, fileno $output, 1) {
             return if !sysread $output, my $text, 4096;
             $said = substr $said . $text, -$tail_bytes;
         }
+        if ($found == 0 && defined $grace_seconds) {
+            kill 'TERM', $s3fs if $s3fs;
+            undef $grace_seconds;
+        }
         next if !$asker || waitpid($asker, POSIX::WNOHANG()) != $asker;
         undef $asker;
         if ($? == 0) {
-            unlink "$staging/home/.aws/credentials" or die "credentials: $!\n";
+            forget_credentials();
             $ready = 1;
             report('ready ' . minor());
         }
-        else { kill 'TERM', $s3fs }    # what it says until its end tells why
+        else { $grace_seconds = 1 }    # what it says until its end tells why; mostly it ends by itself
     }
 }
 
@@ -60,15 +68,37 @@ sub prepare {
     mount('none', '/', '', $private);
     mount('storage', $staging, 'tmpfs', $nosuid | $nodev | $noexec, 'size=256k,mode=0700');
     mkdir "$staging/$_" or die "$_: $!\n" for qw(bucket disk home home/.aws);
+    prepare_s3fs() unless $is_direct;
+}
+
+sub prepare_s3fs {
     # What is written is kept until it has been sent: on the sandbox's own disk, beside what the sandbox sees of it.
     mount(disk(), "$staging/disk", 'ext4', $nosuid | $nodev | $noexec);
     mkdir $buffers, 0700 or $!{EEXIST} or die "$buffers: $!\n";
     umask 077;
-    open my $out, '>', "$staging/home/.aws/credentials" or die "credentials: $!\n";
+    $credentials = "$staging/home/.aws/credentials";
+    open my $out, '>', $credentials or die "credentials: $!\n";
     print {$out} do { local $/; <STDIN> };
     close $out or die "credentials: $!\n";
     open STDIN, '<', '/dev/null' or die $!;
     mount("$staging/home", (getpwuid $<)[7], '', $bind);    # where s3fs looks for it
+}
+
+sub start_direct {
+    require "$FindBin::Bin/direct-s3fs.pl";
+    DirectS3fs::open_for(\%arg);
+    $credentials = DirectS3fs::credentials(do { local $/; <STDIN> });
+    chmod 0711, $staging or die "$staging: $!\n";    # the sandbox's root asks the mount; nothing secret lies here
+    my $fuse = DirectS3fs::mount_at("$staging/bucket");
+    pipe my $read, my $write or die $!;
+    my @owner = ('allow_other', 'uid=0', 'gid=0', 'umask=0000');
+    $s3fs = DirectS3fs::start($credentials, $fuse, $write, 'passwd_file=/proc/self/fd/3', @owner, connection());
+    return $read;
+}
+
+sub forget_credentials {
+    if ($is_direct) { truncate $credentials, 0 or die "credentials: $!\n" }
+    else { unlink $credentials or die "credentials: $!\n" }
 }
 
 sub disk {
@@ -94,9 +124,13 @@ sub start {
 
 sub options {
     my @owner = ('allow_other', "uid=$arg{owner}", "gid=$arg{owner}", 'umask=0000', 'nosuid', 'nodev');
+    return @owner, "tmpdir=$buffers", connection();
+}
+
+sub connection {
     my @patience = ('connect_timeout=10', 'readwrite_timeout=30', 'retries=3');
-    my @memory = ("tmpdir=$buffers", 'stat_cache_expire=10', 'max_stat_cache_size=20000');
-    my @options = (@owner, @patience, @memory, "url=$arg{url}", 'sigv4');
+    my @memory = ('stat_cache_expire=10', 'max_stat_cache_size=20000');
+    my @options = (@patience, @memory, "url=$arg{url}", 'sigv4');
     push @options, "endpoint=$arg{region}" if $arg{region};
     push @options, 'use_path_request_style' if $arg{pathStyle};
     return @options;
@@ -112,6 +146,7 @@ sub ask {
     return $pid if $pid;
     $SIG{TERM} = 'DEFAULT';
     system_call('prctl', 1, 9, 0, 0, 0);
+    DirectS3fs::become_inner_root() if $is_direct;
     until (minor()) { POSIX::_exit(1) if !-e "/proc/$s3fs/exe"; select undef, undef, undef, 0.005 }
     POSIX::_exit(opendir(my $folder, "$staging/bucket") ? 0 : 1);
 }

@@ -4,7 +4,7 @@ import { DriverError, type WantedMounts } from '../driver.ts';
 import { readJson } from '../oci/copy.ts';
 import { writeFileAtomically } from '../oci/sandbox-folder.ts';
 import { CommandError, runCommand } from '../process/command.ts';
-import { isAlive, type ProcessIdentity, signalProcess } from '../process/process-identity.ts';
+import { isAlive, type ProcessIdentity, parentOf, signalProcess } from '../process/process-identity.ts';
 import { until } from '../process/until.ts';
 import { type HolderOptions, holdBucket, type MountedContainer, mountFailure } from './bucket-mount.ts';
 
@@ -14,6 +14,8 @@ interface HeldMount {
   holder: ProcessIdentity;
   /** Of the mount's device; null while s3fs has not reached its bucket. */
   minor: number | null;
+  /** Its s3fs runs in the sandbox, as the holder's child. */
+  isDirect?: true;
 }
 
 const binderFile = path.join(import.meta.dirname, 'bind-mount.pl');
@@ -69,7 +71,7 @@ export class SandboxMounts {
     }
     const kept = held.filter((each) => !outdated.includes(each));
     try {
-      for (const each of made) await enter(container, each.slot, 'bind', each.holder.pid);
+      for (const each of made) await enter(container, each.slot, 'bind', [`holder=${each.holder.pid}`]);
     } catch (error) {
       await Promise.all(made.map(({ holder }) => endHolder(holder)));
       await writeHeld(container.folder, kept);
@@ -85,6 +87,14 @@ export class SandboxMounts {
     return slots.map((slot) =>
       slot.state !== 'active' || held.some((each) => isSameMount(each.slot, slot)) ? slot : disabled(slot),
     );
+  }
+
+  /** Which of a sandbox's processes serve its mounts from inside. */
+  async serversAmong(folder: string, pids: readonly number[]): Promise<number[]> {
+    const held = (await readHeld(folder)).filter((each) => each.isDirect && isAlive(each.holder));
+    const holders = new Set(held.map(({ holder }) => holder.pid));
+    if (holders.size === 0) return [];
+    return pids.filter((pid) => holders.has(parentOf(pid) ?? -1));
   }
 
   /**
@@ -114,14 +124,16 @@ for m; do read waiting < $m/waiting && [ $waiting -gt 0 ] && echo $m; done; :`;
     note: () => Promise<void>,
     signal: AbortSignal | undefined,
   ): Promise<void> {
-    await enter(container, slot, 'prepare');
+    const { direct } = wanted;
+    await enter(container, slot, 'prepare', direct ? ['direct=1'] : []);
     let mine: HeldMount | null = null;
     try {
       const minor = await holdBucket(container, slot, wanted.credentials[slot.slot]!, {
         ...this.#options,
+        ...(direct && { direct }),
         ...(signal ? { signal } : {}),
         onHolder: async (holder) => {
-          mine = { slot, holder, minor: null };
+          mine = { slot, holder, minor: null, ...(direct && { isDirect: true }) };
           made.push(mine);
           await note();
         },
@@ -163,12 +175,11 @@ async function enter(
   container: MountedContainer,
   slot: MountSlot,
   action: 'prepare' | 'bind' | 'unbind',
-  holderPid?: number,
+  more: string[] = [],
 ): Promise<void> {
   const args = [`arch=${process.arch}`, `init=${container.initPid}`, `target=${slot.mountPoint}`, `action=${action}`];
-  if (holderPid !== undefined) args.push(`holder=${holderPid}`);
   try {
-    await runCommand('perl', [binderFile, ...args], { timeoutSeconds: commandTimeoutSeconds });
+    await runCommand('perl', [binderFile, ...args, ...more], { timeoutSeconds: commandTimeoutSeconds });
   } catch (error) {
     throw mountFailure(slot, explain(error, slot.mountPoint), error);
   }

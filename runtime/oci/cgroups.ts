@@ -38,6 +38,8 @@ const sandboxPidFraction = 0.75;
 /** Buffers of sockets, which version 1 counts apart from other memory. */
 const socketMemoryFraction = 1 / 8;
 const pageBytes = 4096;
+/** A process may start others while it is moved; each time there are fewer that can. */
+const gatherRounds = 100;
 const writeErrorsOfGoneGroup = new Set(['ENOENT', 'ENODEV']);
 
 /** Control groups of one copy's sandboxes: `<root>/<parent>/<instance>` in each hierarchy, version 1, hybrid or 2. */
@@ -162,13 +164,39 @@ export class Cgroups {
 
   /**
    * Stops every process of an instance where it stands.
+   * @param servers of its processes those that others may wait for, and then cannot be stopped; these are stopped last.
+   *   Version 2 knows no such order.
    * @returns false when the kernel did not manage in time; the processes then run again.
    */
-  async freeze(instance: string, timeoutSeconds: number): Promise<boolean> {
+  async freeze(instance: string, timeoutSeconds: number, servers: readonly number[] = []): Promise<boolean> {
+    const ordered = this.version === 1 && servers.length > 0;
+    const frozen = () => until(() => this.isFrozen(instance), { timeoutSeconds, everyMs: 2 });
+    if (ordered) await this.#moveIn('freezer', '', servers);
     await writeFile(this.freezerFile(instance), this.version === 2 ? '1' : 'FROZEN');
-    if (await until(() => this.isFrozen(instance), { timeoutSeconds, everyMs: 2 })) return true;
-    await this.thaw(instance);
-    return false;
+    let done = await frozen();
+    if (!done) await this.thaw(instance);
+    if (ordered) {
+      await this.#gather(instance);
+      done &&= await frozen();
+      if (!done) await this.thaw(instance);
+    }
+    return done;
+  }
+
+  /** Brings back what was moved out of the group that freezes, and what that has started meanwhile. */
+  async #gather(instance: string): Promise<void> {
+    const inside = path.join(path.dirname(this.freezerFile(instance)), 'cgroup.procs');
+    for (let round = 0; round < gatherRounds; round += 1) {
+      const there = new Set((await readFile(inside, 'latin1')).split('\n').filter(Boolean).map(Number));
+      const outside = (await this.processesOf(instance)).filter((pid) => !there.has(pid));
+      if (outside.length === 0) return;
+      await this.#moveIn('freezer', instance, outside);
+    }
+  }
+
+  async #moveIn(controller: string, instance: string, pids: readonly number[]): Promise<void> {
+    const file = this.#file(controller, instance, 'cgroup.procs');
+    for (const pid of pids) await writeFile(file, String(pid)).catch(ignoreGoneProcess);
   }
 
   async thaw(instance: string): Promise<void> {

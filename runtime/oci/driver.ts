@@ -74,6 +74,7 @@ export async function createOciDriver(options: OciDriverOptions): Promise<OciDri
   const runner = new ContainerRunner({ copy, cgroups, network, runtime, runtimeFolder, seccomp });
   const mounts = new SandboxMounts({
     gid: copy.storageGid,
+    runtimePath: runtime.path,
     cgroups: cgroups.shimFolders(),
     allowedRanges: options.outboundRanges ?? [],
     timeoutSeconds: options.mountTimeoutSeconds ?? 20,
@@ -229,7 +230,10 @@ class LocalDriver implements OciDriver {
         if (exit) throw new DriverError('runtime_exited', "The sandbox's processes have ended", { exit });
         throw new DriverError('sandbox_absent', 'The sandbox does not run on this host');
       }
-      const freeze = () => this.#cgroups.freeze(record.instance, this.#timeouts.pauseSeconds);
+      const freeze = async () => {
+        const servers = await this.#mounts.serversAmong(folder, await this.#cgroups.processesOf(record.instance));
+        return this.#cgroups.freeze(record.instance, this.#timeouts.pauseSeconds, servers);
+      };
       // What waits for a bucket that does not answer cannot be frozen.
       if (!(await freeze()) && !((await this.#mounts.cutHanging(folder)) > 0 && (await freeze()))) {
         throw new DriverError('pause_failed', 'The sandbox could not be frozen in time', { retryable: true });

@@ -105,10 +105,13 @@ export class SandboxStarter {
    * @throws what went wrong, with the sandbox frozen again.
    */
   async thaw(work: Work, record: SandboxRecord): Promise<void> {
-    await this.#mount(work, record);
+    // An s3fs of its own cannot begin while it is frozen.
+    const isDirect = work.spec.storage?.direct !== undefined;
+    if (!isDirect) await this.#mount(work, record);
     await this.#cgroups.thaw(record.instance);
     work.watch.mark('thawed');
     try {
+      if (isDirect) await this.#mount(work, record);
       await this.#waitForAgent(work, record, this.#timeouts.thawSeconds);
       await work.phases.finish();
     } catch (error) {
@@ -196,7 +199,8 @@ export class SandboxStarter {
     if (!spec.storage) return;
     const pids = readPids(folder)!;
     const { uidBase } = this.#network.connectionOf(record.address, spec.allowInternetAccess);
-    const container = { folder, shimPid: pids.shim.pid, initPid: pids.initPid, uidBase };
+    const { instance } = record;
+    const container = { folder, instance, shimPid: pids.shim.pid, initPid: pids.initPid, uidBase };
     work.slots = await this.#mounts.apply(container, spec.storage, signal);
     work.watch.mark('mounts');
   }

@@ -9,6 +9,18 @@ export interface ProcessIdentity {
 
 /** Who has this number now; null when nobody, or only a zombie. */
 export function processIdentity(pid: number): ProcessIdentity | null {
+  const fields = statOf(pid);
+  return fields ? { pid, startTicks: fields[19]! } : null;
+}
+
+/** The parent of a process that lives. */
+export function parentOf(pid: number): number | null {
+  const fields = statOf(pid);
+  return fields ? Number(fields[1]) : null;
+}
+
+/** What the kernel tells of a process from its state on. */
+function statOf(pid: number): string[] | null {
   let stat: string;
   try {
     stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
@@ -18,7 +30,7 @@ export function processIdentity(pid: number): ProcessIdentity | null {
     throw error;
   }
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  return fields[0] === 'Z' || fields[0] === 'X' ? null : { pid, startTicks: fields[19]! };
+  return fields[0] === 'Z' || fields[0] === 'X' ? null : fields;
 }
 
 /** Whether this very process still runs. */

@@ -66,6 +66,45 @@ const patched = async (id: string, patch: Json, more: Json = {}): Promise<Json> 
   return reply.body.data.object_storage;
 };
 
+describe('direct mounts', () => {
+  const ofCustom = async (more: Json = {}) => ({
+    template: await api.addTemplate({ templateSource: 'custom', accountId: api.root.accountId }),
+    object_storage_direct_mount: true,
+    ...more,
+  });
+
+  test("tell the host to use the image's own s3fs, at a path or from PATH", async () => {
+    for (const [path, s3fsPath] of [
+      ['', 's3fs'],
+      ['/opt/s3fs', '/opt/s3fs'],
+    ] as const) {
+      const made = await make(mount(), await ofCustom({ s3fs_executable_path: path }));
+      const shown = { object_storage_direct_mount: true, object_storage_s3fs_path: path };
+      expect(made).toMatchObject({ status: 'running', object_storage_single: slot(), ...shown });
+      expect(await read(made.sandbox_id)).toMatchObject(shown);
+      const { body } = await api.send(api.root, 'GET', '/v1/sandboxes?limit=1');
+      expect(body.data.sandboxes[0]).toMatchObject({ sandbox_id: made.sandbox_id, ...shown });
+      expect(driver.storage.get(made.sandbox_id)).toMatchObject({ direct: { s3fsPath } });
+    }
+  });
+
+  test('take no session token, at a create or at a resume, nor a sandbox without internet access', async () => {
+    const refusals = [
+      await post('', { ...small, ...(await ofCustom()), object_storage: shortLived() }),
+      await post('', { ...small, ...(await ofCustom({ allow_internet_access: false })), object_storage: mount() }),
+    ];
+    const made = await make(mount(), await ofCustom());
+    expect((await post(`/${made.sandbox_id}/pause`)).status).toBe(200);
+    const changes = [{ mount_point: '/mnt/data', disable: true }, shortLived({ mount_point: '/mnt/other' })];
+    refusals.push(await resume(made.sandbox_id, { object_storage: { mounts: changes } }));
+    expect(refusals.map(({ status, body }) => [status, body.code, body.details[0].path])).toEqual([
+      [400, 'direct_mount_not_possible', 'object_storage.0.session_token'],
+      [400, 'direct_mount_not_possible', 'object_storage_direct_mount'],
+      [400, 'direct_mount_not_possible', 'object_storage.mounts.1.session_token'],
+    ]);
+  });
+});
+
 describe('a create with mounts', () => {
   test('shows one mount alone and in the list, and hands its host the credentials', async () => {
     const made = await make(mount());

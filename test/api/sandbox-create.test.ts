@@ -230,11 +230,19 @@ describe('bad input is refused and leaves nothing', () => {
 
   test('an unknown region', () => refuses({ locality: { region: 'atlantis' } }, 400, 'invalid_region'));
 
+  test.each(['base', 'code-interpreter'])('a direct mount in %s, which is not a custom template', async (template) => {
+    const body = { template, object_storage_direct_mount: true };
+    expect(await refuses(body, 400, 'direct_mount_not_possible')).toEqual([
+      { path: 'object_storage_direct_mount', reason: expect.stringContaining('custom templates only') },
+    ]);
+  });
+
   test.each([
-    ['object_storage_direct_mount', { object_storage_direct_mount: true }],
-    ['s3fs_executable_path', { s3fs_executable_path: '/usr/bin/s3fs' }],
-  ])('what is not built yet is 501, not left out: %s', async (path, body) => {
-    expect((await refuses(body, 501, 'not_available_yet'))[0]!.path).toBe(path);
+    ['without a direct mount', { s3fs_executable_path: '/usr/bin/s3fs' }],
+    ['that is not absolute', { s3fs_executable_path: 'bin/s3fs', object_storage_direct_mount: true }],
+    ['with a space', { s3fs_executable_path: '/bin/s3 fs', object_storage_direct_mount: true }],
+  ])('a path of s3fs %s', async (_, body) => {
+    expect((await refuses(body, 400, 'validation_failed'))[0]!.path).toBe('s3fs_executable_path');
   });
 });
 

@@ -4,6 +4,7 @@ import net, { type AddressInfo } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { s3TestServer } from '../../ops/toolchain/locations.mjs';
+import type { OutsideNetwork } from '../runtime/outside-network.ts';
 import { until } from './until.ts';
 
 /** A real S3 server that checks signatures and keeps each object of a bucket as a file that the test can look at. */
@@ -12,23 +13,40 @@ export class S3Server {
   readonly secretKey = 'test/secret+key=wGx0';
   readonly #folder = mkdtempSync(path.join(os.tmpdir(), 's3-server-'));
   #child: ChildProcess | null = null;
+  #address = '127.0.0.1';
   port = 0;
 
   /** @param buckets that it has from the beginning */
   static async start(...buckets: string[]): Promise<S3Server> {
+    return S3Server.#startAt('127.0.0.1', (...words) => words, buckets);
+  }
+
+  /** On what sandboxes take for another machine. */
+  static async startIn(outside: OutsideNetwork, ...buckets: string[]): Promise<S3Server> {
+    return S3Server.#startAt(outside.far, (...words) => outside.command(...words).flat(), buckets);
+  }
+
+  static async #startAt(
+    address: string,
+    place: (...words: string[]) => string[],
+    buckets: string[],
+  ): Promise<S3Server> {
     const server = new S3Server();
     for (const bucket of buckets) mkdirSync(path.join(server.#folder, bucket));
+    server.#address = address;
     server.port = await freePort();
-    server.#child = spawn(s3TestServer().program, ['--port', `127.0.0.1:${server.port}`, 'posix', server.#folder], {
-      env: { ROOT_ACCESS_KEY: server.accessKey, ROOT_SECRET_KEY: server.secretKey },
+    const words = [s3TestServer().program, '--port', `${address}:${server.port}`, 'posix', server.#folder];
+    const [program, ...args] = place(...words);
+    server.#child = spawn(program!, args, {
+      env: { PATH: process.env.PATH, ROOT_ACCESS_KEY: server.accessKey, ROOT_SECRET_KEY: server.secretKey },
       stdio: 'ignore',
     });
-    await until(() => canConnect(server.port), 20_000);
+    await until(() => canConnect(server.port, address), 20_000);
     return server;
   }
 
   get endpoint(): string {
-    return `http://127.0.0.1:${this.port}`;
+    return `http://${this.#address}:${this.port}`;
   }
 
   /** The text of an object. */
@@ -109,9 +127,9 @@ export async function freePort(): Promise<number> {
   return port;
 }
 
-function canConnect(port: number): Promise<boolean> {
+function canConnect(port: number, address: string): Promise<boolean> {
   return new Promise((resolve) => {
-    const socket = net.connect(port, '127.0.0.1');
+    const socket = net.connect(port, address);
     socket.once('connect', () => resolve(true)).once('error', () => resolve(false));
     socket.once('connect', () => socket.destroy());
   });

@@ -49,6 +49,11 @@ const locality = z.object({
   force: optional(z.boolean()).describe('Nowhere else; otherwise the nearest region with capacity will do'),
 });
 
+const s3fsPath = z
+  .string()
+  .max(1024)
+  .regex(/^(\/[^\s\p{Cc}]+)?$/u, 'must be an absolute path without spaces');
+
 /** Body of `POST /v1/sandboxes` (section 4.1). */
 export const createBody = optionalBody(
   z.object({
@@ -65,8 +70,12 @@ export const createBody = optionalBody(
     secure: withDefault(z.boolean(), true).describe('The agent asks for the access token'),
     allow_internet_access: withDefault(z.boolean(), true),
     object_storage: createMounts.describe('One mount of a bucket, or several'),
-    object_storage_direct_mount: withDefault(z.boolean(), false).describe('Not available yet (501)'),
-    s3fs_executable_path: withDefault(z.string().max(1024), '').describe('Not available yet (501)'),
+    object_storage_direct_mount: withDefault(z.boolean(), false).describe(
+      "Custom templates only: the image's own s3fs runs in the sandbox. Not with a session token",
+    ),
+    s3fs_executable_path: withDefault(s3fsPath, '').describe(
+      'With a direct mount only; empty: the s3fs that is found in PATH',
+    ),
     custom_ports: withDefault(customPorts, []),
     locality: optional(locality),
     auto_pause: withDefault(z.boolean(), false).describe('The timeout pauses instead of terminating'),

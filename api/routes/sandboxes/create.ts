@@ -20,10 +20,10 @@ import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
 import { readNewPort } from '../../schemas/port.ts';
 import { type CreateBody, createBody } from './create-body.ts';
+import { directMountOf } from './direct-mount.ts';
 import { networkProxy } from './network-proxy.ts';
 import { requireOutbound } from './object-storage-body.ts';
 import { fullSandbox } from './read-sandbox.ts';
-import { refuseUnavailable } from './refuse-unavailable.ts';
 import { regionWish } from './region-wish.ts';
 import { createdSandboxSchema } from './sandbox-schema.ts';
 
@@ -54,7 +54,7 @@ export function createSandbox(api: Api, deps: ApiDependencies): void {
         ...failures(
           ...([ofMutations, ofIdempotency, 'invalid_name', 'invalid_region', 'plan_limit_exceeded'] as const),
           ...(['template_not_found', 'template_not_usable', 'not_found', 'concurrent_limit_reached'] as const),
-          ...(['not_available_yet', 'no_capacity', 'locality_constraint_failed'] as const),
+          ...(['direct_mount_not_possible', 'no_capacity', 'locality_constraint_failed'] as const),
         ),
       },
     },
@@ -112,7 +112,6 @@ async function newSandbox(
   sandboxId: string,
 ): Promise<NewSandbox> {
   const name = checkSandboxName(body.name.trim()) || generateSandboxName(randomBytes(4));
-  refuseUnavailable(body);
   const template = await findTemplateByNameOrId(em, caller, body.template);
   if (!template) throw templateError('template_not_found', 'There is no such template');
   if (template.status !== 'available' || !template.image) {
@@ -143,6 +142,7 @@ async function newSandbox(
     metadata: body.metadata,
     envVars: body.env_vars,
     customPorts: portsFor(template, body),
+    ...directMountOf(body, template),
   };
   checkPlanLimits(plan, wanted);
   return wanted;

@@ -4,6 +4,7 @@ import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 import { optionalBody, withDefault } from '../../schemas/fields.ts';
+import { requireLasting } from './direct-mount.ts';
 import { mountPatch, requireOutbound } from './object-storage-body.ts';
 import { fullSandbox, sandboxOf } from './read-sandbox.ts';
 import { sandboxPath } from './sandbox-path.ts';
@@ -39,6 +40,7 @@ export function resumeSandbox(api: Api, deps: ApiDependencies): void {
           ...(['not_found', 'sandbox_not_paused', 'sandbox_busy', 'sandbox_ended', 'resume_failed'] as const),
           ...(['concurrent_limit_reached', 'no_capacity', 'host_unavailable'] as const),
           ...(['object_storage_credentials_required', 'object_storage_mount_failed'] as const),
+          'direct_mount_not_possible',
         ),
       },
     },
@@ -47,10 +49,10 @@ export function resumeSandbox(api: Api, deps: ApiDependencies): void {
       const sandbox = await sandboxOf(deps, request, sandboxId);
       const { is_async: isAsync, best_effort_oss: bestEffort, object_storage: patch } = request.body;
       if (patch.kind === 'mounts') {
-        requireOutbound(
-          patch.changes.filter((change) => change.kind === 'upsert'),
-          deps.settings,
-        );
+        const upserts = patch.changes.filter((change) => change.kind === 'upsert');
+        requireOutbound(upserts, deps.settings);
+        const positionOf = (at: number) => `object_storage.mounts.${patch.changes.indexOf(upserts[at]!)}`;
+        if (sandbox.directMount) requireLasting(upserts, positionOf);
       }
       // Its host says the same, of the row as it is by then; here the caller learns it before anything has begun.
       if (sandbox.status === 'paused') requireFresh(patchMounts(sandbox.objectStorage, patch), bestEffort);
