@@ -6,7 +6,7 @@ import { FrameParser, frame } from '../../agent/rpc/frames.ts';
 import { MultipartError, MultipartParser } from '../../agent/transfer/multipart.ts';
 import { cacheDir } from '../../ops/toolchain/locations.mjs';
 import { ensureBaseImage } from '../../runtime/images/base-image.ts';
-import { headers, TestAgent } from './support/agent.ts';
+import { eventually, headers, TestAgent } from './support/agent.ts';
 import { PrivateRoot } from './support/private-root.ts';
 import { Random } from './support/random.ts';
 
@@ -272,5 +272,6 @@ test('3,000 damaged requests to the agent are each answered, and it lives on', a
   expect((await agent.post('Filesystem/Stat', { path: folder })).status).toBe(200);
   expect(agent.isAlive).toBe(true);
   expect(agent.log).toBe('');
-  expect(agent.privateMib()).toBeLessThan(100);
+  // It gives back what it took as soon as it has a quiet second.
+  await eventually(() => agent.privateMib() < 100);
 }, 60_000);
