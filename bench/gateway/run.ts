@@ -10,7 +10,7 @@ import { createInterface } from 'node:readline';
  * The gateway beside a direct connection and a bare node:http proxy, all to the same real agent, in turns so that what
  * else the machine does meets all of them. `node bench/gateway/run.ts [rounds]`
  */
-const ROUNDS = Number(process.argv[2] ?? 9);
+const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 9);
 const LATENCY_REQUESTS = 1500;
 const THROUGHPUT_CONNECTIONS = 32;
 const THROUGHPUT_REQUESTS = 6000;
