@@ -135,10 +135,11 @@ function explain(said: string, direct?: DirectMount): string {
   if (direct && /executable file .*not found|open executable|exec failed|exec: /.test(said)) {
     return `the image has no program ${direct.s3fsPath}`;
   }
-  if (/invalid credentials/.test(said)) return 'the storage refused the credentials';
-  if (/bucket or key not found/.test(said)) return 'the storage knows no such bucket, or not this access key';
-  if (/remote mountpath .* not found/.test(said)) return 'the bucket has no such path';
-  if (/unable to connect/.test(said)) return 'the storage could not be reached';
+  if (/invalid credentials/i.test(said)) return 'the storage refused the credentials';
+  if (/Bad Request/.test(said)) return 'the storage took the request for a wrong one: look at the endpoint and the region';
+  if (/bucket or (key|directory) not found/i.test(said)) return 'the storage knows no such bucket, or not this access key';
+  if (/remote mountpath .* not found|directory\(.*\) not found/.test(said)) return 'the bucket has no such path';
+  if (/unable to connect/i.test(said)) return 'the storage could not be reached';
   if (/fuse: device not found|\/dev\/fuse/.test(said)) return 'the host has no FUSE (modprobe fuse)';
   if (/s3fs: No such file/.test(said)) return 'the host has no s3fs';
   return 'the storage gave no usable answer';

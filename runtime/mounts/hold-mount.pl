@@ -54,10 +54,11 @@ sub hold {
         }
         next if !$asker || waitpid($asker, POSIX::WNOHANG()) != $asker;
         undef $asker;
-        if ($? == 0) {
+        my $minor = $? == 0 ? minor() : undef;
+        if (defined $minor) {
             forget_credentials();
             $ready = 1;
-            report('ready ' . minor());
+            report("ready $minor");
         }
         else { $grace_seconds = 1 }    # what it says until its end tells why; mostly it ends by itself
     }
@@ -140,7 +141,8 @@ sub end {
     for my $pid (grep { $_ } $s3fs, $asker) { kill 'KILL', $pid; waitpid $pid, 0 }
 }
 
-# A child asks the mount, which answers once s3fs has reached its bucket; it may never.
+# A child asks the mount, which answers once s3fs has reached its bucket; it may never. One that was refused ends, but
+# each of its threads that waits for a request answers one more: so it is asked more often than it has threads.
 sub ask {
     my $pid = fork // die "fork: $!\n";
     return $pid if $pid;
@@ -148,7 +150,8 @@ sub ask {
     system_call('prctl', 1, 9, 0, 0, 0);
     DirectS3fs::become_inner_root() if $is_direct;
     until (minor()) { POSIX::_exit(1) if !-e "/proc/$s3fs/exe"; select undef, undef, undef, 0.005 }
-    POSIX::_exit(opendir(my $folder, "$staging/bucket") ? 0 : 1);
+    for (1 .. 12) { opendir my $folder, "$staging/bucket" or POSIX::_exit(1) }
+    POSIX::_exit(0);
 }
 
 sub minor {
