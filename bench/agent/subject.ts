@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import fs from 'node:fs';
-import net from 'node:net';
 import path from 'node:path';
+import { freePort } from '../../test/support/free-port.ts';
 import { Connection } from './connection.ts';
 
 const unaryHead = (method: string) =>
@@ -70,13 +70,4 @@ export class Subject {
     head.writeUInt32BE(message.length, 1);
     return connection.request(streamHead(method, codec), Buffer.concat([head, message]), onBytes);
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = net.createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as net.AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }

@@ -5,6 +5,7 @@ import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
+import { freePort } from '../../test/support/free-port.ts';
 
 /**
  * The gateway beside a direct connection and a bare node:http proxy, all to the same real agent, in turns so that what
@@ -125,14 +126,6 @@ async function startProxy(script: string, agentPort: number): Promise<number> {
   children.push(child);
   const [line] = await once(createInterface(child.stdout!), 'line');
   return Number(line);
-}
-
-async function freePort(): Promise<number> {
-  const server = net.createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as net.AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }
 
 /** Sends `/health` again and again on one connection; `onReply` tells whether to go on. */

@@ -136,8 +136,10 @@ function explain(said: string, direct?: DirectMount): string {
     return `the image has no program ${direct.s3fsPath}`;
   }
   if (/invalid credentials/i.test(said)) return 'the storage refused the credentials';
-  if (/Bad Request/.test(said)) return 'the storage took the request for a wrong one: look at the endpoint and the region';
-  if (/bucket or (key|directory) not found/i.test(said)) return 'the storage knows no such bucket, or not this access key';
+  if (/Bad Request/.test(said))
+    return 'the storage took the request for a wrong one: look at the endpoint and the region';
+  if (/bucket or (key|directory) not found/i.test(said))
+    return 'the storage knows no such bucket, or not this access key';
   if (/remote mountpath .* not found|directory\(.*\) not found/.test(said)) return 'the bucket has no such path';
   if (/unable to connect/i.test(said)) return 'the storage could not be reached';
   if (/fuse: device not found|\/dev\/fuse/.test(said)) return 'the host has no FUSE (modprobe fuse)';

@@ -11,6 +11,7 @@ import { requireHostDisk } from './blank-disk.ts';
 import type { Cgroups } from './cgroups.ts';
 import type { ContainerRunner } from './container-runner.ts';
 import type { Copy } from './copy.ts';
+import type { Boot } from './launch.ts';
 import type { SandboxNetwork } from './network.ts';
 import type { PhaseTeller } from './phase-teller.ts';
 import { whenProbeSucceeds } from './ready-probe.ts';
@@ -144,9 +145,7 @@ export class SandboxStarter {
         });
         work.phases.tell('initializing');
         await this.#mount(work, record);
-        boot(bootDocument(spec, image));
-        work.phases.tell('waiting_ready');
-        await this.#waitForAgent(work, record, this.#timeouts.agentStartSeconds);
+        await this.#boot(work, record, image, boot);
       } catch (error) {
         await this.#giveUp(work, record);
         throw error;
@@ -183,14 +182,19 @@ export class SandboxStarter {
       await this.#mount(work, record);
       await this.#cgroups.thaw(member.instance);
       work.watch.mark('claimed');
-      member.boot(bootDocument(spec, image));
-      work.phases.tell('waiting_ready');
-      await this.#waitForAgent(work, record, this.#timeouts.agentStartSeconds);
+      await this.#boot(work, record, image, member.boot);
     } catch (error) {
       await this.#giveUp(work, record);
       throw error;
     }
     return record;
+  }
+
+  /** Tells the agent whose it is, and waits until it answers. */
+  async #boot(work: Work, record: SandboxRecord, image: UnpackedImage, boot: Boot): Promise<void> {
+    boot(bootDocument(work.spec, image));
+    work.phases.tell('waiting_ready');
+    await this.#waitForAgent(work, record, this.#timeouts.agentStartSeconds);
   }
 
   /** Before anything in the sandbox begins or goes on, so that it finds its mounts there. */

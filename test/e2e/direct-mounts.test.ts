@@ -42,15 +42,7 @@ afterAll(async () => {
   expect(remains).toEqual([]);
 }, 60_000);
 
-const mount = (fields: Record<string, unknown> = {}) => ({
-  uri: 's3://data/',
-  mount_point: '/mnt/data',
-  endpoint: s3.endpoint,
-  region: 'us-east-1',
-  access_key: s3.accessKey,
-  secret_key: s3.secretKey,
-  ...fields,
-});
+const mount = (fields?: Record<string, unknown>) => s3.mount(fields);
 
 test("the template's own s3fs serves a bucket from inside, over a pause", async () => {
   s3.write('data', 'greeting', 'hello');

@@ -2,8 +2,9 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { AgentClient } from '../../ops/client/agent-client.ts';
 import type { PlatformClient, SandboxView } from '../../ops/client/platform-client.ts';
+import { freePort } from '../support/free-port.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
-import { freePort, S3Server, StallingProxy } from '../support/s3-server.ts';
+import { S3Server, StallingProxy } from '../support/s3-server.ts';
 import { TemporaryCredentials } from '../support/temporary-credentials.ts';
 import { until } from '../support/until.ts';
 
@@ -30,15 +31,7 @@ afterAll(async () => {
   expect(remains).toEqual([]);
 }, 60_000);
 
-const mount = (fields: Record<string, unknown> = {}) => ({
-  uri: 's3://data/',
-  mount_point: '/mnt/data',
-  endpoint: s3.endpoint,
-  region: 'us-east-1',
-  access_key: s3.accessKey,
-  secret_key: s3.secretKey,
-  ...fields,
-});
+const mount = (fields?: Record<string, unknown>) => s3.mount(fields);
 const shortLived = (fields: Record<string, unknown> = {}) =>
   mount({
     endpoint: temporary.endpoint,

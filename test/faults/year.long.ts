@@ -1,31 +1,19 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
-import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
+import { type ControlPlane, startTimeSkippingPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
-import { timeSkippingEnvironment } from '../support/stack.ts';
 import { until } from '../support/until.ts';
 
 const commands = Number(process.env.FAULTS_COMMANDS ?? 10_000);
 const driver = new MemoryDriver();
 let environment: TestWorkflowEnvironment;
 let plane: ControlPlane;
+let stop: () => Promise<void>;
 
 beforeAll(async () => {
-  environment = await timeSkippingEnvironment();
-  plane = await startControlPlane({
-    driver,
-    relay: false,
-    temporal: {
-      connection: environment.connection,
-      nativeConnection: environment.nativeConnection,
-      namespace: environment.namespace ?? 'default',
-    },
-  });
+  ({ environment, plane, stop } = await startTimeSkippingPlane(driver));
 }, 120_000);
-afterAll(async () => {
-  await plane?.stop();
-  await environment?.teardown();
-});
+afterAll(() => stop());
 
 test(`a sandbox that lives a year with ${commands} commands never has a history of 10,000 events`, async () => {
   const sandbox = await plane.admit();

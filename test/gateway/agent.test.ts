@@ -2,13 +2,14 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import net from 'node:net';
+import type net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { Code, ConnectError, createClient } from '@connectrpc/connect';
 import { createConnectTransport, createGrpcTransport, createGrpcWebTransport } from '@connectrpc/connect-node';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { Filesystem, Process } from '../../agent/proto/gen/sandboxagent_pb.js';
+import { freePort } from '../support/free-port.ts';
 import { until } from '../support/until.ts';
 import { type Reply, send } from './client.ts';
 import { hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
@@ -49,14 +50,6 @@ afterAll(async () => {
   await started.stop();
   rmSync(dir, { recursive: true });
 });
-
-async function freePort(): Promise<number> {
-  const server = net.createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as net.AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
 
 function call(
   target: string,

@@ -1,64 +1,33 @@
-import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
-import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { ensureBaseImage } from '../../runtime/images/base-image.ts';
 import { ensureImage } from '../../runtime/images/image-store.ts';
-import { imageFolder } from '../../runtime/images/unpacked-image.ts';
+import { forgetImage, LoopbackRegistry } from '../support/loopback-registry.ts';
 import { cacheDir, LocalHost, nothing, onHost, shell } from './local-host.ts';
 
 /** A registry on loopback with images made here; no other is needed. */
 let folder: string;
 let registry: string;
-let stopRegistry: () => Promise<void>;
+let server: LoopbackRegistry;
 let host: LocalHost;
 const pushed: string[] = [];
 
 beforeAll(async () => {
   folder = mkdtempSync(path.join(os.tmpdir(), 'images-'));
-  const port = await freePort();
-  registry = `127.0.0.1:${port}`;
-  writeFileSync(
-    path.join(folder, 'registry.yml'),
-    `version: 0.1\nstorage: { filesystem: { rootdirectory: ${folder}/registry } }\nhttp: { addr: ${registry} }\n`,
-  );
-  const server = spawn('docker-registry', ['serve', path.join(folder, 'registry.yml')], { stdio: 'ignore' });
-  stopRegistry = async () => {
-    server.kill();
-    await new Promise((resolve) => server.once('close', resolve));
-  };
-  while (
-    !(await fetch(`http://${registry}/v2/`).then(
-      (reply) => reply.ok,
-      () => false,
-    ))
-  )
-    await sleep(20);
+  server = await LoopbackRegistry.start(folder);
+  registry = server.address;
   host = await LocalHost.open({ registryInsecureHttp: true });
 }, 180_000);
 afterAll(async () => {
   await host.driver.reconcile([]);
   expect(await host.driver.inventory()).toMatchObject(nothing);
   await host.close();
-  await stopRegistry();
-  for (const digest of pushed) {
-    for (const left of [imageFolder(cacheDir(), digest), `${imageFolder(cacheDir(), digest)}.lock`]) {
-      rmSync(left, { recursive: true, force: true });
-    }
-  }
+  await server.stop();
+  for (const digest of pushed) forgetImage(digest);
   rmSync(folder, { recursive: true, force: true });
 });
-
-async function freePort(): Promise<number> {
-  const server = net.createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as net.AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
 
 /**
  * Pushes an image. Its layers are shell scripts, each run in an empty folder, or `whiteout <path>`.

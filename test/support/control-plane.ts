@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import os from 'node:os';
 import path from 'node:path';
 import { Client, Connection, type ConnectionLike } from '@temporalio/client';
+import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { DefaultLogger, NativeConnection, Runtime } from '@temporalio/worker';
 import { pino } from 'pino';
 import { TemporalSandboxCommands } from '../../api/temporal-sandbox-commands.ts';
@@ -23,7 +24,7 @@ import { createHostWorker } from '../../worker/host-worker.ts';
 import { OutboxRelay } from '../../worker/outbox-relay.ts';
 import { SandboxFacts } from '../../worker/sandbox-facts.ts';
 import { ensureWorkflowBundle } from '../../worker/workflow-bundle.ts';
-import { testDatabase, testNamespace } from './stack.ts';
+import { testDatabase, testNamespace, timeSkippingEnvironment } from './stack.ts';
 
 const silent = pino({ level: 'silent' });
 // At import, because the SDK takes a logger only before its first connection.
@@ -167,4 +168,22 @@ async function connectOwn() {
     await nativeConnection.close();
   };
   return { connection, nativeConnection, namespace, close };
+}
+
+/** A control plane whose time jumps to the next timer, on a Temporal of its own. */
+export async function startTimeSkippingPlane(
+  driver: SandboxDriver,
+): Promise<{ environment: TestWorkflowEnvironment; plane: ControlPlane; stop(): Promise<void> }> {
+  const environment = await timeSkippingEnvironment();
+  const { connection, nativeConnection, namespace = 'default' } = environment;
+  const plane = await startControlPlane({
+    driver,
+    relay: false,
+    temporal: { connection, nativeConnection, namespace },
+  });
+  const stop = async () => {
+    await plane.stop();
+    await environment.teardown();
+  };
+  return { environment, plane, stop };
 }

@@ -5,6 +5,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { s3TestServer } from '../../ops/toolchain/locations.mjs';
 import type { OutsideNetwork } from '../runtime/outside-network.ts';
+import { freePort } from './free-port.ts';
 import { until } from './until.ts';
 
 /** A real S3 server that checks signatures and keeps each object of a bucket as a file that the test can look at. */
@@ -47,6 +48,19 @@ export class S3Server {
 
   get endpoint(): string {
     return `http://${this.#address}:${this.port}`;
+  }
+
+  /** A mount of `data` as a caller of the API asks for it. */
+  mount(fields: Record<string, unknown> = {}): Record<string, unknown> {
+    return {
+      uri: 's3://data/',
+      mount_point: '/mnt/data',
+      endpoint: this.endpoint,
+      region: 'us-east-1',
+      access_key: this.accessKey,
+      secret_key: this.secretKey,
+      ...fields,
+    };
   }
 
   /** The text of an object. */
@@ -116,15 +130,6 @@ export class StallingProxy {
     socket.on('error', () => socket.destroy());
     socket.once('close', () => this.#sockets.delete(socket));
   }
-}
-
-/** A port of loopback that nobody listens on. */
-export async function freePort(): Promise<number> {
-  const server = net.createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }
 
 function canConnect(port: number, address: string): Promise<boolean> {

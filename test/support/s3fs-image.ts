@@ -1,11 +1,8 @@
-import { execFileSync, spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { imageFolder } from '../../runtime/images/unpacked-image.ts';
-import { cacheDir } from '../runtime/local-host.ts';
-import { freePort } from './s3-server.ts';
-import { until } from './until.ts';
+import { forgetImage, LoopbackRegistry } from './loopback-registry.ts';
 
 const programs = [
   ...[
@@ -33,43 +30,23 @@ const programs = [
 export class S3fsImage {
   readonly reference: string;
   readonly #folder: string;
-  readonly #stop: () => Promise<void>;
+  readonly #registry: LoopbackRegistry;
 
-  private constructor(folder: string, reference: string, stop: () => Promise<void>) {
+  private constructor(folder: string, reference: string, registry: LoopbackRegistry) {
     this.#folder = folder;
     this.reference = reference;
-    this.#stop = stop;
+    this.#registry = registry;
   }
 
   static async start(): Promise<S3fsImage> {
     const folder = mkdtempSync(path.join(os.tmpdir(), 's3fs-image-'));
-    const registry = `127.0.0.1:${await freePort()}`;
-    const config = path.join(folder, 'registry.yml');
-    writeFileSync(
-      config,
-      `version: 0.1\nstorage: { filesystem: { rootdirectory: ${folder}/registry } }\nhttp: { addr: ${registry} }\n`,
-    );
-    const server = spawn('docker-registry', ['serve', config], { stdio: 'ignore' });
-    const ended = new Promise((resolve) => server.once('close', resolve));
-    await until(
-      () =>
-        fetch(`http://${registry}/v2/`).then(
-          (reply) => reply.ok,
-          () => false,
-        ),
-      20_000,
-    );
-    const digest = push(folder, registry);
-    return new S3fsImage(folder, `${registry}/own@${digest}`, async () => {
-      server.kill();
-      await ended;
-    });
+    const registry = await LoopbackRegistry.start(folder);
+    return new S3fsImage(folder, `${registry.address}/own@${push(folder, registry.address)}`, registry);
   }
 
   async stop(): Promise<void> {
-    await this.#stop();
-    const unpacked = imageFolder(cacheDir(), this.reference.split('@')[1]!);
-    for (const left of [unpacked, `${unpacked}.lock`]) rmSync(left, { recursive: true, force: true });
+    await this.#registry.stop();
+    forgetImage(this.reference.split('@')[1]!);
     rmSync(this.#folder, { recursive: true, force: true });
   }
 }

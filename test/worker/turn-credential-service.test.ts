@@ -1,8 +1,8 @@
 import { createHmac } from 'node:crypto';
 import http from 'node:http';
-import net from 'node:net';
 import { pino } from 'pino';
 import { TurnCredentialService } from '../../worker/turn-credential-service.ts';
+import { freePort } from '../support/free-port.ts';
 
 const secret = 'the-secret';
 let service: TurnCredentialService;
@@ -77,11 +77,3 @@ test('one that asks without end is held back, and no other', async () => {
   expect(held.length).toBeLessThan(60);
   expect((await ask('/api/turn-credential')).status).toBe(200);
 });
-
-async function freePort(): Promise<number> {
-  const server = net.createServer().listen(0, '127.0.0.1');
-  await new Promise((resolve) => server.once('listening', resolve));
-  const { port: free } = server.address() as net.AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return free;
-}

@@ -3,31 +3,19 @@ import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { Notification } from '../../db/entities/notification.ts';
 import { DriverError } from '../../runtime/driver.ts';
 import { hostRestartedSignal } from '../../workflows/sandbox-messages.ts';
-import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
+import { type ControlPlane, startTimeSkippingPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
-import { timeSkippingEnvironment } from '../support/stack.ts';
 import { until } from '../support/until.ts';
 
 const driver = new MemoryDriver();
 let environment: TestWorkflowEnvironment;
 let plane: ControlPlane;
+let stop: () => Promise<void>;
 
 beforeAll(async () => {
-  environment = await timeSkippingEnvironment();
-  plane = await startControlPlane({
-    driver,
-    relay: false,
-    temporal: {
-      connection: environment.connection,
-      nativeConnection: environment.nativeConnection,
-      namespace: environment.namespace ?? 'default',
-    },
-  });
+  ({ environment, plane, stop } = await startTimeSkippingPlane(driver));
 }, 120_000);
-afterAll(async () => {
-  await plane?.stop();
-  await environment?.teardown();
-});
+afterAll(() => stop());
 
 async function runningSandbox(wanted: Parameters<ControlPlane['admit']>[0] = {}) {
   const sandbox = await plane.admit(wanted);

@@ -1,12 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import fs from 'node:fs';
-import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import type { DescService } from '@bufbuild/protobuf';
 import { type Client, createClient, type Interceptor, type Transport } from '@connectrpc/connect';
 import { createConnectTransport, createGrpcTransport, createGrpcWebTransport } from '@connectrpc/connect-node';
+import { freePort } from '../../support/free-port.ts';
 
 export const token = 'tok-0123456789abcdef';
 export const platformToken = 'platform-0123456789';
@@ -142,15 +142,6 @@ export function headers(changes: HeaderChanges = {}): Record<string, string> {
 /** The `init` of a boot document. */
 export function sandbox(changes: object = {}): object {
   return { sandboxId: 'sbx-test', accessToken: token, env: {}, command: null, ...changes };
-}
-
-export async function freePort(): Promise<number> {
-  const server = net.createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as net.AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }
 
 const patienceMs = 25_000;

@@ -1,0 +1,35 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { FaultyPlatform } from './faulty-platform.ts';
+import { matrixTable, type Outcome, playRound, type Round, remains, wrongTotals } from './matrix.ts';
+
+/**
+ * Plays rounds on one platform, each a test: nothing is lost, nothing leaks. Prints the table, and how long it took.
+ * @param timeoutMs of one round
+ */
+export function playMatrix(rounds: readonly Round[], timeoutMs: number): void {
+  let platform: FaultyPlatform;
+  const outcomes: Outcome[] = [];
+  const startedMs = Date.now();
+
+  beforeAll(async () => {
+    platform = await FaultyPlatform.start();
+  }, 180_000);
+  afterAll(async () => {
+    await platform?.stop();
+    await platform?.removeData();
+    const minutes = ((Date.now() - startedMs) / 60_000).toFixed(1);
+    process.stdout.write(`\n${matrixTable(outcomes)}\n${outcomes.length} transitions in ${minutes} min\n`);
+  }, 60_000);
+
+  test.each(rounds)(
+    '$part killed $when the acknowledgement, $delayMs ms on: nothing is lost, nothing leaks',
+    async (round) => {
+      const played = await playRound(platform, round);
+      outcomes.push(...played);
+      expect(played.filter((each) => each.ended.startsWith('WRONG'))).toEqual([]);
+      expect(await wrongTotals(platform)).toEqual([]);
+      expect(await remains(platform)).toEqual([]);
+    },
+    timeoutMs,
+  );
+}
