@@ -14,6 +14,12 @@ export function pidsOf(dataDir: string, sandboxId: string): { shim: number; init
   return { shim: Number(shim), init: Number(init) };
 }
 
+/** Host's number of a sandbox's agent, the only child of its first process. */
+export function agentPidOf(dataDir: string, sandboxId: string): number {
+  const { init } = pidsOf(dataDir, sandboxId);
+  return Number(readFileSync(`/proc/${init}/task/${init}/children`, 'utf8').split(' ')[0]);
+}
+
 /**
  * What a power cut does to a host, its disk aside: every process of every sandbox, their shims and their guard at once,
  * then their control groups, links and firewall. The host worker must be down.

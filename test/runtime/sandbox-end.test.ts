@@ -3,6 +3,7 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SandboxExit } from '../../runtime/driver.ts';
+import { hangMount } from '../support/hanging-mount.ts';
 import { LocalHost, nothing, onHost, shell } from './local-host.ts';
 
 /** How sandboxes end other than by being asked to, and what a host that comes back makes of it. */
@@ -207,23 +208,12 @@ test('a sandbox that cannot be frozen in time runs on', async () => {
   await host.start({ pauseTimeoutSeconds: 0.3 });
   const { spec, place } = await created();
   const { init } = await pids();
-  // A file system whose server never answers: who asks it for anything waits where no signal and no freezer reaches.
-  const [setns, mount] = process.arch === 'arm64' ? [268, 40] : [308, 165];
-  const stuck = `$| = 1; open F, '+<', '/dev/fuse' or die $!; open N, '<', '/proc/${init}/ns/mnt' or die $!;
-    my ($what, $where, $type) = ('stuck', '/mnt', 'fuse');
-    my $how = 'fd=' . fileno(F) . ',rootmode=40000,user_id=0,group_id=0,allow_other';
-    syscall(${setns}, fileno N, 0) == 0 && syscall(${mount}, $what, $where, $type, 0, $how) == 0 or die $!;
-    sysread F, my $request, 65536;
-    syswrite F, pack('L l a8 L4 S2 L2 S2 a32', 80, 0, substr($request, 8, 8), 7, 31, 0, 0, 1, 1, 4096, 1, 1, 0, '');
-    print 'mounted'; 1 while sysread F, $request, 65536`;
-  const server = spawn('perl', ['-e', stuck], { stdio: ['ignore', 'pipe', 'inherit'] });
-  await new Promise((resolve) => server.stdout.once('data', resolve));
+  const letGo = await hangMount(init);
   await shell(place, spec, 'ls /mnt & sleep 0.2');
   await expect(host.driver.pause(spec.sandboxId)).rejects.toMatchObject({ code: 'pause_failed', retryable: true });
   expect((await host.driver.inspect(spec.sandboxId)).state).toBe('running');
   expect((await shell(place, spec, 'echo goes on')).output).toBe('goes on');
-  server.kill();
-  await new Promise((resolve) => server.once('close', resolve));
+  await letGo();
   await host.driver.pause(spec.sandboxId);
   expect((await host.driver.inspect(spec.sandboxId)).state).toBe('paused');
 });
