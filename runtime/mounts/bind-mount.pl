@@ -6,13 +6,14 @@
 use strict;
 use warnings;
 use Errno;
+use Fcntl qw(O_DIRECTORY);
 
 my %arg = map { split /=/, $_, 2 } @ARGV;
 my %nr = (
     open_tree => 428, move_mount => 429, openat2 => 437,
     $arg{arch} eq 'arm64'
-    ? (setns => 268, umount2 => 39, setgroups => 159, setresgid => 149, setresuid => 147, mkdirat => 34)
-    : (setns => 308, umount2 => 166, setgroups => 116, setresgid => 119, setresuid => 117, mkdirat => 258),
+    ? (setns => 268, umount2 => 39, setgroups => 159, setresgid => 149, setresuid => 147, mkdirat => 34, fchdir => 50)
+    : (setns => 308, umount2 => 166, setgroups => 116, setresgid => 119, setresuid => 117, mkdirat => 258, fchdir => 81),
 );
 my ($new_mounts, $new_users) = (0x20000, 0x10000000);
 my ($at_fdcwd, $cloexec, $empty) = (-100, 02000000, '');
@@ -48,11 +49,17 @@ sub open_folder {
         $path .= "/$part";
         my $made = syscall $nr{mkdirat}, $at_fdcwd, $path, $mode;
         $made == 0 or $!{EEXIST} or die "$path: $!\n";
-        my $how = pack 'Q3', 010000000 | 0200000 | $cloexec, 0, 0x04 | 0x02;    # a folder; no link, magic or other
-        $fd = syscall $nr{openat2}, $at_fdcwd, $path, $how, 24;
+        $fd = open_plain($path);
         die "$path: $!\n" if $fd < 0;
     }
     return $fd;
+}
+
+# A folder with no link, magic or other, on the way to it.
+sub open_plain {
+    my $path = shift;
+    my $how = pack 'Q3', 010000000 | O_DIRECTORY | $cloexec, 0, 0x04 | 0x02;
+    return syscall $nr{openat2}, $at_fdcwd, $path, $how, 24;
 }
 
 # The image's own fusermount may mount nothing here. Where libfuse looks for it, it finds one that needs not.
@@ -67,10 +74,15 @@ sub cover_fusermount {
     }
 }
 
-# Lets go of it at once, also where something still uses it.
+# Lets go of it at once, also where something still uses it. Its folder may have been moved, and a link be in its place:
+# followed, it would have what covers /proc taken away. Then the mount is left where it is, without its bucket.
 sub unbind {
-    my $path = $arg{target};
-    syscall($nr{umount2}, $path, 2 | 8) == 0 or $!{EINVAL} or $!{ENOENT} or die "umount $path: $!\n";
+    my ($folder, $name) = $arg{target} =~ m{^(.*)/([^/]+)$};
+    my $fd = open_plain($folder eq '' ? '/' : $folder);
+    return if $fd < 0 && ($!{ELOOP} || $!{ENOENT} || $!{ENOTDIR});
+    die "$folder: $!\n" if $fd < 0;
+    call('fchdir', $fd);
+    syscall($nr{umount2}, $name, 2 | 8) == 0 or $!{EINVAL} or $!{ENOENT} or die "umount $arg{target}: $!\n";
 }
 
 sub namespace {

@@ -3,6 +3,7 @@ import path from 'node:path';
 import type { AgentClient } from '../../ops/client/agent-client.ts';
 import type { PlatformClient, SandboxView } from '../../ops/client/platform-client.ts';
 import { freePort } from '../support/free-port.ts';
+import { readIfThere } from '../support/read-if-there.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
 import { S3Server, StallingProxy } from '../support/s3-server.ts';
 import { TemporaryCredentials } from '../support/temporary-credentials.ts';
@@ -127,6 +128,11 @@ test('temporary credentials are asked for again at a resume, and the old ones ar
       status: 409,
       body: { code: 'object_storage_credentials_required' },
     });
+    const batch = { sandbox_ids: [sandbox.sandbox_id] };
+    expect(await api.request('POST', '/v1/sandboxes/batch-resume', batch)).toMatchObject({
+      status: 202,
+      body: { data: { results: [{ status: 'failed', code: 'object_storage_credentials_required' }] } },
+    });
     temporary.expire();
     const old = await post(sandbox, 'resume', { object_storage: { mounts: [shortLived()] } });
     expect(old).toMatchObject({ status: 409, body: { code: 'object_storage_mount_failed' } });
@@ -201,13 +207,4 @@ async function restartHost(sandbox: SandboxView): Promise<void> {
   const [host] = platform.pidsOf('worker/host.ts');
   for (const pid of [host!, shim!, init!]) process.kill(pid, 'SIGKILL');
   await until(() => platform.pidsOf('worker/host.ts').some((pid) => pid !== host), 30_000);
-}
-
-function readIfThere(file: string): string {
-  try {
-    return readFileSync(file, 'latin1');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '';
-    throw error;
-  }
 }

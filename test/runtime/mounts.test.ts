@@ -4,6 +4,7 @@ import net, { type AddressInfo } from 'node:net';
 import type { MountCredentials, MountSlot } from '../../domain/object-storage.ts';
 import type { SandboxPlace, SandboxSpec, WantedMounts } from '../../runtime/driver.ts';
 import { freePort } from '../support/free-port.ts';
+import { readIfThere } from '../support/read-if-there.ts';
 import { S3Server, StallingProxy } from '../support/s3-server.ts';
 import { TemporaryCredentials } from '../support/temporary-credentials.ts';
 import { until } from '../support/until.ts';
@@ -263,6 +264,24 @@ test('a pause keeps the mounts, and a resume changes them as it is told', async 
   });
 }, 90_000);
 
+test('a link in the place of a folder of its way leads no mount elsewhere, and takes no other away', async () => {
+  const trap = slot({ mountPoint: '/srv/box/sys' });
+  await withSandbox(anew(trap), async (place, spec) => {
+    const covers = "grep -c ' /proc/sys ' /proc/mounts";
+    expect((await shell(place, spec, `mv /srv/box /srv/moved; ln -s /proc /srv/box; ${covers}`)).output).toBe('1');
+    await host.driver.pause(spec.sandboxId);
+    const behindLink = slot({ slot: 1, mountPoint: '/srv/box/1' });
+    await expect(host.driver.resume({ ...spec, storage: anew(behindLink) })).rejects.toMatchObject({
+      code: 'object_storage_mount_failed',
+      message: expect.stringMatching(/is a symbolic link/),
+    });
+    const off = slot({ ...trap, state: 'disabled' });
+    const back = await host.driver.resume({ ...spec, storage: kept(off) });
+    expect(back.slots).toEqual([off]);
+    expect((await shell(back, spec, `${covers}; ls /srv/moved/sys 2>&1`)).output).toMatch(/^1\n.*not connected/);
+  });
+}, 60_000);
+
 test('mounts outlive the host worker, and end with processes that are started again without credentials', async () => {
   await withSandbox(anew(slot()), async (place, spec) => {
     await host.driver.close();
@@ -322,12 +341,3 @@ const withKey = (fields: Partial<MountCredentials>): WantedMounts => ({
   credentials: { 0: key(fields) },
 });
 const deadEndpoint = async () => `http://127.0.0.1:${await freePort()}`;
-
-function readIfThere(file: string): string {
-  try {
-    return readFileSync(file, 'latin1');
-  } catch (error) {
-    if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return '';
-    throw error;
-  }
-}
