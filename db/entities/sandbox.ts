@@ -61,6 +61,8 @@ export const Sandbox = defineEntity({
     lifecycleOutcome: p.string().$type<LifecycleOutcome>().nullable(),
 
     region: p.string(),
+    /** Where it was wished to be, and then the others by distance, should it have to be placed again. */
+    nearestRegions: p.json<readonly string[]>(),
     /** It may be placed in its region only. */
     regionForced: p.boolean().default(false),
     hostId: p.string(),

@@ -64,6 +64,7 @@ export async function admitSandbox(
       status: 'created',
       persistenceDays: plan.persistenceDays,
       region: host.region,
+      nearestRegions: wish.nearest,
       regionForced: wish.forced,
       hostId: host.hostId,
       udpHostPorts: await takeUdpPorts(tx, host.hostId, udpPortsOf(asked)),

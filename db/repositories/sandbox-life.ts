@@ -197,7 +197,7 @@ export class SandboxLifeRepository {
   }
 
   /**
-   * Moves one that has not started yet to another host with room.
+   * Moves one that has not started yet to another host with room, by the same wish as it was placed first.
    * @throws {AppError} `no_capacity`
    */
   placeAgain(sandboxId: string): Promise<Sandbox> {
@@ -206,7 +206,7 @@ export class SandboxLifeRepository {
       async (row, _tell, tx) => {
         if (row.status !== 'created' && row.status !== 'starting') return;
         const host = await reserveHost(tx!, roomFor(row), {
-          wish: { nearest: [row.region], forced: row.regionForced },
+          wish: { nearest: row.nearestRegions, forced: row.regionForced },
           except: row.hostId,
         });
         row.hostId = host.hostId;

@@ -116,15 +116,34 @@ test('forced, it goes nowhere else: 409 when there is no room, or the region of 
   expect(body.data.sandboxes).toEqual([]);
 });
 
+/** Creates one that its first host does not take up, again and again. @returns the regions it comes to */
+async function placesOf(locality: Json, times: number): Promise<string[]> {
+  const made = await create(locality, {}, { is_async: true });
+  const sandboxId = made.body.data.sandbox_id as string;
+  const row = () => api.orm.em.fork().findOneOrFail(Sandbox, { sandboxId });
+  const regions = [(await row()).region];
+  for (let again = 0; again < times; again++) {
+    const refusal = await api.commands.life.placeAgain(sandboxId).then(
+      () => null,
+      (error) => error.code,
+    );
+    regions.push(refusal ?? (await row()).region);
+  }
+  return regions;
+}
+
+test('one that its host did not take up is placed again in the same order of regions', async () => {
+  // The fullest of all, so it would be the first where the order says nothing.
+  hosts.tight = await addHost(api.orm, 'tight', 1);
+  try {
+    expect(await placesOf({ region: 'full' }, 1)).toEqual(['far', 'near']);
+    expect(await placesOf({ region: 'far' }, 2)).toEqual(['far', 'near', 'far']);
+    expect(await placesOf({ region: 'near' }, 1)).toEqual(['near', 'tight']);
+  } finally {
+    await withLease('tight', new Date(Date.now() - 1000));
+  }
+});
+
 test('a forced one that its host did not take up is not placed in another region', async () => {
-  const place = async (locality: Json) => {
-    const made = await create(locality, {}, { is_async: true });
-    const sandboxId = made.body.data.sandbox_id as string;
-    return { sandboxId, placed: await api.commands.life.placeAgain(sandboxId).catch((error) => error.code) };
-  };
-  expect(await place({ region: 'far', force: true })).toMatchObject({ placed: 'locality_constraint_failed' });
-  const { sandboxId, placed } = await place({ region: 'far' });
-  expect(placed.region).not.toBe('far');
-  const row = await api.orm.em.fork().findOneOrFail(Sandbox, { sandboxId });
-  expect([row.regionForced, row.region]).toEqual([false, placed.region]);
+  expect(await placesOf({ region: 'far', force: true }, 1)).toEqual(['far', 'locality_constraint_failed']);
 });
