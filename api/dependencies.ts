@@ -26,6 +26,8 @@ export interface ApiDependencies {
   sealFor(sandboxId: string, document: unknown): string;
   sandboxAgents: SandboxAgents;
   execTokens: ExecTokens;
+  /** A reader of an exec stream that takes nothing for so long, not even a keepalive, is let go. A minute by default. */
+  stalledReaderMs?: number;
   readiness: ReadinessCheck[];
   logger: Logger;
 }

@@ -120,6 +120,26 @@ test('pause answers at pausing and resume at resuming', async () => {
   });
 });
 
+test('one whose credentials do not last is not resumed, as by its own resume, and the others are', async () => {
+  const ids = [await addSandbox('paused'), await addSandbox('paused')];
+  const mount = { slot: 0, state: 'active' as const, uri: 's3://data/', mountPoint: '/mnt/data' };
+  const slot = { ...mount, region: 'us-east-1', endpoint: null };
+  for (const [index, sandboxId] of ids.entries()) {
+    const objectStorage = [{ ...slot, shortLived: index === 0 }];
+    await api.orm.em.fork().nativeUpdate(Sandbox, { sandboxId }, { objectStorage });
+  }
+  const { status, body } = await batch('resume', ids);
+  expect([status, body.message]).toEqual([202, '1 sandbox is being resumed; 1 failed']);
+  const code = 'object_storage_credentials_required';
+  expect(body.data.results).toEqual([
+    { sandbox_id: ids[0], status: 'failed', error: expect.stringContaining('/mnt/data'), code },
+    { sandbox_id: ids[1], status: 'resuming' },
+  ]);
+  const alone = await api.send(member, 'POST', `/v1/sandboxes/${ids[0]}/resume`, {});
+  expect([alone.status, alone.body.code]).toEqual([409, code]);
+  expect(await Promise.all(ids.map(statusOf))).toEqual(['paused', 'resuming']);
+});
+
 test('what is named twice is handled and counted once', async () => {
   const id = await addSandbox();
   const calls = api.commands.calls.length;

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import fs from 'node:fs';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
 import { ExecTokens } from '../../api/exec-tokens.ts';
 import { Sandbox } from '../../db/entities/sandbox.ts';
@@ -315,6 +316,38 @@ test('a reader that stops reading, or leaves, holds up neither the command nor t
   expect(output(told).length).toBeGreaterThan(16 * 1024 * 1024);
   expect(output(told).endsWith('done\n')).toBe(true);
   expect(eventsIn(told.text).at(-1)).toMatchObject({ type: 'end', data: { exit_code: 0 } });
+});
+
+test('a reader that takes nothing for the time it has is let go, and the command goes on', async () => {
+  const third = await startApi({
+    on: { orm: one.orm, account: { ...one.root, apiKey: one.root.key }, commands: one.commands },
+    platformToken: () => platformToken,
+    stalledReaderMs: 300,
+  });
+  const address = await third.app.listen({ host: '127.0.0.1', port: 0 });
+  const connections = () => promisify(third.app.server.getConnections.bind(third.app.server))();
+  const goOn = agent.path('go-on');
+  const { body } = await exec({
+    command: `head -c 33554432 /dev/zero; until [ -e ${goOn} ]; do sleep 0.05; done; echo done`,
+  });
+  const stalled = await follow(body.stream_path, address);
+  stalled.pause();
+  await until(async () => (await connections()) === 0);
+  // What was on its way is still to be read; the end is not among it.
+  let told = '';
+  const closed = new Promise((resolve) => stalled.once('close', resolve));
+  stalled.on('data', (chunk) => {
+    told += chunk;
+  });
+  stalled.resume();
+  await closed;
+  expect(told).not.toMatch(/^event: (end|error)$/m);
+  expect((await one.send(member, 'GET', `/v1/sandboxes/${id}/exec/active`)).body.active).toBe(true);
+  fs.writeFileSync(goOn, '');
+  const all = await streamOf(body.stream_path, {}, one);
+  expect(output(all).endsWith('done\n')).toBe(true);
+  expect(eventsIn(all.text).at(-1)).toMatchObject({ type: 'end', data: { exit_code: 0 } });
+  await third.stop();
 });
 
 test('a sandbox that ends tells its readers, and one whose agent is lost tells that', async () => {

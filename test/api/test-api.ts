@@ -70,6 +70,7 @@ export async function startApi(
     throughUrl?: (url: string) => string;
     /** Opens the platform's paths of a sandbox's agent. */
     platformToken?: (sandboxId: string) => string;
+    stalledReaderMs?: number;
     on?: { orm: Orm; account: MadeAccount; commands: SandboxCommands };
   } = {},
 ): Promise<TestApi> {
@@ -95,6 +96,7 @@ export async function startApi(
     sealFor: deriveSecrets(settings).sealFor,
     sandboxAgents: new SandboxAgents(options.platformToken ?? (() => 'unknown')),
     execTokens: new ExecTokens(Buffer.alloc(32, 9)),
+    ...(options.stalledReaderMs !== undefined && { stalledReaderMs: options.stalledReaderMs }),
     readiness: options.readiness ?? [],
     logger: createApiLogger('debug', lines(log)),
   });

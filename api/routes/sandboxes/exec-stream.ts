@@ -14,8 +14,7 @@ import { sandboxOf } from './read-sandbox.ts';
 import { sandboxPath } from './sandbox-path.ts';
 
 const keepaliveMs = 15_000;
-/** A reader that takes nothing for so long, not even a keepalive, is let go. */
-const stalledMs = 60_000;
+const stalledReaderMs = 60_000;
 /** A token opens its stream this long after the run's deadline, for who comes back late. */
 const tokenGraceMs = 600_000;
 
@@ -68,7 +67,7 @@ export function streamExec(api: Api, deps: ApiDependencies): void {
       if (!events) return reply.code(204).send(null);
       reply.raw.once('close', () => events.destroy());
       if (reply.raw.destroyed) events.destroy();
-      reply.raw.setTimeout(stalledMs, () => reply.raw.destroy());
+      reply.raw.setTimeout(deps.stalledReaderMs ?? stalledReaderMs, () => reply.raw.destroy());
       const stream = execStream(events, {
         keepaliveMs,
         signal: closing.signal,
