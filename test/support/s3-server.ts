@@ -3,10 +3,17 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import net, { type AddressInfo } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
+import type { Certificate } from '../../gateway/listener.ts';
 import { s3TestServer } from '../../ops/toolchain/locations.mjs';
 import type { OutsideNetwork } from '../runtime/outside-network.ts';
 import { freePort } from './free-port.ts';
 import { until } from './until.ts';
+
+/** A server as public ones are: reached by TLS, with a bucket's name before its own. */
+interface Naming {
+  domain: string;
+  certificate: Certificate;
+}
 
 /** A real S3 server that checks signatures and keeps each object of a bucket as a file that the test can look at. */
 export class S3Server {
@@ -19,25 +26,45 @@ export class S3Server {
 
   /** @param buckets that it has from the beginning */
   static async start(...buckets: string[]): Promise<S3Server> {
-    return S3Server.#startAt('127.0.0.1', (...words) => words, buckets);
+    return S3Server.#startAt({ address: '127.0.0.1', buckets });
   }
 
   /** On what sandboxes take for another machine. */
   static async startIn(outside: OutsideNetwork, ...buckets: string[]): Promise<S3Server> {
-    return S3Server.#startAt(outside.far, (...words) => outside.command(...words).flat(), buckets);
+    return S3Server.#startAt({ address: outside.far, outside, buckets });
   }
 
-  static async #startAt(
-    address: string,
-    place: (...words: string[]) => string[],
-    buckets: string[],
-  ): Promise<S3Server> {
+  /** There, under a name. */
+  static async startAs(named: Naming, outside: OutsideNetwork, ...buckets: string[]): Promise<S3Server> {
+    return S3Server.#startAt({ address: outside.far, outside, named, buckets });
+  }
+
+  static async #startAt({
+    address,
+    outside,
+    named,
+    buckets,
+  }: {
+    address: string;
+    outside?: OutsideNetwork;
+    named?: Naming;
+    buckets: string[];
+  }): Promise<S3Server> {
     const server = new S3Server();
     for (const bucket of buckets) mkdirSync(path.join(server.#folder, bucket));
     server.#address = address;
-    server.port = await freePort();
-    const words = [s3TestServer().program, '--port', `${address}:${server.port}`, 'posix', server.#folder];
-    const [program, ...args] = place(...words);
+    server.port = named ? 443 : await freePort();
+    const words = [s3TestServer().program, '--port', `${address}:${server.port}`];
+    if (named) {
+      for (const part of ['cert', 'key'] as const) {
+        const file = path.join(server.#folder, `${part}.pem`);
+        writeFileSync(file, named.certificate[part]);
+        words.push(`--${part}`, file);
+      }
+      words.push('--virtual-domain', named.domain);
+    }
+    words.push('posix', server.#folder);
+    const [program, ...args] = outside ? outside.command(...words).flat() : words;
     server.#child = spawn(program!, args, {
       env: { PATH: process.env.PATH, ROOT_ACCESS_KEY: server.accessKey, ROOT_SECRET_KEY: server.secretKey },
       stdio: 'ignore',

@@ -1,0 +1,111 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import type { MountSlot } from '../../domain/object-storage.ts';
+import { issueLeaf, openLocalCa } from '../../gateway/tls/local-ca.ts';
+import type { SandboxSpec } from '../../runtime/driver.ts';
+import { S3Server } from '../support/s3-server.ts';
+import { LocalHost, nothing, shell } from './local-host.ts';
+import { OutsideNetwork } from './outside-network.ts';
+
+/**
+ * Buckets in host names: real S3 servers under the names of Amazon and Alibaba Cloud, with certificates for them. Only
+ * the process that makes the sandbox, and the s3fs it starts, sees the names lead here: they have files of their own in
+ * the place of the machine's, in a mount namespace that ends with them.
+ */
+const amazon = 's3.us-east-1.amazonaws.com';
+const alibaba = 'oss-us-east-1.aliyuncs.com';
+const authorities = '/etc/ssl/certs/ca-certificates.crt';
+const networks: OutsideNetwork[] = [];
+const servers: S3Server[] = [];
+const folder = mkdtempSync(path.join(os.tmpdir(), 'mounts-by-name-'));
+const files = { hosts: path.join(folder, 'hosts'), authorities: path.join(folder, 'authorities.pem') };
+let host: LocalHost;
+
+beforeAll(async () => {
+  const ca = await openLocalCa(folder);
+  writeFileSync(files.authorities, readFileSync(authorities, 'utf8') + ca.certificatePem);
+  const names = [readFileSync('/etc/hosts', 'utf8')];
+  for (const [index, domain] of [amazon, alibaba].entries()) {
+    const outside = new OutsideNetwork(81 + 2 * index);
+    networks.push(outside);
+    const certificate = await issueLeaf(ca, domain);
+    servers.push(await S3Server.startAs({ domain, certificate }, outside, 'data', 'more'));
+    names.push(...['data', 'more'].map((bucket) => `${outside.far} ${bucket}.${domain}`));
+  }
+  writeFileSync(files.hosts, `${names.join('\n')}\n`);
+  host = await LocalHost.open(options());
+}, 180_000);
+
+afterAll(async () => {
+  await host?.driver.reconcile([]);
+  expect(await host?.driver.inventory()).toMatchObject(nothing);
+  await host?.close();
+  for (const server of servers) await server.stop();
+  for (const network of networks) network.remove();
+  rmSync(folder, { recursive: true });
+}, 60_000);
+
+/** The links to the servers are networks of the host's own, which are closed otherwise. */
+const options = () => ({ outboundRanges: networks.map(({ far }) => `${far}/32`) });
+
+test('s3:// and oss:// are mounted by region or by endpoint, with the bucket in the host name', async () => {
+  const [s3, oss] = servers as [S3Server, S3Server];
+  oss.write('more', 'deep/old', 'from outside');
+  const spec = specWith(
+    { uri: 's3://data/', mountPoint: '/mnt/s3' },
+    { uri: 'oss://data/', mountPoint: '/mnt/oss' },
+    { uri: 'oss://more/deep', mountPoint: '/mnt/more', endpoint: `https://${alibaba}` },
+  );
+  await createWithNames(spec);
+  const { place } = await host.driver.inspect(spec.sandboxId);
+  const { output } = await shell(
+    place!,
+    spec,
+    'for each in s3 oss more; do echo to $each > /mnt/$each/new; cat /mnt/$each/new; done; cat /mnt/more/old',
+  );
+  expect(output).toBe('to s3\nto oss\nto more\nfrom outside');
+  expect(s3.read('data', 'new')).toBe('to s3\n');
+  expect(oss.read('data', 'new')).toBe('to oss\n');
+  expect(oss.read('more', 'deep/new')).toBe('to more\n');
+  await host.driver.remove(spec.sandboxId);
+}, 60_000);
+
+function specWith(...mounts: (Pick<MountSlot, 'uri' | 'mountPoint'> & Partial<MountSlot>)[]): SandboxSpec {
+  const { accessKey, secretKey } = servers[0]!;
+  const common = { state: 'active' as const, region: 'us-east-1', endpoint: null, shortLived: false };
+  const slots = mounts.map((mount, slot) => ({ slot, ...common, ...mount }));
+  const credentials = Object.fromEntries(slots.map(({ slot }) => [slot, { accessKey, secretKey, sessionToken: null }]));
+  return host.spec({ storage: { slots, credentials, bestEffort: false } });
+}
+
+/** Creates it by a host worker of its own, which is then gone: mounts outlive it. */
+async function createWithNames(spec: SandboxSpec): Promise<void> {
+  await host.driver.close();
+  const { logger: _, ...own } = host.options();
+  const script = 'mount --bind "$1" /etc/hosts && mount --bind "$2" "$3" && shift 3 && exec "$@"';
+  const program = [process.execPath, path.join(import.meta.dirname, 'crashing-create.ts')];
+  const words = [
+    files.hosts,
+    files.authorities,
+    authorities,
+    ...program,
+    JSON.stringify({ options: { ...own, ...options() }, spec }),
+  ];
+  const worker = spawn('unshare', ['--mount', 'sh', '-c', script, 'sh', ...words], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const ended = once(worker, 'close');
+  const said: string[] = [];
+  for await (const line of createInterface(worker.stdout)) {
+    said.push(line);
+    if (line === 'created') break;
+  }
+  worker.kill('SIGKILL');
+  await ended;
+  await host.start(options());
+  expect(said).toContain('created');
+}
