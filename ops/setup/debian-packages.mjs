@@ -4,6 +4,8 @@ import { SetupError } from './progress.mjs';
 
 /** A program that a package brings, by which its presence is seen on any distribution. */
 const programs = {
+  // What skopeo and s3fs know servers by.
+  'ca-certificates': 'update-ca-certificates',
   s3fs: 's3fs',
   skopeo: 'skopeo',
   umoci: 'umoci',
