@@ -11,7 +11,8 @@ import { initPath, runtimeMount } from './runtime-folder.ts';
  * The system calls that sandboxes may make, in `seccomp.json`: those on the list pass; those known and unwanted give
  * EPERM; new ones give ENOSYS, which programs take as "older kernel" and do without. Only the sockets of `AF_UNIX`,
  * `AF_INET`, `AF_INET6` and `AF_NETLINK`, no new namespaces, and only this processor's own calls. Not the old
- * asynchronous I/O (`io_setup`) either: all of a machine share `fs.aio-max-nr`, and programs do without.
+ * asynchronous I/O (`io_setup`) either: all of a machine share `fs.aio-max-nr`, and programs do without. Nor
+ * `sched_setattr`, by which a process may ask for longer turns on the processor than the shim gives it.
  */
 const profileFile = path.join(import.meta.dirname, 'seccomp.json');
 const architectures: Partial<Record<NodeJS.Architecture, string>> = {

@@ -362,6 +362,11 @@ return each([lambda: call((302, 261), 0, 7, struct.pack("=QQ", hard + 1, hard + 
       attack: 'return call((206, 0), 65536, ctypes.byref(ctypes.c_ulong(0)))',
       root: notKnown,
     },
+    {
+      technique: 'longer turns on the processor than others have',
+      attack: 'return call((314, 274), 0, struct.pack("IIQiIQQQ", 48, 0, 0, 0, 0, 100000000, 0, 0), 0)',
+      root: notKnown,
+    },
     { technique: 'fanotify', attack: 'return call((300, 262), 0, 0)', root: refused },
     { technique: 'modify_ldt', attack: 'return call((154, -1), 0, b"x" * 16, 16)', root: ['EPERM', 'ENOSYS'] },
     {
