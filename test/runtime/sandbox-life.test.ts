@@ -1,6 +1,7 @@
-import { existsSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import path from 'node:path';
 import type { CreatePhase, SandboxSpec } from '../../runtime/driver.ts';
+import { until } from '../support/until.ts';
 import { LocalHost, nothing, shell } from './local-host.ts';
 
 let host: LocalHost;
@@ -84,6 +85,17 @@ test('the disk outlives the processes', async () => {
     output: 'kept\n1000:1000',
   });
 });
+
+test('what a sandbox deletes is free on its host again', async () => {
+  const { spec, place } = await create();
+  const disk = path.join(host.dataDir, 'oci/sandboxes', spec.sandboxId, 'disk.ext4');
+  const usedMb = () => (statSync(disk).blocks * 512) / 1024 ** 2;
+  await shell(place, spec, 'head -c 300M /dev/urandom >/root/big; sync');
+  expect(usedMb()).toBeGreaterThan(300);
+  await shell(place, spec, 'rm /root/big; sync');
+  // The kernel hands freed blocks back behind the journal; what shares a group with others may come later.
+  await until(() => usedMb() < 150, 100_000);
+}, 130_000);
 
 test('a sandbox whose disk is gone cannot be resumed', async () => {
   await expect(host.driver.resume(host.spec())).rejects.toMatchObject({ code: 'sandbox_absent' });
