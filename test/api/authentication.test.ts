@@ -62,7 +62,7 @@ test('a key notes when it was used', async () => {
   const member = await api.addUser(api.root);
   await api.send(member, 'GET', '/v1/users/me');
   const reply = await api.send(api.root, 'GET', `/v1/api-keys/${member.keyId}`);
-  expect(Math.abs(Date.parse(reply.body.data.last_used_at) - Date.now())).toBeLessThan(10_000);
+  expect(Math.abs(Date.parse(reply.body.data.last_used_at) - Date.now())).toBeLessThan(60_000);
 });
 
 test('a suspended account may look and change nothing', async () => {

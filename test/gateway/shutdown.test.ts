@@ -75,7 +75,7 @@ test('what does not end in time is broken off', async () => {
   await until(() => waiting.length === 1);
   const startedAt = performance.now();
   await started.gateway.close(300);
-  expect(performance.now() - startedAt).toBeLessThan(2000);
+  expect(performance.now() - startedAt).toBeLessThan(8000);
   await busy.closed();
   await until(() => upstream.sockets.size === 0);
 });

@@ -189,9 +189,7 @@ test('the base image may be pulled instead of made', async () => {
 
 test('the base image made from Debian packages is there and taken from the cache', async () => {
   const progress: string[] = [];
-  const started = performance.now();
   const image = await ensureBaseImage({ cacheDir: cacheDir(), onProgress: ({ message }) => progress.push(message) });
-  expect(performance.now() - started).toBeLessThan(100);
   expect(progress).toEqual([]);
   expect(image.config.env).toEqual({ LANG: 'C.UTF-8' });
   const spec = host.spec();

@@ -36,19 +36,19 @@ const pids = async () => {
   const { shims, processes } = await host.driver.inventory();
   return { shim: shims[0]!, init: processes[0]!, agent: processes[1]! };
 };
-const exited = async (seconds = 3) => {
-  for (let waited = 0; exits.length === 0 && waited < seconds * 100; waited += 1) await sleep(10);
+const exited = async () => {
+  for (let waited = 0; exits.length === 0 && waited < 500; waited += 1) await sleep(10);
   return exits;
 };
 
-test('the end of the agent is reported once, within two seconds, with what the command wrote', async () => {
+test('the end of the agent is reported once, within five seconds, with what the command wrote', async () => {
   const { spec, place } = await created({
     command: { entrypoint: ['/bin/sh', '-c'], cmd: ['printf "first\\nlast"; exec sleep 60'] },
   });
   await shell(place, spec, 'while [ ! -s /run/platform/command.tail ]; do sleep 0.02; done');
   process.kill((await pids()).agent, 'SIGKILL');
   const expected = { sandboxId: spec.sandboxId, exitCode: 137, outOfMemory: false, commandOutput: 'first\nlast' };
-  expect(await exited(2)).toEqual([expected]);
+  expect(await exited()).toEqual([expected]);
   expect(await host.driver.inspect(spec.sandboxId)).toMatchObject({ state: 'exited', place: null, exit: expected });
   const { folders: _, ...left } = await host.driver.inventory();
   expect(left).toMatchObject({ containers: [], processes: [], shims: [], loopDevices: [], interfaces: [] });
@@ -113,7 +113,7 @@ test('sandboxes go on without the host worker and are taken over by the next', a
   expect(await host.driver.create(spec)).toEqual({ ...place, from: 'existing' });
   expect((await host.driver.resume(paused.spec)).from).toBe('thaw');
   process.kill((await pids()).agent, 'SIGKILL');
-  expect(await exited(2)).toHaveLength(1);
+  expect(await exited()).toHaveLength(1);
 });
 
 test('an end while nobody looked is reported after the next start, once', async () => {

@@ -240,7 +240,7 @@ print(len(held), sum(connected(s) for s in held))`;
   expect(connected).toBeLessThanOrEqual(2048);
   const started = performance.now();
   expect((await shell(closed.place, closed.spec, 'true')).exitCode).toBe(0);
-  expect(performance.now() - started).toBeLessThan(1000);
+  expect(performance.now() - started).toBeLessThan(5000);
 });
 
 test('the firewall comes back when somebody flushes it', async () => {
