@@ -15,6 +15,7 @@ import { Migration20261121Foundation } from './migrations/20261121-foundation.ts
 import { Migration20261122DirectMounts } from './migrations/20261122-direct-mounts.ts';
 import { Migration20261122HostLeases } from './migrations/20261122-host-leases.ts';
 import { Migration20261122Metrics } from './migrations/20261122-metrics.ts';
+import { Migration20261122MetricsQuarters } from './migrations/20261122-metrics-quarters.ts';
 import { Migration20261122NearestRegions } from './migrations/20261122-nearest-regions.ts';
 import { Migration20261122ObjectStorage } from './migrations/20261122-object-storage.ts';
 import { Migration20261122Ports } from './migrations/20261122-ports.ts';
@@ -54,6 +55,7 @@ export async function createOrm(databaseUrl: string, poolSize = 10): Promise<Orm
         { name: '20261122-object-storage', class: Migration20261122ObjectStorage },
         { name: '20261122-direct-mounts', class: Migration20261122DirectMounts },
         { name: '20261122-nearest-regions', class: Migration20261122NearestRegions },
+        { name: '20261122-metrics-quarters', class: Migration20261122MetricsQuarters },
       ],
     },
     discovery: { warnWhenNoEntities: false },

@@ -69,11 +69,11 @@ async function copySandbox(orm: Orm, sandboxId: string, count: number): Promise<
   return made.map((row) => row.sandbox_id);
 }
 
-/** Every sample of a week, in the order hosts write them, and its minutes. */
+/** Every sample of a week, in the order hosts write them, and its minutes, with which the quarters of an hour come. */
 async function fillWeek(orm: Orm, ids: readonly string[]): Promise<void> {
   const em = orm.em.fork();
   const list = `{${ids.join(',')}}`;
-  await em.execute('truncate sandbox_metrics, sandbox_metrics_minutes');
+  await em.execute('truncate sandbox_metrics, sandbox_metrics_minutes, sandbox_metrics_quarters');
   await em.execute(
     `select make_metrics_partitions((now() at time zone 'UTC')::date - ${days}, (now() at time zone 'UTC')::date)`,
   );
@@ -89,9 +89,10 @@ async function fillWeek(orm: Orm, ids: readonly string[]): Promise<void> {
     `insert into sandbox_metrics_minutes
      select sandbox_id, date_trunc('minute', sampled_at), count(*), max(cpu_count), sum(cpu_used_pct), max(mem_total),
             sum(mem_used), max(disk_total), sum(disk_used), sum(received_bytes), sum(sent_bytes)
-       from sandbox_metrics group by 2, 1 order by 2`,
+       from sandbox_metrics where sandbox_id = any(?::text[]) group by 2, 1 order by 2`,
+    [list],
   );
-  await em.execute('analyze sandbox_metrics, sandbox_metrics_minutes');
+  await em.execute('analyze sandbox_metrics, sandbox_metrics_minutes, sandbox_metrics_quarters');
 }
 
 async function readWeek(client: PlatformClient, sandboxId: string): Promise<number[]> {
@@ -111,7 +112,8 @@ async function sizeOf(orm: Orm): Promise<{ rows: string; bytes: string }> {
   const [row] = (await orm.em.fork().execute(
     `select (select count(*) from sandbox_metrics)::text as rows,
             pg_size_pretty(sum(pg_total_relation_size(inhrelid))) as bytes
-       from pg_inherits where inhparent in ('sandbox_metrics'::regclass, 'sandbox_metrics_minutes'::regclass)`,
+       from pg_inherits
+      where inhparent in ('sandbox_metrics'::regclass, 'sandbox_metrics_minutes'::regclass, 'sandbox_metrics_quarters'::regclass)`,
   )) as { rows: string; bytes: string }[];
   return row!;
 }

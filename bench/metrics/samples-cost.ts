@@ -1,16 +1,15 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { pino } from 'pino';
 import type { Orm } from '../../db/orm.ts';
 import { Cgroups } from '../../runtime/oci/cgroups.ts';
 import { UsageMeter } from '../../runtime/oci/usage-meter.ts';
 import { MetricsSampler } from '../../worker/metrics-sampler.ts';
+import { cpuMsOf } from '../process-cpu.ts';
 
 const intervalMs = 5000;
-/** Of the counters in `/proc/<pid>/stat`. */
-const tickMs = 10;
 
 export interface SamplesCost {
   /** Milliseconds of a processor for each look, in this process and in the database's. */
@@ -65,10 +64,4 @@ export async function measureSamplesCost(orm: Orm, sandboxIds: readonly string[]
     for (const sandboxId of sandboxIds) await cgroups.destroy(sandboxId);
     await cgroups.teardown();
   }
-}
-
-function cpuMsOf(pid: number): number {
-  const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  return (Number(fields[11]) + Number(fields[12])) * tickMs;
 }

@@ -48,8 +48,8 @@ export async function insertSamples(em: EntityManager, at: Date, usages: readonl
 }
 
 /**
- * Adds up the samples of whole minutes, so that a query over days reads a twelfth of the rows. A minute that was added
- * up already stays as it is.
+ * Adds up the samples of whole minutes, so that a query over days reads a twelfth of the rows, and with them their
+ * quarters of an hour. A minute that was added up already stays as it is.
  * @param from the first minute
  * @param to where the last minute ends; it must be over for these sandboxes
  */
@@ -96,13 +96,20 @@ export interface MetricsItem {
 }
 
 const minuteMs = 60_000;
+const quarterMs = 15 * minuteMs;
 /** A minute is added up soon after its end; until then its samples are read. */
 const addedUpAfterMs = 2 * minuteMs;
 
+const samples = `select sampled_at, 1, cpu_count, cpu_used_pct::float8, mem_total, mem_used::float8, disk_total, disk_used::float8
+  from sandbox_metrics`;
+const addedUp = (unit: 'minutes' | 'quarters') =>
+  `select sampled_at, samples, cpu_count, cpu_used_pct_sum, mem_total, mem_used_sum, disk_total, disk_used_sum
+     from sandbox_metrics_${unit}`;
+
 /**
  * A sandbox's metrics from `start` to `end`, both included, in steps that begin at whole multiples of `stepSeconds`.
- * Steps without a sample are left out. Where steps are whole minutes, whole minutes are read, and samples only at the
- * edges; the result is the same.
+ * Steps without a sample are left out. Where steps are whole minutes or whole quarters of an hour, those are read, and
+ * what is finer only at the edges; the result is the same.
  */
 export async function readMetrics(
   em: EntityManager,
@@ -110,31 +117,28 @@ export async function readMetrics(
   { start, end, stepSeconds }: MetricsRange,
   now = new Date(),
 ): Promise<MetricsItem[]> {
-  const byMinutes = stepSeconds % 60 === 0;
-  const firstMinute = Math.ceil(start.getTime() / minuteMs) * minuteMs;
-  const endOfMinutes = Math.floor(Math.min(end.getTime(), now.getTime() - addedUpAfterMs) / minuteMs) * minuteMs;
-  const minutes = byMinutes && endOfMinutes > firstMinute ? { from: firstMinute, to: endOfMinutes } : null;
-  const iso = (ms: number) => new Date(ms).toISOString();
-  const samples = (condition: string) =>
-    `select sampled_at, 1, cpu_count, cpu_used_pct::float8, mem_total, mem_used::float8, disk_total, disk_used::float8
-       from sandbox_metrics where sandbox_id = ? and ${condition}`;
-  const parts = minutes
-    ? {
-        sql: `select sampled_at, samples, cpu_count, cpu_used_pct_sum, mem_total, mem_used_sum, disk_total, disk_used_sum
-                from sandbox_metrics_minutes
-               where sandbox_id = ? and sampled_at >= ?::timestamptz and sampled_at < ?::timestamptz
-              union all ${samples('sampled_at >= ?::timestamptz and sampled_at < ?::timestamptz')}
-              union all ${samples('sampled_at >= ?::timestamptz and sampled_at <= ?::timestamptz')}`,
-        values: [
-          ...[sandboxId, iso(minutes.from), iso(minutes.to)],
-          ...[sandboxId, start.toISOString(), iso(minutes.from)],
-          ...[sandboxId, iso(minutes.to), end.toISOString()],
-        ],
-      }
-    : {
-        sql: samples('sampled_at >= ?::timestamptz and sampled_at <= ?::timestamptz'),
-        values: [sandboxId, start.toISOString(), end.toISOString()],
-      };
+  const overMs = Math.min(end.getTime(), now.getTime() - addedUpAfterMs);
+  const within = (unitMs: number) => {
+    const fromMs = Math.ceil(start.getTime() / unitMs) * unitMs;
+    const toMs = Math.floor(overMs / unitMs) * unitMs;
+    return (stepSeconds * 1000) % unitMs === 0 && toMs > fromMs ? { fromMs, toMs } : null;
+  };
+  const [minutes, quarters] = [within(minuteMs), within(quarterMs)];
+  const values: string[] = [];
+  const arm = (select: string, fromMs: number, toMs: number, isOpen = true) => {
+    values.push(sandboxId, new Date(fromMs).toISOString(), new Date(toMs).toISOString());
+    const before = isOpen ? '<' : '<=';
+    return `${select} where sandbox_id = ? and sampled_at >= ?::timestamptz and sampled_at ${before} ?::timestamptz`;
+  };
+  const [startMs, endMs] = [start.getTime(), end.getTime()];
+  const arms: string[] = [];
+  if (quarters) arms.push(arm(addedUp('quarters'), quarters.fromMs, quarters.toMs));
+  if (minutes) {
+    arms.push(arm(addedUp('minutes'), minutes.fromMs, quarters?.fromMs ?? minutes.toMs));
+    if (quarters) arms.push(arm(addedUp('minutes'), quarters.toMs, minutes.toMs));
+    arms.push(arm(samples, startMs, minutes.fromMs));
+  }
+  arms.push(arm(samples, minutes?.toMs ?? startMs, endMs, false));
   // Sums, and no more work for each row than that: a week has ten thousand of them.
   const rows = (await em.fork().execute(
     `select extract(epoch from bucket)::float8 as at, cpu_count, cpu / samples as cpu_used_pct, mem_total::float8,
@@ -143,10 +147,10 @@ export async function readMetrics(
          select date_bin(?::interval, sampled_at, 'epoch') as bucket, sum(samples) as samples, max(cpu_count) as cpu_count,
                 sum(cpu) as cpu, max(mem_total) as mem_total, sum(mem) as mem, max(disk_total) as disk_total,
                 sum(disk) as disk
-           from (${parts.sql}) metrics(sampled_at, samples, cpu_count, cpu, mem_total, mem, disk_total, disk)
+           from (${arms.join(' union all ')}) metrics(sampled_at, samples, cpu_count, cpu, mem_total, mem, disk_total, disk)
           group by 1
        ) steps order by bucket`,
-    [`${stepSeconds} seconds`, ...parts.values],
+    [`${stepSeconds} seconds`, ...values],
   )) as MetricsRow[];
   return rows.map((row) => ({
     at: new Date(row.at * 1000),

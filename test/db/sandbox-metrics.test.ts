@@ -143,9 +143,9 @@ test('a step is the mean of its samples, and one without samples is left out', a
   ]);
 });
 
-test('minutes that were added up give what their samples give, at edges inside of a minute, too', async () => {
+test('minutes and quarters that were added up give what their samples give, at edges inside of them, too', async () => {
   const id = await sandbox();
-  for (let second = 0; second < 1200; second += 5) {
+  for (let second = 0; second < 3900; second += 5) {
     const change = {
       cpuSeconds: (second * 7) % 11,
       memoryBytes: (100 + 12 * (second % 13)) * mib,
@@ -161,24 +161,44 @@ test('minutes that were added up give what their samples give, at edges inside o
     [61, 119, 60],
     [0, 1199, 900],
     [120, 600, 120],
+    [0, 3599, 900],
+    [33, 3877, 900],
+    [61, 899, 900],
+    [899, 2701, 1800],
+    [0, 3899, 3600],
   ];
   for (const range of ranges) {
     // Read as of then, when no minute was over for long enough.
     before.set(String(range), await read(id, ...range, at(0)));
   }
-  await addUpMinutes(orm.em, [id], at(0), at(1200));
-  await addUpMinutes(orm.em, [id], at(0), at(1200));
+  // A quarter comes together piece by piece, and takes no minute twice.
+  for (const [from, to] of [
+    [0, 60],
+    [0, 840],
+    [780, 1200],
+    [1200, 3900],
+    [0, 3900],
+  ] as const) {
+    await addUpMinutes(orm.em, [id], at(from), at(to));
+  }
   for (const range of ranges) expect(await read(id, ...range)).toEqual(before.get(String(range)));
-  const [row] = (await orm.em
-    .fork()
-    .execute(
-      'select count(*)::int as minutes, sum(samples)::int as samples, sum(received_bytes)::int as received from sandbox_metrics_minutes where sandbox_id = ?',
+  const em = orm.em.fork();
+  const sums = async (table: string) => {
+    const [row] = await em.execute(
+      `select count(*)::int as rows, sum(samples)::int as samples, sum(received_bytes)::int as received, sum(sent_bytes)::int as sent
+         from ${table} where sandbox_id = ?`,
       [id],
-    )) as unknown[];
-  expect(row).toEqual({ minutes: 20, samples: 240, received: 240 * 500 });
-  // And without the samples the minutes answer alone.
-  await orm.em.fork().execute('delete from sandbox_metrics where sandbox_id = ?', [id]);
+    );
+    return row;
+  };
+  const all = { samples: 780, received: 780 * 500, sent: 780 * 200 };
+  expect(await sums('sandbox_metrics_minutes')).toEqual({ rows: 65, ...all });
+  expect(await sums('sandbox_metrics_quarters')).toEqual({ rows: 5, ...all });
+  // And without the samples the minutes answer alone, and without the minutes the quarters.
+  await em.execute('delete from sandbox_metrics where sandbox_id = ?', [id]);
   expect(await read(id, 0, 1200, 60)).toEqual(before.get('0,1199,60'));
+  await em.execute('delete from sandbox_metrics_minutes where sandbox_id = ?', [id]);
+  expect(await read(id, 0, 3600, 900)).toEqual(before.get('0,3599,900'));
 });
 
 describe('averages over the sandboxes of a caller', () => {

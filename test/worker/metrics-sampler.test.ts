@@ -53,7 +53,7 @@ const newSampler = () =>
   });
 
 beforeEach(async () => {
-  await orm.em.fork().execute('truncate sandbox_metrics, sandbox_metrics_minutes');
+  await orm.em.fork().execute('truncate sandbox_metrics, sandbox_metrics_minutes, sandbox_metrics_quarters');
   nowMs = noon;
   running = true;
   const bytes = { memoryBytes: 1000, diskBytes: 2000, diskTotalBytes: 9000, receivedBytes: 100, sentBytes: 50 };

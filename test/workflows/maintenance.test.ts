@@ -35,7 +35,7 @@ test('a control worker that starts has it done at once, and each hour; a second 
   const workflowId = (await rounds('Completed')).at(-1);
   const handle = plane.client.workflow.getHandle(workflowId!);
   const report: MaintenanceReport = await handle.result();
-  expect(report).toEqual({ partitionsMade: 2, partitionsDropped: 2, idempotencyKeysPurged: 3 });
+  expect(report).toEqual({ partitionsMade: 3, partitionsDropped: 3, idempotencyKeysPurged: 3 });
   expect(await em.execute('select 1 from idempotency_keys')).toEqual([]);
   if (process.env.RECORD_HISTORIES === '1') await recordHistory(plane.client, 'maintenance', workflowId!);
 
