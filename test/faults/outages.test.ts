@@ -2,10 +2,12 @@ import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Sandbox } from '../../db/entities/sandbox.ts';
-import type { SandboxView } from '../../ops/client/platform-client.ts';
+import { createAccount } from '../../db/repositories/accounts.ts';
+import { PlatformClient, type SandboxView } from '../../ops/client/platform-client.ts';
 import { hangMount } from '../support/hanging-mount.ts';
 import { until } from '../support/until.ts';
 import { FaultyPlatform } from './faulty-platform.ts';
+import { takeInventory } from './inventory.ts';
 import { agentPidOf, losePower, pidsOf } from './machine.ts';
 import { remains, wrongTotals } from './matrix.ts';
 import { raiseStorm } from './storm.ts';
@@ -167,6 +169,25 @@ describe.each(['postgres', 'temporal'] as const)('%s away for a while', (part) =
     expect(await wrongTotals(platform)).toEqual([]);
   }, 240_000);
 });
+
+test('100 creates at once on a plan of 10 make exactly 10 containers', async () => {
+  const owner = { email: 'hundred@example.com', displayName: 'Hundred', planName: 'hobby', role: 'user' } as const;
+  const { apiKey } = await platform.orm.em.fork().transactional((em) => createAccount(em, owner));
+  const api = new PlatformClient(platform.settings.PLATFORM_URL!, apiKey);
+  const before = (await takeInventory(platform)).containers;
+  const replies = await Promise.all(
+    Array.from({ length: 100 }, () => api.request<SandboxView>('POST', '/v1/sandboxes', small)),
+  );
+  const made = replies.filter(({ status }) => status === 201).map(({ body }) => body.data);
+  expect(made.map(({ status }) => status)).toEqual(Array.from({ length: 10 }, () => 'running'));
+  const refused = replies.filter(({ status }) => status !== 201);
+  expect(new Set(refused.map(({ status, body }) => `${status} ${body.code}`))).toEqual(
+    new Set(['429 concurrent_limit_reached']),
+  );
+  const containers = (await takeInventory(platform)).containers.filter((each) => !before.includes(each));
+  expect(containers.sort()).toEqual(made.map(({ sandbox_id }) => sandbox_id).sort());
+  await Promise.all(made.map(({ sandbox_id }) => api.request('DELETE', `/v1/sandboxes/${sandbox_id}`)));
+}, 120_000);
 
 test('fifty clients command one sandbox over two APIs and two control workers: every reply is true', async () => {
   const apiPort = Number(platform.env.PLATFORM_API_PORT) + 15;
