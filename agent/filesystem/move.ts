@@ -3,6 +3,7 @@ import path from 'node:path';
 import { Code } from '@connectrpc/connect';
 import { ConnectError } from '../rpc/connect-error.ts';
 import { copyTree } from './copy-tree.ts';
+import { makeFolders } from './make-folders.ts';
 import { systemPath } from './path.ts';
 
 /**
@@ -21,7 +22,7 @@ export async function move(source: string, destination: string): Promise<void> {
   if (`${source}/`.startsWith(`${destination}/`)) {
     throw new ConnectError(`cannot move ${source} over a directory that holds it`, Code.InvalidArgument);
   }
-  await fs.mkdir(systemPath(path.dirname(destination)), { recursive: true });
+  await makeFolders(path.dirname(destination));
   const partial = Buffer.from(systemPath(nameBeside(destination)));
   const aside = Buffer.from(systemPath(nameBeside(destination)));
   try {

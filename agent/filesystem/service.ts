@@ -10,6 +10,7 @@ import { eventFrames } from '../watch/event-frames.ts';
 import { watchHandlers } from '../watch/service.ts';
 import { type Entry, entryAt, entryJson, entryMessage } from './entry.ts';
 import { walk } from './listing.ts';
+import { makeFolders } from './make-folders.ts';
 import { move } from './move.ts';
 import { resolvePath, systemPath } from './path.ts';
 import { remove } from './remove.ts';
@@ -26,7 +27,7 @@ export function filesystemServices(environment: AgentEnvironment): AgentService[
         async makeDir({ path: given }) {
           const absolute = resolve(given);
           try {
-            await fs.mkdir(systemPath(path.dirname(absolute)), { recursive: true });
+            await makeFolders(path.dirname(absolute));
             await fs.mkdir(systemPath(absolute));
           } catch (error) {
             if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw toConnectError(error, absolute);

@@ -1,6 +1,7 @@
 import { constants, type Stats } from 'node:fs';
 import fs, { type FileHandle } from 'node:fs/promises';
 import path from 'node:path';
+import { makeFolders } from '../filesystem/make-folders.ts';
 import { systemPath } from '../filesystem/path.ts';
 import { FileRequestError } from './file-error.ts';
 
@@ -27,7 +28,7 @@ export class StagedFile {
       return new StagedFile(await fs.open(staged, 'wx', newFileMode), staged);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-      await fs.mkdir(systemPath(folder), { recursive: true });
+      await makeFolders(folder);
       return new StagedFile(await fs.open(staged, 'wx', newFileMode), staged);
     }
   }
@@ -51,7 +52,7 @@ export class StagedFile {
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       if (code === 'ENOENT') {
-        await fs.mkdir(path.dirname(destination), { recursive: true });
+        await makeFolders(path.dirname(destination));
         await fs.rename(this.staged, target);
       } else if (code === 'EBUSY' || code === 'EXDEV') {
         // A mounted file (a container's /etc/hosts), or staged elsewhere before the path was known.

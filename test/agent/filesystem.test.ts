@@ -108,6 +108,13 @@ describe.each(['connect+json', 'connect+proto'] as const)('over %s', (protocol) 
     );
   });
 
+  test('a folder that cannot be made, as below /proc, is refused and not tried without end', async () => {
+    const path = '/proc/nowhere/below';
+    for (const call of [files().makeDir({ path }), files().move({ source: agent.folder, destination: path })]) {
+      expect(await failure(call)).toEqual(codeOf(Code.NotFound, 'no such file'));
+    }
+  });
+
   test('Move makes parents and replaces files and full directories', async () => {
     fs.writeFileSync(place('from'), 'new');
     const to = place('made/for/it');

@@ -94,6 +94,7 @@ test.each([
   ['an empty path', () => upload(formOf(['path', ''], ['file', 'a'])), 400, /path must not be empty/],
   ['a path that is a directory', () => upload(formOf(['path', agent.folder], ['file', 'a'])), 400, /is a directory/],
   ['a path that is a device', () => upload(formOf(['path', '/dev/null'], ['file', 'a'])), 400, /not a regular file/],
+  ['a path below /proc', () => upload(formOf(['path', '/proc/nowhere/x'], ['file', 'a'])), 404, /no such file/],
   ['a path below a file', () => upload(formOf(['path', '/etc/passwd/x'], ['file', 'a'])), 400, /not a directory/],
   ['a path too long', () => upload(formOf(['path', '/x'.repeat(20_000)], ['file', 'a'])), 400, /too long/],
   [
