@@ -80,9 +80,8 @@ export class ChildProgram {
   /** @throws {ProgramError} when it cannot be executed at all */
   static async start(options: ProgramOptions): Promise<ChildProgram> {
     const privileges = [...(options.privileges ?? []), '--pdeathsig', options.stopSignal ?? 'SIGTERM'];
-    const { PATH, HOME, LANG, TZ } = process.env;
     const child = spawn('setpriv', [...privileges, '--', options.command, ...options.args], {
-      env: options.env ?? { PATH, HOME, LANG, TZ },
+      env: options.env ?? plainEnvironment(),
       stdio: ['ignore', 'pipe', 'pipe'],
       detached: true,
     });
@@ -140,6 +139,12 @@ export class ChildProgram {
   logTail(): string {
     return fs.readFileSync(this.#logFile, 'utf8').slice(-2000);
   }
+}
+
+/** What any program needs of our environment, which may hold the platform's secrets. */
+export function plainEnvironment(): NodeJS.ProcessEnv {
+  const { PATH, HOME, LANG, TZ } = process.env;
+  return { PATH, HOME, LANG, TZ };
 }
 
 function whenAborted(signal: AbortSignal): Promise<undefined> {

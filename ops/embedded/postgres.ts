@@ -3,9 +3,10 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { Client } from 'pg';
-import { ChildProgram, type ProgramEnd, type ProgramHome } from './child-program.ts';
+import { ChildProgram, type ProgramEnd, type ProgramHome, plainEnvironment } from './child-program.ts';
 
-const run = promisify(execFile);
+const run = (program: string, args: readonly string[]) =>
+  promisify(execFile)(program, args, { env: plainEnvironment() });
 
 /** Postgres refuses to run as root, so there it runs as this system user. */
 const unprivilegedUser = 'postgres';

@@ -13,7 +13,11 @@ export async function withFileLock<Result>(
   options: { onWait?: () => void; signal?: AbortSignal } = {},
 ): Promise<Result> {
   await mkdir(path.dirname(file), { recursive: true });
-  const holder = spawn('flock', [file, 'sh', '-c', 'echo locked; exec cat'], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const holder = spawn('flock', [file, 'sh', '-c', 'echo locked; exec cat'], {
+    // Not ours, which holds the platform's secrets.
+    env: { PATH: process.env.PATH },
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
   const waiting = options.onWait && setTimeout(options.onWait, 500);
   const abort = () => holder.kill('SIGKILL');
   options.signal?.addEventListener('abort', abort, { once: true });
