@@ -53,7 +53,9 @@ function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply)
   if (told.status >= 500) {
     request.log.error({ err: told.cause ?? told, code: told.code }, 'request failed');
   } else {
-    request.log.debug({ code: told.code, reason: told.message }, 'request refused');
+    // What is told of a malformed request may repeat names out of it, which are the caller's.
+    const reason = told.code === 'validation_failed' ? undefined : told.message;
+    request.log.debug({ code: told.code, reason }, 'request refused');
   }
   // As text: a code that a route forgot to document must still reach the caller.
   return reply
