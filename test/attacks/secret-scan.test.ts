@@ -1,149 +1,435 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import path from 'node:path';
 import { jest } from '@jest/globals';
+import type { Payload } from '@temporalio/common';
 import { temporal } from '@temporalio/proto';
-import { startApi, type TestApi } from '../api/test-api.ts';
-import { type ControlPlane, startControlPlane, testSecretKey } from '../support/control-plane.ts';
-import { MemoryDriver } from '../support/memory-driver.ts';
+import pg from 'pg';
+import { deriveSecrets, type PlatformSecrets } from '../../config/secrets.ts';
+import { loadSettings, type Settings } from '../../config/settings.ts';
+import { createOrm } from '../../db/orm.ts';
+import { createAccount } from '../../db/repositories/accounts.ts';
+import { signQuery } from '../../gateway/signed-query.ts';
+import type { PlatformClient, SandboxView } from '../../ops/client/platform-client.ts';
+import { derivePassword } from '../../ops/supervisor/data-folder.ts';
+import { runningPlatformEnv } from '../../ops/supervisor/running-platform.ts';
+import { s3TestServer } from '../../ops/toolchain/locations.mjs';
+import { createTemporalClient } from '../../temporal/client.ts';
+import { EncryptionCodec } from '../../temporal/payload-codec.ts';
+import { RunningPlatform } from '../support/running-platform.ts';
+import { S3Server } from '../support/s3-server.ts';
+import { TemporaryCredentials } from '../support/temporary-credentials.ts';
+import { ProcessWatch, type SeenProcess } from './process-watch.ts';
+import { SecretSearch } from './secret-search.ts';
 
-jest.setTimeout(90_000);
+jest.setTimeout(60_000);
 
-/** After lives of keys and sandboxes: whatever was secret in them is nowhere but with whom it belongs to. */
-let plane: ControlPlane;
-let api: TestApi;
-/** What it is, and what it looks like. */
-const secrets: Record<string, string> = {};
+/**
+ * The whole platform as its processes, in which keys, sandboxes, commands and mounts live and end, with callers who put
+ * secrets where they do not belong. Whatever was secret is then nowhere but with whom it belongs to.
+ */
+const turnSecret = 'secret-shared-with-the-turn-server';
+const proxyPassword = 'password-of-the-proxy';
+const platform = new RunningPlatform({
+  PLATFORM_LOG_LEVEL: 'debug',
+  PLATFORM_WARM_POOL_SIZE: '1',
+  PLATFORM_TURN_SECRET: turnSecret,
+  PLATFORM_TURN_PUBLIC_HOST: '203.0.113.250',
+  PLATFORM_SANDBOX_PROXY_URL: `http://sandboxes:${proxyPassword}@203.0.113.251:3128`,
+});
+let s3: S3Server;
+let temporary: TemporaryCredentials;
+let api: PlatformClient;
+let settings: Settings;
+let secrets: PlatformSecrets;
+let seen: SeenProcess[];
+let sandbox: SandboxView;
 const sandboxIds: string[] = [];
-const variable = `value-of-a-variable-${process.pid}`;
+
+/** What each is, and what it looks like. */
+const ofPlatform: Record<string, string> = { 'the TURN secret': turnSecret, "the proxy's password": proxyPassword };
+const ofCallers: Record<string, string> = {};
+const variable = 'value-of-a-variable-of-the-sandbox';
+const ofSandbox = {
+  'a variable of the sandbox': variable,
+  'a variable of a command': 'value-of-a-variable-of-a-command',
+  'a word of a command': 'a-word-that-only-the-command-knows',
+};
+const all = () => ({ ...ofPlatform, ...ofCallers, ...ofSandbox });
+const idempotent = { 'idempotency-key': 'told-once' };
+const small = { cpu_count: 1, memory_mb: 256, storage_gb: 1 };
 
 beforeAll(async () => {
-  plane = await startControlPlane({ driver: new MemoryDriver(), planName: 'pro' });
-  api = await startApi({ on: plane });
-  secrets['the key of the platform'] = testSecretKey;
-  secrets['the codec server’s token'] = plane.secrets.codecAccessToken;
-  secrets['a key for payloads'] = [...plane.secrets.codecKeys.values()][0]!.toString('base64');
-  secrets["the root's API key"] = api.root.key;
-  const key = await api.send(
-    api.root,
-    'POST',
-    '/v1/api-keys',
-    { name: 'told once' },
-    { headers: { 'idempotency-key': 'scan' } },
-  );
-  secrets['an API key'] = key.body.data.api_key;
-  await api.client.send('GET', '/v1/users/me', { key: `${secrets['an API key']}x` });
-  await api.client.send('GET', `/v1/sandboxes?search=${secrets['an API key']}`, { key: secrets['an API key']! });
-  const id = await sandbox();
-  await command(id, 'pause');
-  await command(id, 'resume');
-  await command(id, 'terminate');
-  await sandbox();
-  await api.send(api.root, 'DELETE', `/v1/api-keys/${key.body.data.key_id}`);
-}, 120_000);
+  s3 = await S3Server.start('data');
+  temporary = await TemporaryCredentials.before(s3);
+  await platform.start();
+  const watch = new ProcessWatch();
+  api = platform.client();
+  settings = loadSettings(runningPlatformEnv(platform.dataDir, {}));
+  secrets = deriveSecrets(settings);
+  const { PLATFORM_SECRET_KEY: key } = settings;
+  for (const purpose of ['postgres', 'postgres platform', 'postgres temporal']) {
+    ofPlatform[`the password of ${purpose}`] = derivePassword(key, purpose);
+  }
+  ofPlatform["the platform's key"] = key;
+  ofPlatform['a key for payloads'] = [...secrets.codecKeys.values()][0]!.toString('base64');
+  ofPlatform["the codec server's token"] = secrets.codecAccessToken;
+  ofPlatform['the key of the CA'] = readFileSync(path.join(platform.dataDir, 'ca/ca-key.pem'), 'utf8').split('\n')[1]!;
+  for (const [of, credentials] of Object.entries({ storage: s3, 'temporary storage': temporary })) {
+    ofCallers[`the access key of ${of}`] = credentials.accessKey;
+    ofCallers[`the secret key of ${of}`] = credentials.secretKey;
+  }
+  ofCallers['the session token'] = temporary.sessionToken;
+  ofCallers['a wrong secret key'] = 'a-secret-key-that-is-wrong';
+  await makeAccounts();
+  await liveASandbox();
+  await endSandboxes();
+  await misplaceSecrets();
+  seen = await watch.stop();
+}, 240_000);
+
 afterAll(async () => {
-  await api?.stop();
-  await plane?.stop();
-});
+  for (const id of sandboxIds) await api.deleteSandbox(id);
+  await platform.stop();
+  const remains = await platform.hostRemains();
+  platform.removeData();
+  await temporary?.stop();
+  await s3?.stop();
+  expect(remains).toEqual([]);
+}, 60_000);
 
-async function sandbox(): Promise<string> {
-  const size = { cpu_count: 1, memory_mb: 128, storage_gb: 1 };
-  const made = await api.send(api.root, 'POST', '/v1/sandboxes', { ...size, env_vars: { TOKEN: variable } });
-  expect(made.status).toBe(201);
-  const id: string = made.body.data.sandbox_id;
-  sandboxIds.push(id);
-  secrets[`the agent's token of ${id}`] = plane.secrets.agentToken(id);
-  secrets[`the platform's token of ${id}`] = plane.secrets.platformToken(id);
-  return id;
+async function made<Data = SandboxView>(method: string, url: string, body?: unknown, headers = {}): Promise<Data> {
+  const reply = await api.request<Data>(method, url, body, headers);
+  if (reply.status >= 300) throw new Error(`${url}: ${reply.status} ${JSON.stringify(reply.body)}`);
+  return reply.body.data ?? (reply.body as Data);
 }
 
-const command = async (id: string, name: string) =>
-  expect((await api.send(api.root, 'POST', `/v1/sandboxes/${id}/${name}`)).status).toBeLessThan(300);
-
-/** Which of the secrets a text holds, as they are or in base64. */
-function found(text: string, among: Record<string, string> = secrets): string[] {
-  return Object.entries(among)
-    .filter(
-      ([, secret]) =>
-        text.includes(secret) ||
-        text.includes(
-          Buffer.from(secret)
-            .toString('base64')
-            .replace(/.{0,2}=*$/, ''),
-        ),
-    )
-    .map(([what]) => what);
+async function makeAccounts(): Promise<void> {
+  ofCallers["the root's API key"] = platform.env.PLATFORM_API_KEY!;
+  const { api_key: key } = await made<{ api_key: string }>('POST', '/v1/api-keys', { name: 'told once' }, idempotent);
+  ofCallers['an API key'] = key;
+  const orm = await createOrm(settings.DATABASE_URL, 1);
+  const wanted = { email: 'stranger@example.com', displayName: 'Stranger', planName: 'pro', role: 'user' as const };
+  const { apiKey } = await orm.em.fork().transactional((em) => createAccount(em, wanted));
+  await orm.close();
+  ofCallers["a stranger's API key"] = apiKey;
 }
 
-test('the scan finds what is there', () => {
-  expect(found(`{"key":"${secrets['an API key']}"}`)).toEqual(['an API key']);
-  expect(found(Buffer.from(secrets['an API key']!).toString('base64'))).toEqual(['an API key']);
-});
+async function create(wanted: Record<string, unknown>): Promise<SandboxView> {
+  const view = await made('POST', '/v1/sandboxes', { ...small, ...wanted });
+  sandboxIds.push(view.sandbox_id);
+  ofCallers[`the access token of ${sandboxIds.length}`] = view.envd_access_token;
+  ofPlatform[`the platform's token of ${sandboxIds.length}`] = secrets.platformToken(view.sandbox_id);
+  return view;
+}
 
-test('no secret is in what the API logs', () => {
-  expect(api.log.length).toBeGreaterThan(5);
-  expect(found(api.log.join('\n'), { ...secrets, 'a variable of a sandbox': variable })).toEqual([]);
-});
+const shortLived = () => {
+  const { endpoint, accessKey: access_key, secretKey: secret_key, sessionToken: session_token } = temporary;
+  return s3.mount({ mount_point: '/mnt/short', endpoint, access_key, secret_key, session_token });
+};
 
-test('no secret rests in the database', async () => {
-  const em = plane.orm.em.fork();
-  const tables: { name: string }[] = await em.execute(
-    "select table_name as name from information_schema.tables where table_schema = 'public'",
-  );
-  expect(tables.length).toBeGreaterThan(8);
-  for (const { name } of tables) {
-    const rows: { row: string }[] = await em.execute(`select row_to_json(t)::text as row from "${name}" t`);
-    expect([name, found(rows.map(({ row }) => row).join('\n'))]).toEqual([name, []]);
+/** A sandbox with everything that has a secret. It runs on. */
+async function liveASandbox(): Promise<void> {
+  sandbox = await create({
+    env_vars: { TOKEN: variable },
+    custom_ports: [
+      { port: 7000, name: 'call', protocol: 'WEBRTC' },
+      { port: 8000, name: 'web', is_protected: true },
+    ],
+    object_storage: [s3.mount(), shortLived()],
+  });
+  const url = `/v1/sandboxes/${sandbox.sandbox_id}`;
+  const turn = await made<{ credential: string }>('GET', `${url}/webrtc-turn-credential`);
+  ofCallers['a TURN credential'] = turn.credential;
+  const { stream_path } = await made<{ stream_path: string }>('POST', `${url}/exec`, {
+    command: `touch /mnt/data/a /mnt/short/b; : ${ofSandbox['a word of a command']}; sleep 1; printenv TOKEN OWN`,
+    env: { OWN: ofSandbox['a variable of a command'] },
+  });
+  ofCallers['the token of a stream'] = new URL(stream_path, settings.PLATFORM_URL).searchParams.get('token')!;
+  const agent = platform.agent(sandbox);
+  await agent.start('sleep', ['300']);
+  const signature = signQuery('/', 'read', sandbox.envd_access_token, null);
+  ofCallers['a signature'] = signature;
+  const signed = await agent.request(`/?signature=${encodeURIComponent(signature)}`, { port: 8000 });
+  expect(signed.status).toBe(502);
+  agent.close();
+  const told = await (await fetch(`${settings.PLATFORM_URL}${stream_path}`)).text();
+  expect(told).toContain(Buffer.from(`${variable}\n${ofSandbox['a variable of a command']}\n`).toString('base64'));
+  await made('POST', `${url}/pause`, {});
+  await made('POST', `${url}/resume`, { object_storage: { mounts: [shortLived()] } });
+  expect((await api.sandbox(sandbox.sandbox_id)).object_storage).toMatchObject([
+    { state: 'active' },
+    { state: 'active', short_lived: true },
+  ]);
+}
+
+async function endSandboxes(): Promise<void> {
+  const refused = await create({ object_storage: [s3.mount({ secret_key: ofCallers['a wrong secret key'] })] });
+  expect(refused).toMatchObject({ status: 'failed', reason: 'object_storage_mount_failed' });
+  const { sandbox_id: id } = await create({ env_vars: { TOKEN: variable } });
+  await made('POST', `/v1/sandboxes/${id}/terminate`);
+  await api.untilStatus(id, 'terminated');
+  await made('DELETE', `/v1/sandboxes/${id}`);
+}
+
+/** What callers do by mistake. */
+async function misplaceSecrets(): Promise<void> {
+  const key = ofCallers['an API key']!;
+  const url = `/v1/sandboxes/${sandbox.sandbox_id}`;
+  const plain = (where: string, init?: RequestInit) => fetch(`${settings.PLATFORM_URL}${where}`, init);
+  const mount = { ...s3.mount(), mount_point: '/proc' };
+  const statuses = [
+    await api.request('POST', '/v1/sandboxes', { ...small, object_storage: [mount] }),
+    await api.request('POST', '/v1/sandboxes', { ...small, object_storage: [{ ...mount, [s3.secretKey]: 1 }] }),
+    await api.request('POST', '/v1/sandboxes', { ...small, env_vars: { [`a b ${variable}`]: variable } }),
+    await api.request('POST', `${url}/exec`, { command: 7, env: { OWN: ofSandbox['a variable of a command'] } }),
+    await api.request('POST', '/v1/api-keys', { name: key, key: 'x'.repeat(2_000_000) }),
+    await platform.client(`${key}x`).request('GET', '/v1/users/me'),
+    await platform.client(key).request('GET', `/v1/sandboxes?search=${key}`),
+    await plain('/v1/sandboxes', { method: 'POST', headers: { 'x-api-key': key }, body: `{"key": "${s3.secretKey}",` }),
+    await plain('/v1/users/me', { headers: { authorization: `Bearer ${key}x` } }),
+    await plain(`/v1/users/me?api_key=${key}&token=${sandbox.envd_access_token}`),
+    await plain(`${url}/exec/stream?run=x&token=${ofCallers['the token of a stream']}`),
+  ].map(({ status }) => status);
+  expect(statuses).toEqual([400, 400, 400, 400, 413, 401, 200, expect.any(Number), 401, 401, expect.any(Number)]);
+  const agent = platform.agent(sandbox, null);
+  for (const where of ['/health', '/download/etc/hosts', '/nowhere']) {
+    await agent.request(`${where}?token=${sandbox.envd_access_token}`, { headers: { cookie: `key=${key}` } });
   }
-});
+  agent.close();
+}
 
-test('no secret is readable in a workflow history, nor a platform key in what operators decode', async () => {
-  for (const id of sandboxIds) {
-    const { history } = await plane.client.workflowService.getWorkflowExecutionHistory({
-      namespace: plane.client.options.namespace,
-      execution: { workflowId: id },
-    });
-    expect(history!.events!.length).toBeGreaterThan(5);
-    const bytes = Buffer.from(temporal.api.history.v1.History.encode(history!).finish()).toString('latin1');
-    expect(found(bytes, { ...secrets, 'a variable of a sandbox': variable })).toEqual([]);
+test('the search finds what is there, however it is written', () => {
+  const search = new SecretSearch(ofCallers);
+  const secret = ofCallers['the secret key of storage']!;
+  for (const text of [
+    `x${secret}x`,
+    `?key=${encodeURIComponent(secret)}`,
+    `\\x${Buffer.from(`a${secret}`).toString('hex')}`,
+    ...['', 'a', 'ab', 'abc'].map((before) => Buffer.from(`${before}${secret}${before}`).toString('base64')),
+  ]) {
+    expect([text, search.in(text)]).toEqual([text, ['the secret key of storage']]);
   }
+  expect(search.in(secret.slice(1))).toEqual([]);
 });
 
-test('no secret is in an argument of any process of this machine', () => {
-  for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
-    let words = '';
-    try {
-      words = readFileSync(`/proc/${pid}/cmdline`, 'latin1');
-    } catch (error) {
-      // It ended while we looked.
-      if (!['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+test('no secret is in a log of any process', () => {
+  const folder = path.join(platform.dataDir, 'logs');
+  const logs = readdirSync(folder);
+  for (const name of ['api', 'gateway', 'host', 'worker', 'temporal-server', 'temporal-web-ui', 'postgres']) {
+    expect(logs).toContain(`${name}.log`);
+  }
+  const search = new SecretSearch(all());
+  for (const name of logs) {
+    expect([name, search.in(readFileSync(path.join(folder, name), 'latin1'))]).toEqual([name, []]);
+  }
+  expect(readFileSync(path.join(folder, 'api.log'), 'latin1').split('\n').length).toBeGreaterThan(20);
+  // The first account's key, told once.
+  expect(search.in(platform.output)).toEqual(["the root's API key"]);
+  expect(search.in(platform.output.replace(/^ *API key .*$/m, ''))).toEqual([]);
+});
+
+test('no secret is in an argument of any process, nor in the environment of one that it does not belong to', () => {
+  const commands = seen.map(({ commandLine }) => commandLine.replaceAll('\0', ' '));
+  for (const program of [
+    /shim\.pl/,
+    /hold-mount\.pl/,
+    /^s3fs /,
+    /worker\/host\.ts/,
+    /postgres.* -D /,
+    /temporal-server/,
+  ]) {
+    expect([program, commands.some((words) => program.test(words))]).toEqual([program, true]);
+  }
+  const search = new SecretSearch(all());
+  const found = { arguments: new Set<string>(), environment: new Set<string>() };
+  const hosts = seen.filter(({ commandLine }) => commandLine.includes('worker/host.ts'));
+  expect(hosts.flatMap(({ environment }) => search.in(environment))).toContain("the platform's key");
+  for (const each of seen) {
+    const words = each.commandLine.replaceAll('\0', ' ').slice(0, 150);
+    for (const what of search.in(each.commandLine)) {
+      if (!(isInside(each) && what === 'a word of a command')) found.arguments.add(`${what}: ${words}`);
     }
-    expect(found(words)).toEqual([]);
+    for (const what of search.in(each.environment)) {
+      if (!mayHold(each, what)) found.environment.add(`${what}: ${words}`);
+    }
+  }
+  expect([...found.arguments]).toEqual([]);
+  expect([...found.environment]).toEqual([]);
+});
+
+const isInside = ({ uid }: SeenProcess) => uid >= 0x7000_0000;
+
+/** Settings are in the environment of the platform's own processes; a sandbox's variables in that of what runs in it. */
+function mayHold(process: SeenProcess, what: string): boolean {
+  const settingsOfPlatform = [
+    "the platform's key",
+    'the password of postgres platform',
+    'the TURN secret',
+    "the proxy's password",
+  ];
+  if (isInside(process)) return what in ofSandbox || what === "the proxy's password";
+  if (/\b(ops\/start|api\/server|gateway\/server|worker\/control|worker\/host)\.ts\0/.test(process.commandLine)) {
+    return settingsOfPlatform.includes(what);
+  }
+  // The storage is no part of the platform.
+  return process.commandLine.includes(s3TestServer().program) && what.endsWith('key of storage');
+}
+
+test('no secret rests in a database but what a sandbox needs to start again', async () => {
+  const search = new SecretSearch(all());
+  const found = new Set<string>();
+  let rowsRead = 0;
+  for (const database of ['platform', 'temporal', 'temporal_visibility']) {
+    const url = new URL(settings.DATABASE_URL);
+    Object.assign(url, { username: 'postgres', password: ofPlatform['the password of postgres']!, pathname: database });
+    const client = new pg.Client({ connectionString: url.href });
+    await client.connect();
+    try {
+      const { rows: tables } = await client.query(
+        "select table_schema || '.' || table_name as name from information_schema.tables where table_type = 'BASE TABLE' and table_schema not in ('pg_catalog', 'information_schema')",
+      );
+      expect(tables.length).toBeGreaterThan(1);
+      for (const { name } of tables) {
+        const { rows } = await client.query(`select row_to_json(t)::text as row from ${name} t`);
+        rowsRead += rows.length;
+        for (const what of search.in(rows.map(({ row }) => row).join('\n'))) found.add(`${name}: ${what}`);
+      }
+    } finally {
+      await client.end();
+    }
+  }
+  expect(rowsRead).toBeGreaterThan(100);
+  expect([...found]).toEqual(['public.sandboxes: a variable of the sandbox']);
+});
+
+type History = temporal.api.history.v1.IHistory;
+
+/** Of every workflow there was. */
+async function histories(): Promise<{ workflowId: string; history: History }[]> {
+  const { workflowService, connection } = createTemporalClient(settings, secrets);
+  try {
+    const namespace = settings.TEMPORAL_NAMESPACE;
+    const { executions } = await workflowService.listWorkflowExecutions({ namespace, pageSize: 1000 });
+    return await Promise.all(
+      executions.map(async ({ execution }) => {
+        const reply = await workflowService.getWorkflowExecutionHistory({ namespace, execution: execution! });
+        expect(reply.nextPageToken).toHaveLength(0);
+        return { workflowId: execution!.workflowId!, history: reply.history! };
+      }),
+    );
+  } finally {
+    await connection.close();
+  }
+}
+
+/** What Temporal's own library notes of a local activity: its name and its times. */
+const localActivityNote = /^\{"seq":\d+,"attempt":\d+,"activity_id":"\d+","activity_type":"\w+","complete_time":/;
+
+/** Payloads within a message, but those that search attributes must leave open. */
+function payloadsIn(message: unknown): Payload[] {
+  if (message === null || typeof message !== 'object' || message instanceof Uint8Array) return [];
+  const { metadata, data } = message as Payload;
+  if (metadata && data instanceof Uint8Array) return [message as Payload];
+  const fields = Object.entries(message).filter(([name]) => name !== 'searchAttributes');
+  return fields.flatMap(([, value]) => payloadsIn(value));
+}
+
+test('nothing of a workflow history can be read as it is stored', async () => {
+  const stored = await histories();
+  expect(stored.map(({ workflowId }) => workflowId)).toEqual(expect.arrayContaining(sandboxIds));
+  const search = new SecretSearch(all());
+  for (const { workflowId, history } of stored) {
+    const bytes = Buffer.from(temporal.api.history.v1.History.encode(history).finish()).toString('latin1');
+    expect([workflowId, search.in(bytes)]).toEqual([workflowId, []]);
+    const open = payloadsIn(history)
+      .filter(({ metadata }) => Buffer.from(metadata!.encoding!).toString() !== 'binary/encrypted')
+      .map(({ data }) => Buffer.from(data!).toString());
+    expect([workflowId, open.filter((text) => !localActivityNote.test(text))]).toEqual([workflowId, []]);
   }
 });
 
-test('no reply to somebody else holds one, and the first reply repeated tells no key again', async () => {
-  const stranger = await api.addAccount();
-  const mine = { ...secrets, 'a variable of a sandbox': variable };
-  const paths = [
-    '/v1/sandboxes',
-    '/v1/api-keys',
-    '/v1/templates',
-    '/v1/projects',
-    '/v1/users/me',
-    ...sandboxIds.map((id) => `/v1/sandboxes/${id}`),
-  ];
-  for (const path of paths) {
-    expect([path, found((await api.send(stranger, 'GET', path)).text, mine)]).toEqual([path, []]);
+test('what operators can decode of a history holds no key and no token, and storage credentials stay closed', async () => {
+  const codec = new EncryptionCodec(secrets.codecKeys);
+  const search = new SecretSearch(all());
+  let opened = '';
+  for (const { workflowId, history } of await histories()) {
+    const payloads = await codec.decode(payloadsIn(history));
+    const text = payloads.map(({ data }) => Buffer.from(data ?? []).toString()).join('\n');
+    if (workflowId === sandbox.sandbox_id) {
+      expect(text).toContain(workflowId);
+      // As the host does, which has one more key.
+      for (const [, sealed] of text.matchAll(/"([A-Za-z0-9+/=]{80,})"/g)) {
+        opened += JSON.stringify(secrets.openFor(workflowId, sealed!));
+      }
+    }
+    expect([workflowId, search.in(text)]).toEqual([workflowId, []]);
   }
-  const again = await api.send(
-    api.root,
-    'POST',
-    '/v1/api-keys',
-    { name: 'told once' },
-    { headers: { 'idempotency-key': 'scan' } },
+  expect(search.in(opened).sort()).toEqual(
+    Object.keys(ofCallers)
+      .filter((what) => /storage|session/.test(what))
+      .sort(),
   );
-  expect(again.status).toBe(201);
-  expect(found(again.text)).toEqual([]);
-  for (const path of ['/v1/api-keys', '/v1/users/me', '/metrics', '/openapi.json']) {
-    expect([path, found((await api.send(api.root, 'GET', path)).text)]).toEqual([path, []]);
+});
+
+test('files with a secret are few, and their owner alone may read them', () => {
+  const { patterns } = new SecretSearch({ ...ofPlatform, ...ofCallers });
+  const [shim] = readFileSync(path.join(platform.dataDir, 'oci/sandboxes', sandbox.sandbox_id, 'pids'), 'latin1').split(
+    ' ',
+  );
+  // Disks are searched by their files: as a whole they are large.
+  const disk = `/proc/${shim}/root/mnt/disk`;
+  expect(readdirSync(disk)).toContain('upper');
+  const { stdout, stderr } = spawnSync('grep', ['-rlaF', '--exclude=*.ext4', '-f', '-', platform.dataDir, disk], {
+    input: patterns.join('\n'),
+    encoding: 'utf8',
+  });
+  // Files come and go beneath it.
+  expect(stderr.split('\n').filter((line) => line && !line.includes('No such file'))).toEqual([]);
+  const holding = stdout.trim().split('\n');
+  expect(holding.map((file) => path.relative(platform.dataDir, file)).sort()).toEqual([
+    'ca/ca-key.pem',
+    'platform.env',
+    'secret-key',
+    'settings.json',
+    'temporal-web-ui/embedded.yaml',
+    'temporal/embedded.yaml',
+  ]);
+  for (const file of holding) expect([file, statSync(file).mode & 0o777]).toEqual([file, 0o600]);
+});
+
+const read = async (where: string, key: string) =>
+  (await fetch(`${settings.PLATFORM_URL}${where}`, { headers: { 'x-api-key': key } })).text();
+
+test('no reply to somebody else holds one', async () => {
+  const search = new SecretSearch({ ...all(), "a stranger's API key": 'not looked for' });
+  const below = [
+    '',
+    '/status',
+    '/ports',
+    '/stats',
+    '/metrics',
+    '/network-proxy',
+    '/webrtc-turn-credential',
+    '/exec/active',
+  ];
+  for (const where of [
+    ...['/v1/sandboxes', '/v1/api-keys', '/v1/templates', '/v1/projects', '/v1/users/me', '/metrics', '/openapi.json'],
+    ...sandboxIds.flatMap((id) => below.map((each) => `/v1/sandboxes/${id}${each}`)),
+  ]) {
+    expect([where, search.in(await read(where, ofCallers["a stranger's API key"]!))]).toEqual([where, []]);
   }
+  expect(await read('/v1/users/me', ofCallers["a stranger's API key"]!)).toContain('stranger@example.com');
+});
+
+test('no reply to their owner tells keys again, nor what is the platform’s', async () => {
+  const { 'the access token of 1': _, ...others } = ofCallers;
+  const { "the proxy's password": __, ...platformAlone } = ofPlatform;
+  const search = new SecretSearch({ ...platformAlone, ...others });
+  const url = `/v1/sandboxes/${sandbox.sandbox_id}`;
+  for (const where of ['/v1/api-keys', '/v1/users/me', '/v1/projects', url, `${url}/exec/active`, '/metrics']) {
+    expect([where, search.in(await read(where, ofCallers["the root's API key"]!))]).toEqual([where, []]);
+  }
+  const again = await api.request('POST', '/v1/api-keys', { name: 'told once' }, idempotent);
+  expect([again.status, search.in(JSON.stringify(again.body))]).toEqual([201, []]);
 });
