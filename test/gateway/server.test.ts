@@ -1,15 +1,12 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
-import os from 'node:os';
+import { existsSync } from 'node:fs';
 import path from 'node:path';
-import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import pg from 'pg';
 import { deriveSecrets } from '../../config/secrets.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 import { until } from '../support/until.ts';
 import { type Reply, send } from './client.ts';
+import { GatewayProcess } from './gateway-process.ts';
 import { hostOf } from './started-gateway.ts';
 import { startHttpUpstream, type UpstreamServer } from './upstream-server.ts';
 
@@ -17,12 +14,9 @@ const SECRET_KEY = Buffer.alloc(32, 7).toString('base64');
 const ID = 'sbx-real';
 let database: TestDatabase;
 let client: pg.Client;
-let dataDir: string;
-let server: ChildProcess;
-let port: number;
+let gateway: GatewayProcess;
 let agent: UpstreamServer;
 let service: UpstreamServer;
-const log: Record<string, unknown>[] = [];
 
 beforeAll(async () => {
   database = await testDatabase();
@@ -33,32 +27,18 @@ beforeAll(async () => {
     drop constraint sandboxes_project_id_fkey, drop constraint sandboxes_host_id_fkey`);
   agent = await startHttpUpstream((_request, response) => response.end('agent'));
   service = await startHttpUpstream((_request, response) => response.end('service'));
-  dataDir = mkdtempSync(path.join(os.tmpdir(), 'gateway-server-'));
-  server = spawn(process.execPath, [path.join(import.meta.dirname, '../../gateway/server.ts')], {
-    env: {
-      ...process.env,
-      NODE_OPTIONS: '',
-      DATABASE_URL: database.url,
-      PLATFORM_SECRET_KEY: SECRET_KEY,
-      PLATFORM_DATA_DIR: dataDir,
-      PLATFORM_GATEWAY_PORT: '0',
-    },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  createInterface(server.stdout!).on('line', (line) => log.push(JSON.parse(line)));
-  await until(() => log.some((line) => line.msg === 'ready'));
-  port = log.find((line) => line.msg === 'ready')!.port as number;
+  gateway = await GatewayProcess.start(database.url, SECRET_KEY);
 });
 
 afterAll(async () => {
-  if (server.exitCode === null) server.kill('SIGKILL');
+  await gateway.stop();
+  gateway.removeData();
   await client.end();
   await Promise.all([agent.stop(), service.stop(), database.drop()]);
-  rmSync(dataDir, { recursive: true });
 });
 
 function call(requestedPort?: number, headers: Record<string, string> = {}): Promise<Reply> {
-  return send({ port, host: hostOf(ID, requestedPort), headers });
+  return send({ port: gateway.port, host: hostOf(ID, requestedPort), headers });
 }
 
 test('a sandbox is unknown before its row, served while it runs, and not a moment longer', async () => {
@@ -85,10 +65,8 @@ test('a protected port asks for the token that the platform derives', async () =
 });
 
 test('at SIGTERM it ends in order, and what was used has been recorded', async () => {
-  expect(existsSync(path.join(dataDir, 'ca/ca.pem'))).toBe(true);
-  const exited = once(server, 'exit');
-  server.kill('SIGTERM');
-  expect((await exited)[0]).toBe(0);
+  expect(existsSync(path.join(gateway.dataDir, 'ca/ca.pem'))).toBe(true);
+  expect(await gateway.stop()).toBe(0);
   const { rows } = await client.query('select last_accessed_at from sandboxes where sandbox_id = $1', [ID]);
   expect(Math.abs(rows[0].last_accessed_at.getTime() - Date.now())).toBeLessThan(120_000);
   expect(rows[0].last_accessed_at.getSeconds()).toBe(0);
