@@ -23,6 +23,7 @@ import { cleaningOn, pausingOn, rows, startingOn } from './sandbox-activities.ts
 import {
   asRefusal,
   type HostFailure,
+  isHostFull,
   isNoLife,
   neverStarted,
   readExit,
@@ -60,6 +61,8 @@ const autoPauseTries = 3;
 const autoPauseRetryMs = 20_000;
 /** How long a start waits for credentials: longer than its caller tries to bring them. */
 const credentialsPatienceMs = 90_000;
+/** A start leaves this many hosts whose disk is full for another. */
+const fullHostsTried = 3;
 
 /** Events after which a life goes on in a next run, also on a server that does not suggest it. */
 const longestHistory = 6000;
@@ -110,6 +113,7 @@ class SandboxLife {
   #exit: RuntimeExit | null = null;
   #hostRestartedAtMs: number | null = null;
   #starting: CancellationScope | null = null;
+  #fullHosts = 0;
   readonly #hostLoss = new HostLoss();
 
   /** Grows when a timeout changed, so that whoever sleeps until it looks again. */
@@ -200,7 +204,9 @@ class SandboxLife {
         if (isCancellation(error) && this.#ending) return true;
         if (isNoLife(error)) return false;
         if (error instanceof HostLostError || neverStarted(error)) await this.#placeAgain();
-        else await this.#fail(readHostFailure(error, 'start_failed'));
+        else if (isHostFull(error) && this.#fullHosts < fullHostsTried) {
+          await this.#leaveFullHost(readHostFailure(error, 'start_failed'));
+        } else await this.#fail(readHostFailure(error, 'start_failed'));
       } finally {
         this.#starting = null;
       }
@@ -218,13 +224,27 @@ class SandboxLife {
     return false;
   }
 
-  async #placeAgain(): Promise<void> {
+  /** A host whose disk is full is well otherwise; what it may have begun is removed there before another begins. */
+  async #leaveFullHost(failure: HostFailure): Promise<void> {
+    this.#fullHosts += 1;
+    const remove = () => cleaningOn(this.#plan.hostId).removeSandbox(this.#id);
+    try {
+      await this.#hostLoss.unlessLost(new CancellationScope(), remove);
+    } catch {
+      return await this.#fail(failure);
+    }
+    await this.#placeAgain(failure);
+  }
+
+  /** @param otherwise what it fails with where there is no other host */
+  async #placeAgain(otherwise?: HostFailure): Promise<void> {
     try {
       Object.assign(this.#plan, await rows.placeAgain(this.#id));
       this.#hostLoss.forget();
       this.#publish();
     } catch (error) {
-      await this.#fail(this.#hostLoss.happened ? hostLostFailure : readHostFailure(error, 'no_capacity'));
+      const lost = this.#hostLoss.happened ? hostLostFailure : null;
+      await this.#fail(otherwise ?? lost ?? readHostFailure(error, 'no_capacity'));
     }
   }
 

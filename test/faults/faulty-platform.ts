@@ -215,7 +215,7 @@ export class FaultyPlatform {
 }
 
 /** Ends what a host whose worker is stopped still has, and removes its data folder. */
-export async function removeHost(dataDir: string): Promise<void> {
+export async function removeHost(dataDir: string, { keepFolder = false } = {}): Promise<void> {
   if (fs.existsSync(path.join(dataDir, 'oci'))) {
     const driver = await createOciDriver({
       dataDir,
@@ -226,5 +226,5 @@ export async function removeHost(dataDir: string): Promise<void> {
     });
     await driver.teardown();
   }
-  fs.rmSync(dataDir, { recursive: true, force: true });
+  if (!keepFolder) fs.rmSync(dataDir, { recursive: true, force: true });
 }

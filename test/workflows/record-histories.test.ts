@@ -61,6 +61,13 @@ test('failed start, and its deletion afterwards', async () => {
   await endOf('sandbox-deletion', `${sandbox.sandboxId}/deletion`);
 });
 
+test('failed start on a host whose disk is full, with no other to go to', async () => {
+  driver.failNext.set('create', new DriverError('host_disk_full', 'no room'));
+  const sandbox = await runningSandbox();
+  expect(sandbox).toMatchObject({ status: 'failed', reason: 'host_disk_full' });
+  await endOf('sandbox-host-full', sandbox.sandboxId);
+});
+
 test('terminated while starting', async () => {
   driver.hold = new Promise(() => {});
   const sandbox = await plane.admit();

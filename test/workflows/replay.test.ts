@@ -18,6 +18,7 @@ const expected = [
   'sandbox-failed-start',
   'sandbox-handed-over-first-run',
   'sandbox-handed-over-second-run',
+  'sandbox-host-full',
   'sandbox-host-lost',
   'sandbox-host-lost-while-starting',
   'sandbox-host-restarted',
