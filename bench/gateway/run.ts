@@ -6,6 +6,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { freePort } from '../../test/support/free-port.ts';
+import { cpuMsOf } from '../process-cpu.ts';
 
 /**
  * The gateway beside a direct connection and a bare node:http proxy, all to the same real agent, in turns so that what
@@ -17,6 +18,7 @@ const THROUGHPUT_CONNECTIONS = 32;
 const THROUGHPUT_REQUESTS = 6000;
 const FILE_BYTES = 256 * 1024 * 1024;
 const HOST = 'sbx-bench.sandbox.localhost';
+const ways = ['direct', 'bare', 'gateway'] as const;
 const here = import.meta.dirname;
 const root = path.join(here, '../..');
 
@@ -42,37 +44,86 @@ class Samples {
   }
 }
 
+/** CPU seconds that each process with a part in a download spends on a GiB, over some downloads one after the other. */
+class DownloadCosts {
+  readonly #pids: Record<string, number>;
+  readonly #measured: Record<string, number>[] = [];
+
+  constructor(pids: Record<string, number>) {
+    this.#pids = pids;
+  }
+
+  async measure(downloads: number, work: () => Promise<void>): Promise<void> {
+    const before = this.#cpuMs();
+    for (let i = 0; i < downloads; i++) await work();
+    const bytes = downloads * FILE_BYTES;
+    const seconds = this.#cpuMs().map(([name, ms], index) => [
+      name,
+      (ms - before[index]![1]) / 1000 / (bytes / 1024 ** 3),
+    ]);
+    this.#measured.push(Object.fromEntries(seconds));
+  }
+
+  /** What else runs can only make it dearer. */
+  get cheapest(): Record<string, number> {
+    return this.#measured.reduce((least, each) => (sumOf(each) < sumOf(least) ? each : least));
+  }
+
+  /** The least seconds that a GiB can take: each process is one thread, and so many cores are there for all of them. */
+  get leastSeconds(): number {
+    return Math.max(...Object.values(this.cheapest), sumOf(this.cheapest) / os.availableParallelism());
+  }
+
+  #cpuMs(): [name: string, ms: number][] {
+    return Object.entries(this.#pids).map(([name, pid]) => [name, cpuMsOf(pid)]);
+  }
+}
+
+const sumOf = (costs: Record<string, number>) => Object.values(costs).reduce((sum, each) => sum + each, 0);
+
 const children: ChildProcess[] = [];
 const dir = mkdtempSync(path.join(os.tmpdir(), 'bench-gateway-file-'));
 try {
   const file = path.join(dir, 'file.bin');
   writeFileSync(file, Buffer.alloc(FILE_BYTES, 7));
-  const agentPort = await startAgent();
-  const targets = {
-    direct: agentPort,
-    bare: await startProxy('bare-proxy.ts', agentPort),
-    gateway: await startProxy('one-sandbox-gateway.ts', agentPort),
+  const agent = await startAgent();
+  const [bare, gateway] = [
+    await startProxy('bare-proxy.ts', agent.port),
+    await startProxy('one-sandbox-gateway.ts', agent.port),
+  ];
+  const targets = { direct: agent.port, bare: bare.port, gateway: gateway.port };
+  const ends = { agent: agent.pid, client: process.pid };
+  const costs = {
+    direct: new DownloadCosts(ends),
+    bare: new DownloadCosts({ ...ends, proxy: bare.pid }),
+    gateway: new DownloadCosts({ ...ends, gateway: gateway.pid }),
   };
   const samples = { latencyMs: new Samples(), requestsPerSecond: new Samples(), downloadMiBPerSecond: new Samples() };
   for (const port of Object.values(targets)) await throughput(port, THROUGHPUT_REQUESTS);
   for (let round = 0; round < ROUNDS; round++) {
-    for (const [name, port] of Object.entries(targets)) {
+    for (const name of ways) {
+      const port = targets[name];
       samples.latencyMs.add(name, await latencyP50(port));
       samples.requestsPerSecond.add(name, await throughput(port, THROUGHPUT_REQUESTS));
-      for (let i = 0; i < 3; i++) samples.downloadMiBPerSecond.add(name, await download(port, `/download${file}`));
+      await costs[name].measure(3, async () => {
+        samples.downloadMiBPerSecond.add(name, await download(port, `/download${file}`));
+      });
     }
     process.stderr.write(`round ${round + 1} of ${ROUNDS}\n`);
   }
-  report(samples);
+  report(samples, costs);
 } finally {
   for (const child of children) child.kill('SIGTERM');
   rmSync(dir, { recursive: true });
 }
 
-function report(samples: Record<'latencyMs' | 'requestsPerSecond' | 'downloadMiBPerSecond', Samples>): void {
+function report(
+  samples: Record<'latencyMs' | 'requestsPerSecond' | 'downloadMiBPerSecond', Samples>,
+  costs: Record<(typeof ways)[number], DownloadCosts>,
+): void {
   const { latencyMs, requestsPerSecond, downloadMiBPerSecond } = samples;
   console.table(
-    ['direct', 'bare', 'gateway'].map((name) => ({
+    ways.map((name) => ({
       name,
       'p50 ms': Number(latencyMs.median(name).toFixed(4)),
       'requests/s': Math.round(requestsPerSecond.median(name)),
@@ -87,6 +138,14 @@ function report(samples: Record<'latencyMs' | 'requestsPerSecond' | 'downloadMiB
   console.log(`p50 ÷ (direct + one bare hop)    ${hop.toFixed(2)}   goal ≤ 1.00   ${verdict(hop <= 1)}`);
   console.log(`requests/s ÷ bare proxy's        ${rate.toFixed(2)}   goal ≥ 0.80   ${verdict(rate >= 0.8)}`);
   console.log(`256 MiB speed ÷ the agent's own  ${bytes.toFixed(2)}   goal ≥ 0.80   ${verdict(bytes >= 0.8)}`);
+  const most = costs.direct.leastSeconds / costs.gateway.leastSeconds;
+  console.log(
+    `  … what ${os.availableParallelism()} cores allow of it      ${most.toFixed(2)}   by what a GiB costs, in CPU seconds:`,
+  );
+  for (const name of ways) {
+    const parts = Object.entries(costs[name].cheapest).map(([part, seconds]) => `${part} ${seconds.toFixed(2)}`);
+    console.log(`    ${name.padEnd(8)} ${parts.join(', ')}`);
+  }
 }
 
 function verdict(isMet: boolean): string {
@@ -98,7 +157,7 @@ function medianOf(values: number[]): number {
 }
 
 /** The bundled agent as a host starts it, on loopback and open. */
-async function startAgent(): Promise<number> {
+async function startAgent(): Promise<{ port: number; pid: number }> {
   const agent = path.join(root, 'agent/dist/agent.cjs');
   if (!existsSync(agent)) throw new Error('build the agent first: node agent/build.mjs');
   const port = await freePort();
@@ -115,17 +174,17 @@ async function startAgent(): Promise<number> {
       once(socket, 'close').then(() => false),
     ]).catch(() => false);
     socket.destroy();
-    if (isUp) return port;
+    if (isUp) return { port, pid: child.pid! };
   }
 }
 
-async function startProxy(script: string, agentPort: number): Promise<number> {
+async function startProxy(script: string, agentPort: number): Promise<{ port: number; pid: number }> {
   const child = spawn(process.execPath, [path.join(here, script), String(agentPort)], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   children.push(child);
   const [line] = await once(createInterface(child.stdout!), 'line');
-  return Number(line);
+  return { port: Number(line), pid: child.pid! };
 }
 
 /** Sends `/health` again and again on one connection; `onReply` tells whether to go on. */
