@@ -19,6 +19,7 @@ import { Migration20261122MetricsQuarters } from './migrations/20261122-metrics-
 import { Migration20261122NearestRegions } from './migrations/20261122-nearest-regions.ts';
 import { Migration20261122ObjectStorage } from './migrations/20261122-object-storage.ts';
 import { Migration20261122Ports } from './migrations/20261122-ports.ts';
+import { ReticentDriver } from './reticent-driver.ts';
 
 export type Orm = MikroORM;
 
@@ -29,6 +30,7 @@ export type Orm = MikroORM;
 export async function createOrm(databaseUrl: string, poolSize = 10): Promise<Orm> {
   return MikroORM.init({
     clientUrl: databaseUrl,
+    driver: ReticentDriver,
     entities: [
       Account,
       ApiKey,

@@ -53,6 +53,9 @@ export async function startPostgres(options: EmbeddedPostgresOptions): Promise<E
     unix_socket_directories: '',
     max_connections: 300,
     jit: 'off',
+    // Values of rows stand in both: what is wrong is told by the error itself.
+    log_min_error_statement: 'panic',
+    log_error_verbosity: 'terse',
     ...(options.forgetful ? { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' } : {}),
   };
   const program = await ChildProgram.start({

