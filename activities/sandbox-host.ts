@@ -13,6 +13,7 @@ import {
   type MountSlot,
   patchMounts,
   requireFresh,
+  type StorageChange,
 } from '../domain/object-storage.ts';
 import { udpMappings } from '../domain/ports.ts';
 import type { SandboxReason } from '../domain/sandbox-state.ts';
@@ -25,7 +26,6 @@ import {
   type SandboxSpec,
   type WantedMounts,
 } from '../runtime/driver.ts';
-import type { StorageChange } from '../workflows/sandbox-messages.ts';
 
 /** Where a sandbox runs now. */
 export interface HostedPlace {

@@ -1,6 +1,7 @@
 import type { Sandbox } from '../db/entities/sandbox.ts';
+import type { StorageChange } from '../domain/object-storage.ts';
 import type { Port } from '../domain/ports.ts';
-import type { StorageChange, TimeoutChange, TimeoutStanding } from '../workflows/sandbox-messages.ts';
+import type { TimeoutChange, TimeoutStanding } from '../workflows/sandbox-messages.ts';
 
 /**
  * What a route can ask of a sandbox's life. Each becomes an update of its workflow; one whose life is over is answered

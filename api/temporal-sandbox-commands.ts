@@ -18,6 +18,7 @@ import { removeStartOf } from '../db/repositories/outbox.ts';
 import { findSandboxStatus } from '../db/repositories/sandbox-status.ts';
 import { AppError, isErrorCode } from '../domain/errors.ts';
 import { type LifeStart, lifeStartOf } from '../domain/life-plan.ts';
+import type { StorageChange } from '../domain/object-storage.ts';
 import type { Port } from '../domain/ports.ts';
 import { isOver } from '../domain/sandbox-state.ts';
 import { controlTaskQueue } from '../domain/task-queues.ts';
@@ -32,7 +33,6 @@ import {
   projectSwitchedSignal,
   removePortUpdate,
   resumeUpdate,
-  type StorageChange,
   settledUpdate,
   storageCredentialsUpdate,
   type TimeoutChange,

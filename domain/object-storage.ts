@@ -187,3 +187,10 @@ function refusal(details: ErrorDetail[]): AppError {
     details,
   });
 }
+
+/** What a resume makes of the mounts. */
+export interface StorageChange {
+  /** A `MountPatch`, closed for the host: nobody between reads the credentials in it. */
+  sealedPatch: string;
+  bestEffort: boolean;
+}

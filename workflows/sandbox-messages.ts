@@ -1,5 +1,6 @@
 import { defineQuery, defineSignal, defineUpdate } from '@temporalio/workflow';
 import type { LifeStart } from '../domain/life-plan.ts';
+import type { StorageChange } from '../domain/object-storage.ts';
 import type { Port } from '../domain/ports.ts';
 import type { SandboxReason, SandboxStatus } from '../domain/sandbox-state.ts';
 
@@ -26,13 +27,6 @@ export interface CarriedLife {
 export interface SandboxStanding {
   status: SandboxStatus;
   reason: SandboxReason | null;
-}
-
-/** What a resume makes of the mounts. */
-export interface StorageChange {
-  /** A `MountPatch`, closed for the host: nobody between reads the credentials in it. */
-  sealedPatch: string;
-  bestEffort: boolean;
 }
 
 /**

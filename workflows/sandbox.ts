@@ -13,6 +13,7 @@ import {
 } from '@temporalio/workflow';
 import type { HostedPlace } from '../activities/sandbox-host.ts';
 import type { LifePlan } from '../domain/life-plan.ts';
+import type { StorageChange } from '../domain/object-storage.ts';
 import { expiryWarningMs, persistenceExpiresAt } from '../domain/persistence.ts';
 import type { Port } from '../domain/ports.ts';
 import { isOver, outcomeOf, type SandboxReason, type SandboxStatus } from '../domain/sandbox-state.ts';
@@ -46,7 +47,6 @@ import {
   type SandboxLifeView,
   type SandboxStanding,
   type SandboxWorkflowInput,
-  type StorageChange,
   settledUpdate,
   storageCredentialsUpdate,
   type TimeoutChange,

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { sameSecret } from '../http/access.ts';
 import { readJson, replyJson as reply } from '../http/json-exchange.ts';
-import type { RequestListener } from '../http/server.ts';
+import type { RequestListener } from '../http/request-listener.ts';
 import { SandboxCommand, spawnWords } from './command.ts';
 import type { AgentEnvironment } from './environment.ts';
 import { parseCommand, parseInit, type SandboxInit, type SandboxState } from './sandbox-state.ts';

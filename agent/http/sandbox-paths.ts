@@ -14,7 +14,7 @@ import { serveFiles } from '../transfer/service.ts';
 import { sameSecret } from './access.ts';
 import { allowCrossOrigin } from './cross-origin.ts';
 import { endEarly } from './end-early.ts';
-import type { RequestListener } from './server.ts';
+import type { RequestListener } from './request-listener.ts';
 
 export interface LoadedPaths {
   /** Everything the sandbox's clients call: files and the procedures, behind the access token (section 5). */

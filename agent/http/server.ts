@@ -2,6 +2,7 @@ import http, { type IncomingMessage, type ServerResponse } from 'node:http';
 import type http2 from 'node:http2';
 import net from 'node:net';
 import type { PlatformPaths } from '../boot/platform.ts';
+import type { RequestListener } from './request-listener.ts';
 
 /** Longest request head; longer ones are answered 431. */
 const maxHeadBytes = 64 * 1024;
@@ -9,8 +10,6 @@ const maxHeadBytes = 64 * 1024;
 const headTimeoutMs = 60_000;
 /** Connections at once; what is above is closed at once. */
 const maxConnections = 10_000;
-
-export type RequestListener = (req: IncomingMessage, res: ServerResponse) => Promise<void> | void;
 
 /** The paths of the sandbox's clients. */
 export interface SandboxPaths {

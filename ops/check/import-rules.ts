@@ -29,7 +29,7 @@ export const importRules: Readonly<Record<string, ImportRule>> = {
     packages: ['@temporalio/common', '@temporalio/workflow'],
   },
   runtime: { from: ['config', 'domain'] },
-  activities: { from: ['config', 'db', 'domain', 'runtime', 'temporal', 'workflows/sandbox-messages.ts'] },
+  activities: { from: ['config', 'db', 'domain', 'runtime', 'temporal'] },
   worker: { from: ['activities', 'config', 'db', 'domain', 'runtime', 'temporal', 'workflows'] },
   api: { from: ['config', 'db', 'domain', 'temporal', 'workflows/sandbox-messages.ts'], typesFrom: ['workflows'] },
   gateway: { from: ['config', 'db', 'domain'] },

@@ -49,7 +49,8 @@ import type { PortRange } from './udp-range.ts';
 import { UsageMeter } from './usage-meter.ts';
 import { WarmPool } from './warm-pool.ts';
 
-export type { CreateTrace, DriverLogger, OciDriver, OciDriverOptions } from './options.ts';
+export type { DriverLogger } from './driver-logger.ts';
+export type { CreateTrace, OciDriver, OciDriverOptions } from './options.ts';
 
 const baseImageName = 'builtin:base';
 const codeInterpreterImageName = 'builtin:code-interpreter';

@@ -1,7 +1,7 @@
 import type { SandboxExit } from '../driver.ts';
 import type { KeyedLock } from '../process/keyed-lock.ts';
 import { isAlive, type ProcessIdentity } from '../process/process-identity.ts';
-import type { DriverLogger } from './options.ts';
+import type { DriverLogger } from './driver-logger.ts';
 import { readExit, readPids, readRecord, type SandboxRecord, unrecordedExit, writeRecord } from './sandbox-folder.ts';
 
 const intervalMs = 1000;

@@ -7,9 +7,9 @@ import type { UdpMapping } from '../../domain/ports.ts';
 import { CommandError, runCommand } from '../process/command.ts';
 import { until } from '../process/until.ts';
 import { type Copy, readJson } from './copy.ts';
+import type { DriverLogger } from './driver-logger.ts';
 import { formatIpv4, formatIpv4Network, type Ipv4Network, overlaps, parseIpv4, parseIpv4Network } from './ipv4.ts';
 import { firewallRules, type Server, type UdpRoute, udpRouteRules } from './nft-rules.ts';
-import type { DriverLogger } from './options.ts';
 import { writeFileAtomically } from './sandbox-folder.ts';
 import { chooseUdpRange, type PortRange } from './udp-range.ts';
 

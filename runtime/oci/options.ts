@@ -1,17 +1,10 @@
 import type { SandboxDriver } from '../driver.ts';
+import type { DriverLogger } from './driver-logger.ts';
 import type { HostFence } from './fence.ts';
 import type { Inventory } from './inventory.ts';
 import type { Server } from './nft-rules.ts';
 import type { ReconcileReport } from './reconcile.ts';
 import type { PortRange } from './udp-range.ts';
-
-/** The part of pino that the driver uses. */
-export interface DriverLogger {
-  debug(fields: object, message: string): void;
-  info(fields: object, message: string): void;
-  warn(fields: object, message: string): void;
-  error(fields: object, message: string): void;
-}
 
 export interface OciDriverOptions {
   /** State and disks of this copy lie in its folder `oci`. */

@@ -8,9 +8,9 @@ import { until } from '../process/until.ts';
 import type { Cgroups } from './cgroups.ts';
 import type { ContainerRunner } from './container-runner.ts';
 import { type Copy, readJson } from './copy.ts';
+import type { DriverLogger } from './driver-logger.ts';
 import type { Boot } from './launch.ts';
 import type { SandboxConnection, SandboxNetwork } from './network.ts';
-import type { DriverLogger } from './options.ts';
 import { readPids, type SandboxRecord, writeFileAtomically, writeRecord } from './sandbox-folder.ts';
 
 /** A frozen sandbox without a name, whose agent waits for its boot document. */

@@ -1,0 +1,7 @@
+/** The part of pino that the driver uses. */
+export interface DriverLogger {
+  debug(fields: object, message: string): void;
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+}
