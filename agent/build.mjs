@@ -90,6 +90,8 @@ await build({
   logLevel: 'warning',
 });
 fs.chmodSync(path.join(out, 'fuse', 'fusermount'), 0o755);
+// As libfuse 3 calls it.
+fs.copyFileSync(path.join(out, 'fuse', 'fusermount'), path.join(out, 'fuse', 'fusermount3'));
 // What the bundle looks for beside itself.
 fs.mkdirSync(path.join(out, 'native'));
 fs.copyFileSync(koffiAddon(), path.join(out, 'native', 'koffi.node'));

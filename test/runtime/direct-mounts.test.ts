@@ -100,6 +100,17 @@ test("the image's own s3fs serves the bucket from inside", async () => {
   );
 }, 60_000);
 
+test('what libfuse 3 looks for is there, though the image has none', async () => {
+  await withSandbox({ ...anew(slot()), direct: { s3fsPath: '/opt/s3fs-fuse3' } }, async (place, spec) => {
+    const { output } = await shell(
+      place,
+      spec,
+      'echo by 3 > /mnt/data/three; cat /mnt/data/three; ls /usr/bin/fusermount*',
+    );
+    expect(output).toBe('by 3\n/usr/bin/fusermount');
+  });
+}, 60_000);
+
 test('s3fs has the walls of every process of the sandbox, and its key is in no file, environment or argument', async () => {
   await withSandbox(anew(slot()), async (place, spec) => {
     const pids = await s3fsPids();

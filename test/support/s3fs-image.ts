@@ -51,14 +51,18 @@ export class S3fsImage {
   }
 }
 
-/** This machine's programs with all the libraries they load, and a second s3fs out of the way. */
+/**
+ * This machine's programs with all the libraries they load, a second s3fs out of the way, and one that mounts only where
+ * it would find what libfuse 3 looks for.
+ */
 function push(folder: string, registry: string): string {
   const script = `
     umask 022; mkdir -p tree/usr/bin tree/etc/ssl tree/tmp tree/root tree/opt; cd tree; ln -s usr/bin bin; chmod 1777 tmp
     echo 'root:x:0:0:root:/root:/bin/sh' > etc/passwd; echo 'root:x:0:' > etc/group
     for name in ${programs.join(' ')}; do file=$(readlink -f $(command -v $name || echo /bin/$name)); cp $file usr/bin/$name
       for library in $(ldd $file | grep -o '/[^ ]*'); do mkdir -p .$(dirname $library); cp -Lu $library .$library; done; done
-    cp usr/bin/s3fs opt/my-s3fs; cp usr/bin/s3fs usr/bin/not-executable; chmod 644 usr/bin/not-executable; cd ..
+    cp usr/bin/s3fs opt/my-s3fs; cp usr/bin/s3fs usr/bin/not-executable; chmod 644 usr/bin/not-executable
+    printf '#!/bin/sh\\ncommand -v fusermount3 > /dev/null && exec s3fs "$@"\\n' > opt/s3fs-fuse3; chmod 755 opt/s3fs-fuse3; cd ..
     umoci init --layout layout; umoci new --image layout:image; umoci insert --image layout:image tree /
     skopeo copy -q --dest-tls-verify=false --digestfile digest oci:layout:image docker://${registry}/own:1`;
   execFileSync('sh', ['-ec', script], { cwd: folder, stdio: ['ignore', 'ignore', 'pipe'] });
