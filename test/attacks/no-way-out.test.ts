@@ -1,4 +1,6 @@
 import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
 import { jest } from '@jest/globals';
 import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
 import { LocalHost, nothing, onHost, shell } from '../runtime/local-host.ts';
@@ -11,7 +13,8 @@ jest.setTimeout(60_000);
  * A sandbox without internet access sends whatever could carry data out, to the resolver that it was told and to another
  * machine. What arrives there is counted, packet by packet.
  */
-const machine = '203.0.113.103';
+const octet = 104 + (process.pid % 36) * 4;
+const machine = `203.0.113.${octet + 2}`;
 const machineIpv6 = '2001:db8::103';
 const kinds = ['tcp', 'udp', 'icmp', 'other', 'ipv6'] as const;
 const none = { tcp: 0, udp: 0, icmp: 0, other: 0, ipv6: 0 };
@@ -19,7 +22,7 @@ let outside: OutsideNetwork;
 let host: LocalHost;
 
 beforeAll(async () => {
-  outside = new OutsideNetwork(101);
+  outside = new OutsideNetwork(octet);
   onHost('ip', 'route', 'add', machine, 'via', outside.far);
   onHost('ip', '-n', outside.namespace, 'address', 'add', machine, 'dev', 'lo');
   // What neighbours on a link tell each other is not a sandbox's.
@@ -51,11 +54,16 @@ afterAll(async () => {
 /** Packets that arrived since it was last asked. */
 function arrived(): Record<(typeof kinds)[number], number> {
   const [command, words] = outside.command('nft', '-j', 'reset', 'counters');
-  const { nftables } = JSON.parse(onHost(command, ...words));
+  return { ...none, ...counted(onHost(command, ...words)) };
+}
+
+/** Packets by the names of their counters, as nft tells them. */
+function counted(json: string): Record<string, number> {
+  const { nftables } = JSON.parse(json);
   const counters: { name: string; packets: number }[] = nftables.flatMap(
     (each: { counter?: object }) => each.counter ?? [],
   );
-  return { ...none, ...Object.fromEntries(counters.map(({ name, packets }) => [name.slice('from_'.length), packets])) };
+  return Object.fromEntries(counters.map(({ name, packets }) => [name.slice('from_'.length), packets]));
 }
 
 /** Sends everything to everyone; prints how often it tried. */
@@ -126,4 +134,34 @@ test('what is sent to the internet by one that may reach it arrives, so what doe
   await attack(await host.driver.create(spec), spec);
   const { tcp, udp, icmp, ipv6 } = arrived();
   expect([tcp > 5, udp > 5, icmp, ipv6]).toEqual([true, true, 1, 0]);
+});
+
+test('IPv6 goes no further than the link, even for somebody with every privilege over the network inside', async () => {
+  const spec = host.spec({ allowInternetAccess: true });
+  const { address } = await host.driver.create(spec);
+  const [{ dev: link }] = JSON.parse(onHost('ip', '-json', 'route', 'get', address));
+  const pids = readFileSync(path.join(host.dataDir, 'oci/sandboxes', spec.sandboxId, 'pids'), 'latin1');
+  const [, , init] = pids.trim().split(' ');
+  const inside = (...words: string[]) => onHost('nsenter', `--net=/proc/${init}/ns/net`, ...words);
+  const table = `ipv6_${process.pid}`;
+  // Before and after the firewall's first chain.
+  const watch = (when: string, priority: number) => `counter from_${when} {}
+    chain ${when} { type filter hook prerouting priority ${priority}; iifname "${link}" meta nfproto ipv6 counter name from_${when}; }
+`;
+  execFileSync('nft', ['-f', '-'], {
+    input: `table inet ${table} { ${watch('link', -400)} ${watch('firewall', -200)} }`,
+  });
+  try {
+    const hardware = readFileSync(`/sys/class/net/${link}/address`, 'latin1').trim();
+    const send = `echo 0 > /proc/sys/net/ipv6/conf/eth0/disable_ipv6; ip -6 address add fd00::2/64 dev eth0 nodad
+      ip -6 neighbor add fd00::1 lladdr ${hardware} dev eth0; ip -6 route add default via fd00::1 dev eth0`;
+    inside('sh', '-ec', send);
+    const packets = `const s = require('dgram').createSocket('udp6'); s.send('x', 53, '${machineIpv6}', () => s.close())`;
+    inside(process.execPath, '-e', packets);
+    const seen = () => counted(onHost('nft', '-j', 'list', 'counters', 'table', 'inet', table));
+    await until(() => seen().link! > 0);
+    expect(seen().firewall).toBe(0);
+  } finally {
+    onHost('nft', 'delete', 'table', 'inet', table);
+  }
 });
