@@ -331,23 +331,27 @@ test('a reader that takes nothing for the time it has is let go, and the command
     command: `head -c 33554432 /dev/zero; until [ -e ${goOn} ]; do sleep 0.05; done; echo done`,
   });
   const stalled = await follow(body.stream_path, address);
-  stalled.pause();
-  await until(async () => (await connections()) === 0);
-  // What was on its way is still to be read; the end is not among it.
   let told = '';
-  const closed = new Promise((resolve) => stalled.once('close', resolve));
-  stalled.on('data', (chunk) => {
-    told += chunk;
-  });
-  stalled.resume();
-  await closed;
+  try {
+    stalled.pause();
+    await until(async () => (await connections()) === 0);
+    // What was on its way is still to be read; the end is not among it.
+    const closed = new Promise((resolve) => stalled.once('close', resolve));
+    stalled.on('data', (chunk) => {
+      told += chunk;
+    });
+    stalled.resume();
+    await closed;
+  } finally {
+    stalled.destroy();
+    await third.stop();
+  }
   expect(told).not.toMatch(/^event: (end|error)$/m);
   expect((await one.send(member, 'GET', `/v1/sandboxes/${id}/exec/active`)).body.active).toBe(true);
   fs.writeFileSync(goOn, '');
   const all = await streamOf(body.stream_path, {}, one);
   expect(output(all).endsWith('done\n')).toBe(true);
   expect(eventsIn(all.text).at(-1)).toMatchObject({ type: 'end', data: { exit_code: 0 } });
-  await third.stop();
 });
 
 test('a sandbox that ends tells its readers, and one whose agent is lost tells that', async () => {
