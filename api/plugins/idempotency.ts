@@ -8,6 +8,7 @@ import { claimIdempotencyKey, keepIdempotentReply, releaseIdempotencyKey } from 
 import { AppError } from '../../domain/errors.ts';
 import type { IdKind } from '../../domain/ids.ts';
 import { callerOf } from './authentication.ts';
+import { RenewedClaim } from './renewed-claim.ts';
 
 /** What a route that takes `Idempotency-Key` says of itself, in its `config.idempotency`. */
 export interface IdempotencyOptions {
@@ -28,20 +29,14 @@ export const idempotencyHeaders = z.looseObject({
     .describe('The same key, caller and body give the first reply again for 24 hours, less its secrets'),
 });
 
-interface Held {
-  caller: string;
-  key: string;
-  claimedAt: string;
-}
-
 /**
  * The first successful reply to a key is kept and given again. A request that failed made nothing, so its key is free
- * at once; one that died with its process is taken over by its repetition after two minutes.
+ * at once; one that died with its process is taken over by its repetition after 15 seconds.
  */
 export const idempotency = fp<{ orm: Orm }>(
   async (app, { orm }) => {
     const hashes = new WeakMap<FastifyRequest, string>();
-    const holding = new WeakMap<FastifyRequest, Held>();
+    const holding = new WeakMap<FastifyRequest, RenewedClaim>();
     app.decorateRequest('idempotentObject', null);
 
     app.addHook('preValidation', async (request) => {
@@ -68,14 +63,21 @@ export const idempotency = fp<{ orm: Orm }>(
         case 'replay':
           return replay(request, reply, options, claim);
         case 'run':
-          holding.set(request, { caller, key, claimedAt: claim.claimedAt });
+          holding.set(
+            request,
+            new RenewedClaim(orm, { caller, key, claimedAt: claim.claimedAt }, (error) =>
+              request.log.warn({ err: error }, 'idempotency key not renewed'),
+            ),
+          );
           if (claim.objectId) request.idempotentObject = { id: claim.objectId, takenOver: claim.takenOver };
       }
     });
 
     app.addHook('onSend', async (request, reply, payload) => {
-      const held = holding.get(request);
-      if (!held) return;
+      const claim = holding.get(request);
+      if (!claim) return;
+      holding.delete(request);
+      const held = await claim.end();
       try {
         if (reply.statusCode < 300) {
           const body = withoutSecrets(JSON.parse(payload as string), request.routeOptions.config.idempotency!);

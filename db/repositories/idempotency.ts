@@ -11,20 +11,20 @@ export type IdempotencyClaim =
   /** The first request still runs. */
   | { kind: 'in_use' };
 
-/** How long a first reply is given again, and how long a request that died holds its key. */
+/** How long a first reply is given again, and how long a request that does not renew its claim holds the key. */
 export const keptHours = 24;
-const abandonedMinutes = 2;
+export const abandonedSeconds = 15;
 
 /**
- * Claims a key for a request, insert first, so that of many at once one runs. A claim whose request never ended is
- * taken over after two minutes by the same request, and keeps its `objectId`.
+ * Claims a key for a request, insert first, so that of many at once one runs. A claim that is not
+ * renewed, for its process died, is taken over by the same request, and keeps its `objectId`.
  */
 export async function claimIdempotencyKey(
   em: EntityManager,
   claim: { caller: string; key: string; requestHash: string; objectId: string | null },
 ): Promise<IdempotencyClaim> {
   const expired = `k.created_at < now() - interval '${keptHours} hours'`;
-  const abandoned = `k.reply_status is null and k.created_at < now() - interval '${abandonedMinutes} minutes'`;
+  const abandoned = `k.reply_status is null and k.created_at < now() - interval '${abandonedSeconds} seconds'`;
   const [claimed] = (await em.execute(
     `insert into idempotency_keys as k (caller, key, request_hash, object_id, created_at) values (?, ?, ?, ?, now())
      on conflict (caller, key) do update
@@ -49,10 +49,24 @@ export async function claimIdempotencyKey(
   return { kind: 'replay', status: first.reply_status, body: first.reply_body };
 }
 
-interface HeldClaim {
+export interface HeldClaim {
   caller: string;
   key: string;
   claimedAt: string;
+}
+
+/**
+ * The request still runs.
+ * @returns when the claim now counts from; null when it was taken over meanwhile
+ */
+export async function renewIdempotencyClaim(em: EntityManager, held: HeldClaim): Promise<string | null> {
+  const [renewed] = (await em.execute(
+    `update idempotency_keys set created_at = now()
+      where caller = ? and key = ? and created_at = ?::timestamptz and reply_status is null
+     returning created_at::text as claimed_at`,
+    [held.caller, held.key, held.claimedAt],
+  )) as { claimed_at: string }[];
+  return renewed?.claimed_at ?? null;
 }
 
 /** Keeps the first reply, unless the claim was taken over meanwhile. */

@@ -1,3 +1,4 @@
+import { until } from '../support/until.ts';
 import { startApi, type TestApi } from './test-api.ts';
 
 let api: TestApi;
@@ -78,6 +79,25 @@ test('of many at once one runs, the others are told to wait', async () => {
   expect((await post('/v1/sandboxes', { name: key }, key)).body).toEqual((await first).body);
 });
 
+test('a request that takes long keeps its key', async () => {
+  const key = fresh();
+  const hold = Promise.withResolvers<void>();
+  api.commands.hold = hold.promise;
+  const first = post('/v1/sandboxes', { name: key }, key);
+  const claimedAt = async () => {
+    const rows = await api.orm.em.fork().execute('select created_at from idempotency_keys where key = ?', [key]);
+    return rows.length === 1 ? Date.parse((rows as { created_at: string }[])[0]!.created_at) : null;
+  };
+  await until(async () => (await claimedAt()) !== null);
+  const begun = (await claimedAt())!;
+  await until(async () => (await claimedAt())! > begun);
+  expect((await post('/v1/sandboxes', { name: key }, key)).body.code).toBe('idempotency_key_in_use');
+  hold.resolve();
+  api.commands.hold = null;
+  const { body } = await first;
+  expect((await post('/v1/sandboxes', { name: key }, key)).body).toEqual(body);
+});
+
 test('a request that was refused gives its key back, also for a changed body', async () => {
   const key = fresh();
   expect((await post('/v1/sandboxes', { cpu_count: 0 }, key)).status).toBe(400);
@@ -85,7 +105,7 @@ test('a request that was refused gives its key back, also for a changed body', a
   expect((await post('/v1/sandboxes', { cpu_count: 1 }, key)).status).toBe(201);
 });
 
-test('a request that died is taken over after two minutes, and makes nothing twice', async () => {
+test('a request that died is taken over after 15 seconds, and makes nothing twice', async () => {
   const key = fresh();
   const first = await post('/v1/sandboxes', { name: key }, key);
   // What a process leaves behind that dies between making the sandbox and storing the reply.
@@ -93,7 +113,7 @@ test('a request that died is taken over after two minutes, and makes nothing twi
     .fork()
     .execute('update idempotency_keys set reply_status = null, reply_body = null where key = ?', [key]);
   expect((await post('/v1/sandboxes', { name: key }, key)).body.code).toBe('idempotency_key_in_use');
-  await age(key, '3 minutes');
+  await age(key, '16 seconds');
   const before = await api.counts();
   const again = await post('/v1/sandboxes', { name: key }, key);
   expect(again.status).toBe(201);
@@ -109,7 +129,7 @@ test('a request that died before it made anything is run by its repetition', asy
   await em.execute('delete from events where object_id = ?', [body.data.sandbox_id]);
   await em.execute('delete from sandboxes where sandbox_id = ?', [body.data.sandbox_id]);
   await em.execute('update idempotency_keys set reply_status = null, reply_body = null where key = ?', [key]);
-  await age(key, '3 minutes');
+  await age(key, '16 seconds');
   expect((await post('/v1/sandboxes', { name: key }, key)).status).toBe(201);
   expect((await api.counts()).sandboxes).toBe(before.sandboxes! + 1);
 });

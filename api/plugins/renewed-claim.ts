@@ -1,0 +1,38 @@
+import type { Orm } from '../../db/orm.ts';
+import { abandonedSeconds, type HeldClaim, renewIdempotencyClaim } from '../../db/repositories/idempotency.ts';
+
+const renewMs = (abandonedSeconds * 1000) / 4;
+
+/** The claim of a request that runs: renewed until it ends, so that one whose process died is soon free. */
+export class RenewedClaim {
+  readonly #orm: Orm;
+  readonly #onError: (error: unknown) => void;
+  readonly #timer: NodeJS.Timeout;
+  #claim: HeldClaim;
+  #renewal: Promise<void> = Promise.resolve();
+
+  constructor(orm: Orm, claim: HeldClaim, onError: (error: unknown) => void) {
+    this.#orm = orm;
+    this.#claim = claim;
+    this.#onError = onError;
+    this.#timer = setInterval(() => this.#renew(), renewMs);
+    this.#timer.unref();
+  }
+
+  /** @returns the claim as it stands; it is not renewed any more. */
+  async end(): Promise<HeldClaim> {
+    clearInterval(this.#timer);
+    await this.#renewal;
+    return this.#claim;
+  }
+
+  #renew(): void {
+    this.#renewal = this.#renewal
+      .then(() => renewIdempotencyClaim(this.#orm.em.fork(), this.#claim))
+      .then((claimedAt) => {
+        if (claimedAt) this.#claim = { ...this.#claim, claimedAt };
+        else clearInterval(this.#timer);
+      })
+      .catch(this.#onError);
+  }
+}
