@@ -4,11 +4,10 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Sandbox } from '../../db/entities/sandbox.ts';
 import { createAccount } from '../../db/repositories/accounts.ts';
 import { PlatformClient, type SandboxView } from '../../ops/client/platform-client.ts';
-import { hangMount } from '../support/hanging-mount.ts';
 import { until } from '../support/until.ts';
 import { FaultyPlatform } from './faulty-platform.ts';
 import { takeInventory } from './inventory.ts';
-import { agentPidOf, losePower, pidsOf } from './machine.ts';
+import { losePower, pidsOf } from './machine.ts';
 import { remains, wrongTotals } from './matrix.ts';
 import { raiseStorm } from './storm.ts';
 import { small } from './transitions.ts';
@@ -50,34 +49,6 @@ test('a container that dies by itself is failed within five seconds', async () =
   expect(reason).toBe('runtime_exited');
   expect(endedAt!.getTime() - diedMs).toBeLessThan(5000);
 }, 60_000);
-
-test('an agent that hangs: a pause works, a resume is refused and leaves it paused, until the agent answers again', async () => {
-  const { sandbox_id: sandboxId } = await create();
-  const agent = agentPidOf(platform.dataDir, sandboxId);
-  process.kill(agent, 'SIGSTOP');
-  expect((await post(sandboxId, 'pause')).body.data).toMatchObject({ status: 'paused' });
-  expect(await post(sandboxId, 'resume')).toMatchObject({ status: 409, body: { code: 'resume_failed' } });
-  expect(await platform.api.sandbox(sandboxId)).toMatchObject({ status: 'paused' });
-  expect(await row(sandboxId)).toMatchObject({ holdsCompute: true });
-  process.kill(agent, 'SIGCONT');
-  expect((await post(sandboxId, 'resume')).body.data).toMatchObject({ status: 'running' });
-}, 90_000);
-
-test('a freezer that does not freeze: a pause is refused, and the sandbox goes on and can still be ended', async () => {
-  const sandbox = await create();
-  const { sandbox_id: sandboxId } = sandbox;
-  const inside = await withProcess(sandbox);
-  const letGo = await hangMount(pidsOf(platform.dataDir, sandboxId).init);
-  const agent = platform.agent(sandbox);
-  await agent.start('ls', ['/mnt']);
-  agent.close();
-  expect(await post(sandboxId, 'pause')).toMatchObject({ status: 409, body: { code: 'pause_failed' } });
-  expect(await platform.api.sandbox(sandboxId)).toMatchObject({ status: 'running', reason: 'pause_failed' });
-  expect(await inside.isThere()).toBe(true);
-  inside.close();
-  await letGo();
-  expect((await post(sandboxId, 'pause')).body.data).toMatchObject({ status: 'paused' });
-}, 90_000);
 
 test('after a power cut sandboxes come back paused with their disks, and resume; the cut is not metered as running', async () => {
   const running = await create();

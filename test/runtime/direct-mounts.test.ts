@@ -1,9 +1,10 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
-import type { MountCredentials, MountSlot } from '../../domain/object-storage.ts';
-import type { SandboxPlace, SandboxSpec, WantedMounts } from '../../runtime/driver.ts';
+import type { MountCredentials } from '../../domain/object-storage.ts';
+import type { WantedMounts } from '../../runtime/driver.ts';
 import { S3Server } from '../support/s3-server.ts';
 import { S3fsImage } from '../support/s3fs-image.ts';
 import { LocalHost, nothing, shell } from './local-host.ts';
+import { MountedSandboxes } from './mounted-sandboxes.ts';
 import { OutsideNetwork } from './outside-network.ts';
 
 /** Buckets of a real S3 server elsewhere, mounted by the image's own s3fs inside real sandboxes. */
@@ -34,46 +35,9 @@ const options = () => ({
   pauseTimeoutSeconds: 3,
   openServers: [{ address: outside.far, port: s3.port }],
 });
-const slot = (fields: Partial<MountSlot> = {}): MountSlot => ({
-  slot: 0,
-  state: 'active',
-  uri: 's3://data/',
-  mountPoint: '/mnt/data',
-  region: 'us-east-1',
-  endpoint: s3.endpoint,
-  shortLived: false,
-  ...fields,
-});
-const key = (fields: Partial<MountCredentials> = {}): MountCredentials => ({
-  accessKey: s3.accessKey,
-  secretKey: s3.secretKey,
-  sessionToken: null,
-  ...fields,
-});
-const direct = { s3fsPath: 's3fs' };
-/** These slots, each mounted anew with the server's own key. */
-const anew = (...slots: MountSlot[]): WantedMounts => ({
-  slots,
-  credentials: Object.fromEntries(slots.map((each) => [each.slot, key()])),
-  bestEffort: false,
-  direct,
-});
-const kept = (...slots: MountSlot[]): WantedMounts => ({ slots, credentials: {}, bestEffort: false, direct });
-const specOf = (storage: WantedMounts) =>
-  host.spec({ storage, image: image.reference, allowInternetAccess: true, memoryMb: 512 });
-
-async function withSandbox(
-  storage: WantedMounts,
-  work: (place: SandboxPlace, spec: SandboxSpec) => Promise<void>,
-): Promise<void> {
-  const spec = specOf(storage);
-  try {
-    await work(await host.driver.create(spec), spec);
-  } finally {
-    await host.driver.remove(spec.sandboxId);
-  }
-  expect((await host.driver.inventory()).bucketProcesses).toEqual([]);
-}
+const wanted = () => ({ image: image.reference, allowInternetAccess: true, memoryMb: 512 });
+const mounted = new MountedSandboxes(() => ({ host, s3, wanted: wanted() }), { direct: { s3fsPath: 's3fs' } });
+const { slot, key, anew, kept, withSandbox, specOf } = mounted;
 
 /** Of the sandbox's processes that are s3fs. */
 async function s3fsPids(): Promise<number[]> {
@@ -193,46 +157,12 @@ test('a pause freezes s3fs with the sandbox, and a resume changes the mounts as 
     await host.driver.pause(spec.sandboxId);
     expect((await host.driver.inspect(spec.sandboxId)).state).toBe('paused');
     expect(await s3fsPids()).toHaveLength(2);
-    const third = slot({ slot: 2, uri: 's3://more/', mountPoint: '/mnt/third' });
-    const off = slot({ slot: 1, mountPoint: '/mnt/second', state: 'disabled' });
-    const change = { slots: [slot(), off, third], credentials: { 2: key() }, bestEffort: false, direct };
-    const place = await host.driver.resume({ ...spec, storage: change });
-    expect(place).toMatchObject({ from: 'thaw', slots: [slot(), off, third] });
-    const { output } = await shell(
-      place,
-      spec,
-      `cat /mnt/data/pause.txt; ls /mnt/second; echo third > /mnt/third/t; grep fuse.s3fs /proc/mounts | cut -d' ' -f2`,
-    );
-    expect(output).toBe('before\n/mnt/data\n/mnt/third');
-    expect(s3.read('more', 't')).toBe('third\n');
-
-    await host.driver.pause(spec.sandboxId);
-    const wrong = { ...kept(slot(), third), credentials: { 2: key({ secretKey: 'wrong' }) } };
-    await expect(host.driver.resume({ ...spec, storage: wrong })).rejects.toMatchObject({
-      code: 'object_storage_mount_failed',
-    });
-    expect((await host.driver.inspect(spec.sandboxId)).state).toBe('paused');
-    const again = await host.driver.resume({ ...spec, storage: kept(slot(), third) });
-    expect((await shell(again, spec, 'cat /mnt/third/t /mnt/data/pause.txt')).output).toBe('third\nbefore');
+    await mounted.changeAtResumes(spec);
   });
 }, 90_000);
 
 test('mounts outlive the host worker, and end with processes that are started again without credentials', async () => {
-  await withSandbox(anew(slot()), async (place, spec) => {
-    await host.driver.close();
-    await host.start(options());
-    expect((await shell(place, spec, 'echo on > /mnt/data/on; cat /mnt/data/on')).output).toBe('on');
-    await host.driver.stop(spec.sandboxId);
-    expect((await host.driver.inventory()).bucketProcesses).toEqual([]);
-    await expect(host.driver.resume({ ...spec, storage: kept(slot()) })).rejects.toMatchObject({
-      code: 'object_storage_credentials_required',
-    });
-    const blind = await host.driver.resume({ ...spec, storage: { ...kept(slot()), bestEffort: true } });
-    expect(blind.slots).toEqual([slot({ state: 'disabled' })]);
-    await host.driver.stop(spec.sandboxId);
-    const back = await host.driver.resume({ ...spec, storage: anew(slot()) });
-    expect((await shell(back, spec, 'cat /mnt/data/on')).output).toBe('on');
-  });
+  await mounted.restartHostWorker(options());
 }, 90_000);
 
 test('a pause while files are being written keeps the mount', async () => {

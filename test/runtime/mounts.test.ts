@@ -1,14 +1,15 @@
 import { spawn } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import net, { type AddressInfo } from 'node:net';
-import type { MountCredentials, MountSlot } from '../../domain/object-storage.ts';
-import type { SandboxPlace, SandboxSpec, WantedMounts } from '../../runtime/driver.ts';
+import type { MountCredentials } from '../../domain/object-storage.ts';
+import type { WantedMounts } from '../../runtime/driver.ts';
 import { freePort } from '../support/free-port.ts';
 import { readIfThere } from '../support/read-if-there.ts';
 import { S3Server, StallingProxy } from '../support/s3-server.ts';
 import { TemporaryCredentials } from '../support/temporary-credentials.ts';
 import { until } from '../support/until.ts';
 import { LocalHost, nothing, shell } from './local-host.ts';
+import { MountedSandboxes } from './mounted-sandboxes.ts';
 
 /** Buckets of a real S3 server, mounted by real s3fs into real containers. */
 let host: LocalHost;
@@ -29,47 +30,12 @@ afterAll(async () => {
 }, 60_000);
 
 const options = () => ({ outboundRanges: ['127.0.0.1/32'], mountTimeoutSeconds: 4, pauseTimeoutSeconds: 2 });
-const slot = (fields: Partial<MountSlot> = {}): MountSlot => ({
-  slot: 0,
-  state: 'active',
-  uri: 's3://data/',
-  mountPoint: '/mnt/data',
-  region: 'us-east-1',
-  endpoint: s3.endpoint,
-  shortLived: false,
-  ...fields,
-});
-const key = (fields: Partial<MountCredentials> = {}): MountCredentials => ({
-  accessKey: s3.accessKey,
-  secretKey: s3.secretKey,
-  sessionToken: null,
-  ...fields,
-});
-/** These slots, each mounted anew with the server's own key. */
-const anew = (...slots: MountSlot[]): WantedMounts => ({
-  slots,
-  credentials: Object.fromEntries(slots.map((each) => [each.slot, key()])),
-  bestEffort: false,
-});
-const kept = (...slots: MountSlot[]): WantedMounts => ({ slots, credentials: {}, bestEffort: false });
-
-/** Makes a sandbox, gives it to the test, and sees that nothing of it stays. */
-async function withSandbox(
-  storage: WantedMounts,
-  work: (place: SandboxPlace, spec: SandboxSpec) => Promise<void>,
-): Promise<void> {
-  const spec = host.spec({ storage });
-  try {
-    await work(await host.driver.create(spec), spec);
-  } finally {
-    await host.driver.remove(spec.sandboxId);
-  }
-  expect((await host.driver.inventory()).bucketProcesses).toEqual([]);
-}
+const mounted = new MountedSandboxes(() => ({ host, s3 }));
+const { slot, key, anew, kept, withSandbox, specOf } = mounted;
 
 /** Why a sandbox could not be made; nothing of it runs then. */
 async function refusalOf(storage: WantedMounts): Promise<{ code: string; message: string }> {
-  const spec = host.spec({ storage });
+  const spec = specOf(storage);
   const error = await host.driver.create(spec).then(
     () => Promise.reject(new Error('it was made')),
     (reason) => reason,
@@ -238,29 +204,7 @@ test('a pause keeps the mounts, and a resume changes them as it is told', async 
     );
     await host.driver.pause(spec.sandboxId);
     expect((await host.driver.inspect(spec.sandboxId)).state).toBe('paused');
-    const third = slot({ slot: 2, uri: 's3://more/', mountPoint: '/mnt/third' });
-    const off = slot({ slot: 1, mountPoint: '/mnt/second', state: 'disabled' });
-    const place = await host.driver.resume({
-      ...spec,
-      storage: { slots: [slot(), off, third], credentials: { 2: key() }, bestEffort: false },
-    });
-    expect(place).toMatchObject({ from: 'thaw', slots: [slot(), off, third] });
-    const { output } = await shell(
-      place,
-      spec,
-      `cat /mnt/data/pause.txt; echo third > /mnt/third/t; grep fuse /proc/mounts | cut -d' ' -f2`,
-    );
-    expect(output).toBe('before\n/mnt/data\n/mnt/third');
-    expect(s3.read('more', 't')).toBe('third\n');
-
-    await host.driver.pause(spec.sandboxId);
-    const wrong = { ...kept(slot(), third), credentials: { 2: key({ secretKey: 'wrong' }) } };
-    await expect(host.driver.resume({ ...spec, storage: wrong })).rejects.toMatchObject({
-      code: 'object_storage_mount_failed',
-    });
-    expect((await host.driver.inspect(spec.sandboxId)).state).toBe('paused');
-    const again = await host.driver.resume({ ...spec, storage: kept(slot(), third) });
-    expect((await shell(again, spec, 'cat /mnt/third/t /mnt/data/pause.txt')).output).toBe('third\nbefore');
+    await mounted.changeAtResumes(spec);
   });
 }, 90_000);
 
@@ -283,21 +227,7 @@ test('a link in the place of a folder of its way leads no mount elsewhere, and t
 }, 60_000);
 
 test('mounts outlive the host worker, and end with processes that are started again without credentials', async () => {
-  await withSandbox(anew(slot()), async (place, spec) => {
-    await host.driver.close();
-    await host.start(options());
-    expect((await shell(place, spec, 'echo on > /mnt/data/on; cat /mnt/data/on')).output).toBe('on');
-    await host.driver.stop(spec.sandboxId);
-    expect((await host.driver.inventory()).bucketProcesses).toEqual([]);
-    await expect(host.driver.resume({ ...spec, storage: kept(slot()) })).rejects.toMatchObject({
-      code: 'object_storage_credentials_required',
-    });
-    const blind = await host.driver.resume({ ...spec, storage: { ...kept(slot()), bestEffort: true } });
-    expect(blind.slots).toEqual([slot({ state: 'disabled' })]);
-    await host.driver.stop(spec.sandboxId);
-    const back = await host.driver.resume({ ...spec, storage: anew(slot()) });
-    expect((await shell(back, spec, 'cat /mnt/data/on')).output).toBe('on');
-  });
+  await mounted.restartHostWorker(options());
 }, 90_000);
 
 test('a mount that hangs stops neither pause nor end; after a pause it asks for credentials', async () => {

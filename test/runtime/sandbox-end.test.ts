@@ -208,8 +208,9 @@ test('a sandbox that cannot be frozen in time runs on', async () => {
   await host.start({ pauseTimeoutSeconds: 0.3 });
   const { spec, place } = await created();
   const { init } = await pids();
-  const letGo = await hangMount(init);
-  await shell(place, spec, 'ls /mnt & sleep 0.2');
+  const { asked, letGo } = await hangMount(init);
+  await shell(place, spec, 'ls /mnt &');
+  await asked;
   await expect(host.driver.pause(spec.sandboxId)).rejects.toMatchObject({ code: 'pause_failed', retryable: true });
   expect((await host.driver.inspect(spec.sandboxId)).state).toBe('running');
   expect((await shell(place, spec, 'echo goes on')).output).toBe('goes on');

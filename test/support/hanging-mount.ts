@@ -1,12 +1,13 @@
 import { spawn } from 'node:child_process';
+import { on, once } from 'node:events';
 
 /**
  * Mounts at `/mnt` of a sandbox a file system whose server never answers: who asks it for anything waits where no signal
  * and no freezer reaches.
  * @param initPid the sandbox's first process, by the host's number
- * @returns what ends the server, and so the waiting
+ * @returns `asked`, when somebody waits; and what ends the server, and so the waiting
  */
-export async function hangMount(initPid: number): Promise<() => Promise<void>> {
+export async function hangMount(initPid: number): Promise<{ asked: Promise<void>; letGo: () => Promise<void> }> {
   const [setns, mount] = process.arch === 'arm64' ? [268, 40] : [308, 165];
   const stuck = `$| = 1; open F, '+<', '/dev/fuse' or die $!; open N, '<', '/proc/${initPid}/ns/mnt' or die $!;
     my ($what, $where, $type) = ('stuck', '/mnt', 'fuse');
@@ -14,11 +15,15 @@ export async function hangMount(initPid: number): Promise<() => Promise<void>> {
     syscall(${setns}, fileno N, 0) == 0 && syscall(${mount}, $what, $where, $type, 0, $how) == 0 or die $!;
     sysread F, my $request, 65536;
     syswrite F, pack('L l a8 L4 S2 L2 S2 a32', 80, 0, substr($request, 8, 8), 7, 31, 0, 0, 1, 1, 4096, 1, 1, 0, '');
-    print 'mounted'; 1 while sysread F, $request, 65536`;
+    print 'mounted'; sysread F, $request, 65536; print 'asked'; 1 while sysread F, $request, 65536`;
   const server = spawn('perl', ['-e', stuck], { stdio: ['ignore', 'pipe', 'inherit'] });
-  await new Promise((resolve) => server.stdout.once('data', resolve));
-  return async () => {
-    server.kill();
-    await new Promise((resolve) => server.once('close', resolve));
+  const told = on(server.stdout, 'data');
+  await told.next();
+  return {
+    asked: told.next().then(() => {}),
+    letGo: async () => {
+      server.kill();
+      await once(server, 'close');
+    },
   };
 }

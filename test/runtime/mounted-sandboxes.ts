@@ -1,0 +1,124 @@
+import { expect } from '@jest/globals';
+import type { MountCredentials, MountSlot } from '../../domain/object-storage.ts';
+import type { SandboxPlace, SandboxSpec, WantedMounts } from '../../runtime/driver.ts';
+import type { OciDriverOptions } from '../../runtime/oci/driver.ts';
+import type { S3Server } from '../support/s3-server.ts';
+import { type LocalHost, shell } from './local-host.ts';
+
+/** What a test file has once it has begun. */
+interface Parts {
+  host: LocalHost;
+  s3: S3Server;
+  /** Of every sandbox. */
+  wanted?: Partial<SandboxSpec>;
+}
+
+/** Sandboxes with buckets of a real S3 server, and what their mounts go through whoever serves them. */
+export class MountedSandboxes {
+  readonly #parts: () => Parts;
+  readonly #who: Pick<WantedMounts, 'direct'>;
+
+  /** @param who who mounts: the host, or the image's own s3fs */
+  constructor(parts: () => Parts, who: Pick<WantedMounts, 'direct'> = {}) {
+    this.#parts = parts;
+    this.#who = who;
+  }
+
+  readonly slot = (fields: Partial<MountSlot> = {}): MountSlot => ({
+    slot: 0,
+    state: 'active',
+    uri: 's3://data/',
+    mountPoint: '/mnt/data',
+    region: 'us-east-1',
+    endpoint: this.#parts().s3.endpoint,
+    shortLived: false,
+    ...fields,
+  });
+
+  readonly key = (fields: Partial<MountCredentials> = {}): MountCredentials => ({
+    accessKey: this.#parts().s3.accessKey,
+    secretKey: this.#parts().s3.secretKey,
+    sessionToken: null,
+    ...fields,
+  });
+
+  /** These slots, each mounted anew with the server's own key. */
+  readonly anew = (...slots: MountSlot[]): WantedMounts => ({
+    ...this.kept(...slots),
+    credentials: Object.fromEntries(slots.map((each) => [each.slot, this.key()])),
+  });
+
+  readonly kept = (...slots: MountSlot[]): WantedMounts => ({
+    slots,
+    credentials: {},
+    bestEffort: false,
+    ...this.#who,
+  });
+
+  readonly specOf = (storage: WantedMounts): SandboxSpec => {
+    const { host, wanted } = this.#parts();
+    return host.spec({ ...wanted, storage });
+  };
+
+  /** Makes a sandbox, gives it to the test, and sees that nothing of it stays. */
+  readonly withSandbox = async (
+    storage: WantedMounts,
+    work: (place: SandboxPlace, spec: SandboxSpec) => Promise<void>,
+  ): Promise<void> => {
+    const { driver } = this.#parts().host;
+    const spec = this.specOf(storage);
+    try {
+      await work(await driver.create(spec), spec);
+    } finally {
+      await this.#parts().host.driver.remove(spec.sandboxId);
+    }
+    expect((await this.#parts().host.driver.inventory()).bucketProcesses).toEqual([]);
+  };
+
+  /**
+   * Of a paused sandbox with `/mnt/data`, where `pause.txt` says `before`, and `/mnt/second`: a resume takes the second
+   * out and brings a third; another that fails changes nothing.
+   */
+  async changeAtResumes(spec: SandboxSpec): Promise<void> {
+    const { slot, key, kept } = this;
+    const { s3, host } = this.#parts();
+    const third = slot({ slot: 2, uri: 's3://more/', mountPoint: '/mnt/third' });
+    const off = slot({ slot: 1, mountPoint: '/mnt/second', state: 'disabled' });
+    const change = { ...kept(slot(), off, third), credentials: { 2: key() } };
+    const place = await host.driver.resume({ ...spec, storage: change });
+    expect(place).toMatchObject({ from: 'thaw', slots: [slot(), off, third] });
+    const look = `cat /mnt/data/pause.txt; ls /mnt/second; echo third > /mnt/third/t; grep fuse.s3fs /proc/mounts | cut -d' ' -f2`;
+    expect((await shell(place, spec, look)).output).toBe('before\n/mnt/data\n/mnt/third');
+    expect(s3.read('more', 't')).toBe('third\n');
+
+    await host.driver.pause(spec.sandboxId);
+    const wrong = { ...kept(slot(), third), credentials: { 2: key({ secretKey: 'wrong' }) } };
+    await expect(host.driver.resume({ ...spec, storage: wrong })).rejects.toMatchObject({
+      code: 'object_storage_mount_failed',
+    });
+    expect((await host.driver.inspect(spec.sandboxId)).state).toBe('paused');
+    const again = await host.driver.resume({ ...spec, storage: kept(slot(), third) });
+    expect((await shell(again, spec, 'cat /mnt/third/t /mnt/data/pause.txt')).output).toBe('third\nbefore');
+  }
+
+  /** Mounts outlive the host worker, and end with the processes; started again, those need credentials. */
+  async restartHostWorker(options: Partial<OciDriverOptions>): Promise<void> {
+    const { slot, kept, anew } = this;
+    const { host } = this.#parts();
+    await this.withSandbox(anew(slot()), async (place, spec) => {
+      await host.driver.close();
+      await host.start(options);
+      expect((await shell(place, spec, 'echo on > /mnt/data/on; cat /mnt/data/on')).output).toBe('on');
+      await host.driver.stop(spec.sandboxId);
+      expect((await host.driver.inventory()).bucketProcesses).toEqual([]);
+      await expect(host.driver.resume({ ...spec, storage: kept(slot()) })).rejects.toMatchObject({
+        code: 'object_storage_credentials_required',
+      });
+      const blind = await host.driver.resume({ ...spec, storage: { ...kept(slot()), bestEffort: true } });
+      expect(blind.slots).toEqual([slot({ state: 'disabled' })]);
+      await host.driver.stop(spec.sandboxId);
+      const back = await host.driver.resume({ ...spec, storage: anew(slot()) });
+      expect((await shell(back, spec, 'cat /mnt/data/on')).output).toBe('on');
+    });
+  }
+}
