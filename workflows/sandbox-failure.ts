@@ -58,8 +58,3 @@ export function neverStarted(error: unknown): boolean {
     error.cause.timeoutType === 'SCHEDULE_TO_START'
   );
 }
-
-/** The host has no room on its disk, whatever was promised; another may have. */
-export function isHostFull(error: unknown): boolean {
-  return readHostFailure(error, 'start_failed').reason === 'host_disk_full';
-}

@@ -24,7 +24,6 @@ import { cleaningOn, pausingOn, rows, startingOn } from './sandbox-activities.ts
 import {
   asRefusal,
   type HostFailure,
-  isHostFull,
   isNoLife,
   neverStarted,
   readExit,
@@ -203,10 +202,13 @@ class SandboxLife {
       } catch (error) {
         if (isCancellation(error) && this.#ending) return true;
         if (isNoLife(error)) return false;
-        if (error instanceof HostLostError || neverStarted(error)) await this.#placeAgain();
-        else if (isHostFull(error) && this.#fullHosts < fullHostsTried) {
-          await this.#leaveFullHost(readHostFailure(error, 'start_failed'));
-        } else await this.#fail(readHostFailure(error, 'start_failed'));
+        if (error instanceof HostLostError || neverStarted(error)) {
+          await this.#placeAgain();
+          continue;
+        }
+        const failure = readHostFailure(error, 'start_failed');
+        if (failure.reason === 'host_disk_full' && this.#fullHosts < fullHostsTried) await this.#leaveFullHost(failure);
+        else await this.#fail(failure);
       } finally {
         this.#starting = null;
       }
@@ -231,6 +233,7 @@ class SandboxLife {
     try {
       await this.#hostLoss.unlessLost(new CancellationScope(), remove);
     } catch {
+      // What could not be removed would meet the next start's; its end cleans up again.
       return await this.#fail(failure);
     }
     await this.#placeAgain(failure);

@@ -1,24 +1,22 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { FaultyPlatform } from './faulty-platform.ts';
+import { expect, test } from '@jest/globals';
+import type { FaultyPlatform } from './faulty-platform.ts';
 import { remains } from './matrix.ts';
+import { withPlatform } from './with-platform.ts';
 
 const sandboxes = 200;
 const processes = ['api', 'gateway', 'worker', 'host'] as const;
 
 let platform: FaultyPlatform;
 
-beforeAll(async () => {
-  platform = await FaultyPlatform.start({
-    PLATFORM_HOST_CPU_OVERCOMMIT: '200',
-    PLATFORM_HOST_MEMORY_OVERCOMMIT: '4',
-    PLATFORM_HOST_DISK_OVERCOMMIT: '100',
-  });
-}, 180_000);
-afterAll(async () => {
-  await platform?.stop();
-  await platform?.removeData();
-}, 60_000);
+const roomy = {
+  PLATFORM_HOST_CPU_OVERCOMMIT: '200',
+  PLATFORM_HOST_MEMORY_OVERCOMMIT: '4',
+  PLATFORM_HOST_DISK_OVERCOMMIT: '100',
+};
+withPlatform((started) => {
+  platform = started;
+}, roomy);
 
 interface Footprint {
   residentMb: number;

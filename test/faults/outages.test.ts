@@ -1,29 +1,26 @@
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { Sandbox } from '../../db/entities/sandbox.ts';
 import { createAccount } from '../../db/repositories/accounts.ts';
 import { PlatformClient, type SandboxView } from '../../ops/client/platform-client.ts';
 import { until } from '../support/until.ts';
-import { FaultyPlatform } from './faulty-platform.ts';
+import type { FaultyPlatform } from './faulty-platform.ts';
 import { takeInventory } from './inventory.ts';
 import { losePower, pidsOf } from './machine.ts';
 import { remains, wrongTotals } from './matrix.ts';
 import { raiseStorm } from './storm.ts';
 import { small } from './transitions.ts';
+import { withPlatform } from './with-platform.ts';
 
 /** How long Postgres and Temporal are away, and how long the storm is; `npm run test:faults` makes them a minute. */
 const seconds = Number(process.env.FAULTS_SECONDS ?? 10);
 
 let platform: FaultyPlatform;
 
-beforeAll(async () => {
-  platform = await FaultyPlatform.start();
-}, 180_000);
-afterAll(async () => {
-  await platform?.stop();
-  await platform?.removeData();
-}, 60_000);
+withPlatform((started) => {
+  platform = started;
+});
 
 const row = (sandboxId: string) => platform.orm.em.fork().findOneOrFail(Sandbox, { sandboxId });
 const create = (wanted = {}) => platform.api.createSandbox({ ...small, ...wanted });

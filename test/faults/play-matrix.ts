@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { FaultyPlatform } from './faulty-platform.ts';
+import { afterAll, expect, test } from '@jest/globals';
+import type { FaultyPlatform } from './faulty-platform.ts';
 import { matrixTable, type Outcome, playRound, type Round, remains, wrongTotals } from './matrix.ts';
+import { withPlatform } from './with-platform.ts';
 
 /**
  * Plays rounds on one platform, each a test: nothing is lost, nothing leaks. Prints the table, and how long it took.
@@ -11,15 +12,13 @@ export function playMatrix(rounds: readonly Round[], timeoutMs: number): void {
   const outcomes: Outcome[] = [];
   const startedMs = Date.now();
 
-  beforeAll(async () => {
-    platform = await FaultyPlatform.start();
-  }, 180_000);
-  afterAll(async () => {
-    await platform?.stop();
-    await platform?.removeData();
+  withPlatform((started) => {
+    platform = started;
+  });
+  afterAll(() => {
     const minutes = ((Date.now() - startedMs) / 60_000).toFixed(1);
     process.stdout.write(`\n${matrixTable(outcomes)}\n${outcomes.length} transitions in ${minutes} min\n`);
-  }, 60_000);
+  });
 
   test.each(rounds)(
     '$part killed $when the acknowledgement, $delayMs ms on: nothing is lost, nothing leaks',

@@ -1,22 +1,19 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { Sandbox } from '../../db/entities/sandbox.ts';
 import type { SandboxView } from '../../ops/client/platform-client.ts';
 import { hangMount } from '../support/hanging-mount.ts';
-import { FaultyPlatform } from './faulty-platform.ts';
+import type { FaultyPlatform } from './faulty-platform.ts';
 import { agentPidOf, pidsOf } from './machine.ts';
 import { remains } from './matrix.ts';
 import { small } from './transitions.ts';
+import { withPlatform } from './with-platform.ts';
 
 /** Sandboxes whose parts do not do what they are asked; each is asked three times, for ten seconds. */
 let platform: FaultyPlatform;
 
-beforeAll(async () => {
-  platform = await FaultyPlatform.start();
-}, 180_000);
-afterAll(async () => {
-  await platform?.stop();
-  await platform?.removeData();
-}, 60_000);
+withPlatform((started) => {
+  platform = started;
+});
 
 const row = (sandboxId: string) => platform.orm.em.fork().findOneOrFail(Sandbox, { sandboxId });
 const create = () => platform.api.createSandbox(small);
