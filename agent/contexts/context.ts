@@ -10,8 +10,7 @@ export interface ContextInfo {
   /** As it was asked for. */
   language: string;
   cwd: string;
-  /** RFC 3339 */
-  createdAt: string;
+  createdAt: Date;
   envVars: Record<string, string>;
 }
 
@@ -60,7 +59,7 @@ export class Context {
     signal: AbortSignal,
   ): Promise<void> {
     if (signal.aborted) return;
-    const startedAt = new Date().toISOString();
+    const startedAt = new Date();
     const count = ++this.runs;
     let escalation: NodeJS.Timeout | undefined;
     const interrupt = () => {
@@ -75,7 +74,7 @@ export class Context {
     this.tell(outcome, output, startedAt, count);
   }
 
-  private tell(outcome: Outcome, output: RunOutput, startedAt: string, count: number): void {
+  private tell(outcome: Outcome, output: RunOutput, startedAt: Date, count: number): void {
     if (this.closed) {
       const value = 'the context was destroyed while it ran this code';
       output.push({ type: 'error', error: { name: 'ContextDestroyed', value, traceback: '' } });
@@ -86,7 +85,7 @@ export class Context {
           ...outcome.value,
           exitCode: outcome.exitCode,
           startedAt,
-          finishedAt: new Date().toISOString(),
+          finishedAt: new Date(),
           executionCount: outcome.executionCount ?? count,
           isMainResult: true,
         },

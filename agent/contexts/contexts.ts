@@ -1,9 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import fs from 'node:fs';
-import path from 'node:path';
+import fs from 'node:fs/promises';
 import { Code } from '@connectrpc/connect';
 import type { AgentEnvironment } from '../boot/environment.ts';
+import { makeFolders } from '../filesystem/make-folders.ts';
+import { resolvePath } from '../filesystem/path.ts';
 import { ConnectError } from '../rpc/connect-error.ts';
+import { isSystemError, toConnectError } from '../rpc/errors.ts';
 import { BashKernel } from './bash-kernel.ts';
 import { Context, type ContextInfo, checkEnvVars } from './context.ts';
 import { startInstalledKernel } from './jupyter/installed-kernel.ts';
@@ -21,6 +23,8 @@ export interface ContextsOptions {
   node?: string;
   /** How long an interrupted run may take to end before its kernel is killed. */
   interruptGraceMs?: number;
+  /** The folder of a context that names none; `/workspace` otherwise. The home directory serves where it is missing. */
+  defaultFolder?: string;
 }
 
 export interface ExecuteRequest {
@@ -33,9 +37,11 @@ export interface ExecuteRequest {
 }
 
 const defaultLanguage = 'python';
+/** Every built-in template has this folder. */
+const workspace = '/workspace';
 const defaultInterruptGraceMs = 5000;
 
-/** The code contexts of this sandbox (sections 2.16 and 4.12: ContextService, ExecutionService). */
+/** The code contexts of this sandbox. */
 export class Contexts {
   private readonly options: ContextsOptions;
   private readonly contexts = new Map<string, Context>();
@@ -47,7 +53,7 @@ export class Contexts {
 
   /**
    * Starts an interpreter and returns once it can run code.
-   * @throws {ConnectError} `invalid_argument` for an unknown language or a `cwd` that is no folder,
+   * @throws {ConnectError} `invalid_argument` for an unknown language or a `cwd` that cannot be a folder,
    *   `failed_precondition` where the template lacks the language
    */
   async create(request: { language: string; cwd: string }, signal: AbortSignal): Promise<ContextInfo> {
@@ -129,12 +135,17 @@ export class Contexts {
     return context;
   }
 
+  private async defaultFolder(): Promise<string> {
+    const { environment, defaultFolder = workspace } = this.options;
+    return (await isFolder(defaultFolder)) ? defaultFolder : environment.home();
+  }
+
   private async start(language: string, cwd: string, signal: AbortSignal): Promise<Context> {
     const kernelName = kernelLanguage(language);
     const { environment, scripts, node = process.execPath, interruptGraceMs = defaultInterruptGraceMs } = this.options;
-    const folder = workingFolder(cwd, environment.home());
+    const folder = cwd === '' ? await this.defaultFolder() : await namedFolder(cwd, environment.home());
     const env = { ...environment.variables(), PWD: folder };
-    const createdAt = new Date().toISOString();
+    const createdAt = new Date();
     const kernel = await startKernel(kernelName, { cwd: folder, env, scripts, node, signal });
     const info = { id: `ctx-${randomUUID()}`, language, cwd: folder, createdAt, envVars: {} };
     const context = new Context(info, kernelName, kernel, interruptGraceMs);
@@ -162,16 +173,23 @@ async function startKernel(language: KernelLanguage, start: KernelStart): Promis
   }
 }
 
-/** @throws {ConnectError} `invalid_argument` */
-function workingFolder(cwd: string, home: string): string {
-  const folder = path.resolve(home, cwd);
-  let stats: fs.Stats | undefined;
+/**
+ * Makes the folder that a context names, with its parents, where it is missing.
+ * @throws {ConnectError} `invalid_argument` when the path is no folder and cannot be made one
+ */
+async function namedFolder(cwd: string, home: string): Promise<string> {
+  const folder = resolvePath(cwd, home, 'cwd');
   try {
-    stats = fs.statSync(folder, { throwIfNoEntry: false });
-  } catch {
-    // A folder on the way that is a file, or not ours to enter, is no folder to work in either.
+    await makeFolders(folder);
+    return folder;
+  } catch (error) {
+    const isOther = isSystemError(error) && error.code === 'EEXIST';
+    const reason = isOther ? `${folder}: not a directory` : toConnectError(error, folder).rawMessage;
+    throw new ConnectError(`cwd ${reason}`, Code.InvalidArgument);
   }
-  if (stats?.isDirectory()) return folder;
-  const reason = stats ? 'not a directory' : 'no such file or directory';
-  throw new ConnectError(`cwd ${folder}: ${reason}`, Code.InvalidArgument);
+}
+
+async function isFolder(folder: string): Promise<boolean> {
+  const stats = await fs.stat(folder).catch(() => undefined);
+  return stats?.isDirectory() ?? false;
 }

@@ -22,8 +22,7 @@ export interface Run {
   code: string;
   /** Set for this run only, over the context's environment. */
   envVars: Record<string, string>;
-  /** When the run began, RFC 3339. */
-  startedAt: string;
+  startedAt: Date;
   /** How many runs the context has had, this one included. */
   count: number;
 }

@@ -26,10 +26,8 @@ export interface Representations {
 
 export interface RunResult extends Representations {
   exitCode: number;
-  /** RFC 3339 */
-  startedAt: string;
-  /** RFC 3339 */
-  finishedAt: string;
+  startedAt: Date;
+  finishedAt: Date;
   executionCount: number;
   isMainResult: boolean;
 }
@@ -41,8 +39,8 @@ export interface RunError {
 }
 
 /** A result that the code displayed on its way. */
-export function displayEvent(shown: Representations, run: { startedAt: string; count: number }): ExecuteEvent {
-  const finishedAt = new Date().toISOString();
+export function displayEvent(shown: Representations, run: { startedAt: Date; count: number }): ExecuteEvent {
+  const finishedAt = new Date();
   const { startedAt, count: executionCount } = run;
   return {
     type: 'result',

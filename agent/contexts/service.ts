@@ -1,5 +1,6 @@
 import path from 'node:path';
 import type { MessageInitShape } from '@bufbuild/protobuf';
+import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import type { AgentEnvironment } from '../boot/environment.ts';
 import {
   type ChartElementSchema,
@@ -14,7 +15,7 @@ import type { Chart, ChartElement, Point } from './chart.ts';
 import type { Contexts } from './contexts.ts';
 import type { ExecuteEvent } from './run-output.ts';
 
-/** `sandboxagent.ContextService` and `sandboxagent.ExecutionService` (sections 2.16, 4.12 and 6.3). */
+/** `sandboxagent.ContextService` and `sandboxagent.ExecutionService`. */
 export function contextServices(environment: AgentEnvironment): AgentService[] {
   let opened: Promise<Contexts> | undefined;
   /** Loaded for the first who asks: most sandboxes never do. */
@@ -25,7 +26,8 @@ export function contextServices(environment: AgentEnvironment): AgentService[] {
   return [
     agentService(ContextService, {
       async createContext({ language, cwd }, call) {
-        return (await open()).create({ language, cwd }, call.signal);
+        const { createdAt, ...context } = await (await open()).create({ language, cwd }, call.signal);
+        return { ...context, createdAt: timestampFromDate(createdAt) };
       },
       async destroyContext({ contextId }) {
         await (await open()).destroy(contextId);
@@ -55,8 +57,9 @@ function messageOf(event: ExecuteEvent): MessageInitShape<typeof ExecuteResponse
     case 'error':
       return { case: 'error', value: event.error };
     case 'result': {
-      const { chart, ...result } = event.result;
-      return { case: 'result', value: { ...result, ...(chart && { chart: chartMessage(chart) }) } };
+      const { chart, startedAt, finishedAt, ...result } = event.result;
+      const times = { startedAt: timestampFromDate(startedAt), finishedAt: timestampFromDate(finishedAt) };
+      return { case: 'result', value: { ...result, ...times, ...(chart && { chart: chartMessage(chart) }) } };
     }
   }
 }

@@ -27,7 +27,7 @@ export class Run {
     this.request = request;
     this.#onEnd = onEnd;
     this.events = new EventRing(launched.pid);
-    this.#process = new RunningProcess(launched, create(ProcessConfigSchema), undefined, () => {});
+    this.#process = new RunningProcess(launched, create(ProcessConfigSchema), undefined, 'leader', () => {});
     this.#deadline = setTimeout(() => void this.#onDeadline(), Math.min(request.timeoutMs, longestTimerMs));
     void this.#follow();
   }

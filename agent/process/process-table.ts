@@ -71,7 +71,7 @@ export class ProcessTable {
         env.TERM ??= 'xterm-256color';
         launched = await launchOnTerminal(program, columns, rows);
       } else launched = await launchWithPipes(program);
-      const running = new RunningProcess(launched, config, tag, () => this.onEnd(running));
+      const running = new RunningProcess(launched, config, tag, 'group', () => this.onEnd(running));
       this.ended.delete(launched.pid);
       this.running.set(launched.pid, running);
       return running;

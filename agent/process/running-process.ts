@@ -14,13 +14,18 @@ import { signalText } from './signals.ts';
 const backlogBytes = 1024 * 1024;
 /** Input accepted but not yet read by the process. */
 const inputMaxBytes = 64 * 1024 * 1024;
-/** How long the pipes of an ended process must be silent, when something else still holds them open. */
+/** How long the pipes of an ended process must be silent, when another process still holds them open. */
 const silenceMs = 50;
+/** The longest time between two looks at a process group whose leader has ended. */
+const groupCheckMaxMs = 5000;
 
 /**
  * A process and its clients. Its output goes to every attached client, and no more of it is read until all have taken
  * it: the slowest client slows the process. Without a client it flows into a bounded backlog, so the process goes on.
- * The process counts as ended when it has ended and its output has been read.
+ *
+ * The end comes when the process has exited and its output has been read. What the process left in the background may
+ * hold its pipes open. `endsWith` says what happens then: with `group` the end waits until the process group is gone,
+ * with `leader` it comes as soon as the pipes are silent.
  */
 export class RunningProcess {
   readonly pid: number;
@@ -36,11 +41,20 @@ export class RunningProcess {
   private heldPieces = 0;
   private exit: ProcessExit | undefined;
   private silence: NodeJS.Timeout | undefined;
+  private groupCheckMs = silenceMs;
+  private readonly endsWith: 'group' | 'leader';
   private readonly onEnd: () => void;
   private endEvent: ProcessEventInit | undefined;
 
-  constructor(launched: Launched, config: ProcessConfig, tag: string | undefined, onEnd: () => void) {
+  constructor(
+    launched: Launched,
+    config: ProcessConfig,
+    tag: string | undefined,
+    endsWith: 'group' | 'leader',
+    onEnd: () => void,
+  ) {
     this.launched = launched;
+    this.endsWith = endsWith;
     this.pid = launched.pid;
     this.config = config;
     this.tag = tag;
@@ -174,8 +188,8 @@ export class RunningProcess {
   }
 
   /**
-   * A process that left children behind with its pipes never reaches their end: once they are silent it counts as
-   * ended, and what its children write later is read and dropped, so that they do not die of a broken pipe.
+   * Ends a process whose pipes are held open by processes that do not count: daemons outside its group, or, with
+   * `leader`, its whole group. What those write later is read and dropped, so that they do not die of a broken pipe.
    */
   private watchSilence(): void {
     if (!this.exit || this.endEvent) return;
@@ -183,10 +197,15 @@ export class RunningProcess {
     this.silence = undefined;
     if (this.heldPieces > 0) return;
     this.silence = setTimeout(() => {
+      if (this.endsWith === 'group' && groupExists(this.pid)) {
+        // The kernel reports the end of the pipes but not of a group, and a background service may live for hours.
+        this.groupCheckMs = Math.min(this.groupCheckMs * 2, groupCheckMaxMs);
+        this.watchSilence();
+      }
       // A busy event loop may be late with reading; that is not silence.
-      if (this.outputs.every((output) => output.isEmpty)) this.end();
+      else if (this.outputs.every((output) => output.isEmpty)) this.end();
       else this.watchSilence();
-    }, silenceMs);
+    }, this.groupCheckMs);
   }
 
   private end(): void {
@@ -209,5 +228,17 @@ export class RunningProcess {
     };
     this.onEnd();
     for (const attachment of this.attachments) attachment.finish(this.endEvent);
+  }
+}
+
+/** Whether a process group has members left. The number of a group is not used again while it has. */
+function groupExists(group: number): boolean {
+  try {
+    process.kill(-group, 0);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ESRCH') return false;
+    // EPERM: there are members that the agent may not signal.
+    return true;
   }
 }

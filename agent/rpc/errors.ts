@@ -1,3 +1,4 @@
+import { types } from 'node:util';
 import { Code } from '@connectrpc/connect';
 import { ConnectError } from './connect-error.ts';
 
@@ -31,7 +32,7 @@ const systemErrors: Record<string, readonly [Code, string]> = {
 
 /** Whether `error` came from the kernel with an errno. */
 export function isSystemError(error: unknown): error is NodeJS.ErrnoException {
-  return error instanceof Error && typeof (error as NodeJS.ErrnoException).code === 'string' && 'syscall' in error;
+  return types.isNativeError(error) && 'syscall' in error && typeof (error as NodeJS.ErrnoException).code === 'string';
 }
 
 /**

@@ -20,10 +20,10 @@ test('a context tells its id, the language as it was asked for, its folder and w
     id: expect.stringMatching(/^ctx-[0-9a-f-]{36}$/),
     language: 'NodeJS',
     cwd: folder,
-    createdAt: expect.any(String),
+    createdAt: expect.any(Date),
     envVars: {},
   });
-  expect(Math.abs(Date.parse(info.createdAt) - Date.now())).toBeLessThan(60_000);
+  expect(Math.abs(info.createdAt.getTime() - Date.now())).toBeLessThan(60_000);
   expect((await contexts.run({ contextId: info.id, code: 'process.cwd()' })).main!.text).toBe(`'${folder}'`);
 });
 
@@ -97,11 +97,31 @@ test("an unknown language, and one that is not the context's, are invalid argume
   expect((await contexts.run({ contextId, language: 'BASH', code: 'echo ok' })).stdout).toBe('ok\n');
 });
 
-test('a working folder that is not there, or is none, is an invalid argument that says so', async () => {
-  await expect(contexts.create('bash', '/no/such')).rejects.toMatchObject({
+test('a working folder that is missing is made with its parents', async () => {
+  const folder = path.join(contexts.home, 'new/deep');
+  const contextId = await contexts.create('bash', folder);
+  expect((await contexts.run({ contextId, code: 'pwd' })).stdout).toBe(`${folder}\n`);
+});
+
+test('a context that names no folder works in the default one where it exists, and in the home directory elsewhere', async () => {
+  const defaultFolder = path.join(contexts.home, 'workspace');
+  const other = new TestContexts({}, { defaultFolder });
+  try {
+    expect((await other.run({ language: 'bash', code: 'pwd' })).stdout).toBe(`${other.home}\n`);
+    fs.mkdirSync(defaultFolder);
+    const contextId = await other.create('bash');
+    expect((await other.run({ contextId, code: 'pwd' })).stdout).toBe(`${defaultFolder}\n`);
+  } finally {
+    await other.close();
+  }
+});
+
+test('a working folder that cannot be one is an invalid argument that says why', async () => {
+  await expect(contexts.create('bash', '/proc/no/such')).rejects.toMatchObject({
     code: Code.InvalidArgument,
-    rawMessage: 'cwd /no/such: no such file or directory',
+    rawMessage: expect.stringMatching(/^cwd \/proc\/no\/such: .*no such file or directory$/),
   });
+  await expect(contexts.create('bash', 'nul\0')).rejects.toMatchObject({ code: Code.InvalidArgument });
   await expect(contexts.create('bash', '/etc/passwd')).rejects.toMatchObject({
     code: Code.InvalidArgument,
     rawMessage: 'cwd /etc/passwd: not a directory',

@@ -24,7 +24,7 @@ describe('results', () => {
     expect(main).toMatchObject({ text: '6', exitCode: 0, isMainResult: true });
     const next = await run('len(numbers)');
     expect(next.main!.executionCount).toBe(main!.executionCount + 1);
-    expect(Date.parse(main!.finishedAt)).toBeGreaterThanOrEqual(Date.parse(main!.startedAt));
+    expect(main!.finishedAt.getTime()).toBeGreaterThanOrEqual(main!.startedAt.getTime());
   });
 
   test('code that only prints, and code that does nothing, end with a main result too', async () => {

@@ -132,7 +132,7 @@ test('errors are Connect errors with the right codes', async () => {
   expect(await codeOf({ contextId: 'ctx-unknown', code: '' })).toBe(Code.NotFound);
   expect(await codeOf({ language: 'r', code: '1' })).toBe(Code.FailedPrecondition);
   const contexts = agent.client(ContextService);
-  await expect(contexts.createContext({ language: 'bash', cwd: '/no/such' })).rejects.toMatchObject({
+  await expect(contexts.createContext({ language: 'bash', cwd: '/etc/passwd' })).rejects.toMatchObject({
     code: Code.InvalidArgument,
   });
 });

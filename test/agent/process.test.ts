@@ -316,13 +316,32 @@ test('a slow reader slows the writer, memory stays flat, and nothing is lost', a
   expect(most - before).toBeLessThan(60);
 }, 60_000);
 
-test('a daemon left behind does not hold up the end, and lives on', async () => {
-  const run = await sh('(sleep 0.3; echo late; sleep 600) & echo $!').finished;
+test('a process in the background stays listed, streams its output, and ends with its leader’s code when killed', async () => {
+  const go = agent.path('go');
+  const run = sh(`(while ! [ -e ${go} ]; do sleep 0.02; done; echo late; sleep 600) & exit 4`);
+  const pid = await run.started();
+  await eventually(() => !fs.existsSync(`/proc/${pid}`));
+  const listed = async () => (await agent.client(Process).list({})).processes.some((process) => process.pid === pid);
+  expect(await listed()).toBe(true);
+  const follower = connect({ selector: { case: 'pid', value: pid } });
+  expect(await follower.started()).toBe(pid);
+  fs.writeFileSync(go, '');
+  await eventually(() => follower.stdout.toString() === 'late\n' && run.stdout.toString() === 'late\n');
+  await agent.client(Process).sendSignal({
+    process: { selector: { case: 'pid', value: pid } },
+    signal: Signal.SIGKILL,
+  });
+  expect((await run.finished).end).toMatchObject({ exitCode: 4, exited: true });
+  expect((await follower.finished).end).toMatchObject({ exitCode: 4 });
+  expect(await listed()).toBe(false);
+});
+
+test('a daemon in a session of its own does not hold up the end, and lives on', async () => {
+  const run = await sh("setsid sh -c 'echo $$; exec sleep 600' &").finished;
   expect(run.end).toMatchObject({ exitCode: 0 });
   const daemon = Number(run.stdout.toString());
-  await new Promise((resolve) => setTimeout(resolve, 500));
   expect(fs.existsSync(`/proc/${daemon}`)).toBe(true);
-  process.kill(-run.pid, 'SIGKILL');
+  process.kill(daemon, 'SIGKILL');
 });
 
 test('a silent process sends keepalives at the interval asked for, and a wrong interval is an error', async () => {

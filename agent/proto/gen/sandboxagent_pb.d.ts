@@ -1033,9 +1033,9 @@ export declare type Context = Message<"sandboxagent.Context"> & {
   cwd: string;
 
   /**
-   * @generated from field: string created_at = 4;
+   * @generated from field: google.protobuf.Timestamp created_at = 4;
    */
-  createdAt: string;
+  createdAt?: Timestamp | undefined;
 
   /**
    * @generated from field: map<string, string> env_vars = 5;
@@ -1225,14 +1225,14 @@ export declare type Result = Message<"sandboxagent.Result"> & {
   exitCode: number;
 
   /**
-   * @generated from field: string started_at = 2;
+   * @generated from field: google.protobuf.Timestamp started_at = 2;
    */
-  startedAt: string;
+  startedAt?: Timestamp | undefined;
 
   /**
-   * @generated from field: string finished_at = 3;
+   * @generated from field: google.protobuf.Timestamp finished_at = 3;
    */
-  finishedAt: string;
+  finishedAt?: Timestamp | undefined;
 
   /**
    * @generated from field: string text = 4;

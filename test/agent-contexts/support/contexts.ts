@@ -10,7 +10,7 @@ export class TestContexts {
   readonly contexts: Contexts;
 
   /** @param env over a plain environment; `PATH` goes before the system's */
-  constructor(env: Record<string, string> = {}, options: { interruptGraceMs?: number } = {}) {
+  constructor(env: Record<string, string> = {}, options: { interruptGraceMs?: number; defaultFolder?: string } = {}) {
     const system = '/usr/local/bin:/usr/bin:/bin';
     const variables = { HOME: this.home, ...env, PATH: env.PATH ? `${env.PATH}:${system}` : system };
     this.contexts = new Contexts({
