@@ -3,6 +3,7 @@ import fs, { type FileHandle } from 'node:fs/promises';
 import path from 'node:path';
 import { makeFolders } from '../filesystem/make-folders.ts';
 import { systemPath } from '../filesystem/path.ts';
+import { newStagedName, rememberReplaced } from '../filesystem/staged-names.ts';
 import { FileRequestError } from './file-error.ts';
 
 const newFileMode = 0o666;
@@ -23,7 +24,7 @@ export class StagedFile {
 
   /** In `folder`, which is made with its parents. @throws errno */
   static async create(folder: string): Promise<StagedFile> {
-    const staged = Buffer.from(systemPath(path.join(folder, `.upload-${process.hrtime.bigint().toString(36)}`)));
+    const staged = Buffer.from(systemPath(path.join(folder, newStagedName())));
     try {
       return new StagedFile(await fs.open(staged, 'wx', newFileMode), staged);
     } catch (error) {
@@ -47,6 +48,7 @@ export class StagedFile {
     }
     this.open = false;
     await this.file.close();
+    if (existing) rememberReplaced(target);
     try {
       await fs.rename(this.staged, target);
     } catch (error) {

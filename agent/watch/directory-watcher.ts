@@ -2,6 +2,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { Code } from '@connectrpc/connect';
 import { nameOfBytes, systemPath } from '../filesystem/path.ts';
+import { isStagedName, wasReplaced } from '../filesystem/staged-names.ts';
 import { EventType } from '../proto/gen/sandboxagent_pb.js';
 import { ConnectError } from '../rpc/connect-error.ts';
 import { toConnectError } from '../rpc/errors.ts';
@@ -112,7 +113,10 @@ export class DirectoryWatcher {
     }
     const own = nameOfBytes(event.name);
     const name = directory === '' ? own : `${directory}/${own}`;
-    const type = typeOf(event.mask);
+    // Content on its way to its place has a name of its own, which no client knows.
+    if (isStagedName(own)) return;
+    const isReplaced = (event.mask & mask.movedTo) !== 0 && wasReplaced(path.join(this.root, name));
+    const type = isReplaced ? EventType.WRITE : typeOf(event.mask);
     if (type === EventType.UNSPECIFIED) return;
     if (type === EventType.REMOVE || type === EventType.RENAME) this.scanned.delete(name);
     if (type === EventType.CREATE && this.wasScanned(name)) return;
@@ -198,6 +202,7 @@ export class DirectoryWatcher {
     });
     for (const entry of entries) {
       const name = path.join(relative, nameOfBytes(entry.name as Buffer));
+      if (isStagedName(name)) continue;
       if (tell) {
         this.scanned.set(name, Date.now() + scannedMs);
         this.add({ name, type: EventType.CREATE });

@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { EventType, Filesystem } from '../../agent/proto/gen/sandboxagent_pb.js';
-import { eventually, type Protocol, TestAgent } from './support/agent.ts';
+import { eventually, headers, type Protocol, TestAgent } from './support/agent.ts';
 
 let agent: TestAgent;
 beforeAll(async () => {
@@ -253,3 +253,36 @@ function linkOf(path: string): string {
     return '';
   }
 }
+
+test.each([false, true])(
+  'an upload is one event of the real file, and never shows a temporary name (recursive: %s)',
+  async (recursive) => {
+    const folder = makeFolder(`uploads-${recursive}`);
+    const upload = async (name: string, content: string) => {
+      const form = new FormData();
+      form.set('path', `${folder}/${name}`);
+      form.set('file', new Blob([content]));
+      const reply = await fetch(`${agent.address}/upload`, { method: 'POST', headers: headers(), body: form });
+      expect(reply.status).toBe(200);
+    };
+    const watch = await Watch.open(folder, recursive);
+    await upload('a', 'first');
+    await upload('a', 'second');
+    await upload('last', 'content');
+    await watch.until('CREATE last');
+    expect(watch.events).toEqual(['CREATE a', 'WRITE a', 'CREATE last']);
+    await watch.close();
+  },
+);
+
+test('a folder that an upload makes shows the real file only, too', async () => {
+  const folder = makeFolder('upload-parents');
+  const watch = await Watch.open(folder, true);
+  const form = new FormData();
+  form.set('path', `${folder}/new/deep/file`);
+  form.set('file', new Blob(['content']));
+  await fetch(`${agent.address}/upload`, { method: 'POST', headers: headers(), body: form });
+  await watch.until('CREATE new/deep/file');
+  expect(watch.events).toEqual(['CREATE new', 'CREATE new/deep', 'CREATE new/deep/file']);
+  await watch.close();
+});
