@@ -1,4 +1,5 @@
 import { type DestinationStream, type Logger, pino } from 'pino';
+import { logDestination } from '../config/log-destination.ts';
 
 /** The API's log: one JSON line an entry, without what callers keep secret. */
 export function createApiLogger(level: string, destination?: DestinationStream): Logger {
@@ -8,6 +9,6 @@ export function createApiLogger(level: string, destination?: DestinationStream):
       name: 'api',
       redact: { paths: ['*.authorization', '*.api_key', '*["x-api-key"]', '*.envd_access_token'], censor: '[secret]' },
     },
-    destination ?? pino.destination(1),
+    destination ?? logDestination(),
   );
 }

@@ -1,4 +1,5 @@
 import { pino } from 'pino';
+import { logDestination } from '../config/log-destination.ts';
 import { deriveSecrets } from '../config/secrets.ts';
 import { loadSettings } from '../config/settings.ts';
 import { createOrm } from '../db/orm.ts';
@@ -11,7 +12,7 @@ import { openCertificates } from './tls/certificates.ts';
 
 /** The gateway's process. Any number may run; each keeps its own cache, told of changes by Postgres. */
 const settings = loadSettings();
-const logger = pino({ level: settings.PLATFORM_LOG_LEVEL, name: 'gateway' });
+const logger = pino({ level: settings.PLATFORM_LOG_LEVEL, name: 'gateway' }, logDestination());
 const baseDomain = settings.PLATFORM_BASE_DOMAIN.toLowerCase();
 const certificates = await openCertificates({
   dataDir: settings.PLATFORM_DATA_DIR,

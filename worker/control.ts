@@ -1,5 +1,6 @@
 import { NativeConnection } from '@temporalio/worker';
 import { pino } from 'pino';
+import { logDestination } from '../config/log-destination.ts';
 import { deriveSecrets } from '../config/secrets.ts';
 import { loadSettings } from '../config/settings.ts';
 import { createOrm } from '../db/orm.ts';
@@ -14,7 +15,7 @@ import { ensureWorkflowBundle } from './workflow-bundle.ts';
 
 /** The control worker's process: workflows, their database activities, and the outbox relay. Any number may run. */
 const settings = loadSettings();
-const logger = pino({ level: settings.PLATFORM_LOG_LEVEL, name: 'worker' });
+const logger = pino({ level: settings.PLATFORM_LOG_LEVEL, name: 'worker' }, logDestination());
 logTemporalThrough(logger);
 const secrets = deriveSecrets(settings);
 const [orm, connection, workflowBundle] = await Promise.all([

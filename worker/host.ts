@@ -2,6 +2,7 @@ import path from 'node:path';
 import { NativeConnection } from '@temporalio/worker';
 import { pino } from 'pino';
 import { toSpec } from '../activities/sandbox-host.ts';
+import { logDestination } from '../config/log-destination.ts';
 import { proxyEnvironment, sandboxProxy } from '../config/sandbox-proxy.ts';
 import { deriveSecrets } from '../config/secrets.ts';
 import { loadSettings } from '../config/settings.ts';
@@ -25,7 +26,7 @@ import { TurnCredentialService, turnEnvironment } from './turn-credential-servic
 
 /** The host worker's process: one on each machine that runs sandboxes. When it ends, its sandboxes go on. */
 const settings = loadSettings();
-const logger = pino({ level: settings.PLATFORM_LOG_LEVEL, name: 'host' });
+const logger = pino({ level: settings.PLATFORM_LOG_LEVEL, name: 'host' }, logDestination());
 logTemporalThrough(logger);
 const secrets = deriveSecrets(settings);
 const plans = loadPlans(settings.PLATFORM_PLANS_FILE);

@@ -137,6 +137,8 @@ export class ChildProgram {
 
   /** The last it printed. */
   logTail(): string {
+    // There is no file when the disk was full from the start.
+    if (!fs.existsSync(this.#logFile)) return '';
     return fs.readFileSync(this.#logFile, 'utf8').slice(-2000);
   }
 }

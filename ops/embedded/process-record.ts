@@ -1,6 +1,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { isOutOfSpace } from '../../runtime/disk/out-of-space.ts';
 
 interface RecordedProcess {
   name: string;
@@ -50,11 +51,19 @@ export class ProcessRecord {
     return leftovers.map(({ name }) => name);
   }
 
+  /**
+   * A full disk keeps the former file; the next change writes again. Entries of processes that have ended do no harm,
+   * for a pid counts only with its start time. A process that is missing here ends with its parent in any case.
+   */
   #write(processes: RecordedProcess[]): void {
     this.#processes = processes;
-    fs.mkdirSync(path.dirname(this.#file), { recursive: true });
-    fs.writeFileSync(`${this.#file}.new`, JSON.stringify(processes, null, 2));
-    fs.renameSync(`${this.#file}.new`, this.#file);
+    try {
+      fs.mkdirSync(path.dirname(this.#file), { recursive: true });
+      fs.writeFileSync(`${this.#file}.new`, JSON.stringify(processes, null, 2));
+      fs.renameSync(`${this.#file}.new`, this.#file);
+    } catch (error) {
+      if (!isOutOfSpace(error)) throw error;
+    }
   }
 }
 

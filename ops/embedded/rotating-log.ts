@@ -1,33 +1,88 @@
 import fs from 'node:fs';
 import path from 'node:path';
 
-/** A log file that is bounded: past its limit it becomes `<file>.1`, in place of the one before. */
+/** After a failed write, this long passes before the next attempt. */
+const retryMs = 500;
+
+/**
+ * A log file that is bounded: past its limit it becomes `<file>.1`, in place of the one before. Writing never throws:
+ * while the disk is full, output is dropped and counted, and the count is written once there is room again.
+ */
 export class RotatingLog {
   readonly path: string;
   readonly #maxBytes: number;
-  #descriptor: number;
-  #bytes: number;
+  #descriptor: number | null = null;
+  #bytes = 0;
+  #droppedBytes = 0;
+  #retryAtMs = 0;
+  #closed = false;
 
   constructor(file: string, maxBytes = 20 * 1024 * 1024) {
-    fs.mkdirSync(path.dirname(file), { recursive: true });
     this.path = file;
     this.#maxBytes = maxBytes;
-    this.#descriptor = fs.openSync(file, 'a', 0o600);
-    this.#bytes = fs.fstatSync(this.#descriptor).size;
+    this.write(Buffer.alloc(0));
   }
 
   write(chunk: Buffer): void {
-    if (this.#bytes > 0 && this.#bytes + chunk.length > this.#maxBytes) {
-      fs.closeSync(this.#descriptor);
-      fs.renameSync(this.path, `${this.path}.1`);
-      this.#descriptor = fs.openSync(this.path, 'a', 0o600);
-      this.#bytes = 0;
+    if (this.#closed) return;
+    if (Date.now() < this.#retryAtMs) {
+      this.#droppedBytes += chunk.length;
+      return;
     }
-    fs.writeSync(this.#descriptor, chunk);
-    this.#bytes += chunk.length;
+    try {
+      const descriptor = this.#writableFor(chunk.length);
+      if (this.#droppedBytes > 0) {
+        this.#append(
+          descriptor,
+          Buffer.from(`[${this.#droppedBytes} bytes of log were dropped: it could not be written]\n`),
+        );
+        this.#droppedBytes = 0;
+      }
+      this.#append(descriptor, chunk);
+    } catch (error) {
+      if (!(error as NodeJS.ErrnoException).code) throw error;
+      this.#droppedBytes += chunk.length;
+      this.#retryAtMs = Date.now() + retryMs;
+    }
   }
 
   close(): void {
-    fs.closeSync(this.#descriptor);
+    this.#closed = true;
+    this.#closeFile();
+  }
+
+  #writableFor(length: number): number {
+    if (this.#descriptor !== null && this.#bytes > 0 && this.#bytes + length > this.#maxBytes) {
+      this.#closeFile();
+      fs.renameSync(this.path, `${this.path}.1`);
+    }
+    if (this.#descriptor === null) {
+      fs.mkdirSync(path.dirname(this.path), { recursive: true });
+      this.#descriptor = fs.openSync(this.path, 'a', 0o600);
+      this.#bytes = fs.fstatSync(this.#descriptor).size;
+    }
+    return this.#descriptor;
+  }
+
+  /** A full disk takes a part of a write; the rest then fails. */
+  #append(descriptor: number, chunk: Buffer): void {
+    for (let at = 0; at < chunk.length; ) {
+      const written = fs.writeSync(descriptor, chunk, at);
+      if (written === 0) throw Object.assign(new Error('the kernel took nothing'), { code: 'ENOSPC' });
+      this.#bytes += written;
+      at += written;
+    }
+  }
+
+  #closeFile(): void {
+    if (this.#descriptor === null) return;
+    const descriptor = this.#descriptor;
+    this.#descriptor = null;
+    try {
+      fs.closeSync(descriptor);
+    } catch (error) {
+      // A delayed write may fail as late as here; the descriptor is closed all the same.
+      if (!(error as NodeJS.ErrnoException).code) throw error;
+    }
   }
 }

@@ -1,0 +1,68 @@
+import fs from 'node:fs';
+import type { DestinationStream } from 'pino';
+
+/** After a failed write, this long passes before the next attempt. */
+const retryMs = 500;
+/** A pipe that is full is given this much time, in steps, before lines are dropped. */
+const fullPipeMs = 1000;
+const fullPipeStepMs = 10;
+const sleeper = new Int32Array(new SharedArrayBuffer(4));
+
+/**
+ * Standard output for a process's log. Neither a reader that is gone nor a disk that is full ends the process: lines
+ * that cannot be written are dropped, and their number is logged once writing works again.
+ */
+export function logDestination(): DestinationStream {
+  let dropped = 0;
+  let retryAtMs = 0;
+  /** The end of a line of which only the beginning could be written. */
+  let rest: Buffer = Buffer.alloc(0);
+
+  const append = (bytes: Buffer) => {
+    rest = bytes;
+    while (rest.length > 0) rest = rest.subarray(writeSome(rest));
+  };
+  return {
+    write(line: string) {
+      if (Date.now() < retryAtMs) {
+        dropped += 1;
+        return;
+      }
+      let begun = false;
+      try {
+        append(rest);
+        if (dropped > 0) {
+          append(Buffer.from(droppedLine(dropped)));
+          dropped = 0;
+        }
+        begun = true;
+        append(Buffer.from(line));
+      } catch (error) {
+        if (!(error as NodeJS.ErrnoException).code) throw error;
+        const nothingOfIt = !begun || rest.length === Buffer.byteLength(line);
+        if (nothingOfIt) dropped += 1;
+        if (begun && nothingOfIt) rest = Buffer.alloc(0);
+        retryAtMs = Date.now() + retryMs;
+      }
+    },
+  };
+}
+
+/** As pino writes a warning. */
+function droppedLine(lines: number): string {
+  return `${JSON.stringify({ level: 40, time: Date.now(), lines, msg: 'lines of this log were dropped: they could not be written' })}\n`;
+}
+
+/** @returns how many bytes the kernel took */
+function writeSome(bytes: Buffer): number {
+  for (let waitedMs = 0; ; waitedMs += fullPipeStepMs) {
+    try {
+      const written = fs.writeSync(1, bytes);
+      if (written > 0) return written;
+      throw Object.assign(new Error('the kernel took nothing'), { code: 'ENOSPC' });
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EAGAIN' || waitedMs >= fullPipeMs) throw error;
+      Atomics.wait(sleeper, 0, 0, fullPipeStepMs);
+    }
+  }
+}

@@ -1,0 +1,9 @@
+import { pino } from 'pino';
+import { logDestination } from '../../../config/log-destination.ts';
+
+/** Logs without an end, and says on its channel to the parent that it is still there. */
+const logger = pino({}, logDestination());
+setInterval(() => {
+  for (let line = 0; line < 50; line += 1) logger.info({ text: 'x'.repeat(200) }, 'a line');
+  process.send?.('alive');
+}, 20);
