@@ -27,15 +27,12 @@ export interface StreamOptions {
  */
 export async function* execStream(agent: AsyncIterable<Buffer>, options: StreamOptions): AsyncGenerator<Buffer> {
   const chunks = agent[Symbol.asyncIterator]();
-  const aborted = new Promise<'aborted'>((resolve) =>
-    options.signal.addEventListener('abort', () => resolve('aborted'), { once: true }),
-  );
-  let rest: Buffer = Buffer.alloc(0);
+  const events = new EventSplitter();
   let next = chunks.next();
   while (!options.signal.aborted) {
     let got: IteratorResult<Buffer> | 'silence' | 'aborted';
     try {
-      got = await Promise.race([within(next, options.keepaliveMs), aborted]);
+      got = await within(next, options.keepaliveMs, options.signal);
     } catch {
       // However the connection broke: the sandbox's state tells more than the error.
       got = { done: true, value: undefined };
@@ -47,7 +44,7 @@ export async function* execStream(agent: AsyncIterable<Buffer>, options: StreamO
       if (failure) return;
       continue;
     }
-    const { frames, rest: left, isLast, isForeign } = split(got.done ? rest : Buffer.concat([rest, got.value]));
+    const { frames, isLast, isForeign } = events.add(got.done ? nothing : got.value);
     if (frames.length > 0) yield frames;
     if (isLast) return;
     if (got.done || isForeign) {
@@ -55,44 +52,75 @@ export async function* execStream(agent: AsyncIterable<Buffer>, options: StreamO
       if (failure) yield errorFrame(failure);
       return;
     }
-    rest = left;
     next = chunks.next();
   }
 }
 
+const nothing: Buffer = Buffer.alloc(0);
 const keepaliveFrame = Buffer.from('event: keepalive\ndata: {}\n\n');
 
 function errorFrame(failure: ExecFailure): Buffer {
   return Buffer.from(`event: error\ndata: ${JSON.stringify(failure)}\n\n`);
 }
 
-/** The whole events at the beginning, up to the run's last one; `isForeign`: what follows them is none. */
-function split(bytes: Buffer): { frames: Buffer; rest: Buffer; isLast: boolean; isForeign: boolean } {
-  let at = 0;
-  const result = (isLast: boolean, isForeign: boolean) => ({
-    frames: bytes.subarray(0, at),
-    rest: bytes.subarray(at),
-    isLast,
-    isForeign,
-  });
-  for (;;) {
-    const end = bytes.indexOf(frameEnd, at);
-    if (end < 0) return result(false, bytes.length - at > maxFrameBytes);
-    const type = frameShape.exec(bytes.toString('latin1', at, end))?.[1];
-    if (type === undefined || end - at > maxFrameBytes) return result(false, true);
-    at = end + frameEnd.length;
-    if (type === 'end' || type === 'error') return result(true, false);
+/**
+ * Cuts a stream into whole events. An agent chooses the size of the pieces, down to one byte, so each byte is copied
+ * and looked at once, in whatever pieces it comes.
+ */
+class EventSplitter {
+  #bytes: Buffer = Buffer.alloc(4096);
+  #length = 0;
+  /** No event ends before this offset. */
+  #searched = 0;
+
+  /** The events that `chunk` completes, up to the run's last one; `isForeign`: what follows them is none. */
+  add(chunk: Buffer): { frames: Buffer; isLast: boolean; isForeign: boolean } {
+    this.#append(chunk);
+    const bytes = this.#bytes.subarray(0, this.#length);
+    let at = 0;
+    const result = (isLast: boolean, isForeign: boolean) => {
+      const frames = Buffer.from(bytes.subarray(0, at));
+      bytes.copyWithin(0, at);
+      this.#length -= at;
+      this.#searched = Math.max(0, this.#length - 1);
+      return { frames, isLast, isForeign };
+    };
+    for (;;) {
+      const end = bytes.indexOf(frameEnd, Math.max(at, this.#searched));
+      if (end < 0) return result(false, bytes.length - at > maxFrameBytes);
+      const type = end - at > maxFrameBytes ? undefined : frameShape.exec(bytes.toString('latin1', at, end))?.[1];
+      if (type === undefined) return result(false, true);
+      at = end + frameEnd.length;
+      if (type === 'end' || type === 'error') return result(true, false);
+    }
+  }
+
+  #append(chunk: Buffer): void {
+    const length = this.#length + chunk.length;
+    if (length > this.#bytes.length) {
+      const larger = Buffer.alloc(2 * length);
+      this.#bytes.copy(larger, 0, 0, this.#length);
+      this.#bytes = larger;
+    }
+    chunk.copy(this.#bytes, this.#length);
+    this.#length = length;
   }
 }
 
-async function within<T>(promise: Promise<T>, ms: number): Promise<T | 'silence'> {
-  let timer: NodeJS.Timeout | undefined;
-  const silence = new Promise<'silence'>((resolve) => {
-    timer = setTimeout(resolve, ms, 'silence');
+/** Leaves nothing behind on `signal`, which lives longer than any stream. */
+function within<T>(promise: Promise<T>, ms: number, signal: AbortSignal): Promise<T | 'silence' | 'aborted'> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => settle(() => resolve('aborted'));
+    const timer = setTimeout(() => settle(() => resolve('silence')), ms);
+    const settle = (by: () => void) => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', onAbort);
+      by();
+    };
+    signal.addEventListener('abort', onAbort, { once: true });
+    promise.then(
+      (value) => settle(() => resolve(value)),
+      (error) => settle(() => reject(error)),
+    );
   });
-  try {
-    return await Promise.race([promise, silence]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

@@ -1,11 +1,16 @@
-import http, { type IncomingMessage } from 'node:http';
 import { z } from 'zod';
+import {
+  type AgentReply,
+  callAgent,
+  callAgentForStream,
+  type PlatformCall,
+} from '../sandbox-agent-client/platform-call.ts';
+import { SandboxStream, UnusableReply } from '../sandbox-agent-client/sandbox-exchange.ts';
 
-/** How long an agent may take for the head of a reply, and for the whole of one that is not a stream. */
+/** How long an agent may take for a reply, and for the first byte of a stream. */
 const replyMs = 10_000;
+/** A described run repeats its command, whose escapes may take six times its length. */
 const maxReplyBytes = 1024 * 1024;
-/** The kernel asks after a silent connection, so that one whose sandbox has vanished is found out. */
-const probeAfterMs = 10_000;
 
 /** Where the agent of a running sandbox listens, inside the hosts' network. */
 export interface AgentPlace {
@@ -26,19 +31,22 @@ export interface RunRequest {
   timeoutMs: number;
 }
 
-/** What an agent says of its newest run. Whoever has root inside a sandbox can forge it, for that sandbox. */
+/** A time of a run, with nine decimals. */
+export const runTime = z.string().regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$/);
+
+/** What an agent says of its newest run. Root inside a sandbox can forge it, for that sandbox. */
 const describedRun = z.object({
   runId: z.string().regex(/^\w{1,64}$/),
-  owner: z.string(),
-  command: z.string(),
-  cwd: z.string(),
-  startedAt: z.string(),
-  deadline: z.string(),
+  owner: z.string().max(128),
+  command: z.string().max(128 * 1024),
+  cwd: z.string().max(4096),
+  startedAt: runTime,
+  deadline: runTime.refine((time) => !Number.isNaN(Date.parse(time))),
   running: z.boolean(),
 });
 export type DescribedRun = z.output<typeof describedRun>;
 
-const refusal = z.object({ code: z.string(), message: z.string().max(4096) });
+const refusal = z.object({ code: z.string().max(64), message: z.string().max(4096) });
 
 /** The agent understood and refused; `code` is one of agent/BOOT.md. */
 export class AgentRefusal extends Error {
@@ -81,80 +89,46 @@ export class SandboxAgents {
 
   /**
    * A run's events behind the one numbered `after`, as the agent's server-sent events. Null: there are none any more.
-   * Whoever takes the stream destroys it.
+   * The caller destroys the stream.
    * @throws {AgentRefusal} `no_run`
    */
-  async readRun(place: AgentPlace, runId: string, after: number): Promise<IncomingMessage | null> {
+  async readRun(place: AgentPlace, runId: string, after: number): Promise<SandboxStream | null> {
     const query = new URLSearchParams({ run: runId, after: String(after) });
-    const reply = await this.#request(place, 'GET', `/platform/exec/events?${query}`);
-    if (reply.statusCode === 200) return reply;
-    if (reply.statusCode !== 204) throw await this.#refusalIn(reply);
-    reply.resume();
+    const call = { method: 'GET', path: `/platform/exec/events?${query}`, deadlineMs: replyMs, maxReplyBytes };
+    const reply = await usable(callAgentForStream(this.#endpoint(place), call));
+    if (reply instanceof SandboxStream) return reply;
+    if (reply.status !== 204) throw refusalIn(reply);
     return null;
   }
 
   async #json<T>(place: AgentPlace, method: string, path: string, shape: z.ZodType<T>, body?: object): Promise<T> {
-    const reply = await this.#request(place, method, path, body);
-    if (reply.statusCode! >= 300) throw await this.#refusalIn(reply);
-    return parsed(shape, await textOf(reply));
+    const call: PlatformCall = { method, path, deadlineMs: replyMs, maxReplyBytes, ...(body && { body }) };
+    const reply = await usable(callAgent(this.#endpoint(place), call));
+    if (reply.status >= 300) throw refusalIn(reply);
+    return parsed(shape, reply.json);
   }
 
-  async #refusalIn(reply: IncomingMessage): Promise<Error> {
-    const { code, message } = parsed(refusal, await textOf(reply));
-    return new AgentRefusal(code, message);
-  }
-
-  #request(place: AgentPlace, method: string, path: string, body?: object): Promise<IncomingMessage> {
-    const content = body && Buffer.from(JSON.stringify(body));
-    return new Promise((resolve, reject) => {
-      const request = http.request({
-        host: place.address,
-        port: place.port,
-        method,
-        path,
-        // A connection kept over a pause or a resume may lead nowhere.
-        agent: false,
-        headers: {
-          'x-platform-token': this.#platformToken(place.sandboxId),
-          ...(content && { 'content-type': 'application/json', 'content-length': content.length }),
-        },
-      });
-      const fail = (cause: unknown) => reject(new AgentUnreachable('The agent does not answer', { cause }));
-      const limit = setTimeout(() => request.destroy(new Error(`no reply within ${replyMs} ms`)), replyMs);
-      request.once('close', () => clearTimeout(limit));
-      request.once('error', fail);
-      request.once('response', (reply) => {
-        clearTimeout(limit);
-        reply.socket.setKeepAlive(true, probeAfterMs);
-        resolve(reply);
-      });
-      request.end(content);
-    });
+  #endpoint({ sandboxId, address, port }: AgentPlace) {
+    return { address, port, platformToken: this.#platformToken(sandboxId) };
   }
 }
 
-async function textOf(reply: IncomingMessage): Promise<string> {
-  const limit = setTimeout(() => reply.destroy(new Error(`no reply within ${replyMs} ms`)), replyMs);
+function refusalIn(reply: AgentReply): Error {
+  const { code, message } = parsed(refusal, reply.json);
+  return new AgentRefusal(code, message);
+}
+
+async function usable<T>(call: Promise<T>): Promise<T> {
   try {
-    const chunks: Buffer[] = [];
-    let length = 0;
-    for await (const chunk of reply) {
-      length += chunk.length;
-      if (length > maxReplyBytes) throw new Error('the reply is too long');
-      chunks.push(chunk);
-    }
-    return Buffer.concat(chunks).toString('utf8');
+    return await call;
   } catch (cause) {
-    throw new AgentUnreachable('The agent does not answer', { cause });
-  } finally {
-    clearTimeout(limit);
+    if (cause instanceof UnusableReply) throw new AgentUnreachable('The agent does not answer', { cause });
+    throw cause;
   }
 }
 
-function parsed<T>(shape: z.ZodType<T>, text: string): T {
-  try {
-    return shape.parse(JSON.parse(text));
-  } catch (cause) {
-    throw new AgentUnreachable('The agent does not answer as agents do', { cause });
-  }
+function parsed<T>(shape: z.ZodType<T>, json: unknown): T {
+  const { success, data, error } = shape.safeParse(json);
+  if (success) return data;
+  throw new AgentUnreachable('The agent does not answer as agents do', { cause: error });
 }

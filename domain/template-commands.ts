@@ -63,4 +63,7 @@ export function parseReadyCommand(text: string | null): ReadyProbe | null {
 
 const isWords = (value: unknown): value is string[] =>
   Array.isArray(value) && value.every((word) => typeof word === 'string');
-const seconds = (value: unknown, fallback: number) => (typeof value === 'number' && value >= 0 ? value : fallback);
+/** Timers count in 31 bits of milliseconds, so an hour is the longest; a start may not last that long anyway. */
+const maxSeconds = 3600;
+const seconds = (value: unknown, fallback: number) =>
+  typeof value === 'number' && value >= 0 ? Math.min(value, maxSeconds) : fallback;

@@ -9,8 +9,8 @@ export interface ImportRule {
 }
 
 const everything = [
-  ...['activities', 'agent', 'api', 'bench', 'config', 'db', 'domain', 'gateway', 'ops', 'runtime', 'temporal'],
-  ...['worker', 'workflows'],
+  ...['activities', 'agent', 'api', 'bench', 'config', 'db', 'domain', 'gateway', 'ops', 'runtime'],
+  ...['sandbox-agent-client', 'temporal', 'worker', 'workflows'],
 ];
 
 /**
@@ -28,10 +28,14 @@ export const importRules: Readonly<Record<string, ImportRule>> = {
     typesFrom: ['activities'],
     packages: ['@temporalio/common', '@temporalio/workflow'],
   },
-  runtime: { from: ['config', 'domain'] },
+  'sandbox-agent-client': { from: [] },
+  runtime: { from: ['config', 'domain', 'sandbox-agent-client'] },
   activities: { from: ['config', 'db', 'domain', 'runtime', 'temporal'] },
   worker: { from: ['activities', 'config', 'db', 'domain', 'runtime', 'temporal', 'workflows'] },
-  api: { from: ['config', 'db', 'domain', 'temporal', 'workflows/sandbox-messages.ts'], typesFrom: ['workflows'] },
+  api: {
+    from: ['config', 'db', 'domain', 'sandbox-agent-client', 'temporal', 'workflows/sandbox-messages.ts'],
+    typesFrom: ['workflows'],
+  },
   gateway: { from: ['config', 'db', 'domain'] },
   agent: { from: [] },
   ops: { from: ['agent/proto/gen', 'config', 'db', 'domain', 'runtime', 'temporal'] },

@@ -1,8 +1,6 @@
-import http from 'node:http';
-import https from 'node:https';
-import net from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ReadyProbe } from '../../domain/template-commands.ts';
+import { canConnect, statusOf } from '../../sandbox-agent-client/sandbox-exchange.ts';
 import { DriverError } from '../driver.ts';
 import type { AgentClient } from './agent-client.ts';
 
@@ -34,41 +32,24 @@ async function succeeds(
   sandbox: { address: string; agent: AgentClient },
   signal: AbortSignal,
 ): Promise<boolean> {
+  const { address } = sandbox;
+  const deadlineMs = Math.ceil(probe.timeoutSeconds * 1000);
   try {
     if (probe.type === 'exec') return (await sandbox.agent.probe(probe.command, probe.timeoutSeconds, signal)) === 0;
-    if (probe.type === 'httpGet') return await answers(probe, sandbox.address, signal);
-    return await accepts(sandbox.address, probe.port, signal);
+    if (probe.type === 'tcpSocket') return await canConnect({ address, port: probe.port }, deadlineMs, signal);
+    const { port, path, scheme } = probe;
+    const status = await statusOf({
+      address,
+      port,
+      method: 'GET',
+      path,
+      isTls: scheme === 'HTTPS',
+      deadlineMs,
+      signal,
+    });
+    return status < 400;
   } catch {
     // Whatever goes wrong with a probe is that the sandbox is not ready.
     return false;
   }
-}
-
-function answers(
-  probe: Extract<ReadyProbe, { type: 'httpGet' }>,
-  address: string,
-  signal: AbortSignal,
-): Promise<boolean> {
-  const target = { host: address, port: probe.port, path: probe.path, agent: false as const, signal };
-  const request =
-    probe.scheme === 'HTTPS' ? https.request({ ...target, rejectUnauthorized: false }) : http.request(target);
-  return new Promise((resolve, reject) => {
-    request.once('response', ({ statusCode = 0 }) => {
-      request.destroy();
-      resolve(statusCode >= 200 && statusCode < 400);
-    });
-    request.once('error', reject);
-    request.end();
-  });
-}
-
-function accepts(address: string, port: number, signal: AbortSignal): Promise<boolean> {
-  return new Promise((resolve, reject) => {
-    const socket = net.connect({ host: address, port, signal });
-    socket.once('connect', () => {
-      socket.destroy();
-      resolve(true);
-    });
-    socket.once('error', reject);
-  });
 }

@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, test } from '@jest/globals';
 import { type ExecFailure, execStream, type StreamOptions } from '../../api/exec-stream.ts';
@@ -22,6 +23,45 @@ test('events come whole, however the network cut them', async () => {
     for (const character of text) yield Buffer.from(character);
   });
   expect(told).toEqual([ready, end]);
+});
+
+test('bytes that come one by one are copied once each: 100,000 of them cost no more than a moment', async () => {
+  const event = `event: stdout\ndata: ${'x'.repeat(100_000)}\n\n`;
+  const started = performance.now();
+  const told = await through(async function* () {
+    for (const byte of Buffer.from(event)) yield Buffer.of(byte);
+    yield Buffer.from(end);
+  });
+  expect(told).toEqual([event, end]);
+  expect(performance.now() - started).toBeLessThan(5000);
+});
+
+test('an event that does not end is given up, in whatever pieces it comes', async () => {
+  let pieces = 0;
+  const told = await through(async function* () {
+    yield Buffer.from('event: stdout\ndata: ');
+    for (; pieces < 10_000; pieces += 1) yield Buffer.alloc(1024, 'x');
+  });
+  expect(told).toEqual(['event: error\ndata: {"code":"exec_interrupted","message":"broken"}\n\n']);
+  expect(pieces).toBeLessThan(200);
+});
+
+test('a long stream leaves nothing behind on the signal that outlives it', async () => {
+  const { signal } = new AbortController();
+  let listeners = 0;
+  await through(
+    async function* () {
+      for (let at = 0; at < 1000; at += 1) {
+        yield Buffer.from(ready);
+        await delay(0);
+        listeners = Math.max(listeners, getEventListeners(signal, 'abort').length);
+      }
+      yield Buffer.from(end);
+    },
+    { signal },
+  );
+  expect(listeners).toBeLessThanOrEqual(1);
+  expect(getEventListeners(signal, 'abort')).toHaveLength(0);
 });
 
 test('a silence is filled with keepalives', async () => {

@@ -7,6 +7,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
 import { ExecTokens } from '../../api/exec-tokens.ts';
 import { Sandbox } from '../../db/entities/sandbox.ts';
 import { sandbox as bootOf, platformToken, TestAgent } from '../agent/support/agent.ts';
+import { HostileServer } from '../sandbox-agent-client/hostile-server.ts';
 import { until } from '../support/until.ts';
 import type { Json, Reply } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
@@ -408,6 +409,42 @@ test('an agent that was tampered with harms nobody: what is no event, or comes b
   }
   expect(seen).toEqual([['ready', 'start', 'exec_interrupted'], ['ready', 'end'], ['exec_interrupted']]);
   forged.close();
+});
+
+test.each(['constructor', '__proto__', 'toString', 'hasOwnProperty', 'valueOf', 'nonsense', '', 'x'.repeat(1000)])(
+  'an agent that refuses with the code %j: the caller is told to try again',
+  async (code) => {
+    const body = `{"code":${JSON.stringify(code)},"message":"forged"}`;
+    const forged = http.createServer((_, reply) => reply.writeHead(409).end(body)).listen(0, '127.0.0.1');
+    await once(forged, 'listening');
+    const sandboxId = await addSandbox(member, (forged.address() as AddressInfo).port);
+    const path = `/v1/sandboxes/${sandboxId}/exec`;
+    const token = new ExecTokens(Buffer.alloc(32, 9)).make(sandboxId, 'run', new Date(Date.now() + 60_000));
+    for (const reply of [
+      await one.send(member, 'POST', path, { command: 'true' }),
+      await one.send(member, 'GET', `${path}/active`),
+      await one.send(member, 'DELETE', path),
+      await one.send(null, 'GET', `${path}/stream?token=${token}`),
+    ]) {
+      refuses(reply, 503, 'temporarily_unavailable');
+    }
+    forged.close();
+  },
+);
+
+test.each([
+  ['an upgrade', 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n'],
+  ['1xx replies without end', 'HTTP/1.1 100 Continue\r\n\r\n'.repeat(1000)],
+])('an agent that answers with %s hangs no request', async (_what, answer) => {
+  const forged = await HostileServer.start((socket, server) => server.repeat(socket, answer));
+  const sandboxId = await addSandbox(member, forged.port);
+  const path = `/v1/sandboxes/${sandboxId}/exec`;
+  refuses(await one.send(member, 'POST', path, { command: 'true' }), 503, 'temporarily_unavailable');
+  refuses(await one.send(member, 'GET', `${path}/active`), 503, 'temporarily_unavailable');
+  refuses(await one.send(member, 'GET', `${path}/stream`), 503, 'temporarily_unavailable');
+  refuses(await one.send(member, 'DELETE', path), 503, 'temporarily_unavailable');
+  await until(() => forged.open === 0);
+  await forged.stop();
 });
 
 test('a replica that stops lets its readers go without a last event, so that they come back to another', async () => {

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { callerOf } from '../../plugins/authentication.ts';
+import { runTime } from '../../sandbox-agents.ts';
 import { failures } from '../../schemas/failures.ts';
 import { askAgent, ofAgentCalls } from './exec-agent.ts';
-import { runTime } from './exec-start.ts';
 import { streamPath } from './exec-stream.ts';
 import { sandboxOf } from './read-sandbox.ts';
 import { sandboxPath } from './sandbox-path.ts';

@@ -12,14 +12,14 @@ export interface AgentRow {
   agentPort?: number | null | undefined;
 }
 
-/** What the agent's refusals are to a caller. */
-const refusals: Record<string, ErrorCode> = {
-  in_progress: 'exec_in_progress',
-  invalid_cwd: 'invalid_cwd',
-  too_long: 'validation_failed',
-  cannot_start: 'exec_not_possible',
-  no_run: 'exec_not_found',
-};
+/** The error codes of the agent's refusals. A map: an agent may send any code, `constructor` and `__proto__` too. */
+const refusals = new Map<string, ErrorCode>([
+  ['in_progress', 'exec_in_progress'],
+  ['invalid_cwd', 'invalid_cwd'],
+  ['too_long', 'validation_failed'],
+  ['cannot_start', 'exec_not_possible'],
+  ['no_run', 'exec_not_found'],
+]);
 const texts: Partial<Record<ErrorCode, string>> = {
   exec_in_progress: 'A command is running in the sandbox already; wait for its end or cancel it',
   exec_not_found: 'No such command is running in the sandbox',
@@ -42,10 +42,8 @@ export async function askAgent<T>(
   try {
     return await ask({ sandboxId, address: agentAddress, port: agentPort });
   } catch (error) {
-    if (error instanceof AgentRefusal && refusals[error.code]) {
-      const code = refusals[error.code]!;
-      throw new AppError(code, texts[code] ?? `The command cannot be run: ${error.message}`);
-    }
+    const code = error instanceof AgentRefusal ? refusals.get(error.code) : undefined;
+    if (code) throw new AppError(code, texts[code] ?? `The command cannot be run: ${(error as Error).message}`);
     if (!(error instanceof AgentRefusal || error instanceof AgentUnreachable)) throw error;
     // A sandbox that is just being frozen or ended does not answer either.
     const now = await findSandboxStatus(deps.orm.em, sandboxId);

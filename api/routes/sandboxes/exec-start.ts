@@ -5,6 +5,7 @@ import { timeoutAt } from '../../../domain/sandbox-clock.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { callerOf } from '../../plugins/authentication.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';
+import { runTime } from '../../sandbox-agents.ts';
 import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
 import { withDefault } from '../../schemas/fields.ts';
 import { envVars } from './create-body.ts';
@@ -24,9 +25,6 @@ const execBody = z.object({
   cwd: withDefault(z.string().min(1).max(4096), '/'),
   env: withDefault(envVars, {}).describe("Over the sandbox's environment"),
 });
-
-/** A time of a run, with nine decimals. */
-export const runTime = z.string().regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$/);
 
 const started = z.object({
   stream_path: z.string().describe('With a token that opens this stream alone; a repeated reply has none'),

@@ -15,6 +15,9 @@ import { sandboxPath } from './sandbox-path.ts';
 
 const keepaliveMs = 15_000;
 const stalledReaderMs = 60_000;
+/** A silent agent is asked about the run once a minute, and given up when it does not confirm it three times. */
+const silencesPerQuestion = 4;
+const unconfirmedLimit = 3;
 /** A token opens its stream this long after the run's deadline, for who comes back late. */
 const tokenGraceMs = 600_000;
 
@@ -71,7 +74,7 @@ export function streamExec(api: Api, deps: ApiDependencies): void {
       const stream = execStream(events, {
         keepaliveMs,
         signal: closing.signal,
-        onSilence: () => endOf(deps, row.sandboxId),
+        onSilence: silenceWatch(deps, row.sandboxId, runId),
         onBreak: async () => (reply.raw.destroyed ? null : ((await endOf(deps, row.sandboxId)) ?? interrupted)),
       });
       return reply
@@ -112,6 +115,36 @@ function lastSeen(lastEventId: string | undefined, runId: string): number {
   const [, run, sequence] = /^(\w+)-(\d{1,15})$/.exec(lastEventId ?? '') ?? [];
   if (run !== undefined && run !== runId) throw noRun();
   return Number(sequence ?? 0);
+}
+
+/**
+ * What to do at each silence. A command may be silent for as long as it runs and a paused sandbox for days, so silence
+ * ends a stream only when the sandbox has ended, or runs and its agent no longer confirms the run.
+ */
+function silenceWatch(deps: ApiDependencies, sandboxId: string, runId: string): () => Promise<ExecFailure | null> {
+  let silences = 0;
+  let unconfirmed = 0;
+  return async () => {
+    const route = await findSandboxRoute(deps.orm.em, sandboxId);
+    if (route?.status !== 'running') {
+      unconfirmed = 0;
+      return endOf(deps, sandboxId);
+    }
+    silences += 1;
+    if (silences % silencesPerQuestion !== 0) return null;
+    const confirmed = await isRunThere(deps, { ...route, agentAddress: route.address }, runId);
+    unconfirmed = confirmed ? 0 : unconfirmed + 1;
+    return unconfirmed < unconfirmedLimit ? null : interrupted;
+  };
+}
+
+async function isRunThere(deps: ApiDependencies, row: AgentRow, runId: string): Promise<boolean> {
+  try {
+    return (await askAgent(deps, row, (place) => deps.sandboxAgents.findRun(place)))?.runId === runId;
+  } catch (error) {
+    if (error instanceof AppError) return false;
+    throw error;
+  }
 }
 
 /** Null: it lives on, frozen perhaps. */

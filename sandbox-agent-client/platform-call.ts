@@ -1,0 +1,75 @@
+import { parseBoundedJson } from './bounded-json.ts';
+import {
+  exchange,
+  openStream,
+  type SandboxReply,
+  type SandboxRequest,
+  SandboxStream,
+  UnusableReply,
+} from './sandbox-exchange.ts';
+
+const jsonBounds = { maxDepth: 8, maxNodes: 256 };
+
+/** Where an agent listens, and the token that opens its `/platform/…` paths (agent/BOOT.md). */
+export interface AgentEndpoint {
+  address: string;
+  port: number;
+  platformToken: string;
+}
+
+export interface PlatformCall {
+  method: string;
+  path: string;
+  body?: object;
+  deadlineMs: number;
+  maxReplyBytes: number;
+  signal?: AbortSignal;
+}
+
+/** `json` is untrusted and of any shape; undefined where the reply has no body. */
+export interface AgentReply {
+  status: number;
+  json: unknown;
+}
+
+/**
+ * Calls a platform path of an agent.
+ * @throws {UnusableReply} unreachable, too late, out of bounds, or not JSON; the signal's reason when it aborts
+ */
+export async function callAgent(agent: AgentEndpoint, call: PlatformCall): Promise<AgentReply> {
+  return asJson(await exchange(requestFor(agent, call), call.maxReplyBytes));
+}
+
+/** As `callAgent`; a reply of status 200 is a stream that the caller destroys. */
+export async function callAgentForStream(
+  agent: AgentEndpoint,
+  call: PlatformCall,
+): Promise<AgentReply | SandboxStream> {
+  const reply = await openStream(requestFor(agent, call), call.maxReplyBytes);
+  return reply instanceof SandboxStream ? reply : asJson(reply);
+}
+
+function requestFor(agent: AgentEndpoint, { method, path, body, deadlineMs, signal }: PlatformCall): SandboxRequest {
+  return {
+    address: agent.address,
+    port: agent.port,
+    method,
+    path,
+    headers: {
+      'x-platform-token': agent.platformToken,
+      ...(body && { 'content-type': 'application/json' }),
+    },
+    ...(body && { body: Buffer.from(JSON.stringify(body)) }),
+    deadlineMs,
+    ...(signal && { signal }),
+  };
+}
+
+function asJson({ status, body }: SandboxReply): AgentReply {
+  if (body.length === 0) return { status, json: undefined };
+  try {
+    return { status, json: parseBoundedJson(body.toString('utf8'), jsonBounds) };
+  } catch (cause) {
+    throw new UnusableReply('the reply is not the JSON of an agent', { cause });
+  }
+}

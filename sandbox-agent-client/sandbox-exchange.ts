@@ -1,0 +1,307 @@
+import http, { type IncomingMessage } from 'node:http';
+import net from 'node:net';
+import tls from 'node:tls';
+
+/** Status line and headers of one reply, final or informational. */
+const maxHeadBytes = 16 * 1024;
+/** 1xx replies before the final one. An agent sends none. */
+const maxInformationalReplies = 8;
+/** Chunk sizes, trailers and 1xx replies may cost this much beside the body. */
+const framingAllowanceBytes = 256 * 1024;
+/** TCP probes a silent stream, so that a sandbox that vanished is noticed. */
+const keepAliveProbeMs = 10_000;
+
+/** One HTTP request to a server inside a sandbox. */
+export interface SandboxRequest {
+  address: string;
+  port: number;
+  method: string;
+  path: string;
+  headers?: Record<string, string>;
+  body?: Buffer;
+  /** With TLS; the certificate is not checked. */
+  isTls?: boolean;
+  /** For everything from the connect to the last byte; of a stream, to its first byte. */
+  deadlineMs: number;
+  signal?: AbortSignal;
+}
+
+export interface SandboxReply {
+  status: number;
+  body: Buffer;
+}
+
+/** The server inside the sandbox could not be reached, took too long, or sent what breaks a bound or the protocol. */
+export class UnusableReply extends Error {
+  override name = 'UnusableReply';
+}
+
+/**
+ * Sends one request and reads the whole reply. The server is hostile: root in a sandbox can replace it. So time, head,
+ * body, framing and 1xx replies are bounded, upgrades are refused, and no socket is left when the promise settles.
+ * @throws {UnusableReply}; the signal's reason as soon as it aborts, whatever the socket does.
+ */
+export async function exchange(request: SandboxRequest, maxBodyBytes: number): Promise<SandboxReply> {
+  const connection = new SandboxConnection(request, maxBodyBytes + framingAllowanceBytes);
+  try {
+    const reply = await connection.head();
+    return { status: reply.statusCode!, body: await bodyOf(connection, reply, maxBodyBytes) };
+  } finally {
+    connection.close();
+  }
+}
+
+/** As `exchange`, for the status alone: the body is not read. */
+export async function statusOf(request: SandboxRequest): Promise<number> {
+  const connection = new SandboxConnection(request, framingAllowanceBytes);
+  try {
+    return (await connection.head()).statusCode!;
+  } finally {
+    connection.close();
+  }
+}
+
+/**
+ * Whether a connection is accepted in time.
+ * @throws the signal's reason as soon as it aborts
+ */
+export async function canConnect(
+  { address, port }: Pick<SandboxRequest, 'address' | 'port'>,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<boolean> {
+  signal.throwIfAborted();
+  const socket = net.connect({ host: address, port });
+  let onAbort: (() => void) | undefined;
+  try {
+    return await new Promise<boolean>((resolve, reject) => {
+      onAbort = () => reject(signal.reason);
+      signal.addEventListener('abort', onAbort, { once: true });
+      socket.setTimeout(timeoutMs, () => resolve(false));
+      socket.once('connect', () => resolve(true));
+      socket.on('error', () => resolve(false));
+    });
+  } finally {
+    if (onAbort) signal.removeEventListener('abort', onAbort);
+    socket.destroy();
+  }
+}
+
+/**
+ * As `exchange`, for a reply whose body goes on for as long as the caller reads. Its head and its first byte come
+ * within the deadline; a reply of another status than 200 is read whole.
+ */
+export async function openStream(
+  request: SandboxRequest,
+  maxOtherBodyBytes: number,
+): Promise<SandboxStream | SandboxReply> {
+  const connection = new SandboxConnection(request, null);
+  try {
+    const reply = await connection.head();
+    if (reply.statusCode !== 200) {
+      const body = await bodyOf(connection, reply, maxOtherBodyBytes);
+      connection.close();
+      return { status: reply.statusCode!, body };
+    }
+    const chunks = (reply as AsyncIterable<Buffer>)[Symbol.asyncIterator]();
+    const first = await connection.orFailure(chunks.next());
+    connection.endDeadline();
+    return new SandboxStream(connection, chunks, first);
+  } catch (error) {
+    connection.close();
+    throw error;
+  }
+}
+
+/** The body of a reply that goes on. Closed by `destroy`, at its end and when it breaks. */
+export class SandboxStream implements AsyncIterable<Buffer> {
+  readonly #connection: SandboxConnection;
+  readonly #chunks: AsyncIterator<Buffer>;
+  #first: IteratorResult<Buffer> | null;
+
+  constructor(connection: SandboxConnection, chunks: AsyncIterator<Buffer>, first: IteratorResult<Buffer>) {
+    this.#connection = connection;
+    this.#chunks = chunks;
+    this.#first = first;
+  }
+
+  /** Closes the socket; a read that waits is rejected. */
+  destroy(): void {
+    this.#connection.fail(new UnusableReply('the stream was closed'));
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<Buffer> {
+    return {
+      next: () => this.#next(),
+      return: async () => {
+        this.destroy();
+        return { done: true, value: undefined };
+      },
+    };
+  }
+
+  async #next(): Promise<IteratorResult<Buffer>> {
+    const first = this.#first;
+    this.#first = null;
+    if (first && !first.done) return first;
+    let isOpen = false;
+    try {
+      const result = first ?? (await this.#connection.orFailure(this.#chunks.next()));
+      isOpen = !result.done;
+      return result;
+    } finally {
+      if (!isOpen) this.#connection.close();
+    }
+  }
+}
+
+/** A socket with one request on it, and the one promise that everything which goes wrong with it rejects. */
+class SandboxConnection {
+  readonly #socket: net.Socket;
+  readonly #request: http.ClientRequest | undefined;
+  readonly #onAbort: () => void;
+  readonly #signal: AbortSignal | undefined;
+  readonly #waiting = new Set<(error: Error) => void>();
+  readonly #head: Promise<IncomingMessage>;
+  #deadline: NodeJS.Timeout;
+  #failure: Error | null = null;
+
+  /** @param maxWireBytes all bytes that may be received, framing included; null: any number, for a stream */
+  constructor(request: SandboxRequest, maxWireBytes: number | null) {
+    const { address, port, method, path, headers, body, isTls = false, deadlineMs, signal } = request;
+    signal?.throwIfAborted();
+    this.#signal = signal;
+    this.#onAbort = () => this.fail(signal!.reason);
+    signal?.addEventListener('abort', this.#onAbort, { once: true });
+    this.#deadline = setTimeout(() => this.fail(new UnusableReply(`no reply within ${deadlineMs} ms`)), deadlineMs);
+
+    const target = { host: address, port };
+    this.#socket = isTls ? tls.connect({ ...target, rejectUnauthorized: false }) : net.connect(target);
+    this.#socket.setKeepAlive(true, keepAliveProbeMs);
+    this.#socket.on('error', (cause) => this.#refuse('the connection failed', cause));
+    if (maxWireBytes !== null) {
+      let received = 0;
+      this.#socket.on('data', (bytes: Buffer) => {
+        received += bytes.length;
+        if (received > maxWireBytes) this.#refuse('the reply is too long');
+      });
+    }
+    try {
+      this.#request = http.request({
+        createConnection: () => this.#socket,
+        method,
+        path,
+        headers: { host: `${address}:${port}`, ...headers, ...(body && { 'content-length': body.length }) },
+        maxHeaderSize: maxHeadBytes,
+        insecureHTTPParser: false,
+      });
+    } catch (error) {
+      this.close();
+      throw new UnusableReply('the request cannot be sent', { cause: error });
+    }
+    this.#head = this.orFailure(this.#awaitHead(this.#request));
+    // The caller may fail before it asks for the head.
+    this.#head.catch(() => {});
+    this.#request.end(body);
+  }
+
+  /** Waits for the final reply's status and headers. */
+  head(): Promise<IncomingMessage> {
+    return this.#head;
+  }
+
+  /** Waits for `work`, and no longer than the connection is usable. */
+  orFailure<T>(work: Promise<T>): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      if (this.#failure) {
+        work.catch(() => {});
+        reject(this.#failure);
+        return;
+      }
+      this.#waiting.add(reject);
+      work.then(
+        (value) => {
+          this.#waiting.delete(reject);
+          resolve(value);
+        },
+        (error) => {
+          this.#waiting.delete(reject);
+          reject(this.#failure ?? new UnusableReply('the reply broke off', { cause: error }));
+        },
+      );
+    });
+  }
+
+  /** Rejects whatever waits, and closes the socket. */
+  fail(error: Error): void {
+    this.#failure ??= error;
+    const waiting = [...this.#waiting];
+    this.#waiting.clear();
+    this.close();
+    for (const reject of waiting) reject(this.#failure);
+  }
+
+  /** From here on the reply may take as long as its reader likes. */
+  endDeadline(): void {
+    clearTimeout(this.#deadline);
+  }
+
+  close(): void {
+    this.#failure ??= new UnusableReply('the connection is closed');
+    clearTimeout(this.#deadline);
+    this.#signal?.removeEventListener('abort', this.#onAbort);
+    this.#request?.destroy();
+    this.#socket.destroy();
+  }
+
+  #refuse(what: string, cause?: unknown): void {
+    this.fail(new UnusableReply(what, { cause }));
+  }
+
+  #awaitHead(request: http.ClientRequest): Promise<IncomingMessage> {
+    let informational = 0;
+    let hasHead = false;
+    return new Promise((resolve) => {
+      request.on('error', (cause) => this.#refuse('the exchange failed', cause));
+      request.on('information', () => {
+        informational += 1;
+        if (informational > maxInformationalReplies) this.#refuse('too many 1xx replies');
+      });
+      // Without these listeners Node closes the socket and says nothing to the caller.
+      request.once('upgrade', () => this.#refuse('the reply is an upgrade'));
+      request.once('connect', () => this.#refuse('the reply is a tunnel'));
+      request.once('close', () => {
+        if (!hasHead) this.#refuse('the connection ended without a reply');
+      });
+      request.once('response', (reply: IncomingMessage) => {
+        hasHead = true;
+        // What breaks while nobody reads is reported to the next read.
+        reply.on('error', () => {});
+        const { statusCode = 0, httpVersionMajor } = reply;
+        if (httpVersionMajor !== 1) this.#refuse('the reply is not HTTP/1');
+        else if (statusCode < 200 || statusCode > 599) this.#refuse(`the reply has the status ${statusCode}`);
+        else resolve(reply);
+      });
+    });
+  }
+}
+
+/** Copies the body into one buffer: the pieces of a body in tiny chunks would cost many times their bytes. */
+async function bodyOf(connection: SandboxConnection, reply: IncomingMessage, maxBytes: number): Promise<Buffer> {
+  let collected: Buffer = Buffer.alloc(0);
+  let length = 0;
+  const chunks = (reply as AsyncIterable<Buffer>)[Symbol.asyncIterator]();
+  for (;;) {
+    const result = await connection.orFailure(chunks.next());
+    if (result.done) return collected.subarray(0, length);
+    const chunk = result.value;
+    if (length + chunk.length > maxBytes) throw new UnusableReply('the reply is too long');
+    if (length + chunk.length > collected.length) {
+      const larger = Buffer.alloc(Math.min(maxBytes, Math.max(4096, 2 * (length + chunk.length))));
+      collected.copy(larger, 0, 0, length);
+      collected = larger;
+    }
+    chunk.copy(collected, length);
+    length += chunk.length;
+  }
+}

@@ -1,0 +1,59 @@
+import { once } from 'node:events';
+import net from 'node:net';
+
+/** A server on a raw socket, which answers each connection with `answer` once the request's head has come. */
+export class HostileServer {
+  readonly #server: net.Server;
+  readonly #sockets = new Set<net.Socket>();
+  readonly #timers = new Set<NodeJS.Timeout>();
+
+  private constructor(server: net.Server) {
+    this.#server = server;
+  }
+
+  static async start(answer: (socket: net.Socket, every: HostileServer) => void): Promise<HostileServer> {
+    const server = net.createServer();
+    const hostile = new HostileServer(server);
+    server.on('connection', (socket) => {
+      hostile.#sockets.add(socket);
+      socket.on('close', () => hostile.#sockets.delete(socket));
+      // A client that closes in the middle of a write is what is tested.
+      socket.on('error', () => {});
+      socket.once('data', () => answer(socket, hostile));
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    return hostile;
+  }
+
+  get port(): number {
+    return (this.#server.address() as net.AddressInfo).port;
+  }
+
+  /** Connections that the client has not closed. */
+  get open(): number {
+    return this.#sockets.size;
+  }
+
+  /** Writes `text` again and again, as fast as the client reads it, or one piece each `everyMs`. */
+  repeat(socket: net.Socket, text: string | Buffer, everyMs = 0): void {
+    if (everyMs > 0) {
+      const timer = setInterval(() => socket.write(text), everyMs);
+      this.#timers.add(timer);
+      socket.once('close', () => clearInterval(timer));
+      return;
+    }
+    const fill = () => {
+      while (!socket.destroyed && socket.write(text)) {}
+    };
+    socket.on('drain', fill);
+    fill();
+  }
+
+  async stop(): Promise<void> {
+    for (const timer of this.#timers) clearInterval(timer);
+    for (const socket of this.#sockets) socket.destroy();
+    this.#server.close();
+    await once(this.#server, 'close');
+  }
+}
