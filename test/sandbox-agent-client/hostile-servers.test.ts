@@ -244,14 +244,17 @@ test.each(hostileAnswers)('%s: no stream hangs, and none is left open', async (_
   expect(performance.now() - started).toBeLessThan(hangMs);
 });
 
-test.each(hostileAnswers)('%s: a probe for the status alone ends in time, and leaves no socket', async (_what, answer) => {
-  const started = performance.now();
-  await against(answer, async ({ address, port }) => {
-    const status = await statusOf({ address, port, method: 'GET', path: '/', deadlineMs }).catch((error) => error);
-    if (typeof status !== 'number') expect(status).toBeInstanceOf(UnusableReply);
-  });
-  expect(performance.now() - started).toBeLessThan(hangMs);
-});
+test.each(hostileAnswers)(
+  '%s: a probe for the status alone ends in time, and leaves no socket',
+  async (_what, answer) => {
+    const started = performance.now();
+    await against(answer, async ({ address, port }) => {
+      const status = await statusOf({ address, port, method: 'GET', path: '/', deadlineMs }).catch((error) => error);
+      if (typeof status !== 'number') expect(status).toBeInstanceOf(UnusableReply);
+    });
+    expect(performance.now() - started).toBeLessThan(hangMs);
+  },
+);
 
 test('a server that accepts no connection: deadline and abort end the call', async () => {
   // Its backlog is full, so the kernel leaves further connects without an answer.
