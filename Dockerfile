@@ -12,9 +12,10 @@ RUN node_modules/.bin/node agent/build.mjs
 
 FROM ${BASE_IMAGE}
 # What the local driver runs sandboxes with, and makes or pulls images with.
+COPY config/programs.json config/programs.mjs /setup/config/
+COPY ops/setup/list-packages.mjs /setup/ops/setup/
 RUN apt-get update \
-  && apt-get install --yes --no-install-recommends \
-    ca-certificates crun e2fsprogs iproute2 mmdebstrap nftables runc s3fs skopeo tini umoci util-linux \
+  && apt-get install --yes --no-install-recommends $(node /setup/ops/setup/list-packages.mjs host) \
   && rm -rf /var/lib/apt/lists/*
 WORKDIR /app
 COPY --from=build /app /app

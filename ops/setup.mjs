@@ -4,6 +4,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { fullPath } from '../config/programs.mjs';
 import { agentBundle } from './setup/agent-bundle.mjs';
 import { baseImage, codeInterpreterImage } from './setup/builtin-images.mjs';
 import { debianPackages } from './setup/debian-packages.mjs';
@@ -16,12 +17,18 @@ import { timeSkippingTestServer } from './setup/time-skipping-test-server.mjs';
 import { cacheDir } from './toolchain/locations.mjs';
 
 /**
- * `node ops/setup.mjs [--for start|test|packages] [--then SCRIPT ARGS…]`
+ * `node ops/setup.mjs [--for start|test|faults|packages] [--then SCRIPT ARGS…]`
  *
  * Does the set-up that is missing, on whatever Node (20 or newer) the machine has, then runs the script with the
  * project's own Node in place of itself. Without dependencies: at first there are none.
  */
 const root = fileURLToPath(new URL('..', import.meta.url)).replace(/\/$/, '');
+// `su` keeps the PATH of a user, which lacks the folders of system programs.
+process.env.PATH = fullPath();
+// Programs and images must be readable by users other than root: Postgres runs as one, and so do sandboxes. Files with
+// secrets have their modes given.
+process.umask(0o022);
+
 const thenAt = process.argv.indexOf('--then');
 const [script, ...scriptArgs] = thenAt === -1 ? [] : process.argv.slice(thenAt + 1);
 const { values } = parseArgs({
@@ -34,22 +41,28 @@ const stepsFor = {
   packages: () => [npmPackages(root)],
   start: () => [
     npmPackages(root),
-    debianPackages({ tests: false }),
+    debianPackages('start'),
     ...(process.env.TEMPORAL_ADDRESS ? [] : [temporal(root)]),
     agentBundle(root),
     baseImage(root),
   ],
-  test: () => [
+  test: () => testSteps('test'),
+  faults: () => testSteps('faults'),
+};
+
+/** @param {'test' | 'faults'} purpose */
+function testSteps(purpose) {
+  return [
     npmPackages(root),
-    debianPackages({ tests: true }),
+    debianPackages(purpose),
     temporal(root),
     timeSkippingTestServer(),
     s3TestServerProgram(),
     agentBundle(root),
     baseImage(root),
     codeInterpreterImage(root),
-  ],
-};
+  ];
+}
 
 async function setUp() {
   const steps = stepsFor[values.for]?.();
@@ -94,6 +107,6 @@ try {
 } catch (error) {
   console.error(error instanceof SetupError ? `\n${error.message}` : error);
   // Who reads the last line of the tests must not mistake a part that could not be had for success.
-  if (values.for === 'test') console.log('\n0 passed, 1 failed');
+  if (values.for === 'test' || values.for === 'faults') console.log('\n0 passed, 1 failed');
   process.exitCode = 1;
 }

@@ -1,26 +1,8 @@
 import { spawn } from 'node:child_process';
-import fs from 'node:fs';
-import path from 'node:path';
 import { seconds } from './progress.mjs';
 
 /** How often a long command says that it is still at work. */
 const heartbeatMs = 20_000;
-
-/**
- * Whether a program is there, as a shell would find it; system folders count too, which a user's PATH may lack.
- * @param {string} name
- */
-export function isOnPath(name) {
-  const folders = [...(process.env.PATH ?? '').split(path.delimiter), '/usr/local/sbin', '/usr/sbin', '/sbin'];
-  return folders.some((folder) => {
-    try {
-      fs.accessSync(path.join(folder, name), fs.constants.X_OK);
-      return true;
-    } catch {
-      return false;
-    }
-  });
-}
 
 /**
  * Runs a command to its end and gives what it printed. Its output is shown only when it fails.

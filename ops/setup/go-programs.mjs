@@ -1,8 +1,9 @@
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
+import { isInstalled } from '../../config/programs.mjs';
 import { versions } from '../toolchain/locations.mjs';
-import { isOnPath, runCommand } from './command.mjs';
+import { runCommand } from './command.mjs';
 
 /**
  * Any Go from 1.21 on will do: it fetches the newer one that the modules ask for by itself.
@@ -10,7 +11,7 @@ import { isOnPath, runCommand } from './command.mjs';
  */
 export async function findGo() {
   for (const go of ['go', '/usr/local/go/bin/go']) {
-    if (!(go === 'go' ? isOnPath(go) : fs.existsSync(go))) continue;
+    if (!isInstalled(go)) continue;
     const [, major, minor] = /go(\d+)\.(\d+)/.exec(await runCommand(go, ['version'])) ?? [];
     const [wantedMajor, wantedMinor] = versions.goMinimum.split('.').map(Number);
     if (Number(major) > wantedMajor || (Number(major) === wantedMajor && Number(minor) >= wantedMinor)) return go;

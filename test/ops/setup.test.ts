@@ -88,19 +88,6 @@ test('the agent is bundled again when a source of it is newer than the last bund
   expect(step.isDone()).toBe(false);
 });
 
-test('who is not root is told the exact command for the Debian packages that are missing', async () => {
-  const { failed, output } = await runModule(
-    `process.getuid = () => 1000;
-     const { debianPackages } = await import(${JSON.stringify(path.join(root, 'ops/setup/debian-packages.mjs'))});
-     await debianPackages({ tests: false }).run();`,
-    { PATH: dir },
-  );
-  expect(failed).toBe(true);
-  expect(output).toMatch(
-    /Run as root:\s+apt-get update && apt-get install --yes --no-install-recommends .*skopeo umoci /,
-  );
-});
-
 test('without Go, the development server is downloaded, unpacked and kept', async () => {
   fs.writeFileSync(path.join(dir, 'temporal'), '#!/bin/sh\necho downloaded\n', { mode: 0o755 });
   fs.writeFileSync(path.join(dir, 'LICENSE'), '');

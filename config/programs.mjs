@@ -1,0 +1,75 @@
+import fs from 'node:fs';
+import path from 'node:path';
+
+/**
+ * Every program that the platform runs, with the Debian package it is in (`programs.json`). Set-up, the local driver and
+ * the Dockerfile read this one list. Plain JavaScript without dependencies, because set-up runs before npm packages are
+ * there. A name that begins with `/` is a file that must exist.
+ */
+
+/**
+ * `host` is what a host worker runs, `start` what `npm start` runs beyond it, `test` and `faults` what the tests do.
+ * @typedef {'host' | 'start' | 'test' | 'faults'} Purpose
+ */
+
+/** @type {Record<Purpose, Record<string, string>>} */
+const byPurpose = JSON.parse(fs.readFileSync(new URL('./programs.json', import.meta.url), 'utf8'));
+
+/** Each purpose needs the programs of those before it, too. */
+const purposes = /** @type {Purpose[]} */ (['host', 'start', 'test', 'faults']);
+
+/** Folders of system programs. The PATH of a user, which `su` keeps, lacks some of them. */
+const systemFolders = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin'];
+
+/**
+ * The programs for a purpose, with the Debian package of each.
+ * @param {Purpose} purpose
+ * @returns {Record<string, string>}
+ */
+export function programsFor(purpose) {
+  const included = purposes.slice(0, purposes.indexOf(purpose) + 1);
+  return Object.assign({}, ...included.map((name) => byPurpose[name]));
+}
+
+/**
+ * Debian packages of the programs that this machine lacks.
+ * @param {Purpose} purpose
+ * @param {NodeJS.ProcessEnv} [env]
+ * @returns {string[]}
+ */
+export function missingPackages(purpose, env = process.env) {
+  const missing = Object.entries(programsFor(purpose)).filter(([program]) => !isInstalled(program, env));
+  return [...new Set(missing.map(([, name]) => name))].sort();
+}
+
+/**
+ * Whether a program is on the PATH with the system's folders added, or a file exists.
+ * @param {string} program
+ * @param {NodeJS.ProcessEnv} [env]
+ */
+export function isInstalled(program, env = process.env) {
+  if (path.isAbsolute(program)) return fs.existsSync(program);
+  return fullPath(env)
+    .split(path.delimiter)
+    .some((folder) => isExecutable(path.join(folder, program)));
+}
+
+/**
+ * A PATH with which every installed program is found: the given one, then the folders of system programs that it lacks.
+ * @param {NodeJS.ProcessEnv} [env]
+ */
+export function fullPath(env = process.env) {
+  // An empty entry would mean the current folder.
+  const given = (env.PATH ?? '').split(path.delimiter).filter(Boolean);
+  return [...new Set([...given, ...systemFolders])].join(path.delimiter);
+}
+
+/** @param {string} file */
+function isExecutable(file) {
+  try {
+    fs.accessSync(file, fs.constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,82 @@
+import { execFile, execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { madeOnce } from '../support/made-once.ts';
+
+const run = promisify(execFile);
+const repository = path.resolve(import.meta.dirname, '../..');
+
+/** Where the project is in the tree. The space is a trial, too. */
+const project = '/srv/the platform';
+
+/** The PATH that a user keeps who became root by `su`. */
+const userPath = '/usr/local/bin:/usr/bin:/bin';
+
+/**
+ * A Debian with nothing but its essential packages, apt, Node, and the project without npm packages. Programs run in it
+ * by chroot in namespaces of their own, with nothing of this machine but its network: what apt needs to reach its
+ * mirror is copied in.
+ */
+export class BareDebian {
+  readonly root = fs.mkdtempSync(path.join(os.tmpdir(), 'bare-debian-'));
+
+  /** @param folders of the project to copy into the tree */
+  static async make(folders: string[]): Promise<BareDebian> {
+    const made = await madeOnce('test-bare-debian', ['bookworm'], async (folder) => {
+      const archive = path.join(folder, 'tree.tar');
+      await run('mmdebstrap', ['--quiet', '--mode=root', '--variant=minbase', 'bookworm', archive]);
+    });
+    const debian = new BareDebian();
+    try {
+      await run('tar', ['-xpf', path.join(made, 'tree.tar'), '-C', debian.root]);
+      debian.#fill(folders);
+    } catch (error) {
+      debian.remove();
+      throw error;
+    }
+    return debian;
+  }
+
+  /** Runs a program in the tree, in the project's folder. @returns what it printed, also when it failed */
+  run(command: string, ...args: string[]): Promise<{ failed: boolean; output: string }> {
+    const enter = [
+      'mount -t proc proc "$1/proc"',
+      'mount -t tmpfs tmpfs "$1/tmp"',
+      'root=$1; shift; exec chroot "$root" /usr/bin/env -i "$@"',
+    ].join(' && ');
+    const inside = [`--chdir=${project}`, `PATH=${userPath}`, command, ...args];
+    const namespaces = ['--mount', '--pid', '--ipc', '--uts', '--fork', '--kill-child', '--propagation=private'];
+    return new Promise((resolve) => {
+      execFile(
+        'unshare',
+        [...namespaces, 'sh', '-c', enter, 'sh', this.root, ...inside],
+        { timeout: 240_000, maxBuffer: 16 << 20 },
+        (error, stdout, stderr) => resolve({ failed: error !== null, output: stdout + stderr }),
+      );
+    });
+  }
+
+  remove(): void {
+    fs.rmSync(this.root, { recursive: true, force: true });
+  }
+
+  #fill(folders: string[]): void {
+    for (const file of ['/etc/resolv.conf', '/etc/hosts']) this.#copy(file, file);
+    // How apt reaches its mirror: proxies and certificates of this machine.
+    const settings = execFileSync('apt-config', ['dump'], { encoding: 'utf8' })
+      .split('\n')
+      .filter((line) => /^Acquire::(http|https|ftp)::/i.test(line));
+    fs.writeFileSync(path.join(this.root, 'etc/apt/apt.conf.d/99machine'), `${settings.join('\n')}\n`);
+    this.#copy(path.join(repository, 'node_modules/node/bin/node'), '/usr/local/bin/node');
+    for (const folder of folders) this.#copy(path.join(repository, folder), path.join(project, folder));
+    const { rdev } = fs.statSync('/dev/loop-control');
+    const device = [`${rdev >> 8}`, `${rdev & 0xff}`];
+    execFileSync('mknod', [path.join(this.root, 'dev/loop-control'), 'c', ...device]);
+  }
+
+  #copy(from: string, to: string): void {
+    fs.cpSync(from, path.join(this.root, to), { recursive: true, dereference: true });
+  }
+}

@@ -1,0 +1,61 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { programsFor } from '../../config/programs.mjs';
+import { BareDebian } from './bare-debian.ts';
+
+const repository = path.resolve(import.meta.dirname, '../..');
+let debian: BareDebian;
+
+beforeAll(async () => {
+  debian = await BareDebian.make(['config', 'ops', 'runtime']);
+}, 120_000);
+
+afterAll(() => debian?.remove());
+
+const runModule = (source: string) => ['node', '--input-type=module', '--eval', source] as const;
+
+/** Asks the driver in the tree whether it can run there. */
+const askDriver = () =>
+  debian.run(
+    ...runModule(
+      `const { requirePrerequisites } = await import('./runtime/oci/prerequisites.ts');
+       try { requirePrerequisites(); console.log('nothing is missing'); } catch (error) { console.log(error.message); }`,
+    ),
+  );
+
+const installPackages = runModule(
+  `const { debianPackages } = await import('./ops/setup/debian-packages.mjs');
+   await debianPackages('start').run();`,
+);
+
+test('a user who is not root gets the command that installs the packages', async () => {
+  const { failed, output } = await debian.run('setpriv', '--reuid=1000', '--clear-groups', ...installPackages);
+  expect(failed).toBe(true);
+  expect(output).toMatch(
+    /Run as root:\s+apt-get update && apt-get install --yes --no-install-recommends .*\bskopeo tini umoci\n/,
+  );
+});
+
+test("set-up's packages are all that the driver needs on a bare Debian", async () => {
+  const before = await askDriver();
+  expect(before.output).toMatch(/^programs are missing: apt-get install .*\bpatchelf\b/);
+
+  expect(await debian.run(...installPackages)).toMatchObject({ failed: false });
+  expect(await askDriver()).toEqual({ failed: false, output: 'nothing is missing\n' });
+
+  const programs = Object.keys(programsFor('start'));
+  expect(programs.length).toBeGreaterThan(20);
+  // A root shell of `su -`, which has the system's folders.
+  const look =
+    'PATH=$PATH:/usr/sbin:/sbin; for name; do command -v "$name" >/dev/null || test -e "$name" || echo "$name"; done';
+  expect(await debian.run('sh', '-c', look, 'sh', ...programs)).toEqual({ failed: false, output: '' });
+
+  const scripts = fs
+    .readdirSync(path.join(repository, 'runtime'), { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.pl'));
+  expect(scripts.length).toBeGreaterThan(3);
+  for (const script of scripts) {
+    const { output } = await debian.run('perl', '-c', `runtime/${script}`);
+    expect(output).toBe(`runtime/${script} syntax OK\n`);
+  }
+}, 300_000);
