@@ -42,6 +42,7 @@ export async function startPostgres(options: EmbeddedPostgresOptions): Promise<E
   );
   fs.mkdirSync(path.dirname(options.dir), { recursive: true });
   const owner = process.getuid?.() === 0 ? await ensureUnprivilegedUser() : undefined;
+  if (owner) for (const file of [programs.postgres, programs.initdb]) letOthersRun(file);
   const privileges = owner ? privilegesFor(owner, [options.dir, programs.postgres]) : [];
   if (!fs.existsSync(path.join(options.dir, 'PG_VERSION')))
     await initialise(programs.initdb, options, owner, privileges);
@@ -132,6 +133,12 @@ async function ensureUnprivilegedUser(): Promise<Owner> {
   }
 }
 
+/** npm leaves programs that only root may run where it ran with a umask such as 077. */
+function letOthersRun(file: string): void {
+  const { mode } = fs.statSync(file);
+  if ((mode & 0o005) !== 0o005) fs.chmodSync(file, 0o755);
+}
+
 /**
  * The unprivileged user must get at its cluster and its programs. Below a closed folder, such as /root, it may look
  * (and only look) past the folders' modes, which are the owner's business and stay as they are.
@@ -144,8 +151,12 @@ function privilegesFor(owner: Owner, paths: readonly string[]): string[] {
       if (dir === path.dirname(dir)) return true;
     }
   });
-  const capability = isOpen ? '-all' : '-all,+dac_read_search';
-  return [...identity, '--inh-caps', capability, ...(isOpen ? [] : ['--ambient-caps', capability])];
+  if (isOpen) return [...identity, '--inh-caps', '-all'];
+  const capability = '-all,+dac_read_search';
+  // initdb and postgres look for themselves by access(2), which drops capabilities of a user other than root unless this
+  // bit is set (capabilities(7)).
+  const keepInAccess = ['--securebits', '+no_setuid_fixup'];
+  return [...identity, '--inh-caps', capability, '--ambient-caps', capability, ...keepInAccess];
 }
 
 /** Makes the cluster beside its place and moves it there when it is whole, so that an interrupted start leaves none. */
