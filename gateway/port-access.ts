@@ -6,7 +6,8 @@ export type PortAccess =
   /** The agent asks for its token itself. */
   | { kind: 'agent'; port: number }
   | { kind: 'public'; port: number }
-  | { kind: 'token'; port: number }
+  /** `requestedPort` is the one of the host name, which signatures name. */
+  | { kind: 'token'; port: number; requestedPort: number }
   | { kind: 'not_http' };
 
 /**
@@ -22,17 +23,21 @@ export function portAccess(route: SandboxRoute, requestedPort: number | null): P
   if (port === route.agentPort || requestedPort === route.agentPort) return { kind: 'agent', port: route.agentPort };
   if (declared.length > 0 && !http) return { kind: 'not_http' };
   const needsToken = http ? http.isProtected : route.secure;
-  return { kind: needsToken ? 'token' : 'public', port };
+  return needsToken ? { kind: 'token', port, requestedPort } : { kind: 'public', port };
 }
 
-/** Whether a request may use a port that needs the token: by `X-Access-Token` or by a signed query. */
+/**
+ * Whether a request may use a port that needs the token: by `X-Access-Token` or by a signed query.
+ * @param request its `port` is the one of the host name
+ */
 export function isPortAuthorized(
   route: SandboxRoute,
-  request: { accessToken: string | null; target: string; method: string; isWebSocket: boolean },
+  request: { port: number; accessToken: string | null; target: string; method: string; isWebSocket: boolean },
 ): boolean {
   if (!route.accessToken) return false;
   if (request.accessToken !== null) return secretsEqual(request.accessToken, route.accessToken);
   const reads = ['GET', 'HEAD', 'OPTIONS'].includes(request.method) && !request.isWebSocket;
   const needed: SignedOperation = reads ? 'read' : 'write';
-  return isQuerySigned(request.target, needed, route.accessToken, Date.now());
+  const { target, port } = request;
+  return isQuerySigned({ target, port, sandboxId: route.sandboxId }, needed, route.accessToken, Date.now());
 }

@@ -149,7 +149,8 @@ export class SandboxProxy {
     const request: UpstreamRequest = { target, host, trustProxy, passesAccessToken: isAgent };
     if (access.kind === 'token') {
       const { accessToken } = exchange.headers;
-      if (!isPortAuthorized(route, { accessToken, target, method, isWebSocket })) {
+      const { requestedPort: port } = access;
+      if (!isPortAuthorized(route, { port, accessToken, target, method, isWebSocket })) {
         throw new GatewayError(401, 'unauthenticated', 'This port asks for the access token of the sandbox');
       }
       request.target = withoutSignature(target);

@@ -11,23 +11,37 @@ export function secretsEqual(left: string, right: string): boolean {
   return timingSafeEqual(digest(left), digest(right));
 }
 
+/** What a signature opens: one port of one sandbox, for one path of it or, as `/`, for all of it. */
+export interface SignedPort {
+  sandboxId: string;
+  /** As the host name has it. */
+  port: number;
+  path: string;
+  operation: SignedOperation;
+}
+
 /**
- * The signature of the agent's signed URLs over `{path}:{read|write}:root:{access token}[:{expiry}]`.
- * For a port the path is `/`, which opens all of it, or one exact path of it.
+ * The signature over `{path}:{port-read|port-write}:{port}-{sandbox id}:{access token}[:{expiry}]`: the form of the
+ * agent's signed URLs, whose operations are `read` and `write`, so neither is ever valid for the other. Only the path
+ * may have colons, so the fields cannot be read in another way.
  */
 export function signQuery(
-  path: string,
-  operation: SignedOperation,
+  { sandboxId, port, path, operation }: SignedPort,
   accessToken: string,
   expiresAtSeconds: number | null,
 ): string {
   const expiry = expiresAtSeconds === null ? '' : `:${expiresAtSeconds}`;
-  const hash = createHash('sha256').update(`${path}:${operation}:root:${accessToken}${expiry}`);
-  return `v1_${hash.digest('base64').replace(/=+$/, '')}`;
+  const signed = `${path}:port-${operation}:${port}-${sandboxId}:${accessToken}${expiry}`;
+  return `v1_${createHash('sha256').update(signed).digest('base64').replace(/=+$/, '')}`;
 }
 
-/** Whether the query of `target` carries a signature that allows a request which needs `needed`. */
-export function isQuerySigned(target: string, needed: SignedOperation, accessToken: string, nowMs: number): boolean {
+/** Whether the query of `target` carries a signature that allows a request which needs `needed` at this port. */
+export function isQuerySigned(
+  { target, sandboxId, port }: { target: string; sandboxId: string; port: number },
+  needed: SignedOperation,
+  accessToken: string,
+  nowMs: number,
+): boolean {
   const queryStart = target.indexOf('?');
   if (queryStart < 0) return false;
   const query = new URLSearchParams(target.slice(queryStart + 1));
@@ -35,15 +49,17 @@ export function isQuerySigned(target: string, needed: SignedOperation, accessTok
   const signature = query.get('signature')?.replaceAll(' ', '+');
   if (!signature) return false;
   const expiration = query.get('signature_expiration');
-  if (expiration !== null && !/^[0-9]{1,12}$/.test(expiration)) return false;
+  if (expiration !== null && !/^(0|[1-9][0-9]{0,11})$/.test(expiration)) return false;
   const expiresAtSeconds = expiration === null ? null : Number(expiration);
   if (expiresAtSeconds !== null && expiresAtSeconds * 1000 <= nowMs) return false;
   const operations: SignedOperation[] = needed === 'read' ? ['read', 'write'] : ['write'];
-  const paths = ['/', decodePath(target.slice(0, queryStart))];
+  const own = signablePath(target.slice(0, queryStart));
+  const paths = own === null ? ['/'] : ['/', own];
   let signed = false;
   for (const operation of operations) {
     for (const path of paths) {
-      if (secretsEqual(signature, signQuery(path, operation, accessToken, expiresAtSeconds))) signed = true;
+      const expected = signQuery({ sandboxId, port, path, operation }, accessToken, expiresAtSeconds);
+      if (secretsEqual(signature, expected)) signed = true;
     }
   }
   return signed;
@@ -61,10 +77,15 @@ export function withoutSignature(target: string): string {
   return kept.length > 0 ? `${path}?${kept.join('&')}` : path;
 }
 
-function decodePath(path: string): string {
+/**
+ * The path that a signature names, decoded. Null where another path decodes to the same: an escaped slash is not the
+ * slash between segments. Such a path is opened by a signature for `/` alone.
+ */
+function signablePath(path: string): string | null {
+  if (/%(?:2f|5c)/i.test(path)) return null;
   try {
     return decodeURIComponent(path);
   } catch {
-    return path;
+    return null;
   }
 }

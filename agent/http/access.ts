@@ -36,6 +36,10 @@ export function judgeSignature(
   token: string,
   nowSeconds = Date.now() / 1000,
 ): SignatureVerdict {
+  // The fields are joined by colons and only the path may have any: a user `y:read:root` would make a signature for
+  // reading `/a:write:y` one for writing `/a`.
+  if (signed.username.includes(':')) return 'invalid';
+  if (signed.expiration !== null && !/^[0-9]{1,12}$/.test(signed.expiration)) return 'invalid';
   // The signature first: a wrong one learns nothing of the clock.
   if (!sameSecret(signature, fileSignature(signed, token))) return 'invalid';
   if (signed.expiration !== null && !(Number(signed.expiration) >= nowSeconds)) return 'expired';

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import os from 'node:os';
 import type { AgentEnvironment } from '../boot/environment.ts';
 import { resolvePath, statOf } from '../filesystem/path.ts';
-import { judgeSignature } from '../http/access.ts';
+import { judgeSignature, type SignatureVerdict } from '../http/access.ts';
 import { serveDownload } from './download.ts';
 import { FileRequestError, fileErrorOf, replyFileError } from './file-error.ts';
 import { serveUpload } from './upload.ts';
@@ -45,8 +45,9 @@ export async function serveFiles(
       throw new FileRequestError(405, 'use GET', { allow: 'GET, HEAD' });
     const given = decodePath(url.pathname.slice('/download/'.length));
     const absolute = allow(resolve(given.startsWith('/') ? given : `/${given}`), given);
-    // `/download/notes.txt` may mean what `path=notes.txt` of an upload meant.
-    const inHome = resolve(given);
+    // `/download/notes.txt` may mean what `path=notes.txt` of an upload meant, but a signature for `/notes.txt` does not.
+    const inHome =
+      access.byHeader || isSignedFor(query, operation, given, access.accessToken) ? resolve(given) : absolute;
     const missing = inHome !== absolute && (await statOf(absolute).catch(() => undefined)) === undefined;
     await serveDownload(req, res, missing && (await statOf(inHome).catch(() => undefined)) ? inHome : absolute);
   } catch (error) {
@@ -69,11 +70,26 @@ function checkSignature(
   paths: string[],
   token: string | null,
 ): void {
-  const signature = query.get('signature');
-  if (signature === null || token === null) throw new FileRequestError(401, 'access token missing or wrong');
-  const username = query.get('username') ?? 'root';
-  const expiration = query.get('signature_expiration');
-  const verdicts = paths.map((path) => judgeSignature(signature, { path, operation, username, expiration }, token));
+  const verdicts = paths.map((path) => signatureVerdict(query, operation, path, token));
   if (verdicts.includes('valid')) return;
   throw new FileRequestError(401, verdicts.includes('expired') ? 'signature has expired' : 'signature is not valid');
+}
+
+function isSignedFor(query: URLSearchParams, operation: 'read' | 'write', path: string, token: string | null): boolean {
+  return signatureVerdict(query, operation, path, token) === 'valid';
+}
+
+/** @throws {FileRequestError} 401 where there is no signature, or no token to check it by */
+function signatureVerdict(
+  query: URLSearchParams,
+  operation: 'read' | 'write',
+  path: string,
+  token: string | null,
+): SignatureVerdict {
+  // Standard base64 has `+`, which an unescaped query turns into a space.
+  const signature = query.get('signature')?.replaceAll(' ', '+');
+  if (signature === undefined || token === null) throw new FileRequestError(401, 'access token missing or wrong');
+  const username = query.get('username') ?? 'root';
+  const expiration = query.get('signature_expiration');
+  return judgeSignature(signature, { path, operation, username, expiration }, token);
 }

@@ -1,4 +1,6 @@
 import fs from 'node:fs';
+import os from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { fileSignature } from '../../agent/http/access.ts';
 import { platformToken, sandbox, TestAgent, token } from './support/agent.ts';
@@ -146,6 +148,61 @@ test('a signed URL is 401 for another file, operation, user, time, or once it ha
   ]) {
     const reply = await fetch(url);
     expect([url, reply.status]).toEqual([url, 401]);
+  }
+});
+
+test('a user name with colons is refused: it would turn a signature for one file into one for another', async () => {
+  const path = agent.path('secret.txt');
+  const expiration = inAnHour();
+  // A signature for reading `<path>:write:y`, given out in good faith.
+  const signature = fileSignature({ path: `${path}:write:y`, operation: 'read', username: 'root', expiration }, token);
+  const query = new URLSearchParams({ signature, signature_expiration: expiration, username: 'y:read:root', path });
+  const form = new FormData();
+  form.set('file', new Blob(['overwritten']), 'x');
+  const upload = await fetch(`${agent.address}/upload?${query}`, { method: 'POST', body: form });
+  expect([upload.status, fs.readFileSync(path, 'utf8')]).toEqual([401, 'content']);
+  // Nor the other way about, and not for a user who really has such a name.
+  const written = { username: 'y:write:root', operation: 'write' } as const;
+  expect((await fetch(signedUrl(path, { username: 'y:write:root' }, written))).status).toBe(401);
+  expect((await fetch(signedUrl(path, { username: 'a:b' }, { username: 'a:b' }))).status).toBe(401);
+  expect((await fetch(signedUrl(path, { username: 'eve' }, { username: 'eve' }))).status).toBe(200);
+});
+
+test.each(['1e99', 'Infinity', '0x7fffffff', ' 9999999999', '9999999999 ', '-1', '', '99999999999999999999'])(
+  'an expiry of %j is none, also where it was signed so',
+  async (expiration) => {
+    const path = agent.path('secret.txt');
+    const reply = await fetch(signedUrl(path, { signature_expiration: expiration }, { expiration }));
+    expect(reply.status).toBe(401);
+  },
+);
+
+test('a signature with an unescaped plus sign is understood', async () => {
+  const path = agent.path('secret.txt');
+  let expiry = Number(inAnHour());
+  const signatureAt = (at: number) =>
+    fileSignature({ path, operation: 'read', username: 'root', expiration: String(at) }, token);
+  while (!signatureAt(expiry).includes('+')) expiry += 1;
+  const query = `signature=${signatureAt(expiry)}&signature_expiration=${expiry}`;
+  expect((await fetch(`${agent.address}/download${path}?${query}`)).status).toBe(200);
+});
+
+test('a signature for an absolute path does not open the file of that name below the home folder', async () => {
+  const name = `only-at-home-${process.pid}.txt`;
+  const file = join(os.homedir(), name);
+  fs.writeFileSync(file, 'at home');
+  try {
+    const status = async (signedPath: string) => {
+      const signature = fileSignature(
+        { path: signedPath, operation: 'read', username: 'root', expiration: null },
+        token,
+      );
+      return (await fetch(`${agent.address}/download/${name}?${new URLSearchParams({ signature })}`)).status;
+    };
+    expect(await status(`/${name}`)).toBe(404);
+    expect(await status(name)).toBe(200);
+  } finally {
+    fs.rmSync(file);
   }
 });
 

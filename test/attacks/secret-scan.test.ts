@@ -148,7 +148,8 @@ async function liveASandbox(): Promise<void> {
   ofCallers['the token of a stream'] = new URL(stream_path, settings.PLATFORM_URL).searchParams.get('token')!;
   const agent = platform.agent(sandbox);
   await agent.start('sleep', ['300']);
-  const signature = signQuery('/', 'read', sandbox.envd_access_token, null);
+  const opened = { sandboxId: sandbox.sandbox_id, port: 8000, path: '/', operation: 'read' } as const;
+  const signature = signQuery(opened, sandbox.envd_access_token, null);
   ofCallers['a signature'] = signature;
   const signed = await agent.request(`/?signature=${encodeURIComponent(signature)}`, { port: 8000 });
   expect(signed.status).toBe(502);

@@ -85,9 +85,13 @@ describe('a port that is added', () => {
     expect(await get(8443)).toEqual([401, null]);
     expect(await get(8443, '/', { 'x-access-token': `${token}x` })).toEqual([401, null]);
     expect(await get(8443, '/', { 'x-access-token': token })).toEqual([200, 'GET /']);
-    const signed = (secret: string) => `/?signature=${encodeURIComponent(signQuery('/', 'read', secret, null))}`;
+    const signed = (secret: string, port = 8443) => {
+      const opened = { sandboxId: sandbox.sandbox_id, port, path: '/', operation: 'read' } as const;
+      return `/?signature=${encodeURIComponent(signQuery(opened, secret, null))}`;
+    };
     expect(await get(8443, signed(token))).toEqual([200, 'GET /']);
     expect(await get(8443, signed('wrong'))).toEqual([401, null]);
+    expect(await get(8443, signed(token, 8444))).toEqual([401, null]);
     await expect(webSocketGreeting(`ws://8443-${sandbox.sandbox_domain}/`)).rejects.toThrow(/401/);
     expect(await webSocketGreeting(`ws://8443-${sandbox.sandbox_domain}/`, { 'X-Access-Token': token })).toBe(
       'upgraded',

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { fileSignature } from '../../agent/http/access.ts';
 import { signQuery } from '../../gateway/signed-query.ts';
 import { RawConnection, type Reply, send, sendRaw } from './client.ts';
 import { hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
@@ -110,46 +111,85 @@ test('a declared port that leads to the agent is the agent, with its rules', asy
 });
 
 const now = Math.floor(Date.now() / 1000);
+const sign = (
+  path: string,
+  operation: 'read' | 'write',
+  token: string,
+  expiry: number | null,
+  { sandboxId = 'sbx-locked', port = 3001 } = {},
+) => signQuery({ sandboxId, port, path, operation }, token, expiry);
 const signed = (signature: string, expiry?: number) =>
   `signature=${encodeURIComponent(signature)}${expiry === undefined ? '' : `&signature_expiration=${expiry}`}`;
 
-test('the signature is the scheme of the agent over the path /', () => {
-  const hash = createHash('sha256').update(`/:read:root:${TOKEN}:1700000000`).digest('base64').replace(/=+$/, '');
-  expect(signQuery('/', 'read', TOKEN, 1_700_000_000)).toBe(`v1_${hash}`);
+test('the signature is what the README says', () => {
+  const text = `/:port-read:3001-sbx-locked:${TOKEN}:1700000000`;
+  const hash = createHash('sha256').update(text).digest('base64').replace(/=+$/, '');
+  expect(sign('/', 'read', TOKEN, 1_700_000_000)).toBe(`v1_${hash}`);
+});
+
+test('a signature opens no other port and no other sandbox, and a signature for a file opens no port', async () => {
+  const opens = async (sandboxId: string, port: number, signature: string, path = '/') =>
+    (await call(sandboxId, port, { path: `${path}?${signed(signature)}` })).status;
+  const signature = sign('/', 'read', TOKEN, null);
+  expect(await opens('sbx-locked', 3001, signature)).toBe(200);
+  expect(await opens('sbx-locked', service.port, signature)).toBe(401);
+  // The same token, which no two sandboxes have in truth.
+  expect(await opens('sbx-open', 3001, signature)).toBe(401);
+  const ofUndeclared = sign('/', 'read', TOKEN, null, { port: service.port });
+  expect(await opens('sbx-locked', service.port, ofUndeclared)).toBe(200);
+  expect(await opens('sbx-locked', 3001, ofUndeclared)).toBe(401);
+  for (const operation of ['read', 'write'] as const) {
+    const file = { path: '/', operation, username: '3001-sbx-locked', expiration: null };
+    expect(await opens('sbx-locked', 3001, fileSignature(file, TOKEN))).toBe(401);
+    expect(await opens('sbx-locked', 3001, fileSignature({ ...file, username: 'root' }, TOKEN))).toBe(401);
+  }
+});
+
+test('a signature for one path opens no other that decodes to the same', async () => {
+  const signature = sign('/a/b', 'read', TOKEN, null);
+  const statusOf = async (path: string) =>
+    (await call('sbx-locked', 3001, { path: `${path}?${signed(signature)}` })).status;
+  expect(await statusOf('/a/b')).toBe(200);
+  expect(await statusOf('/%61/b')).toBe(200);
+  expect(await statusOf('/a%2fb')).toBe(401);
+  expect(await statusOf('/a%2Fb')).toBe(401);
+  const odd = sign('/%zz', 'read', TOKEN, null);
+  expect((await call('sbx-locked', 3001, { path: `/%zz?${signed(odd)}` })).status).toBe(401);
+  expect((await call('sbx-locked', 3001, { path: `/%25zz?${signed(odd)}` })).status).toBe(200);
 });
 
 test.each([
-  ['for reading', 'GET', '/', signed(signQuery('/', 'read', TOKEN, null))],
-  ['for reading, until later', 'HEAD', '/a/b', signed(signQuery('/', 'read', TOKEN, now + 60), now + 60)],
-  ['for writing, which is also reading', 'GET', '/', signed(signQuery('/', 'write', TOKEN, null))],
-  ['for writing', 'POST', '/', signed(signQuery('/', 'write', TOKEN, null))],
-  ['for one exact path', 'GET', '/a%20b', signed(signQuery('/a b', 'read', TOKEN, null))],
+  ['for reading', 'GET', '/', signed(sign('/', 'read', TOKEN, null))],
+  ['for reading, until later', 'HEAD', '/a/b', signed(sign('/', 'read', TOKEN, now + 60), now + 60)],
+  ['for writing, which is also reading', 'GET', '/', signed(sign('/', 'write', TOKEN, null))],
+  ['for writing', 'POST', '/', signed(sign('/', 'write', TOKEN, null))],
+  ['for one exact path', 'GET', '/a%20b', signed(sign('/a b', 'read', TOKEN, null))],
 ])('a query signed %s opens a protected port', async (_what, method, path, query) => {
   expect((await call('sbx-locked', 3001, { method, path: `${path}?x=1&${query}&y=%20` })).status).toBe(200);
 });
 
 test('a signature with an unescaped plus sign is understood', async () => {
   let expiry = now + 60;
-  while (!signQuery('/', 'read', TOKEN, expiry).includes('+')) expiry++;
-  const path = `/?signature=${signQuery('/', 'read', TOKEN, expiry)}&signature_expiration=${expiry}`;
+  while (!sign('/', 'read', TOKEN, expiry).includes('+')) expiry++;
+  const path = `/?signature=${sign('/', 'read', TOKEN, expiry)}&signature_expiration=${expiry}`;
   expect((await call('sbx-locked', 3001, { path })).status).toBe(200);
 });
 
 test.each([
-  ['of another sandbox', 'GET', signed(signQuery('/', 'read', 'token-of-another', null))],
-  ['for reading only', 'POST', signed(signQuery('/', 'read', TOKEN, null))],
-  ['for another path', 'GET', signed(signQuery('/other', 'read', TOKEN, null))],
-  ['until a moment ago', 'GET', signed(signQuery('/', 'read', TOKEN, now - 1), now - 1)],
-  ['until sooner than it says', 'GET', signed(signQuery('/', 'read', TOKEN, now - 1), now + 60)],
-  ['without the end it says', 'GET', signed(signQuery('/', 'read', TOKEN, null), now + 60)],
-  ['with an end that is not a number', 'GET', `${signed(signQuery('/', 'read', TOKEN, null))}&signature_expiration=x`],
+  ['of another sandbox', 'GET', signed(sign('/', 'read', 'token-of-another', null))],
+  ['for reading only', 'POST', signed(sign('/', 'read', TOKEN, null))],
+  ['for another path', 'GET', signed(sign('/other', 'read', TOKEN, null))],
+  ['until a moment ago', 'GET', signed(sign('/', 'read', TOKEN, now - 1), now - 1)],
+  ['until sooner than it says', 'GET', signed(sign('/', 'read', TOKEN, now - 1), now + 60)],
+  ['without the end it says', 'GET', signed(sign('/', 'read', TOKEN, null), now + 60)],
+  ['with an end that is not a number', 'GET', `${signed(sign('/', 'read', TOKEN, null))}&signature_expiration=x`],
   ['with nothing', 'GET', 'signature=&signature_expiration='],
 ])('a query signed %s opens nothing', async (_what, method, query) => {
   expect((await call('sbx-locked', 3001, { method, path: `/?${query}` })).status).toBe(401);
 });
 
 test('the signature is taken out of what the service sees, and nothing else is', async () => {
-  const query = signed(signQuery('/', 'read', TOKEN, now + 60), now + 60);
+  const query = signed(sign('/', 'read', TOKEN, now + 60), now + 60);
   const reply = await call('sbx-locked', 3001, { path: `/p?a=%2f&${query}&b&c=1+2&signatures=mine` });
   expect(reply.json.url).toBe('/p?a=%2f&b&c=1+2&signatures=mine');
   const alone = await call('sbx-locked', 3001, { path: `/p?${query}` });
@@ -162,7 +202,7 @@ test('a public port keeps parameters of that name: they are its own', async () =
 });
 
 test('a signature for reading does not open a WebSocket', async () => {
-  const query = signed(signQuery('/', 'read', TOKEN, null));
+  const query = signed(sign('/', 'read', TOKEN, null));
   const connection = new RawConnection(started.port);
   connection.write(
     `GET /?${query} HTTP/1.1\r\nHost: ${hostOf('sbx-locked', 3001)}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
