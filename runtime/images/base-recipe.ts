@@ -42,6 +42,8 @@ export const baseRecipe = {
   /** Shell commands with the new tree as `$1`, in this order. */
   customize: [
     'chroot "$1" useradd --create-home --shell /bin/bash --uid 1000 user',
+    // Where code contexts start. Every user of the sandbox may write there.
+    'install --directory --mode 1777 "$1/workspace"',
     'echo "user ALL=(ALL) NOPASSWD: ALL" > "$1/etc/sudoers.d/user" && chmod 440 "$1/etc/sudoers.d/user"',
     // The sandbox's own files are mounted over these three.
     ': > "$1/etc/resolv.conf" && echo sandbox > "$1/etc/hostname" && echo "127.0.0.1 localhost" > "$1/etc/hosts"',
