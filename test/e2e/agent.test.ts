@@ -70,6 +70,13 @@ describe('the template code-interpreter', () => {
     expect(results[0]!.html).toContain('<td>Oslo</td>');
   });
 
+  test('starts contexts in /workspace, where every user may write', async () => {
+    const context = await agent.client(ContextService).createContext({ language: 'bash' });
+    expect(context.cwd).toBe('/workspace');
+    const { stdout } = await run({ contextId: context.id, code: 'touch here && stat -c "%a %U" . && pwd' });
+    expect(stdout).toBe('1777 root\n/workspace\n');
+  });
+
   test('gives a plot of matplotlib as png and as chart', async () => {
     const code = `
 import matplotlib.pyplot as plt
