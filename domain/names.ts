@@ -1,9 +1,12 @@
 import { AppError } from './errors.ts';
 
-/** Printable and without surrounding or control characters; what people type as a name. */
-const plainName = /^[\p{L}\p{N}](?:[\p{L}\p{N} ._()-]*[\p{L}\p{N}.)])?$/u;
+/**
+ * Characters that a name may not have: controls, line and paragraph separators, code points without a character, and
+ * those that turn the direction of the text around them, which could make one name look like another.
+ */
+const unprintable = /[\p{Cc}\p{Cn}\p{Co}\p{Cs}\p{Zl}\p{Zp}\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/u;
 
-/** Sandbox names: 0-24 characters (section 8). Empty is allowed: one is generated. */
+/** Sandbox names: 0-24 characters. Empty is allowed: one is generated. */
 export function checkSandboxName(name: string): string {
   if (name === '') return name;
   return check(name, 24, 'Sandbox name');
@@ -19,12 +22,19 @@ export function checkApiKeyName(name: string): string {
   return check(name, 64, 'API key name');
 }
 
+/** Characters of a port's name, at most. */
+export const maxPortName = 15;
+
 function check(name: string, max: number, what: string): string {
-  if (name.length === 0 || [...name].length > max) throw wrong(what, `must have 1 to ${max} characters`);
-  if (!plainName.test(name)) {
-    throw wrong(what, 'may have letters, digits, spaces and . _ - ( ), and must begin with a letter or digit');
-  }
+  const reason = whyNoName(name, max);
+  if (reason !== null) throw wrong(what, reason);
   return name;
+}
+
+/** Why a text cannot name anything: it is blank, too long in code points, or has unprintable characters. */
+export function whyNoName(name: string, max: number): string | null {
+  if (name.trim() === '' || [...name].length > max) return `must have 1 to ${max} characters`;
+  return unprintable.test(name) ? 'must have printable characters only' : null;
 }
 
 function wrong(what: string, reason: string): AppError {

@@ -19,6 +19,27 @@ export function withDefault<T extends z.ZodType>(schema: T, fallback: z.output<T
   >;
 }
 
+/** As `optional`, for fields that typed clients send as `""` or `0` when they are not set. */
+export function optionalNonZero<T extends z.ZodType>(schema: T) {
+  return z
+    .preprocess(unlessZero, schema.nullish())
+    .optional()
+    .transform((value) => value ?? undefined);
+}
+
+/** As `withDefault`, for fields that typed clients send as `""` or `0` when they are not set. */
+export function withDefaultNonZero<T extends z.ZodType>(schema: T, fallback: z.output<T>) {
+  return z
+    .preprocess(unlessZero, schema.nullish())
+    .optional()
+    .meta({ default: fallback })
+    .transform((value) => value ?? fallback);
+}
+
+function unlessZero(value: unknown): unknown {
+  return value === '' || value === 0 ? undefined : value;
+}
+
 /** An optional query parameter: empty, and the word `null`, count as not given. */
 export function optionalQuery<T extends z.ZodType>(schema: T) {
   return z.preprocess((value) => (value === '' || value === 'null' ? undefined : value), schema.optional()).optional();

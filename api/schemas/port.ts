@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import type { Sandbox } from '../../db/entities/sandbox.ts';
+import { maxPortName, whyNoName } from '../../domain/names.ts';
 import { type Port, portProtocols, unionOfPorts } from '../../domain/ports.ts';
-import { optional, withDefault } from './fields.ts';
+import { optionalNonZero, withDefault } from './fields.ts';
 
 const portNumber = () => z.int().min(1).max(65535);
 
@@ -26,10 +27,14 @@ export const newPortSchema = z.object({
   port: portNumber(),
   name: z
     .string()
-    .max(15)
-    .regex(/^[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?$/, 'must be 1 to 15 letters, digits and . _ -'),
+    .max(64)
+    .superRefine((name, context) => {
+      const reason = whyNoName(name, maxPortName);
+      if (reason !== null) context.addIssue({ code: 'custom', message: reason });
+    })
+    .meta({ minLength: 1, maxLength: maxPortName }),
   protocol: withDefault(z.enum(portProtocols), 'TCP'),
-  service_port: optional(portNumber()).describe('What the service inside listens on; `port` when left out'),
+  service_port: optionalNonZero(portNumber()).describe('What the service inside listens on; `port` when left out'),
   is_protected: withDefault(z.boolean(), false).describe('Ask for the access token'),
 });
 

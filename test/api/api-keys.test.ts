@@ -63,7 +63,7 @@ describe('create', () => {
     [{ name: '' }, 400, 'invalid_name'],
     [{ name: 'x'.repeat(65) }, 400, 'invalid_name'],
     [{ name: 'a\tb' }, 400, 'invalid_name'],
-    [{ name: '<script>' }, 400, 'invalid_name'],
+    [{ name: 'bell\u0007' }, 400, 'invalid_name'],
     [{ name: 'ok', description: 5 }, 400, 'validation_failed'],
     [{ name: 'DEFAULT' }, 409, 'api_key_name_taken'],
   ])('%j is %d %s', async (body, status, code) => {

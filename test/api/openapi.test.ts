@@ -17,7 +17,7 @@ const words = (text: string) => text.split(/\s+/).filter(Boolean).sort();
 const person = words('user_id username display_name email');
 const pagination = words('page limit total total_pages offset');
 
-/** Section 2.1. `failure` is this platform's own. */
+/** `owner_user_id` and `failure` are this platform's own. */
 const sandbox = words(`
   sandbox_id name description status substatus reason template_id template_name template_exists project_id
   project_name owner account_owner region visibility user_account_id userName userEmail
@@ -26,7 +26,7 @@ const sandbox = words(`
   metadata env_vars object_storage object_storage_single object_storage_direct_mount object_storage_s3fs_path ports
   template_ports custom_ports template_custom_command template_ready_command template_source
   created_at updated_at started_at stopped_at ended_at timeout_at remaining_seconds paused_at pausing_at resumed_at
-  uptime total_paused_seconds total_running_seconds actual_total_paused_seconds actual_total_running_seconds
+  owner_user_id uptime total_paused_seconds total_running_seconds actual_total_paused_seconds actual_total_running_seconds
   lifecycle_outcome last_accessed_at
   persistence_days persistence_expires_at persistence_days_remaining network_proxy
   webrtc_turn failure`);
@@ -42,11 +42,11 @@ const sandboxSummary = words(`
   owner`);
 
 const createdSandbox = words(`
-  sandbox_id name description template_id owner_user_id project_id cpu_count memory_mb storage_gb timeout auto_pause
-  secure allow_internet_access metadata env_vars object_storage object_storage_single object_storage_direct_mount
+  sandbox_id name description template_id template_name owner_user_id project_id cpu_count memory_mb storage_gb timeout
+  auto_pause secure allow_internet_access metadata env_vars object_storage object_storage_single object_storage_direct_mount
   object_storage_s3fs_path ports template_ports custom_ports template_custom_command template_ready_command status
-  substatus reason created_at sandbox_domain sandbox_domain_internal web_terminal_available web_files_available
-  envd_access_token persistence_days persistence_expires_at persistence_days_remaining network_proxy
+  substatus reason created_at updated_at started_at timeout_at uptime sandbox_domain sandbox_domain_internal
+  web_terminal_available web_files_available envd_access_token persistence_days persistence_expires_at persistence_days_remaining network_proxy
   failure`);
 
 const slimSandbox = words(`

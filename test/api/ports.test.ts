@@ -67,9 +67,9 @@ describe('ports', () => {
 
   test('one is added with what is left out filled in, and removed', async () => {
     const id = await make();
-    const added = await add(id, { port: 8080, name: 'web' });
+    const added = await add(id, { port: 8080, name: 'web', service_port: 0 });
     expect(added).toMatchObject({ status: 200, body: { data: { port: web }, message: 'Port 8080 is open' } });
-    const asked = { port: 9000, name: 'api', protocol: 'WEBRTC', service_port: 9001, is_protected: true };
+    const asked = { port: 9000, name: 'Ünï <api> 👍', protocol: 'WEBRTC', service_port: 9001, is_protected: true };
     const { body } = await add(id, asked);
     expect(body.data.port).toEqual(asked);
     expect(await list(id)).toEqual({ ports: [web, asked], template_ports: [], custom_ports: [web, asked] });
@@ -89,9 +89,9 @@ describe('ports', () => {
     [{ port: '80', name: 'a' }, 'port'],
     [{ port: 80, name: '' }, 'name'],
     [{ port: 80, name: 'a'.repeat(16) }, 'name'],
-    [{ port: 80, name: 'a b' }, 'name'],
+    [{ port: 80, name: 'a\nb' }, 'name'],
     [{ port: 80, name: 'a', protocol: 'SCTP' }, 'protocol'],
-    [{ port: 80, name: 'a', service_port: 0 }, 'service_port'],
+    [{ port: 80, name: 'a', service_port: -1 }, 'service_port'],
     [{ port: 80, name: 'a', is_protected: 'yes' }, 'is_protected'],
   ])('%j is 400 and names the field', async (body, path) => {
     const id = await make();

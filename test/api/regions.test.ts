@@ -77,7 +77,7 @@ test.each([
   ['198.51.100.7', 'far'],
 ])('auto_detect knows the region of a caller at %s', async (address, region) => {
   expect(await regionOf({ auto_detect: true }, from(address))).toBe(region);
-  expect(await regionOf({ auto_detect: true, force: true }, from(address))).toBe(region);
+  expect(await regionOf({ auto_detect: true, region: '', force: true }, from(address))).toBe(region);
 });
 
 test('auto_detect believes the header that the operator named, before the address, and a region before both', async () => {
@@ -104,16 +104,16 @@ test('an unknown region is 400, forced or not', async () => {
   }
 });
 
-test('forced, it goes nowhere else: 409 when there is no room, or the region of the caller is not known', async () => {
-  for (const locality of [
-    { region: 'full', force: true },
-    { auto_detect: true, force: true },
-  ]) {
-    const { status, body } = await create(locality, from('203.0.113.9'));
-    expect([status, body.code]).toEqual([409, 'locality_constraint_failed']);
-  }
-  const { body } = await api.send(api.root, 'GET', '/v1/sandboxes');
-  expect(body.data.sandboxes).toEqual([]);
+test('force with auto_detect is ignored, so a caller whose region is not known is served all the same', async () => {
+  expect(await regionOf({ auto_detect: true, force: true }, from('203.0.113.9'))).toBe('local');
+  expect(await regionOf({ auto_detect: true, region: 'full', force: true })).toBe('far');
+});
+
+test('forced, it goes nowhere else: 409 when there is no room', async () => {
+  const { status, body } = await create({ region: 'full', force: true });
+  expect([status, body.code]).toEqual([409, 'locality_constraint_failed']);
+  const list = await api.send(api.root, 'GET', '/v1/sandboxes');
+  expect(list.body.data.sandboxes).toEqual([]);
 });
 
 /** Creates one that its first host does not take up, again and again. @returns the regions it comes to */

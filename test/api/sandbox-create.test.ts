@@ -75,11 +75,15 @@ describe('what is asked is what is made', () => {
       auto_pause: true,
       status: 'running',
       reason: 'user_requested',
-      web_terminal_available: true,
-      web_files_available: true,
+      web_terminal_available: false,
+      web_files_available: false,
+      template_name: 'base',
+      uptime: 0,
       persistence_days: 7,
     });
     expect(body.data.envd_access_token).toBe(`token-of-${body.data.sandbox_id}`);
+    expect(Date.parse(body.data.timeout_at)).toBe(Date.parse(body.data.started_at) + 120_000);
+    expect(Date.parse(body.data.updated_at)).toBeGreaterThanOrEqual(Date.parse(body.data.created_at));
     expect(body.data.sandbox_domain).toBe(`${body.data.sandbox_id}.sandbox.localhost:7081`);
     expect(body.data.sandbox_domain_internal).toBe('10.88.0.7:49983');
     const row = await api.orm.em.fork().findOneOrFail(Sandbox, { sandboxId: body.data.sandbox_id });
@@ -87,10 +91,20 @@ describe('what is asked is what is made', () => {
     await forget(row.sandboxId);
   });
 
-  test('the defaults', async () => {
-    const { status, body } = await create({});
+  const zeros = {
+    ...{ name: '', description: '', template: '', project_id: '', cpu_count: 0, memory_mb: 0, storage_gb: 0 },
+    ...{ env_vars: {}, metadata: {}, custom_ports: [], s3fs_executable_path: '', object_storage: [] },
+    locality: { auto_detect: true, region: '', force: false },
+  };
+  test.each([
+    ['nothing', {}],
+    ['the zero value of each field', zeros],
+    ['null for each field', Object.fromEntries(Object.keys(zeros).map((name) => [name, null]))],
+  ])('the defaults, where the caller gives %s', async (_, given) => {
+    const { status, body } = await create(given);
     expect(status).toBe(201);
     expect(body.data).toMatchObject({
+      template_name: 'base',
       description: '',
       project_id: api.root.projectId,
       cpu_count: 2,
@@ -139,7 +153,7 @@ describe('bad input is refused and leaves nothing', () => {
   test.each([
     ['a string for a number', { cpu_count: '2' }, 'cpu_count'],
     ['half a core', { cpu_count: 0.5 }, 'cpu_count'],
-    ['no core', { cpu_count: 0 }, 'cpu_count'],
+    ['no time at all', { timeout: 0 }, 'timeout'],
     ['fewer cores than none', { cpu_count: -1 }, 'cpu_count'],
     ['more than an integer holds', { storage_gb: 1e12 }, 'storage_gb'],
     ['too little memory', { memory_mb: 64 }, 'memory_mb'],
@@ -150,6 +164,7 @@ describe('bad input is refused and leaves nothing', () => {
     ['an object inside metadata', { metadata: { a: { b: 1 } } }, 'metadata.a'],
     ['a number in env_vars', { env_vars: { A: 1 } }, 'env_vars.A'],
     ['a variable that has = in its name', { env_vars: { 'A=B': 'x' } }, 'env_vars.A=B'],
+    ['a variable without a name', { env_vars: { '': 'x' } }, 'env_vars.'],
     ['port 0', { custom_ports: [{ port: 0, name: 'a' }] }, 'custom_ports.0.port'],
     ['port 65536', { custom_ports: [{ port: 65_536, name: 'a' }] }, 'custom_ports.0.port'],
     ['a port without a name', { custom_ports: [{ port: 80 }] }, 'custom_ports.0.name'],
@@ -200,12 +215,9 @@ describe('bad input is refused and leaves nothing', () => {
     expect(details.map((item) => item.path)).toContain(path);
   });
 
-  test.each(['-leads-with-a-dash', 'x'.repeat(25), 'new\nline', 'semi;colon', '<b>', '../up'])(
-    'the name %j',
-    async (name) => {
-      expect((await refuses({ name }, 400, 'invalid_name'))[0]!.path).toBe('name');
-    },
-  );
+  test.each(['x'.repeat(25), 'new\nline', 'tab\there', 'turned\u202eround'])('the name %j', async (name) => {
+    expect((await refuses({ name }, 400, 'invalid_name'))[0]!.path).toBe('name');
+  });
 
   test.each([
     [{ cpu_count: 5 }, 'cpu_count'],
@@ -230,11 +242,9 @@ describe('bad input is refused and leaves nothing', () => {
 
   test('an unknown region', () => refuses({ locality: { region: 'atlantis' } }, 400, 'invalid_region'));
 
-  test.each(['base', 'code-interpreter'])('a direct mount in %s, which is not a custom template', async (template) => {
-    const body = { template, object_storage_direct_mount: true };
-    expect(await refuses(body, 400, 'direct_mount_not_possible')).toEqual([
-      { path: 'object_storage_direct_mount', reason: expect.stringContaining('custom templates only') },
-    ]);
+  test('a timeout below the minimum, in the words that clients look for', async () => {
+    const { body } = await create({ timeout: 59 });
+    expect(body.error).toContain('timeout must be at least 60 seconds');
   });
 
   test.each([
@@ -246,9 +256,30 @@ describe('bad input is refused and leaves nothing', () => {
   });
 });
 
+test('names of variables may have anything but = and NUL', async () => {
+  const names = { 'with space': '1', '1st': '2', 'ünï-code': '3', 'a\nb': '4' };
+  const { status, body } = await create({ env_vars: names });
+  expect([status, body.data.env_vars]).toEqual([201, names]);
+  await forget(body.data.sandbox_id);
+});
+
+test.each(['base', 'code-interpreter'])(
+  'a direct mount is ignored in %s, which is not a custom template',
+  async (template) => {
+    const { status, body } = await create({
+      template,
+      object_storage_direct_mount: true,
+      s3fs_executable_path: '/bin/s3fs',
+    });
+    expect(status).toBe(201);
+    expect(body.data).toMatchObject({ object_storage_direct_mount: false, object_storage_s3fs_path: '' });
+    await forget(body.data.sandbox_id);
+  },
+);
+
 describe('templates', () => {
-  test.each(['nothing', 'tpl-doesnotexist', ' base'])('an unknown one is 400: %j', (template) =>
-    refuses({ template }, 400, 'template_not_found'),
+  test.each(['nothing', 'tpl-doesnotexist', ' base'])('an unknown one is 404: %j', (template) =>
+    refuses({ template }, 404, 'template_not_found'),
   );
 
   test.each([['pending'], ['building'], ['pushing'], ['failed']] as const)('one that is %s is 400', async (status) => {
@@ -277,7 +308,7 @@ describe('templates', () => {
       [stranger, 'base', true],
     ] as const) {
       const reply = await create({ template, cpu_count: 1 }, caller);
-      expect([template, reply.status]).toEqual([template, visible ? 201 : 400]);
+      expect([template, reply.status]).toEqual([template, visible ? 201 : 404]);
       if (visible) await api.send(caller, 'DELETE', `/v1/sandboxes/${reply.body.data.sandbox_id}`);
       else expect(reply.body.code).toBe('template_not_found');
     }

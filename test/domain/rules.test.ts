@@ -48,11 +48,14 @@ describe('API keys', () => {
 });
 
 describe('names', () => {
-  test.each(['a', 'My sandbox', 'über-projekt_1', 'v1.2 (old)', 'x'.repeat(24)])('%s is fine for a sandbox', (name) => {
+  test.each([
+    ...['a', 'My sandbox', 'über-projekt_1', 'v1.2 (old)', 'x'.repeat(24), '-a', 'a/b', '<b>'],
+    ...['日本語', '👩‍💻'.repeat(8), 'semi;colon', 'مشروع'],
+  ])('%s is fine for a sandbox', (name) => {
     expect(checkSandboxName(name)).toBe(name);
   });
 
-  test.each([' a', 'a ', '-a', 'a\n', 'a/b', '<b>', 'x'.repeat(25), '\u202eabc'])(
+  test.each(['  ', 'a\n', 'a\tb', 'x'.repeat(25), '👍'.repeat(25), '\u202eabc', 'a\u2028b', '\u0000', '\ue000'])(
     '%j is refused for a sandbox',
     (name) => {
       expect(() => checkSandboxName(name)).toThrow(refusal('invalid_name'));

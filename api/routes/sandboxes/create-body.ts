@@ -1,9 +1,19 @@
 import { z } from 'zod';
-import { defaultTimeoutSeconds, minTimeoutSeconds } from '../../../domain/plans.ts';
+import { defaultTimeoutSeconds } from '../../../domain/plans.ts';
 import { maxCustomPorts } from '../../../domain/ports.ts';
-import { description, nameOf, optional, optionalBody, positiveInt, withDefault } from '../../schemas/fields.ts';
+import {
+  description,
+  nameOf,
+  optional,
+  optionalBody,
+  optionalNonZero,
+  positiveInt,
+  withDefault,
+  withDefaultNonZero,
+} from '../../schemas/fields.ts';
 import { newPortSchema } from '../../schemas/port.ts';
 import { createMounts } from './object-storage-body.ts';
+import { timeoutSeconds } from './timeout-body.ts';
 
 const maxVariables = 256;
 const maxVariablesBytes = 128 * 1024;
@@ -13,8 +23,9 @@ export const envVars = z
   .record(
     z
       .string()
-      .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'must be letters, digits and _, and not begin with a digit')
-      .max(256),
+      .min(1)
+      .max(256)
+      .regex(/^[^=\0]+$/, 'must not have = or NUL'),
     z.string().max(32_768),
   )
   .refine((all) => Object.keys(all).length <= maxVariables, `has more than ${maxVariables} variables`)
@@ -45,8 +56,10 @@ const customPorts = z
 
 const locality = z.object({
   auto_detect: optional(z.boolean()).describe("The caller's region, where `region` is left out"),
-  region: optional(z.string().min(1).max(64)).describe('An id of `GET /v1/platform-regions`'),
-  force: optional(z.boolean()).describe('Nowhere else; otherwise the nearest region with capacity will do'),
+  region: optionalNonZero(z.string().max(64)).describe('An id of `GET /v1/platform-regions`'),
+  force: optional(z.boolean()).describe(
+    'In no other region; ignored with `auto_detect`. Otherwise the nearest region with capacity serves',
+  ),
 });
 
 const s3fsPath = z
@@ -54,24 +67,24 @@ const s3fsPath = z
   .max(1024)
   .regex(/^(\/[^\s\p{Cc}]+)?$/u, 'must be an absolute path without spaces');
 
-/** Body of `POST /v1/sandboxes` (section 4.1). */
+/** Body of `POST /v1/sandboxes`. */
 export const createBody = optionalBody(
   z.object({
     name: withDefault(nameOf(24), '').describe('Generated when empty'),
     description: withDefault(description(), ''),
-    template: withDefault(z.string().min(1).max(128), 'base').describe('Name or id'),
-    project_id: optional(z.string().max(64)).describe("The user's default project when left out"),
-    cpu_count: optional(positiveInt()).describe("The template's default when left out"),
-    memory_mb: optional(positiveInt().min(128)).describe("The template's default when left out"),
-    storage_gb: optional(positiveInt()).describe("Half of the plan's maximum when left out"),
-    timeout: withDefault(positiveInt().min(minTimeoutSeconds), defaultTimeoutSeconds).describe('Seconds'),
+    template: withDefaultNonZero(z.string().max(128), 'base').describe('Name or id'),
+    project_id: optionalNonZero(z.string().max(64)).describe("The user's default project when left out"),
+    cpu_count: optionalNonZero(positiveInt()).describe("The template's default when left out"),
+    memory_mb: optionalNonZero(positiveInt().min(128)).describe("The template's default when left out"),
+    storage_gb: optionalNonZero(positiveInt()).describe("Half of the plan's maximum when left out"),
+    timeout: withDefault(timeoutSeconds(), defaultTimeoutSeconds),
     env_vars: withDefault(envVars, {}),
     metadata: withDefault(metadata, {}),
     secure: withDefault(z.boolean(), true).describe('The agent asks for the access token'),
     allow_internet_access: withDefault(z.boolean(), true),
     object_storage: createMounts.describe('One mount of a bucket, or several'),
     object_storage_direct_mount: withDefault(z.boolean(), false).describe(
-      "Custom templates only: the image's own s3fs runs in the sandbox. Not with a session token",
+      "The image's own s3fs runs in the sandbox. Not with a session token; ignored for templates that are not custom",
     ),
     s3fs_executable_path: withDefault(s3fsPath, '').describe(
       'With a direct mount only; empty: the s3fs that is found in PATH',

@@ -5,17 +5,16 @@ import type { WantedMount } from '../../../domain/object-storage.ts';
 import type { CreateBody } from './create-body.ts';
 
 /**
- * What a create says of direct mounts (section 4.1), where the image's own s3fs runs in the sandbox.
+ * What a create asks of direct mounts, where the image's own s3fs runs in the sandbox.
  * @throws {AppError} `validation_failed`, `direct_mount_not_possible`
  */
 export function directMountOf(body: CreateBody, template: Template): Pick<Sandbox, 'directMount' | 's3fsPath'> {
-  const { object_storage_direct_mount: directMount, s3fs_executable_path: s3fsPath } = body;
-  if (!directMount && s3fsPath !== '') {
+  const { object_storage_direct_mount: asked, s3fs_executable_path: s3fsPath } = body;
+  if (!asked && s3fsPath !== '') {
     throw refusal('validation_failed', 's3fs_executable_path', 'is for object_storage_direct_mount only');
   }
-  if (directMount && template.templateSource !== 'custom') {
-    throw notPossible('object_storage_direct_mount', 'is for custom templates only, whose image brings an s3fs');
-  }
+  // Only a custom template's image brings an s3fs; elsewhere the host mounts, which serves the caller as well.
+  const directMount = asked && template.templateSource === 'custom';
   if (directMount && !body.allow_internet_access) {
     throw notPossible(
       'object_storage_direct_mount',
@@ -23,7 +22,7 @@ export function directMountOf(body: CreateBody, template: Template): Pick<Sandbo
     );
   }
   if (directMount) requireLasting(body.object_storage, (index) => `object_storage.${index}`);
-  return { directMount, s3fsPath };
+  return { directMount, s3fsPath: directMount ? s3fsPath : '' };
 }
 
 /** s3fs takes a session token from its environment or a file of the image only, where it would be seen. */

@@ -18,7 +18,6 @@ export function presentSandbox(
   now = new Date(),
 ): Omit<SandboxFields, 'envd_access_token'> {
   const { sandbox } = view;
-  const isRunning = sandbox.status === 'running';
   const owner = presentPerson(view.owner);
   return {
     ...identityOf(sandbox),
@@ -28,7 +27,7 @@ export function presentSandbox(
     account_owner: view.accountOwner && presentPerson(view.accountOwner),
     userName: owner.display_name,
     userEmail: owner.email,
-    ...accessOf(sandbox, settings, isRunning),
+    ...accessOf(sandbox, settings),
     resources: {
       cpu: sandbox.cpuCount,
       memory: sandbox.memoryMb,
@@ -84,7 +83,7 @@ function identityOf(sandbox: Sandbox) {
   };
 }
 
-function accessOf(sandbox: Sandbox, settings: Settings, isRunning: boolean) {
+function accessOf(sandbox: Sandbox, settings: Settings) {
   return {
     cpu_count: sandbox.cpuCount,
     memory_mb: sandbox.memoryMb,
@@ -95,8 +94,9 @@ function accessOf(sandbox: Sandbox, settings: Settings, isRunning: boolean) {
     allow_internet_access: sandbox.allowInternetAccess,
     sandbox_domain: sandboxDomain(sandbox.sandboxId, settings),
     sandbox_domain_internal: sandbox.agentAddress ? `${sandbox.agentAddress}:${sandbox.agentPort}` : null,
-    web_terminal_available: isRunning,
-    web_files_available: isRunning,
+    // The gateway serves neither page yet.
+    web_terminal_available: false,
+    web_files_available: false,
   };
 }
 

@@ -9,8 +9,8 @@ import type { CreateBody } from './create-body.ts';
 
 /**
  * What a request's `locality` comes to: the region it names, else with `auto_detect` the caller's, else this process's
- * own; then the others by distance. `force` keeps it to the first.
- * @throws {AppError} `invalid_region`; `locality_constraint_failed` when the caller's region is forced and not known
+ * own; then the others by distance. `force` keeps it to the first, except with `auto_detect`.
+ * @throws {AppError} `invalid_region`
  */
 export async function regionWish(
   em: EntityManager,
@@ -18,7 +18,8 @@ export async function regionWish(
   request: Pick<FastifyRequest, 'headers' | 'ip'>,
   locality: CreateBody['locality'],
 ): Promise<RegionWish> {
-  const { region: named, auto_detect: autoDetect, force = false } = locality ?? {};
+  const { region: named, auto_detect: autoDetect = false } = locality ?? {};
+  const force = !autoDetect && (locality?.force ?? false);
   const wish = (region: string, forced: boolean) => ({
     nearest: nearestTo(region, settings.PLATFORM_REGIONS_NEAREST),
     forced,
@@ -31,7 +32,6 @@ export async function regionWish(
   }
   const detected = autoDetect ? callerRegion(settings, request) : null;
   if (detected !== null && (await isKnownRegion(em, detected))) return wish(detected, force);
-  if (autoDetect && force) throw new AppError('locality_constraint_failed', "The caller's region is not known");
   return wish(settings.PLATFORM_REGION, false);
 }
 

@@ -138,15 +138,16 @@ const allFields = z.object({
 export type SandboxFields = z.output<typeof allFields>;
 
 /** The full object: get, connect, pause and resume. */
-export const sandboxSchema = allFields.omit({ owner_user_id: true }).meta({ id: 'Sandbox' });
+export const sandboxSchema = allFields.meta({ id: 'Sandbox' });
 
-/** What create answers (section 4.1). */
+/** The reply of create. */
 export const createdSandboxSchema = allFields
   .pick({
     sandbox_id: true,
     name: true,
     description: true,
     template_id: true,
+    template_name: true,
     owner_user_id: true,
     project_id: true,
     cpu_count: true,
@@ -171,6 +172,10 @@ export const createdSandboxSchema = allFields
     substatus: true,
     reason: true,
     created_at: true,
+    updated_at: true,
+    started_at: true,
+    timeout_at: true,
+    uptime: true,
     sandbox_domain: true,
     sandbox_domain_internal: true,
     web_terminal_available: true,
