@@ -1,9 +1,15 @@
+import { DateTime } from 'luxon';
+
 /** Samples are this far apart; a finer step than that would only repeat them. */
 export const sampleSeconds = 5;
 /** How long metrics are kept. */
 export const metricsKeptDays = 7;
 
 const defaultRangeMs = 300_000;
+/** Longer than any form of a time or duration. */
+const maxTimeText = 64;
+
+type Unit = keyof typeof unitSeconds;
 
 /** No reply has more items than that; a longer range comes in larger steps. */
 const maxItems = 10_080;
@@ -22,12 +28,12 @@ export interface MetricsRange {
 }
 
 /**
- * The range that is answered (section 4.1): five minutes up to the end by default, bounds in the wrong order put right,
- * no further back than metrics are kept, and a step that is not finer than the samples nor makes too many items.
+ * The range that is answered: from five minutes ago to now by default, bounds in the wrong order put right, no further
+ * back than metrics are kept, and a step that is not finer than the samples nor makes too many items.
  */
 export function metricsRange(asked: AskedRange, now: Date, itemsAtMost = maxItems): MetricsRange {
   const endMs = (asked.end ?? now).getTime();
-  const startMs = asked.start?.getTime() ?? endMs - defaultRangeMs;
+  const startMs = asked.start?.getTime() ?? now.getTime() - defaultRangeMs;
   const oldestMs = now.getTime() - metricsKeptDays * 86_400_000;
   const fromMs = Math.max(oldestMs, Math.min(startMs, endMs));
   const toMs = Math.max(fromMs, startMs, endMs);
@@ -45,33 +51,44 @@ function stepFor(askedSeconds: number, coveredSeconds: number, itemsAtMost: numb
   return Math.ceil(needed / unit) * unit;
 }
 
-/** RFC 3339 or another ISO 8601 form (UTC where it names no zone), Unix seconds or milliseconds. Null: none of them. */
+/**
+ * A time in any form of ISO 8601 (UTC where it names no zone; a space may stand for the `T`), or in Unix seconds or
+ * milliseconds. Four digits are a year and eight a date: as seconds both would lie in 1970. Null: it is none of them.
+ */
 export function parseTime(text: string): Date | null {
-  const word = text.trim();
-  if (/^\d{1,16}(?:\.\d{1,9})?$/.test(word)) {
+  const word = text.trim().toUpperCase();
+  if (word.length > maxTimeText) return null;
+  if (/^\d+(?:\.\d+)?$/.test(word) && !/^(?:\d{4}|\d{8})$/.test(word)) {
     const number = Number(word);
     // 10^11 seconds are the year 5138, and as many milliseconds the year 1973.
-    return valid(new Date(number < 1e11 ? number * 1000 : number));
+    const date = new Date(number < 1e11 ? number * 1000 : number);
+    return Number.isNaN(date.getTime()) ? null : date;
   }
-  const form = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?)\s*(Z|[+\- ]\d\d:?\d\d)?)?$/i.exec(word);
-  if (!form) return null;
-  const [, date, time = '00:00', zone = 'Z'] = form;
-  // A plus sign that was not encoded arrives as a space.
-  const offset = zone.toUpperCase() === 'Z' ? 'Z' : zone.replace(' ', '+').replace(/(\d\d):?(\d\d)$/, '$1:$2');
-  return valid(new Date(`${date}T${time.replace(',', '.')}${offset}`));
+  // A plus sign that was not encoded arrives as a space, too.
+  const iso = word
+    .replace(/ (?=\d\d:?\d\d$)(?<=[T ].+)/, '+')
+    .replace(/ (?=[-+Z])/, '')
+    .replace(' ', 'T');
+  const read = DateTime.fromISO(iso, { zone: 'utc' });
+  return read.isValid ? read.toJSDate() : null;
 }
 
-function valid(date: Date): Date | null {
-  return Number.isNaN(date.getTime()) ? null : date;
-}
+const unitSeconds = { ns: 1e-9, us: 1e-6, µs: 1e-6, ms: 1e-3, s: 1, m: 60, h: 3600, d: 86_400 } as const;
+const durationPart = /(\d{1,12}(?:\.\d{1,9})?)(ns|us|µs|ms|s|m|h|d)/g;
 
-const unitSeconds = { s: 1, m: 60, h: 3600, d: 86_400 } as const;
-
-/** Seconds of a duration such as `5s`, `15m`, `1h`, `1d`; a bare number is seconds. Null: it is none. */
+/**
+ * Seconds of a duration such as `5s`, `1m30s`, `1.5h` or `500ms`, rounded up to a whole one; a bare number is seconds.
+ * The units are those of Go's time.ParseDuration, and `d`. Null: it is none, zero, or longer than metrics are kept.
+ */
 export function parseDurationSeconds(text: string): number | null {
-  const form = /^(\d{1,6})([smhd]?)$/.exec(text.trim().toLowerCase());
-  if (!form) return null;
-  const seconds = Number(form[1]) * unitSeconds[(form[2] || 's') as keyof typeof unitSeconds];
+  const word = text.trim().toLowerCase();
+  if (word.length > maxTimeText) return null;
+  const written = /^\d+$/.test(word) ? `${word}s` : word;
+  const parts = [...written.matchAll(durationPart)];
+  if (parts.length === 0 || parts.map(([part]) => part).join('') !== written) return null;
+  const total = parts.reduce((sum, [, amount, unit]) => sum + Number(amount) * unitSeconds[unit as Unit], 0);
+  // Fractions of decimal numbers add up to a little more or less than they should.
+  const seconds = Math.ceil(Number(total.toFixed(6)));
   return seconds >= 1 && seconds <= metricsKeptDays * 86_400 ? seconds : null;
 }
 

@@ -4,13 +4,16 @@ import { optionalQuery } from './fields.ts';
 /** No list gives more at once. */
 export const maxPageSize = 100;
 
-const size = () => optionalQuery(z.coerce.number().int().min(1).max(maxPageSize));
+const size = () =>
+  optionalQuery(z.coerce.number().int().min(1).max(2_000_000_000)).transform((asked) =>
+    asked === undefined ? undefined : Math.min(asked, maxPageSize),
+  );
 const start = () => optionalQuery(z.coerce.number().int().min(0).max(2_000_000_000));
 
-/** Query parameters of every list (section 1, convention 4); spread into the route's query schema. */
+/** Query parameters of every list; spread into the route's query schema. */
 export const pagingQuery = {
   page: optionalQuery(z.coerce.number().int().min(1).max(10_000_000)).describe('Default 1'),
-  limit: size().describe('Items on a page'),
+  limit: size().describe(`Items on a page; more than ${maxPageSize} are cut to that`),
   page_size: size().describe('Alias of limit'),
   offset: start().describe('Items to pass over; wins over page'),
   skip: start().describe('Alias of offset'),

@@ -22,15 +22,17 @@ afterAll(() => api.stop());
 
 const concrete = (template: string) => template.replaceAll(/\{[^}]+\}/g, 'x');
 
-test('every list has a largest page, and refuses or cuts one that is larger', async () => {
+test('every list cuts a page that is larger than its largest', async () => {
   const lists = operations.filter(({ operation }) =>
     (operation.parameters ?? []).some((each: Json) => each.in === 'query' && each.name === 'limit'),
   );
   expect(lists.length).toBeGreaterThan(3);
-  for (const { name, operation } of lists) {
+  for (const { name, template, operation } of lists) {
+    const url = template.replace('{project_id}', api.root.projectId);
     for (const parameter of operation.parameters.filter((each: Json) => ['limit', 'page_size'].includes(each.name))) {
-      const maximum = Number(/"maximum":(\d+)/.exec(JSON.stringify(parameter.schema))?.[1] ?? Number.POSITIVE_INFINITY);
-      expect([name, parameter.name, maximum <= longestList]).toEqual([name, parameter.name, true]);
+      const { status, body } = await api.send(api.root, 'GET', `${url}?${parameter.name}=1000000`);
+      expect([name, status]).toEqual([name, 200]);
+      expect(body.data.pagination.limit).toBeLessThanOrEqual(longestList);
     }
   }
 });

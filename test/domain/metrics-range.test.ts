@@ -9,11 +9,15 @@ describe('the range that is answered', () => {
     expect(metricsRange({}, now)).toEqual({ start: at('21T11:55:00'), end: now, stepSeconds: 5 });
   });
 
-  test('reaches from a start to now, and back five minutes from an end', () => {
+  test('reaches from a start to now, and between an end and five minutes ago', () => {
     expect(metricsRange({ start: at('21T11:00:00') }, now)).toMatchObject({ start: at('21T11:00:00'), end: now });
+    expect(metricsRange({ end: at('21T11:58:00') }, now)).toMatchObject({
+      start: at('21T11:55:00'),
+      end: at('21T11:58:00'),
+    });
     expect(metricsRange({ end: at('21T10:00:00') }, now)).toMatchObject({
-      start: at('21T09:55:00'),
-      end: at('21T10:00:00'),
+      start: at('21T10:00:00'),
+      end: at('21T11:55:00'),
     });
   });
 
@@ -68,6 +72,24 @@ test.each([
   ['1795262400', new Date(1_795_262_400_000)],
   ['1795262400.5', new Date(1_795_262_400_500)],
   ['1795262400000', new Date(1_795_262_400_000)],
+  ['20261121T120000Z', now],
+  ['20261121T12:00:00Z', now],
+  ['20261121T1400+0200', now],
+  ['2026-11-21T12', now],
+  ['2026-11-21T12Z', now],
+  ['2026-11-21T14+02', now],
+  ['2026-11-21T14:00:00 0200', now],
+  ['2026-11-21 14:00:00 +02:00', now],
+  ['2026-11-21T12:00:00,000Z', now],
+  ['2026-11-21T12:00:00.000000000Z', now],
+  ['2026-W47-6T12:00:00Z', now],
+  ['2026W476T120000Z', now],
+  ['2026-325T12:00Z', now],
+  ['2026-11-20T24:00:00Z', new Date('2026-11-21T00:00:00Z')],
+  ['20261121', new Date('2026-11-21T00:00:00Z')],
+  ['2026-11', new Date('2026-11-01T00:00:00Z')],
+  ['2026', new Date('2026-01-01T00:00:00Z')],
+  ['9'.repeat(65), null],
   ['yesterday', null],
   ['2026-13-01T00:00:00Z', null],
   ['', null],
@@ -83,11 +105,21 @@ test.each([
   ['1H', 3600],
   ['1d', 86_400],
   ['30', 30],
+  ['1m30s', 90],
+  ['1h15m30.5s', 4531],
+  ['500ms', 1],
+  ['1500000µs', 2],
+  ['0.1h', 360],
+  ['1.5m', 90],
   ['0s', null],
+  ['0ms', null],
+  ['1m 30s', null],
+  ['1m30', null],
+  ['s', null],
+  ['', null],
   ['8d', null],
   ['1w', null],
   ['-5s', null],
-  ['1.5m', null],
 ])('the duration %j', (text, expected) => {
   expect(parseDurationSeconds(text)).toBe(expected);
 });
