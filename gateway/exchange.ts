@@ -1,5 +1,6 @@
 import type { Duplex, Readable } from 'node:stream';
 import type { GatewayError } from './error-reply.ts';
+import type { FaultBoundary } from './fault-boundary.ts';
 import type { RequestHeaders } from './request-headers.ts';
 import type { ResponseHead } from './upstream/response-parser.ts';
 
@@ -40,6 +41,10 @@ export interface Exchange {
   /** The whole request has arrived. */
   readonly isRequestComplete: boolean;
   readonly isHeadSent: boolean;
+  /** `refuse` is still possible: nothing of the final response has been sent, and the client is there. */
+  readonly canRefuse: boolean;
+  /** Where every callback that serves this exchange runs. */
+  readonly faults: FaultBoundary;
   /** The response is complete, or the client has left. */
   readonly isClosed: boolean;
   readonly responseStatus: number;
@@ -48,7 +53,8 @@ export interface Exchange {
 
   /** Tells a client that asked by `Expect: 100-continue` to send the body. */
   sendContinue(): void;
-  sendInformational(head: ResponseHead): void;
+  /** Passes a 1xx on where the client can take it. False: read no more until `flushed`, which is called in either case. */
+  sendInformational(head: ResponseHead, flushed: () => void): boolean;
   sendHead(head: ResponseHead): void;
   /** Sends the head now, without waiting for the first bytes of the body. */
   flushHead(): void;
@@ -65,6 +71,8 @@ export interface Exchange {
   accept(head: ResponseHead): Duplex;
   /** Breaks the response off so that the client sees it is not whole. */
   abort(): void;
+  /** Takes the response away from the client at once, whatever state it is in. */
+  destroy(): void;
   /** The underlying HTTP/2 stream, for calls whose trailers and resets must pass as they are. */
   readonly http2Stream: import('node:http2').ServerHttp2Stream | null;
 }

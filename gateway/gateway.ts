@@ -1,6 +1,7 @@
 import type net from 'node:net';
 import type { Logger } from 'pino';
 import { AccessRecorder, type RecordAccess } from './access-recorder.ts';
+import { BoundedLog } from './bounded-log.ts';
 import { DEFAULT_LIMITS, type GatewayLimits } from './connection-limits.ts';
 import { Http1Front } from './http1-front.ts';
 import { Http2Front } from './http2-front.ts';
@@ -40,9 +41,11 @@ export function createGateway(options: GatewayOptions): Gateway {
   const pool = new UpstreamPool(routes);
   const recorder = new AccessRecorder(options.recordAccess, logger, options.accessIntervalMs);
   const onAccess = (sandboxId: string) => recorder.touch(sandboxId);
-  const proxy = new SandboxProxy({ baseDomain, trustProxy, limits, routes, pool, onAccess, logger });
+  const log = new BoundedLog(logger);
+  const proxy = new SandboxProxy({ baseDomain, trustProxy, limits, routes, pool, onAccess, logger, log });
   const front = {
     ...limits,
+    log,
     clientOf: (socket: net.Socket) => listener.clientOf(socket),
     onExchange: proxy.handle.bind(proxy),
   };

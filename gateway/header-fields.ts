@@ -3,6 +3,7 @@ import type { OutgoingHttpHeaders } from 'node:http2';
 /** Names that never pass in trailers: they would change how the message was read, routed or authorised. */
 const FORBIDDEN_TRAILERS = new Set([
   'connection',
+  'http2-settings',
   'keep-alive',
   'proxy-connection',
   'te',
@@ -23,17 +24,71 @@ const FORBIDDEN_TRAILERS = new Set([
   'x-access-token',
 ]);
 
-/** Fields that may be there once only; of more the first counts. */
+/** Fields that Node sends once only over HTTP/2, and throws when there are more; the first one counts. */
 const SINGLE_FIELDS = new Set([
-  'content-type',
-  'content-length',
+  'access-control-allow-credentials',
+  'access-control-max-age',
+  'access-control-request-method',
+  'age',
+  'authorization',
   'content-encoding',
-  'location',
+  'content-language',
+  'content-length',
+  'content-location',
+  'content-md5',
+  'content-range',
+  'content-type',
   'date',
+  'dnt',
   'etag',
   'expires',
+  'from',
+  'host',
+  'if-match',
+  'if-modified-since',
+  'if-none-match',
+  'if-range',
+  'if-unmodified-since',
   'last-modified',
+  'location',
+  'max-forwards',
+  'proxy-authorization',
+  'range',
+  'referer',
+  'retry-after',
+  'tk',
+  'upgrade-insecure-requests',
+  'user-agent',
+  'x-content-type-options',
 ]);
+
+/** Fields of one connection of HTTP/1.1: HTTP/2 forbids them (RFC 9113 section 8.2.2). */
+const CONNECTION_FIELDS = new Set([
+  'connection',
+  'http2-settings',
+  'keep-alive',
+  'proxy-connection',
+  'te',
+  'transfer-encoding',
+  'upgrade',
+]);
+
+const FIELD_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
+
+/** What nghttp2 counts for a field beside its name and value, and the largest block it sends. */
+const HTTP2_FIELD_OVERHEAD_BYTES = 12;
+const MAX_HTTP2_BLOCK_BYTES = 60 * 1024;
+
+/** Fields that no block of HTTP/2 can hold. */
+export class FieldsTooLarge extends Error {
+  override name = 'FieldsTooLarge';
+}
+
+/** Whether a field can be written in any version of HTTP (RFC 9110 section 5). */
+export function isFieldValid(name: string, value: string): boolean {
+  return FIELD_NAME.test(name) && FIELD_VALUE.test(value);
+}
 
 /** Trailer fields that may pass, from a flat list. */
 export function forwardableTrailers(raw: string[]): string[] {
@@ -72,15 +127,25 @@ export function nominatedNames(value: string, known: Set<string> | null): Set<st
   return names;
 }
 
-/** Fields of a flat list for HTTP/2: lower-case names, doubled ones as lists. */
+/**
+ * Fields of a flat list as HTTP/2 can carry them: lower-case names, doubled ones as lists; without pseudo-headers,
+ * fields of a connection, fields that are not valid, and repetitions of what may be there once.
+ * @throws {FieldsTooLarge}
+ */
 export function http2Headers(flat: string[]): OutgoingHttpHeaders {
   const headers: Record<string, string | string[]> = Object.create(null);
+  let blockBytes = 0;
   for (let i = 0; i < flat.length; i += 2) {
     const name = flat[i]!.toLowerCase();
+    const value = flat[i + 1]!;
+    if (CONNECTION_FIELDS.has(name) || !isFieldValid(name, value)) continue;
     const known = headers[name];
-    if (known === undefined) headers[name] = flat[i + 1]!;
-    else if (Array.isArray(known)) known.push(flat[i + 1]!);
-    else if (!SINGLE_FIELDS.has(name)) headers[name] = [known, flat[i + 1]!];
+    if (known !== undefined && SINGLE_FIELDS.has(name)) continue;
+    blockBytes += name.length + value.length + HTTP2_FIELD_OVERHEAD_BYTES;
+    if (blockBytes > MAX_HTTP2_BLOCK_BYTES) throw new FieldsTooLarge('header fields too large for HTTP/2');
+    if (known === undefined) headers[name] = value;
+    else if (Array.isArray(known)) known.push(value);
+    else headers[name] = [known, value];
   }
   return headers;
 }

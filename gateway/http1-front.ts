@@ -2,8 +2,10 @@ import { randomUUID } from 'node:crypto';
 import http from 'node:http';
 import type net from 'node:net';
 import type { Duplex } from 'node:stream';
+import type { BoundedLog } from './bounded-log.ts';
 import { errorReply, GatewayError } from './error-reply.ts';
 import type { ClientConnection, Exchange, ExchangeListener } from './exchange.ts';
+import { FaultBoundary, guarded } from './fault-boundary.ts';
 import { forwardableTrailers } from './header-fields.ts';
 import { type RequestHeaders, readRequestHeaders } from './request-headers.ts';
 import type { ResponseHead } from './upstream/response-parser.ts';
@@ -23,6 +25,7 @@ export interface Http1FrontOptions {
   headersTimeoutMs: number;
   clientOf: (socket: net.Socket) => ClientConnection;
   onExchange: ExchangeListener;
+  log: BoundedLog;
 }
 
 /** The HTTP/1.0 and 1.1 side towards clients. Connections are handed to it; it does not listen itself. */
@@ -47,16 +50,29 @@ export class Http1Front {
       // Missing and doubled ones are refused with a body that says so.
       requireHostHeader: false,
       // Anything else asked for by Upgrade is ignored, h2c above all: it would carry requests past every check.
-      shouldUpgradeCallback: isWebSocketRequest,
+      // So is an upgrade behind requests that wait for their responses: they own the connection.
+      shouldUpgradeCallback: (request) => isWebSocketRequest(request) && !this.#open.get(request.socket)?.size,
     });
     // More would be left out in silence; the limit is checked where it can be refused.
     server.maxHeadersCount = 0;
-    server.on('request', (request, response) => this.#onRequest(request, response, false));
-    server.on('checkContinue', (request, response) => this.#onRequest(request, response, true));
-    server.on('checkExpectation', (request, response) => this.#onRequest(request, response, true));
-    server.on('upgrade', (request, socket, head) => this.#onUpgrade(request, socket as net.Socket, head));
-    server.on('connect', (_request, socket) => refuseRaw(socket, methodNotAllowed()));
-    server.on('clientError', (error, socket) => this.#onClientError(error, socket as net.Socket));
+    const { log } = options;
+    const onRequest = (expects: boolean) =>
+      guarded(
+        log,
+        (request: http.IncomingMessage, response: http.ServerResponse) => this.#onRequest(request, response, expects),
+        (request) => request.socket.destroy(),
+      );
+    server.on('request', onRequest(false));
+    server.on('checkContinue', onRequest(true));
+    server.on('checkExpectation', onRequest(true));
+    const onUpgrade = (request: http.IncomingMessage, socket: Duplex, head: Buffer) =>
+      this.#onUpgrade(request, socket as net.Socket, head);
+    const onConnect = (_request: http.IncomingMessage, socket: Duplex) => refuseRaw(socket, methodNotAllowed());
+    const onClientError = (error: Error, socket: Duplex) => this.#onClientError(error, socket as net.Socket);
+    const giveUp = (_first: unknown, socket: Duplex) => void socket.destroy();
+    server.on('upgrade', guarded(log, onUpgrade, giveUp));
+    server.on('connect', guarded(log, onConnect, giveUp));
+    server.on('clientError', guarded(log, onClientError, giveUp));
     // A server that does not listen itself starts its watch over slow headers with this event only.
     server.emit('listening');
     this.#server = server;
@@ -107,7 +123,8 @@ export class Http1Front {
     { expects, isWebSocket }: { expects: boolean; isWebSocket: boolean },
   ): void {
     const client = this.#options.clientOf(request.socket);
-    const exchange = new Http1Exchange(request, response, client, isWebSocket, () => this.#isDraining);
+    const { log } = this.#options;
+    const exchange = new Http1Exchange(request, response, client, isWebSocket, () => this.#isDraining, log);
     const exchanges = this.#open.get(request.socket)!;
     exchanges.add(exchange);
     exchange.onDone = () => exchanges.delete(exchange);
@@ -162,6 +179,7 @@ class Http1Exchange implements Exchange {
   readonly hasBody: boolean;
   readonly body: http.IncomingMessage;
   readonly http2Stream = null;
+  readonly faults: FaultBoundary;
   readonly #response: http.ServerResponse;
   readonly #isDraining: () => boolean;
   #awaitsContinue: boolean;
@@ -178,7 +196,9 @@ class Http1Exchange implements Exchange {
     client: ClientConnection,
     isWebSocket: boolean,
     isDraining: () => boolean,
+    log: BoundedLog,
   ) {
+    this.faults = new FaultBoundary(this, log);
     this.#isDraining = isDraining;
     this.body = request;
     this.#response = response;
@@ -212,6 +232,10 @@ class Http1Exchange implements Exchange {
     return this.#headSent;
   }
 
+  get canRefuse(): boolean {
+    return !this.#closed && !this.#response.headersSent && !this.#response.destroyed;
+  }
+
   get isClosed(): boolean {
     return this.#closed;
   }
@@ -226,8 +250,14 @@ class Http1Exchange implements Exchange {
     this.#response.writeContinue();
   }
 
-  sendInformational(head: ResponseHead): void {
-    if (this.version === '1.1') this.#response.writeInformation(head.status, head.headers);
+  sendInformational(head: ResponseHead, flushed: () => void): boolean {
+    if (this.version === '1.1' && this.canRefuse) {
+      const response = this.#response;
+      response.writeInformation(head.status, head.headers, flushed);
+      return response.writableLength < response.writableHighWaterMark;
+    }
+    process.nextTick(flushed);
+    return true;
   }
 
   sendHead(head: ResponseHead): void {
@@ -285,13 +315,14 @@ class Http1Exchange implements Exchange {
     const { headers, body } = errorReply(error, this.requestId);
     this.#headSent = true;
     if (this.#awaitsContinue || error.closesConnection || this.#isDraining()) this.#response.shouldKeepAlive = false;
-    this.#response.writeHead(error.status, headers);
+    this.#response.writeHead(error.status, http.STATUS_CODES[error.status] ?? '', headers);
     this.#response.end(body);
     this.#discardRest();
   }
 
   accept(head: ResponseHead): Duplex {
-    const socket = this.#response.socket!;
+    const { socket } = this.#response;
+    if (!socket) throw new Error('the client has left');
     let text = `HTTP/1.1 101 ${head.reason || 'Switching Protocols'}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n`;
     for (let i = 0; i < head.headers.length; i += 2) text += `${head.headers[i]}: ${head.headers[i + 1]}\r\n`;
     this.#headSent = true;
@@ -304,6 +335,10 @@ class Http1Exchange implements Exchange {
   }
 
   abort(): void {
+    this.destroy();
+  }
+
+  destroy(): void {
     (this.#response.socket ?? this.body.socket).destroy();
   }
 
@@ -329,7 +364,7 @@ class Http1Exchange implements Exchange {
     if (this.#closed) return;
     this.#closed = true;
     this.onDone();
-    this.onClosed(this.#response.writableFinished);
+    this.faults.run(() => this.onClosed(this.#response.writableFinished));
   }
 
   /** Reads what the client still sends, so that it gets to see the response, but not for ever. */

@@ -2,8 +2,10 @@ import { randomUUID } from 'node:crypto';
 import http2 from 'node:http2';
 import type net from 'node:net';
 import type { Duplex } from 'node:stream';
+import type { BoundedLog } from './bounded-log.ts';
 import { errorReply, type GatewayError } from './error-reply.ts';
 import type { ClientConnection, Exchange, ExchangeListener } from './exchange.ts';
+import { FaultBoundary, guarded } from './fault-boundary.ts';
 import { forwardableTrailers, http2Headers } from './header-fields.ts';
 import { acceptableRequestId } from './http1-front.ts';
 import { type RequestHeaders, readRequestHeaders } from './request-headers.ts';
@@ -13,6 +15,11 @@ const { NGHTTP2_NO_ERROR, NGHTTP2_INTERNAL_ERROR, NGHTTP2_CANCEL } = http2.const
 /** A connection without a request is closed after that long; the first one has to come sooner. */
 const IDLE_SESSION_MS = 65_000;
 const COPIED_BODY_BYTES = 16 * 1024;
+/** It has no body, whatever length it names (RFC 9110 section 15.3.6). */
+const RESET_CONTENT = 205;
+/** How long a reset may take to leave: a client that does not read never takes it. */
+const RESET_TIMEOUT_MS = 1000;
+
 export interface Http2FrontOptions {
   maxHeaderBytes: number;
   /** Until the first request of a connection has arrived. */
@@ -20,6 +27,7 @@ export interface Http2FrontOptions {
   maxStreamsPerConnection: number;
   clientOf: (socket: net.Socket) => ClientConnection;
   onExchange: ExchangeListener;
+  log: BoundedLog;
 }
 
 /** The HTTP/2 side towards clients, by ALPN or by prior knowledge. It does not listen itself. */
@@ -48,9 +56,23 @@ export class Http2Front {
       streamResetBurst: 200,
       streamResetRate: 33,
     });
-    server.on('stream', (stream, headers, flags, rawHeaders) => this.#onStream(stream, headers, flags, rawHeaders));
+    const { log } = options;
+    const onStream = (
+      stream: http2.ServerHttp2Stream,
+      headers: http2.IncomingHttpHeaders,
+      flags: number,
+      rawHeaders: string[],
+    ) => this.#onStream(stream, headers, flags, rawHeaders);
+    server.on(
+      'stream',
+      guarded(log, onStream, (stream) => stream.close(NGHTTP2_INTERNAL_ERROR)),
+    );
     // Emitted while the connection is handed over.
-    server.on('session', (session: http2.ServerHttp2Session) => this.#watch(session, this.#taken!));
+    const onSession = (session: http2.ServerHttp2Session) => this.#watch(session, this.#taken!);
+    server.on(
+      'session',
+      guarded(log, onSession, (session) => session.destroy()),
+    );
     server.on('sessionError', () => undefined);
     this.#server = server;
   }
@@ -107,7 +129,7 @@ export class Http2Front {
       stream.close(NGHTTP2_INTERNAL_ERROR);
       return;
     }
-    this.#options.onExchange(new Http2Exchange(stream, headers, flags, rawHeaders, client));
+    this.#options.onExchange(new Http2Exchange(stream, headers, flags, rawHeaders, client, this.#options.log));
   }
 }
 
@@ -123,6 +145,7 @@ class Http2Exchange implements Exchange {
   readonly hasBody: boolean;
   readonly body: http2.ServerHttp2Stream;
   readonly http2Stream: http2.ServerHttp2Stream;
+  readonly faults: FaultBoundary;
   trailers: string[] = [];
   #responseTrailers: string[] = [];
   #awaitsContinue: boolean;
@@ -137,7 +160,9 @@ class Http2Exchange implements Exchange {
     flags: number,
     rawHeaders: string[],
     client: ClientConnection,
+    log: BoundedLog,
   ) {
+    this.faults = new FaultBoundary(this, log);
     this.http2Stream = stream;
     this.body = stream;
     this.client = client;
@@ -166,6 +191,10 @@ class Http2Exchange implements Exchange {
     return this.#status !== 0 || this.http2Stream.headersSent;
   }
 
+  get canRefuse(): boolean {
+    return this.#isWritable && !this.http2Stream.headersSent;
+  }
+
   get isClosed(): boolean {
     return this.#closed;
   }
@@ -180,9 +209,13 @@ class Http2Exchange implements Exchange {
     if (this.#isWritable) this.http2Stream.additionalHeaders({ ':status': 100 });
   }
 
-  sendInformational(head: ResponseHead): void {
-    if (head.status === 100 || !this.#isWritable) return;
-    this.http2Stream.additionalHeaders({ ':status': head.status, ...http2Headers(head.headers) });
+  sendInformational(head: ResponseHead, flushed: () => void): boolean {
+    if (head.status !== 100 && this.canRefuse) {
+      this.http2Stream.additionalHeaders({ ':status': head.status, ...http2Headers(head.headers) });
+    }
+    // HTTP/2 does not say when a block has left: the bound on an exchange's 1xx replies is all that holds them.
+    process.nextTick(flushed);
+    return true;
   }
 
   sendHead(head: ResponseHead): void {
@@ -197,6 +230,11 @@ class Http2Exchange implements Exchange {
   sendBody(bytes: Buffer, flushed: () => void): boolean {
     this.#respond(false);
     if (!this.#isWritable) return false;
+    if (this.http2Stream.writableEnded) {
+      // A 205: Node has ended the stream by itself.
+      process.nextTick(flushed);
+      return true;
+    }
     if (bytes.length <= COPIED_BODY_BYTES) {
       this.http2Stream.write(Buffer.from(bytes), flushed);
       return !this.http2Stream.writableNeedDrain;
@@ -221,6 +259,7 @@ class Http2Exchange implements Exchange {
   refuse(error: GatewayError): void {
     const { headers, body } = errorReply(error, this.requestId);
     this.#status = error.status;
+    this.#pendingHead = null;
     if (!this.#isWritable) return;
     const isHead = this.method === 'HEAD';
     this.http2Stream.respond({ ':status': error.status, ...http2Headers(headers) }, { endStream: isHead });
@@ -239,6 +278,11 @@ class Http2Exchange implements Exchange {
 
   abort(): void {
     this.http2Stream.close(this.isHeadSent ? NGHTTP2_INTERNAL_ERROR : NGHTTP2_CANCEL);
+    setTimeout(() => this.destroy(), RESET_TIMEOUT_MS).unref();
+  }
+
+  destroy(): void {
+    this.http2Stream.destroy();
   }
 
   get #isWritable(): boolean {
@@ -250,20 +294,19 @@ class Http2Exchange implements Exchange {
     this.#pendingHead = null;
     if (!head || !this.#isWritable || this.http2Stream.headersSent) return;
     const hasTrailers = !endStream && head.bodyLength === null;
-    this.http2Stream.respond(
-      { ':status': head.status, ...http2Headers(head.headers) },
-      { endStream, waitForTrailers: hasTrailers },
-    );
+    const headers = http2Headers(head.headers);
+    if (head.status === RESET_CONTENT) delete headers['content-length'];
+    this.http2Stream.respond({ ':status': head.status, ...headers }, { endStream, waitForTrailers: hasTrailers });
     if (!hasTrailers) return;
-    this.http2Stream.once('wantTrailers', () => {
-      this.http2Stream.sendTrailers(http2Headers(this.#responseTrailers));
-    });
+    const sendTrailers = () => this.http2Stream.sendTrailers(http2Headers(this.#responseTrailers));
+    this.http2Stream.once('wantTrailers', this.faults.wrap(sendTrailers));
   }
 
   #close(): void {
     if (this.#closed) return;
     this.#closed = true;
-    this.onClosed(this.http2Stream.writableFinished && this.http2Stream.rstCode === NGHTTP2_NO_ERROR);
+    const completed = this.http2Stream.writableFinished && this.http2Stream.rstCode === NGHTTP2_NO_ERROR;
+    this.faults.run(() => this.onClosed(completed));
   }
 
   /** A client that is still sending is told to stop, once it has the response. */

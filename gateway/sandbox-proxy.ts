@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import type { BoundedLog } from './bounded-log.ts';
 import { BoundedCounts, clientKey, type GatewayLimits } from './connection-limits.ts';
 import { GatewayError } from './error-reply.ts';
 import type { Exchange } from './exchange.ts';
@@ -17,6 +18,9 @@ import { WebSocketForwarding } from './upstream/websocket-forwarding.ts';
 /** Methods that are for proxies themselves, or make a server tell a script what it may not see. */
 const REFUSED_METHODS = new Set(['CONNECT', 'TRACE', 'TRACK']);
 
+/** A connect that took longer to fail is not tried again at the sandbox's new address: the caller has waited enough. */
+const RETRY_WITHIN_MS = 2000;
+
 export interface SandboxProxyOptions {
   baseDomain: string;
   trustProxy: boolean;
@@ -26,6 +30,8 @@ export interface SandboxProxyOptions {
   /** Hears of every sandbox that is used. */
   onAccess: (sandboxId: string) => void;
   logger: Logger;
+  /** For what tenants cause. */
+  log: BoundedLog;
 }
 
 interface Forwarding {
@@ -48,11 +54,12 @@ export class SandboxProxy {
 
   /** Takes a request and sees to it that it is answered. */
   handle(exchange: Exchange): void {
-    this.#serve(exchange).catch((error: unknown) => {
+    const end = (error: unknown) => {
       if (exchange.isClosed) return;
       if (exchange.isHeadSent) exchange.abort();
       else exchange.refuse(error instanceof GatewayError ? error : this.#unexpected(error));
-    });
+    };
+    this.#serve(exchange).catch(exchange.faults.wrap(end));
   }
 
   /** How many sandboxes and clients have requests under way. */
@@ -85,6 +92,7 @@ export class SandboxProxy {
     };
     this.#countClient(exchange, releases);
     for (let triedAddress: string | null = null; ; ) {
+      const triedAtMs = performance.now();
       const route = await this.#findRoute(sandboxId);
       if (exchange.isClosed) return;
       if (triedAddress === route.address) throw unreachable();
@@ -102,7 +110,8 @@ export class SandboxProxy {
         if (!(error instanceof SandboxUnreachable)) throw error;
         // Nothing was sent. The sandbox may just have moved: one more look, unless this was one.
         if (exchange.isClosed) return;
-        if (triedAddress !== null || !this.#options.routes.suspect(sandboxId)) throw unreachable();
+        const isSlow = performance.now() - triedAtMs > RETRY_WITHIN_MS;
+        if (isSlow || triedAddress !== null || !this.#options.routes.suspect(sandboxId)) throw unreachable();
         triedAddress = route.address;
       }
     }
@@ -138,7 +147,7 @@ export class SandboxProxy {
   /** Which port the request reaches and as what; or why it may not. */
   #admit(exchange: Exchange, route: SandboxRoute, requestedPort: number | null, host: string): ForwardingContext {
     const { target, method, isWebSocket } = exchange;
-    const { trustProxy, pool, limits } = this.#options;
+    const { trustProxy, pool, limits, log } = this.#options;
     const access = portAccess(route, requestedPort);
     if (access.kind === 'not_http') {
       throw new GatewayError(404, 'port_not_http', 'This port of the sandbox is UDP: the gateway does not carry it');
@@ -156,7 +165,12 @@ export class SandboxProxy {
       request.target = withoutSignature(target);
     }
     const { stalledClientTimeoutMs } = limits;
-    return { exchange, route, port: access.port, request, pool, stalledClientTimeoutMs };
+    const { sandboxId } = route;
+    const { requestId } = exchange;
+    const { port } = access;
+    const onBadReply = (reason: string) =>
+      log.write('info', { sandboxId, port, requestId, reason }, 'a sandbox sent a bad reply');
+    return { exchange, route, port, request, pool, stalledClientTimeoutMs, onBadReply };
   }
 
   #countClient(exchange: Exchange, releases: (() => void)[]): void {
@@ -186,7 +200,7 @@ export class SandboxProxy {
   }
 
   #unexpected(error: unknown): GatewayError {
-    this.#options.logger.error({ err: error }, 'request failed');
+    this.#options.log.write('error', { err: error }, 'request failed');
     return new GatewayError(500, 'internal_error', 'Something went wrong', { closesConnection: true });
   }
 

@@ -1,12 +1,18 @@
 import http2 from 'node:http2';
-import { forwardableTrailers, http2Headers, withoutNames } from '../header-fields.ts';
+import { badResponse } from '../fault-boundary.ts';
+import { FieldsTooLarge, forwardableTrailers, http2Headers } from '../header-fields.ts';
 import { type ForwardingContext, SandboxUnreachable, unreachable } from './http-forwarding.ts';
 import { gatewayHeaders } from './request-head.ts';
 
 const { NGHTTP2_CANCEL, NGHTTP2_INTERNAL_ERROR, NGHTTP2_NO_ERROR, NGHTTP2_REFUSED_STREAM, NGHTTP2_FLAG_END_STREAM } =
   http2.constants;
 
-const HOP_BY_HOP = new Set(['connection', 'keep-alive', 'proxy-connection', 'transfer-encoding', 'upgrade']);
+/** Replies that have no body, whatever follows (RFC 9110 section 6.4.1); Node ends their streams by itself. */
+const BODILESS = new Set([204, 205, 304]);
+/** 1xx replies of one call are not passed on; more of them than that is a flood. */
+const MAX_INFORMATIONAL = 100;
+/** How long a sandbox may hold back a call by allowing no streams at all. */
+const NO_STREAMS_TIMEOUT_MS = 4000;
 
 /** A gRPC call lives in HTTP/2 from end to end: its status is in the trailers. */
 export function isGrpc(contentType: string | null): boolean {
@@ -38,47 +44,102 @@ export class GrpcForwarding {
     headers[':scheme'] = 'http';
     headers[':authority'] = request.host;
     headers.te = 'trailers';
-    this.#carry(exchange.http2Stream!, session.request(headers, !exchange.hasBody));
+    let upstream: http2.ClientHttp2Stream;
+    try {
+      upstream = session.request(headers, !exchange.hasBody);
+    } catch (error) {
+      throw new SandboxUnreachable('the connection takes no more calls', { cause: error });
+    }
+    this.#carry(exchange.http2Stream!, upstream, () => session.allowsStreams);
   }
 
   clientClosed(completed: boolean): void {
     if (!completed) this.#upstream?.close(NGHTTP2_CANCEL);
   }
 
-  #carry(client: http2.ServerHttp2Stream, upstream: http2.ClientHttp2Stream): void {
+  #carry(client: http2.ServerHttp2Stream, upstream: http2.ClientHttp2Stream, allowsStreams: () => boolean): void {
     const { exchange } = this.#context;
     this.#upstream = upstream;
-    upstream.on('error', () => undefined);
     let trailers: string[] | null = null;
-    upstream.on('response', (_headers, flags, ...rest) => {
-      const [raw] = rest as unknown as [string[]];
+    let informational = 0;
+    const onInformational = () => {
+      if (++informational > MAX_INFORMATIONAL) this.#breakOff('too many 1xx replies');
+    };
+    const onResponse = (_headers: unknown, flags: number, ...rest: unknown[]) => {
+      if (client.closed || client.destroyed || client.headersSent) return;
+      const head = this.#readHead((rest as [string[]])[0]);
+      if (!head) return;
       const isLast = (flags & NGHTTP2_FLAG_END_STREAM) !== 0;
-      client.respond(responseHeaders(raw, exchange.requestId), { endStream: isLast, waitForTrailers: !isLast });
-      if (isLast) {
-        upstream.resume();
+      if (isLast || BODILESS.has(head.status)) {
+        client.respond({ ':status': head.status, ...head.headers }, { endStream: true });
+        if (isLast) upstream.resume();
+        else upstream.close(NGHTTP2_CANCEL);
         return;
       }
-      client.once('wantTrailers', () => client.sendTrailers(http2Headers(trailers ?? [])));
+      client.respond({ ':status': head.status, ...head.headers }, { waitForTrailers: true });
+      const sendTrailers = () => client.sendTrailers(http2Headers(trailers ?? []));
+      client.once('wantTrailers', exchange.faults.wrap(sendTrailers));
       upstream.pipe(client);
-    });
-    upstream.on('trailers', (_headers, _flags, ...rest) => {
-      const [raw] = rest as unknown as [string[]];
-      trailers = forwardableTrailers(raw);
-    });
-    upstream.on('aborted', () => {
+    };
+    const onTrailers = (_headers: unknown, _flags: number, ...rest: unknown[]) => {
+      trailers = forwardableTrailers((rest as [string[]])[0]);
+    };
+    const onAborted = () => {
       // With its status the answer is whole; without, it would look as if its end were meant.
       if (trailers) return;
       upstream.unpipe(client);
       if (client.headersSent) client.close(upstream.rstCode || NGHTTP2_INTERNAL_ERROR);
-    });
-    upstream.on('close', () => {
+    };
+    const onClose = () => {
       if (client.closed || client.destroyed) return;
       if (client.headersSent) this.#stopSending(client);
       // Not begun over there, so the client may try again by itself.
       else if (upstream.rstCode === NGHTTP2_REFUSED_STREAM) client.close(NGHTTP2_REFUSED_STREAM);
       else exchange.refuse(unreachable());
-    });
+    };
+    const { faults } = exchange;
+    upstream.on('error', () => undefined);
+    upstream.on('headers', faults.wrap(onInformational));
+    upstream.on('response', faults.wrap(onResponse));
+    upstream.on('trailers', faults.wrap(onTrailers));
+    upstream.on('aborted', faults.wrap(onAborted));
+    upstream.on('close', faults.wrap(onClose));
+    if (upstream.pending) {
+      const check = () => {
+        if (upstream.pending && !allowsStreams()) this.#breakOff('allows no streams');
+      };
+      const timer = setTimeout(faults.wrap(check), NO_STREAMS_TIMEOUT_MS).unref();
+      upstream.once('close', () => clearTimeout(timer));
+    }
     if (exchange.hasBody) client.pipe(upstream);
+  }
+
+  /** Status and fields for the client; null when no reply to it can hold them, and the call has been ended. */
+  #readHead(raw: string[]): { status: number; headers: http2.OutgoingHttpHeaders } | null {
+    const status = Number(raw[raw.indexOf(':status') + 1]);
+    if (!Number.isInteger(status) || status < 200 || status > 599) {
+      this.#breakOff('status');
+      return null;
+    }
+    try {
+      const headers = http2Headers(raw);
+      if (status === 205) delete headers['content-length'];
+      headers['x-request-id'] ??= this.#context.exchange.requestId;
+      return { status, headers };
+    } catch (error) {
+      if (!(error instanceof FieldsTooLarge)) throw error;
+      this.#breakOff(error.message);
+      return null;
+    }
+  }
+
+  /** Ends a call whose reply cannot be passed on. */
+  #breakOff(reason: string): void {
+    const { exchange, onBadReply } = this.#context;
+    onBadReply(reason);
+    if (exchange.canRefuse) exchange.refuse(badResponse());
+    else exchange.abort();
+    this.#upstream?.close(NGHTTP2_CANCEL);
   }
 
   /** The call is over: a client that still sends is told so once it has the whole answer. */
@@ -86,18 +147,8 @@ export class GrpcForwarding {
     if (this.#context.exchange.isRequestComplete) return;
     client.unpipe();
     client.resume();
-    if (client.writableFinished) client.close(NGHTTP2_NO_ERROR);
-    else client.once('finish', () => client.close(NGHTTP2_NO_ERROR));
+    const stop = this.#context.exchange.faults.wrap(() => client.close(NGHTTP2_NO_ERROR));
+    if (client.writableFinished) stop();
+    else client.once('finish', stop);
   }
-}
-
-function responseHeaders(raw: string[], requestId: string): http2.OutgoingHttpHeaders {
-  const statusAt = raw.indexOf(':status');
-  const status = Number(raw[statusAt + 1]);
-  const fields = withoutNames(raw, HOP_BY_HOP).flatMap((name, i, all) =>
-    i % 2 === 0 && !name.startsWith(':') ? [name, all[i + 1]!] : [],
-  );
-  const headers = http2Headers(fields);
-  headers['x-request-id'] ??= requestId;
-  return { ':status': status, ...headers };
 }

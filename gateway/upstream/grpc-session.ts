@@ -2,7 +2,9 @@ import http2 from 'node:http2';
 import net from 'node:net';
 
 const IDLE_MS = 30_000;
-const CONNECT_TIMEOUT_MS = 5000;
+const CONNECT_TIMEOUT_MS = 4000;
+/** What the sandbox may send of a call before its client reads: each of many calls may hold that much. */
+const STREAM_WINDOW_BYTES = 64 * 1024;
 const KEEPALIVE_PROBE_DELAY_MS = 30_000;
 
 /** An HTTP/2 connection, prior knowledge and no TLS, to a port of a sandbox, shared by the calls to it. */
@@ -18,7 +20,7 @@ export class GrpcSession {
     this.#session = http2.connect(`http://${address}:${port}`, {
       createConnection: () =>
         net.connect({ host: address, port, keepAlive: true, keepAliveInitialDelay: KEEPALIVE_PROBE_DELAY_MS }),
-      settings: { enablePush: false, initialWindowSize: 1 << 20 },
+      settings: { enablePush: false, initialWindowSize: STREAM_WINDOW_BYTES },
     });
     const session = this.#session;
     session.on('error', () => undefined);
@@ -53,7 +55,12 @@ export class GrpcSession {
     return !this.#session.closed && !this.#session.destroyed && !this.#closeWhenIdle;
   }
 
-  /** Starts a call; wait for `ready` first. */
+  /** The sandbox lets calls begin at all: it may set its limit of streams to none. */
+  get allowsStreams(): boolean {
+    return this.#session.remoteSettings?.maxConcurrentStreams !== 0;
+  }
+
+  /** Starts a call; wait for `ready` first. Throws when the connection has ended meanwhile. */
   request(headers: http2.OutgoingHttpHeaders, endStream: boolean): http2.ClientHttp2Stream {
     const stream = this.#session.request(headers, { endStream, waitForTrailers: !endStream });
     this.#calls++;

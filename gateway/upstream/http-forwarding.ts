@@ -1,8 +1,9 @@
 import { GatewayError } from '../error-reply.ts';
 import type { Exchange } from '../exchange.ts';
-import { forwardableTrailers } from '../header-fields.ts';
+import { badResponse } from '../fault-boundary.ts';
+import { FieldsTooLarge, forwardableTrailers } from '../header-fields.ts';
 import type { SandboxRoute } from '../routes.ts';
-import type { ConnectionUser, Http1Connection } from './http1-connection.ts';
+import { type ConnectionUser, type Http1Connection, UserFault } from './http1-connection.ts';
 import type { UpstreamPool } from './pool.ts';
 import { framingOf, requestHead, type UpstreamRequest } from './request-head.ts';
 import { MalformedResponse, type ResponseHead } from './response-parser.ts';
@@ -10,6 +11,11 @@ import { MalformedResponse, type ResponseHead } from './response-parser.ts';
 const REPEATABLE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE']);
 /** A server that knows nothing of `Expect` waits for the body. */
 const CONTINUE_TIMEOUT_MS = 1000;
+/** For all 1xx replies of one exchange, which a client that does not read makes the gateway keep. */
+const MAX_INFORMATIONAL_BYTES = 32 * 1024;
+/** What a 1xx reply and each of its fields cost beside their text. */
+const INFORMATIONAL_OVERHEAD_BYTES = 128;
+const FIELD_OVERHEAD_BYTES = 32;
 
 /** Nothing could be reached; the request has not been sent. */
 export class SandboxUnreachable extends Error {
@@ -24,6 +30,8 @@ export interface ForwardingContext {
   pool: UpstreamPool;
   /** How long a client may stand still while there are bytes for it. */
   stalledClientTimeoutMs: number;
+  /** Hears why a reply of the sandbox was answered with 502 or broken off. */
+  onBadReply: (reason: string) => void;
 }
 
 /** Carries one request to the sandbox and its response back, without keeping more of either than the sockets do. */
@@ -36,21 +44,23 @@ export class HttpForwarding implements ConnectionUser {
   #isPumping = false;
   #responseDone = false;
   #headWaits = false;
+  #informationalBytes = 0;
   #continueTimer: NodeJS.Timeout | null = null;
   #stallTimer: NodeJS.Timeout | null = null;
   /** Pieces of the response handed to the client's side that have not left yet. */
   #unflushed = 0;
-  readonly #flushed = () => {
-    // An earlier piece has left; the buffer of the last one is still in use.
-    if (--this.#unflushed > 0) return;
-    this.clientCaughtUp();
-    if (this.#responseDone) this.#settle();
-  };
+  readonly #flushed: () => void;
 
   constructor(context: ForwardingContext) {
     this.context = context;
     this.exchange = context.exchange;
     this.#chunked = framingOf(context.exchange) === 'chunked';
+    this.#flushed = this.exchange.faults.wrap(() => {
+      // An earlier piece has left; the buffer of the last one is still in use.
+      if (--this.#unflushed > 0) return;
+      this.clientCaughtUp();
+      if (this.#responseDone) this.#settle();
+    });
   }
 
   /** @throws {SandboxUnreachable} when there is no connection to be had; whatever fails later is answered here. */
@@ -68,8 +78,15 @@ export class HttpForwarding implements ConnectionUser {
   }
 
   onInformational(head: ResponseHead): void {
-    if (head.status === 100) this.#continue();
-    else this.exchange.sendInformational(head);
+    this.#informationalBytes += INFORMATIONAL_OVERHEAD_BYTES;
+    for (const text of head.headers) this.#informationalBytes += text.length + FIELD_OVERHEAD_BYTES / 2;
+    if (this.#informationalBytes > MAX_INFORMATIONAL_BYTES) throw new MalformedResponse('too many 1xx replies');
+    if (head.status === 100) {
+      this.#continue();
+      return;
+    }
+    this.#unflushed++;
+    if (!this.exchange.sendInformational(head, this.#flushed)) this.waitForClient();
   }
 
   onHead(head: ResponseHead): void {
@@ -85,8 +102,10 @@ export class HttpForwarding implements ConnectionUser {
       if (!this.exchange.sendBody(bytes, this.#flushed)) this.waitForClient();
       return;
     }
+    const hasLeft = this.exchange.finish(bytes, forwardableTrailers(trailers), this.#flushed);
+    // Only now: had `finish` thrown, the response would not be done, and the exchange must end in another way.
     this.#responseDone = true;
-    if (this.exchange.finish(bytes, forwardableTrailers(trailers), this.#flushed)) this.#settle();
+    if (hasLeft || this.#unflushed === 0) this.#settle();
     else this.waitForClient();
   }
 
@@ -105,13 +124,24 @@ export class HttpForwarding implements ConnectionUser {
   }
 
   onBroken(error: Error): void {
+    this.exchange.faults.run(() => this.broken(error));
+  }
+
+  protected broken(error: Error): void {
     const { connection } = this;
     this.connection = null;
     if (this.#responseDone || this.exchange.isClosed) return;
-    if (this.exchange.isHeadSent) {
+    if (error instanceof MalformedResponse) this.context.onBadReply(error.message);
+    if (error instanceof UserFault) {
+      this.#isPumping = false;
+      if (error.cause instanceof FieldsTooLarge && this.exchange.canRefuse) {
+        this.context.onBadReply(error.cause.message);
+        this.exchange.refuse(badResponse());
+      } else this.exchange.faults.fail(error.cause);
+    } else if (this.exchange.isHeadSent) {
       this.exchange.abort();
     } else if (connection?.wasUsed && !connection.responseStarted && this.#isRepeatable) {
-      this.connect('fresh').catch((failure: Error) => this.#refuse(failure));
+      this.connect('fresh').catch(this.exchange.faults.wrap((failure: Error) => this.#refuse(failure)));
     } else {
       this.#refuse(error);
     }
@@ -120,7 +150,9 @@ export class HttpForwarding implements ConnectionUser {
   /** Reads no more until what was read has left: the buffer it is in is used again. */
   protected waitForClient(): void {
     this.connection?.pause();
-    this.#stallTimer ??= setTimeout(() => this.exchange.abort(), this.context.stalledClientTimeoutMs).unref();
+    if (this.#stallTimer) return;
+    const giveUp = this.exchange.faults.wrap(() => this.exchange.abort());
+    this.#stallTimer = setTimeout(giveUp, this.context.stalledClientTimeoutMs).unref();
   }
 
   protected clientCaughtUp(): void {
@@ -152,8 +184,10 @@ export class HttpForwarding implements ConnectionUser {
     const bodyFollows = exchange.hasBody && !expects;
     connection.send(requestHead(exchange, this.context.request, extra), exchange.method, this, { bodyFollows });
     if (!exchange.hasBody) this.#requestSent = true;
-    else if (expects) this.#continueTimer = setTimeout(() => this.#continue(), CONTINUE_TIMEOUT_MS);
-    else this.#pumpBody();
+    else if (expects) {
+      const proceed = exchange.faults.wrap(() => this.#continue());
+      this.#continueTimer = setTimeout(proceed, CONTINUE_TIMEOUT_MS);
+    } else this.#pumpBody();
   }
 
   protected withRequestId(head: ResponseHead): ResponseHead {
@@ -178,17 +212,19 @@ export class HttpForwarding implements ConnectionUser {
   }
 
   #pumpBody(): void {
-    const { body } = this.exchange;
+    const { body, faults } = this.exchange;
     this.#isPumping = true;
-    body.on('data', (chunk: Buffer) => {
+    const pass = (chunk: Buffer) => {
       const isWritable = this.#chunked ? this.connection?.writeChunk(chunk) : this.connection?.write(chunk);
       if (isWritable === false) body.pause();
-    });
-    body.once('end', () => {
+    };
+    const end = () => {
       this.#isPumping = false;
       if (this.#chunked) this.connection?.endChunks(this.exchange.trailers);
       this.#requestSent = true;
-    });
+    };
+    body.on('data', faults.wrap(pass));
+    body.once('end', faults.wrap(end));
   }
 
   /** The response has left altogether: its connection may carry the next request, if this one went out whole. */
@@ -204,11 +240,7 @@ export class HttpForwarding implements ConnectionUser {
   #refuse(error: Error): void {
     this.#isPumping = false;
     if (this.exchange.isClosed || this.exchange.isHeadSent) return;
-    this.exchange.refuse(
-      error instanceof MalformedResponse
-        ? new GatewayError(502, 'sandbox_bad_response', 'What answered in the sandbox does not speak HTTP/1.1')
-        : unreachable(),
-    );
+    this.exchange.refuse(error instanceof MalformedResponse ? badResponse() : unreachable());
   }
 }
 

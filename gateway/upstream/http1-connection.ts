@@ -1,7 +1,15 @@
 import net from 'node:net';
-import { ResponseParser, type ResponseSink } from './response-parser.ts';
+import { MalformedResponse, ResponseParser, type ResponseSink } from './response-parser.ts';
 
-/** Hears how a connection does beside the response itself. */
+/** The user of a connection threw while it took a response. */
+export class UserFault extends Error {
+  override name = 'UserFault';
+}
+
+/**
+ * Hears how a connection does beside the response itself. What it throws while it takes a response breaks the
+ * connection and comes back as `onBroken`; the other calls must not throw.
+ */
 export interface ConnectionUser extends ResponseSink {
   /** Everything of the last read has been handed on. */
   onReadDone(): void;
@@ -193,7 +201,7 @@ export class Http1Connection {
       this.#parser.feed((buffer as Buffer).subarray(0, length));
       this.#user?.onReadDone();
     } catch (error) {
-      this.#break(error as Error);
+      this.#break(brokenBy(error));
       return false;
     } finally {
       this.#isReading = false;
@@ -204,11 +212,11 @@ export class Http1Connection {
   #onEnd(): void {
     this.#ended = true;
     try {
-      if (this.#user && !this.responseStarted) throw new Error('closed without an answer');
-      this.#parser.end();
+      if (this.#user && !this.responseStarted) this.#break(new Error('closed without an answer'));
+      else this.#parser.end();
       if (!this.#user) this.#socket.destroy();
     } catch (error) {
-      this.#break(error as Error);
+      this.#break(brokenBy(error));
     }
   }
 
@@ -220,4 +228,9 @@ export class Http1Connection {
     this.#user = null;
     user?.onBroken(error);
   }
+}
+
+function brokenBy(error: unknown): Error {
+  if (error instanceof MalformedResponse) return error;
+  return new UserFault('the response could not be passed on', { cause: error });
 }

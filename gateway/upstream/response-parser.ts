@@ -1,4 +1,4 @@
-import { nominatedNames, withoutNames } from '../header-fields.ts';
+import { isFieldValid, nominatedNames, withoutNames } from '../header-fields.ts';
 
 /** Status line and header fields of a response, connection-level fields taken out. */
 export interface ResponseHead {
@@ -30,9 +30,7 @@ export class MalformedResponse extends Error {
 
 const MAX_HEAD_BYTES = 64 * 1024;
 const MAX_CHUNK_LINE_BYTES = 4096;
-const STATUS_LINE = /^HTTP\/1\.([01]) ([1-9][0-9]{2})(?: ([\t\x20-\x7e\x80-\xff]*))?$/;
-const FIELD_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
-const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
+const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5][0-9]{2})(?: ([\t\x20-\x7e\x80-\xff]*))?$/;
 const EMPTY = Buffer.alloc(0);
 const NO_TRAILERS: string[] = [];
 const CR = 13;
@@ -160,7 +158,7 @@ export class ResponseParser {
       const colon = line.indexOf(':');
       const name = line.slice(0, colon);
       const value = line.slice(colon + 1).trim();
-      if (colon < 1 || !FIELD_NAME.test(name) || !FIELD_VALUE.test(value)) throw new MalformedResponse('header field');
+      if (colon < 1 || !isFieldValid(name, value)) throw new MalformedResponse('header field');
       switch (name.toLowerCase()) {
         case 'content-length':
           if (!/^[0-9]{1,15}$/.test(value) || (contentLength !== null && contentLength !== value)) {
@@ -189,7 +187,9 @@ export class ResponseParser {
         case 'upgrade':
           head.upgrade = value;
           break;
+        case 'http2-settings':
         case 'proxy-connection':
+        case 'te':
         case 'trailer':
           break;
         default:
@@ -300,7 +300,7 @@ class ChunkedDecoder {
       const colon = text.indexOf(':');
       const name = text.slice(0, colon);
       const value = text.slice(colon + 1).trim();
-      const valid = colon > 0 && FIELD_NAME.test(name) && FIELD_VALUE.test(value);
+      const valid = colon > 0 && isFieldValid(name, value);
       if (!valid || this.#trailerBytes > MAX_HEAD_BYTES) throw new MalformedResponse('trailer');
       this.trailers.push(name, value);
     }

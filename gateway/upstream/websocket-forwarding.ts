@@ -14,7 +14,7 @@ const LAST_BYTES_TIMEOUT_MS = 5000;
  */
 export class WebSocketForwarding extends HttpForwarding {
   #tunnel: Duplex | null = null;
-  readonly #left = () => this.clientCaughtUp();
+  readonly #left = this.exchange.faults.wrap(() => this.clientCaughtUp());
 
   override async start(): Promise<void> {
     await this.connect('fresh');
@@ -28,11 +28,16 @@ export class WebSocketForwarding extends HttpForwarding {
     if (head.upgrade?.toLowerCase() !== 'websocket') throw new MalformedResponse('switches to another protocol');
     const tunnel = this.exchange.accept(this.withRequestId(head));
     this.#tunnel = tunnel;
-    tunnel.on('error', () => undefined);
-    tunnel.on('data', (bytes: Buffer) => {
+    const { faults } = this.exchange;
+    const pass = (bytes: Buffer) => {
       if (this.connection?.write(bytes) === false) tunnel.pause();
-    });
-    tunnel.once('end', () => this.connection?.endTunnel());
+    };
+    tunnel.on('error', () => undefined);
+    tunnel.on('data', faults.wrap(pass));
+    tunnel.once(
+      'end',
+      faults.wrap(() => this.connection?.endTunnel()),
+    );
     tunnel.resume();
   }
 
@@ -46,9 +51,9 @@ export class WebSocketForwarding extends HttpForwarding {
     this.#tunnel?.resume();
   }
 
-  override onBroken(error: Error): void {
+  protected override broken(error: Error): void {
     if (!this.#tunnel) {
-      super.onBroken(error);
+      super.broken(error);
       return;
     }
     this.connection = null;

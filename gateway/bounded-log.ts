@@ -1,0 +1,31 @@
+import type { Logger } from 'pino';
+
+const LINES_PER_SECOND = 10;
+
+/** A log whose lines a tenant can cause: passes a few lines a second, and says how many it left out. */
+export class BoundedLog {
+  readonly #logger: Logger;
+  #secondStartedAtMs = Number.NEGATIVE_INFINITY;
+  #lines = 0;
+  #leftOut = 0;
+
+  constructor(logger: Logger) {
+    this.#logger = logger;
+  }
+
+  write(level: 'info' | 'warn' | 'error', fields: object, message: string): void {
+    const now = performance.now();
+    if (now - this.#secondStartedAtMs >= 1000) {
+      this.#secondStartedAtMs = now;
+      this.#lines = 0;
+    }
+    if (this.#lines >= LINES_PER_SECOND) {
+      this.#leftOut++;
+      return;
+    }
+    this.#lines++;
+    const leftOut = this.#leftOut > 0 ? { linesLeftOut: this.#leftOut } : {};
+    this.#leftOut = 0;
+    this.#logger[level]({ ...fields, ...leftOut }, message);
+  }
+}

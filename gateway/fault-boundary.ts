@@ -1,0 +1,74 @@
+import type { BoundedLog } from './bounded-log.ts';
+import { GatewayError } from './error-reply.ts';
+
+/** How a boundary ends its exchange. */
+interface EndableExchange {
+  readonly requestId: string;
+  readonly isClosed: boolean;
+  /** Nothing of the final response has been sent, so an error can still be the response. */
+  readonly canRefuse: boolean;
+  refuse(error: GatewayError): void;
+  abort(): void;
+  destroy(): void;
+}
+
+/**
+ * Keeps an exception inside the exchange that caused it. Every callback of an event or a timer that serves an exchange
+ * runs in its boundary: a throw there answers 502, or breaks the response off when it has begun, and is logged.
+ */
+export class FaultBoundary {
+  readonly #exchange: EndableExchange;
+  readonly #log: BoundedLog;
+
+  constructor(exchange: EndableExchange, log: BoundedLog) {
+    this.#exchange = exchange;
+    this.#log = log;
+  }
+
+  run(action: () => void): void {
+    try {
+      action();
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  /** The same listener, unable to throw. */
+  wrap<Args extends unknown[]>(listener: (...args: Args) => void): (...args: Args) => void {
+    return (...args) => this.run(() => listener(...args));
+  }
+
+  /** Ends the exchange because of an error nobody expected. */
+  fail(error: unknown): void {
+    const exchange = this.#exchange;
+    this.#log.write('error', { err: error, requestId: exchange.requestId }, 'exchange failed');
+    if (exchange.isClosed) return;
+    try {
+      if (exchange.canRefuse) exchange.refuse(badResponse());
+      else exchange.abort();
+    } catch (secondError) {
+      this.#log.write('error', { err: secondError, requestId: exchange.requestId }, 'failed exchange did not end');
+      exchange.destroy();
+    }
+  }
+}
+
+/** A listener of a connection, unable to throw: an exception is logged, and `end` gives the connection up. */
+export function guarded<Args extends unknown[]>(
+  log: BoundedLog,
+  listener: (...args: Args) => void,
+  end: (...args: Args) => void,
+): (...args: Args) => void {
+  return (...args) => {
+    try {
+      listener(...args);
+    } catch (error) {
+      log.write('error', { err: error }, 'connection failed');
+      end(...args);
+    }
+  };
+}
+
+export function badResponse(): GatewayError {
+  return new GatewayError(502, 'sandbox_bad_response', 'What answered in the sandbox does not speak valid HTTP');
+}
