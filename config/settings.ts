@@ -95,6 +95,8 @@ const settingsSchema = z.object({
   PLATFORM_URL: text(),
   PLATFORM_GATEWAY_HOST: textOr('127.0.0.1'),
   PLATFORM_GATEWAY_PORT: port(7081),
+  /** Processes that serve there: one that ends takes only its own connections with it. */
+  PLATFORM_GATEWAY_PROCESSES: z.preprocess(emptyIsUnset, z.coerce.number().int().min(1).max(64).default(2)),
   /** Sandboxes are `<sandbox_id>.<base domain>[:port]`. */
   PLATFORM_BASE_DOMAIN: textOr('sandbox.localhost'),
   /** The port clients see in `sandbox_domain`. Empty: the gateway's own; 443 and 80 are left out of the domain. */

@@ -2,7 +2,7 @@ import type net from 'node:net';
 import type { Logger } from 'pino';
 import { AccessRecorder, type RecordAccess } from './access-recorder.ts';
 import { BoundedLog } from './bounded-log.ts';
-import { DEFAULT_LIMITS, type GatewayLimits } from './connection-limits.ts';
+import { type CountExchange, DEFAULT_LIMITS, type GatewayLimits, NO_OTHER_PROCESSES } from './connection-limits.ts';
 import { Http1Front } from './http1-front.ts';
 import { Http2Front } from './http2-front.ts';
 import { Listener } from './listener.ts';
@@ -22,6 +22,10 @@ export interface GatewayOptions {
   recordAccess: RecordAccess;
   logger: Logger;
   limits?: Partial<GatewayLimits>;
+  /** What other processes of this gateway count. Left out: there are none. */
+  counts?: CountExchange;
+  /** 48 bytes that encrypt TLS session tickets. Left out: random ones. */
+  ticketKeys?: Buffer;
   accessIntervalMs?: number;
 }
 
@@ -37,12 +41,13 @@ export interface Gateway {
 /** From `<sandbox>.<base domain>` to the sandbox: listener, the two versions of HTTP, decisions, connections. */
 export function createGateway(options: GatewayOptions): Gateway {
   const { baseDomain, trustProxy, routes, certificates, logger } = options;
+  const counts = options.counts ?? NO_OTHER_PROCESSES;
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const pool = new UpstreamPool(routes);
   const recorder = new AccessRecorder(options.recordAccess, logger, options.accessIntervalMs);
   const onAccess = (sandboxId: string) => recorder.touch(sandboxId);
   const log = new BoundedLog(logger);
-  const proxy = new SandboxProxy({ baseDomain, trustProxy, limits, routes, pool, onAccess, logger, log });
+  const proxy = new SandboxProxy({ baseDomain, trustProxy, limits, counts, routes, pool, onAccess, logger, log });
   const front = {
     ...limits,
     log,
@@ -54,7 +59,10 @@ export function createGateway(options: GatewayOptions): Gateway {
   const listener = new Listener({
     certificate: certificates.current,
     limits,
+    counts,
+    ticketKeys: options.ticketKeys ?? null,
     logger,
+    log,
     onHttp1: (socket) => http1.take(socket),
     onHttp2: (socket) => http2.take(socket),
   });

@@ -1,8 +1,10 @@
 import net from 'node:net';
 import tls from 'node:tls';
 import type { Logger } from 'pino';
-import { BoundedCounts, clientKey, type GatewayLimits } from './connection-limits.ts';
+import type { BoundedLog } from './bounded-log.ts';
+import { BoundedCounts, type CountExchange, clientKey, type GatewayLimits } from './connection-limits.ts';
 import type { ClientConnection } from './exchange.ts';
+import { guarded } from './fault-boundary.ts';
 
 const TLS_HANDSHAKE_BYTE = 0x16;
 /** How HTTP/2 with prior knowledge begins; no method of HTTP/1.1 does. */
@@ -17,7 +19,11 @@ export interface Certificate {
 export interface ListenerOptions {
   certificate: Certificate;
   limits: GatewayLimits;
+  counts: CountExchange;
+  /** 48 bytes that encrypt TLS session tickets. Null: random ones. */
+  ticketKeys: Buffer | null;
   logger: Logger;
+  log: BoundedLog;
   onHttp1: (socket: net.Socket) => void;
   onHttp2: (socket: net.Socket) => void;
 }
@@ -30,6 +36,7 @@ export class Listener {
   readonly #sockets = new Set<net.Socket>();
   /** Those whose first bytes have not come yet. */
   readonly #silent = new Set<net.Socket>();
+  readonly #all: BoundedCounts;
   readonly #perClient: BoundedCounts;
   /** Over the limit, and told so; as many again are not even told. */
   readonly #overPerClient: BoundedCounts;
@@ -39,23 +46,32 @@ export class Listener {
 
   constructor(options: ListenerOptions) {
     this.#options = options;
-    const { limits, certificate } = options;
-    this.#perClient = new BoundedCounts(limits.maxConnectionsPerClient);
-    this.#overPerClient = new BoundedCounts(Math.ceil(limits.maxConnectionsPerClient / 4));
+    const { limits, certificate, counts, log } = options;
+    this.#all = new BoundedCounts(limits.maxConnections, 'connections', counts);
+    this.#perClient = new BoundedCounts(limits.maxConnectionsPerClient, 'connections-of-client', counts);
+    const over = Math.ceil(limits.maxConnectionsPerClient / 4);
+    this.#overPerClient = new BoundedCounts(over, 'connections-over-of-client', counts);
     this.#server = net.createServer({
       noDelay: true,
       keepAlive: true,
       keepAliveInitialDelay: KEEPALIVE_PROBE_DELAY_MS,
     });
-    this.#server.maxConnections = limits.maxConnections;
-    this.#server.on('connection', (socket) => this.#onConnection(socket));
+    const giveUp = (socket: net.Socket) => void socket.destroy();
+    this.#server.on(
+      'connection',
+      guarded(log, (socket) => this.#onConnection(socket), giveUp),
+    );
     this.#tls = tls.createServer({
       ...certificate,
       ALPNProtocols: ['h2', 'http/1.1'],
       minVersion: 'TLSv1.2',
       handshakeTimeout: limits.headersTimeoutMs,
+      ...this.#tickets,
     });
-    this.#tls.on('secureConnection', (socket) => this.#onSecure(socket));
+    this.#tls.on(
+      'secureConnection',
+      guarded(log, (socket: tls.TLSSocket) => this.#onSecure(socket), giveUp),
+    );
     this.#tls.on('tlsClientError', (error, socket) => {
       options.logger.debug({ err: error.message }, 'TLS handshake failed');
       socket.destroy();
@@ -75,7 +91,12 @@ export class Listener {
 
   /** New handshakes get this certificate. */
   setCertificate(certificate: Certificate): void {
-    this.#tls.setSecureContext({ ...certificate, minVersion: 'TLSv1.2' });
+    this.#tls.setSecureContext({ ...certificate, minVersion: 'TLSv1.2', ...this.#tickets });
+  }
+
+  get #tickets(): { ticketKeys?: Buffer } {
+    const { ticketKeys } = this.#options;
+    return ticketKeys ? { ticketKeys } : {};
   }
 
   clientOf(socket: net.Socket): ClientConnection {
@@ -102,6 +123,11 @@ export class Listener {
       socket.destroy();
       return;
     }
+    if (!this.#all.tryAdd('')) {
+      socket.destroy();
+      return;
+    }
+    socket.once('close', () => this.#all.remove(''));
     const key = clientKey(address);
     const counts = this.#perClient.tryAdd(key) ? this.#perClient : this.#overPerClient;
     if (counts === this.#overPerClient && !counts.tryAdd(key)) {
@@ -128,21 +154,25 @@ export class Listener {
     };
     socket.once('close', stopWaiting);
     let first: Buffer = Buffer.alloc(0);
-    const look = () => {
-      const bytes: Buffer | null = socket.read();
-      if (!bytes) return;
-      first = Buffer.concat([first, bytes]);
-      const start = first.toString('latin1', 0, HTTP2_PREFACE_START.length);
-      // Not yet enough to tell. Put back only once it is: what is put back is readable at once, again and again.
-      if (start.length < HTTP2_PREFACE_START.length && HTTP2_PREFACE_START.startsWith(start)) return;
-      socket.unshift(first);
-      stopWaiting();
-      socket.off('close', stopWaiting);
-      socket.off('readable', look);
-      if (first[0] === TLS_HANDSHAKE_BYTE) this.#startTls(socket);
-      else if (start === HTTP2_PREFACE_START) this.#options.onHttp2(socket);
-      else this.#options.onHttp1(socket);
-    };
+    const look = guarded(
+      this.#options.log,
+      () => {
+        const bytes: Buffer | null = socket.read();
+        if (!bytes) return;
+        first = Buffer.concat([first, bytes]);
+        const start = first.toString('latin1', 0, HTTP2_PREFACE_START.length);
+        // Not yet enough to tell. Put back only once it is: what is put back is readable at once, again and again.
+        if (start.length < HTTP2_PREFACE_START.length && HTTP2_PREFACE_START.startsWith(start)) return;
+        socket.unshift(first);
+        stopWaiting();
+        socket.off('close', stopWaiting);
+        socket.off('readable', look);
+        if (first[0] === TLS_HANDSHAKE_BYTE) this.#startTls(socket);
+        else if (start === HTTP2_PREFACE_START) this.#options.onHttp2(socket);
+        else this.#options.onHttp1(socket);
+      },
+      () => socket.destroy(),
+    );
     socket.on('readable', look);
   }
 

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import type { BoundedLog } from './bounded-log.ts';
-import { BoundedCounts, clientKey, type GatewayLimits } from './connection-limits.ts';
+import { BoundedCounts, type CountExchange, clientKey, type GatewayLimits } from './connection-limits.ts';
 import { GatewayError } from './error-reply.ts';
 import type { Exchange } from './exchange.ts';
 import { methodNotAllowed } from './http1-front.ts';
@@ -25,6 +25,7 @@ export interface SandboxProxyOptions {
   baseDomain: string;
   trustProxy: boolean;
   limits: GatewayLimits;
+  counts: CountExchange;
   routes: RouteTable;
   pool: UpstreamPool;
   /** Hears of every sandbox that is used. */
@@ -48,8 +49,8 @@ export class SandboxProxy {
 
   constructor(options: SandboxProxyOptions) {
     this.#options = options;
-    this.#perClient = new BoundedCounts(options.limits.maxRequestsPerClient);
-    this.#perSandbox = new BoundedCounts(options.limits.maxRequestsPerSandbox);
+    this.#perClient = new BoundedCounts(options.limits.maxRequestsPerClient, 'requests-of-client', options.counts);
+    this.#perSandbox = new BoundedCounts(options.limits.maxRequestsPerSandbox, 'requests-of-sandbox', options.counts);
   }
 
   /** Takes a request and sees to it that it is answered. */

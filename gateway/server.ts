@@ -1,57 +1,38 @@
+import path from 'node:path';
 import { pino } from 'pino';
 import { logDestination } from '../config/log-destination.ts';
-import { deriveSecrets } from '../config/secrets.ts';
 import { loadSettings } from '../config/settings.ts';
-import { createOrm } from '../db/orm.ts';
-import { recordAccess } from '../db/repositories/sandbox-routes.ts';
-import { createGateway } from './gateway.ts';
-import { RouteCache } from './route-cache.ts';
-import { PostgresRouteChanges } from './route-changes.ts';
-import { createSandboxRouteSource } from './sandbox-route-source.ts';
-import { openCertificates } from './tls/certificates.ts';
+import { GatewayProcesses } from './processes/primary.ts';
 
-/** The gateway's process. Any number may run; each keeps its own cache, told of changes by Postgres. */
+/** The gateway: starts the processes that serve and watches over them. Any number of gateways may run. */
 const settings = loadSettings();
 const logger = pino({ level: settings.PLATFORM_LOG_LEVEL, name: 'gateway' }, logDestination());
-const baseDomain = settings.PLATFORM_BASE_DOMAIN.toLowerCase();
-const certificates = await openCertificates({
-  dataDir: settings.PLATFORM_DATA_DIR,
-  baseDomain,
-  certFile: settings.PLATFORM_TLS_CERT_FILE,
-  keyFile: settings.PLATFORM_TLS_KEY_FILE,
+const processes = new GatewayProcesses({
+  program: path.join(import.meta.dirname, 'serving-process.ts'),
+  count: settings.PLATFORM_GATEWAY_PROCESSES,
   logger,
-});
-const orm = await createOrm(settings.DATABASE_URL, settings.DATABASE_POOL_SIZE);
-const changes = new PostgresRouteChanges({ databaseUrl: settings.DATABASE_URL, logger });
-const routes = new RouteCache(createSandboxRouteSource(orm, deriveSecrets(settings)), changes);
-changes.start();
-const gateway = createGateway({
-  baseDomain,
-  trustProxy: settings.PLATFORM_TRUST_PROXY,
-  routes,
-  certificates,
-  limits: {
-    maxConnections: settings.PLATFORM_GATEWAY_MAX_CONNECTIONS,
-    maxConnectionsPerClient: settings.PLATFORM_GATEWAY_MAX_CONNECTIONS_PER_CLIENT,
-    maxRequestsPerClient: settings.PLATFORM_GATEWAY_MAX_REQUESTS_PER_CLIENT,
-    maxRequestsPerSandbox: settings.PLATFORM_GATEWAY_MAX_REQUESTS_PER_SANDBOX,
+  onGivenUp: () => {
+    logger.fatal('no gateway process can be started');
+    process.exit(1);
   },
-  recordAccess: (sandboxIds, minute) => recordAccess(orm.em, sandboxIds, minute),
-  logger,
 });
-const address = await gateway.listen(settings.PLATFORM_GATEWAY_PORT, settings.PLATFORM_GATEWAY_HOST);
-logger.info({ host: address.address, port: address.port }, 'ready');
 
 let isStopping = false;
 async function stop(): Promise<void> {
-  // Who asks twice does not want to wait.
+  // A second signal does not wait. The serving processes exit when this one is gone.
   if (isStopping) process.exit(1);
   isStopping = true;
-  await gateway.close();
-  await changes.close();
-  await orm.close();
+  await processes.stop();
   logger.info('stopped');
   process.exit(0);
 }
 process.on('SIGTERM', () => void stop());
 process.on('SIGINT', () => void stop());
+
+try {
+  const { host, port } = await processes.start();
+  logger.info({ host, port, processes: settings.PLATFORM_GATEWAY_PROCESSES }, 'ready');
+} catch (error) {
+  logger.fatal({ err: error }, 'the gateway did not start');
+  process.exit(1);
+}

@@ -1,12 +1,9 @@
 import { once } from 'node:events';
 import http2 from 'node:http2';
 import net from 'node:net';
-import { buffer } from 'node:stream/consumers';
-import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
-import { RawConnection, send } from './client.ts';
 import { hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
-import { startRawUpstream, startScriptedUpstream, type UpstreamServer } from './upstream-server.ts';
+import { startScriptedUpstream, type UpstreamServer } from './upstream-server.ts';
 
 const HOST = hostOf('sbx-one');
 let started: StartedGateway;
@@ -63,7 +60,8 @@ async function callHttp2(headers: http2.OutgoingHttpHeaders = {}): Promise<Outco
   return outcome;
 }
 
-const SINGLE = 'Age: 1\r\nAge: 2\r\nRetry-After: 1\r\nRetry-After: 2\r\nX-Content-Type-Options: a\r\nX-Content-Type-Options: b\r\n';
+const SINGLE =
+  'Age: 1\r\nAge: 2\r\nRetry-After: 1\r\nRetry-After: 2\r\nX-Content-Type-Options: a\r\nX-Content-Type-Options: b\r\n';
 
 test.each([
   ['doubled fields that may be there once', `HTTP/1.1 200 OK\r\n${SINGLE}Content-Length: 2\r\n\r\nok`],
@@ -77,7 +75,9 @@ test.each([
 });
 
 test('over HTTP/2 doubled trailers arrive once', async () => {
-  await upstreamThatAnswers(`HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n${SINGLE}X-Sum: 1\r\nHTTP2-Settings: a\r\n\r\n`);
+  await upstreamThatAnswers(
+    `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n${SINGLE}X-Sum: 1\r\nHTTP2-Settings: a\r\n\r\n`,
+  );
   expect(await callHttp2()).toMatchObject({
     status: 200,
     body: 'ok',

@@ -1,0 +1,59 @@
+import type net from 'node:net';
+import type { Logger } from 'pino';
+import { Membership } from './membership.ts';
+
+/** How long a process that met an exception nobody caught lets its requests end. */
+const FAILING_DRAIN_MS = 3000;
+const FAILING_EXIT_MS = 5000;
+
+/** What one process serves. */
+export interface Serving {
+  listen(): Promise<net.AddressInfo>;
+  /** Accepts no more and lets requests end, for up to `drainMs`. */
+  close(drainMs?: number): Promise<void>;
+}
+
+/**
+ * Runs this process as one of several: until the primary or a signal asks it to stop, or an exception that nothing
+ * caught leaves it in an unknown state. It then accepts no more, drains for a moment and exits with 1, while the
+ * others serve and the primary starts another.
+ */
+export async function serveAsMember(
+  logger: Logger,
+  makeServing: (membership: Membership) => Promise<Serving>,
+): Promise<void> {
+  let serving: Serving | null = null;
+  let isEnding = false;
+
+  const end = (code: number, drainMs?: number) => {
+    if (isEnding) return;
+    isEnding = true;
+    membership?.leaving();
+    const closed = serving ? serving.close(drainMs) : Promise.resolve();
+    closed.then(
+      () => process.exit(code),
+      (error: unknown) => {
+        logger.error({ err: error }, 'a gateway process did not close in order');
+        process.exit(1);
+      },
+    );
+  };
+
+  let membership: Membership | null = null;
+  let hasFailed = false;
+  process.on('uncaughtException', (error, origin) => {
+    logger.fatal({ err: error, origin }, 'uncaught exception: this process ends');
+    // A second one while it ends: nothing of it can be trusted.
+    if (hasFailed || !serving) process.exit(1);
+    hasFailed = true;
+    setTimeout(() => process.exit(1), FAILING_EXIT_MS);
+    end(1, FAILING_DRAIN_MS);
+  });
+  process.on('SIGTERM', () => end(0));
+  process.on('SIGINT', () => end(0));
+
+  membership = await Membership.join(() => end(0));
+  serving = await makeServing(membership);
+  const { address, port } = await serving.listen();
+  membership.ready(address, port);
+}

@@ -1,0 +1,65 @@
+import type { CountExchange } from '../connection-limits.ts';
+import type { Count } from './messages.ts';
+
+const REPORT_INTERVAL_MS = 50;
+/** A key whose count is below that share of its limit is not reported: most keys never are. */
+const REPORT_SHARE = 1 / 16;
+
+/**
+ * What this process and the others count, for limits that hold for all of them. Others' counts are up to 50 ms old and
+ * leave out small ones, so a burst can pass a limit by what the others admit meanwhile; it then holds.
+ */
+export class SharedCounts implements CountExchange {
+  readonly #report: (counts: Count[]) => void;
+  readonly #others = new Map<string, Map<string, number>>();
+  /** What the primary knows of this process, by kind and key. */
+  readonly #reported = new Map<string, Set<string>>();
+  readonly #changed = new Map<string, Map<string, number>>();
+  #timer: NodeJS.Timeout | null = null;
+
+  constructor(report: (counts: Count[]) => void) {
+    this.#report = report;
+  }
+
+  others(kind: string, key: string): number {
+    return this.#others.get(kind)?.get(key) ?? 0;
+  }
+
+  changed(kind: string, key: string, count: number, max: number): void {
+    const isKnown = this.#reported.get(kind)?.has(key) || this.#changed.get(kind)?.has(key);
+    if (!isKnown && count < max * REPORT_SHARE) return;
+    entryOf(this.#changed, kind, () => new Map<string, number>()).set(key, count);
+    this.#timer ??= setTimeout(() => this.#flush(), REPORT_INTERVAL_MS).unref();
+  }
+
+  setOthers(counts: Count[]): void {
+    for (const [kind, key, count] of counts) {
+      const keys = entryOf(this.#others, kind, () => new Map<string, number>());
+      if (count > 0) keys.set(key, count);
+      else keys.delete(key);
+    }
+  }
+
+  #flush(): void {
+    this.#timer = null;
+    const counts: Count[] = [];
+    for (const [kind, keys] of this.#changed) {
+      const reported = entryOf(this.#reported, kind, () => new Set<string>());
+      for (const [key, count] of keys) {
+        counts.push([kind, key, count]);
+        if (count > 0) reported.add(key);
+        else reported.delete(key);
+      }
+    }
+    this.#changed.clear();
+    this.#report(counts);
+  }
+}
+
+function entryOf<Value>(map: Map<string, Value>, key: string, make: () => Value): Value {
+  const known = map.get(key);
+  if (known !== undefined) return known;
+  const made = make();
+  map.set(key, made);
+  return made;
+}

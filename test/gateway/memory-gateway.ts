@@ -1,0 +1,89 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import type { GatewayLimits } from '../../gateway/connection-limits.ts';
+import type { SandboxRoute } from '../../gateway/routes.ts';
+import { until } from '../support/until.ts';
+
+/** A gateway of several processes, with routes in memory. */
+export class MemoryGateway {
+  readonly log: Record<string, unknown>[] = [];
+  readonly dataDir = mkdtempSync(path.join(os.tmpdir(), 'memory-gateway-'));
+  readonly #child: ChildProcess;
+
+  private constructor(routes: Partial<SandboxRoute>[], processes: number, limits: Partial<GatewayLimits>) {
+    this.#child = spawn(process.execPath, [path.join(import.meta.dirname, 'programs/memory-gateway.ts')], {
+      env: {
+        ...process.env,
+        NODE_OPTIONS: '',
+        GATEWAY_ROUTES: JSON.stringify(routes),
+        GATEWAY_LIMITS: JSON.stringify(limits),
+        GATEWAY_DATA_DIR: this.dataDir,
+        GATEWAY_PROCESSES: String(processes),
+      },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    createInterface(this.#child.stdout!).on('line', (line) => this.log.push(JSON.parse(line)));
+  }
+
+  static async start(
+    routes: Partial<SandboxRoute>[],
+    { processes = 2, limits = {} }: { processes?: number; limits?: Partial<GatewayLimits> } = {},
+  ): Promise<MemoryGateway> {
+    const gateway = new MemoryGateway(routes, processes, limits);
+    await until(() => gateway.lines('ready').length > 0, 30_000);
+    return gateway;
+  }
+
+  /** What it logged with that message. */
+  lines(message: string): Record<string, unknown>[] {
+    return this.log.filter((line) => line.msg === message);
+  }
+
+  get port(): number {
+    return this.lines('ready')[0]!.port as number;
+  }
+
+  /** The serving processes there are now. */
+  get pids(): number[] {
+    const { pid } = this.#child;
+    return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean).map(Number);
+  }
+
+  /** Bytes of memory that all its processes have now. */
+  get memoryBytes(): number {
+    return this.pids.map(residentBytes).reduce((sum, bytes) => sum + bytes, 0);
+  }
+
+  /** Ends it in order. Returns its exit code. */
+  async stop(): Promise<number | null> {
+    if (this.#child.exitCode === null && this.#child.signalCode === null) {
+      const exited = once(this.#child, 'exit');
+      this.#child.kill('SIGTERM');
+      await exited;
+    }
+    rmSync(this.dataDir, { recursive: true, force: true });
+    return this.#child.exitCode;
+  }
+}
+
+/** How many sockets a process has open. */
+export function socketsOf(pid: number): number {
+  return readdirSync(`/proc/${pid}/fd`).filter((fd) => {
+    try {
+      return readlinkSync(`/proc/${pid}/fd/${fd}`).startsWith('socket:');
+    } catch (error) {
+      // Closed since it was listed.
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
+      throw error;
+    }
+  }).length;
+}
+
+function residentBytes(pid: number): number {
+  const kilobytes = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'));
+  return Number(kilobytes?.[1] ?? 0) * 1024;
+}

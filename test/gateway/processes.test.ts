@@ -1,0 +1,169 @@
+import type http from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
+import tls from 'node:tls';
+import { afterEach, expect, test } from '@jest/globals';
+import { until } from '../support/until.ts';
+import { RawConnection, send } from './client.ts';
+import { MemoryGateway, socketsOf } from './memory-gateway.ts';
+import { hostOf } from './started-gateway.ts';
+import { startHttpUpstream, type UpstreamServer } from './upstream-server.ts';
+
+const HOST = hostOf('sbx-one');
+const REQUEST = `GET / HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`;
+const WAIT = `GET /wait HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`;
+let upstream: UpstreamServer;
+let gateway: MemoryGateway;
+let waiting: http.ServerResponse[];
+let connections: RawConnection[];
+
+async function start(limits = {}): Promise<void> {
+  waiting = [];
+  connections = [];
+  upstream = await startHttpUpstream((request, response) => {
+    if (request.url === '/') response.end('ok');
+    else waiting.push(response);
+  });
+  const route = { sandboxId: 'sbx-one', address: upstream.address, agentPort: upstream.port };
+  gateway = await MemoryGateway.start([route], { limits });
+}
+
+afterEach(async () => {
+  for (const connection of connections) connection.destroy();
+  await gateway.stop();
+  await upstream.stop();
+});
+
+function open(request: string): RawConnection {
+  const connection = new RawConnection(gateway.port);
+  connections.push(connection);
+  connection.write(request);
+  return connection;
+}
+
+/** Opens connections that were answered once until each process has some of them. */
+async function connectToEach(): Promise<RawConnection[]> {
+  const before = new Map(gateway.pids.map((pid) => [pid, socketsOf(pid)]));
+  const hasSome = (pid: number) => socketsOf(pid) >= before.get(pid)! + 3;
+  const idle: RawConnection[] = [];
+  while (!gateway.pids.every(hasSome)) {
+    if (idle.length >= 500) throw new Error('one process takes every connection');
+    const connection = open(REQUEST);
+    await connection.expect('ok');
+    idle.push(connection);
+  }
+  return idle;
+}
+
+const isServing = (pid: number) => gateway.lines('a gateway process serves').some((line) => line.childPid === pid);
+const ask = () => send({ port: gateway.port, host: HOST });
+
+test('a process that dies takes only its own connections, and another takes its place', async () => {
+  await start();
+  const idle = await connectToEach();
+  const [victim, survivor] = gateway.pids as [number, number];
+  process.kill(victim, 'SIGKILL');
+  expect((await ask()).text).toBe('ok');
+  await until(() => idle.some((connection) => connection.isClosed));
+  const alive = idle.filter((connection) => !connection.isClosed);
+  expect(alive.length).toBeGreaterThan(0);
+  for (const connection of alive) {
+    connection.received = '';
+    connection.write(REQUEST);
+  }
+  for (const connection of alive) await connection.expect('ok');
+  await until(() => gateway.pids.length === 2 && !gateway.pids.includes(victim));
+  expect(gateway.pids).toContain(survivor);
+  expect(gateway.lines('a gateway process ended')).toMatchObject([{ childPid: victim, signal: 'SIGKILL' }]);
+  expect(await gateway.stop()).toBe(0);
+});
+
+test('a process with an uncaught exception logs it, lets its requests end, and is replaced', async () => {
+  await start();
+  const [victim] = gateway.pids as [number, number];
+  const before = socketsOf(victim);
+  while (socketsOf(victim) === before) {
+    const busy = open(WAIT);
+    const sent = waiting.length + 1;
+    await until(() => waiting.length === sent || busy.isClosed);
+  }
+  process.kill(victim, 'SIGUSR2');
+  await until(() => gateway.lines('uncaught exception: this process ends').length === 1);
+  await until(() => gateway.pids.length === 3);
+  for (const response of waiting) response.end('finished');
+  for (const connection of connections) await connection.expect('finished');
+  expect((await ask()).text).toBe('ok');
+  await until(() => !gateway.pids.includes(victim));
+  expect(gateway.lines('a gateway process ended')).toMatchObject([{ childPid: victim, code: 1 }]);
+});
+
+test('a process that hangs gets no new connections and is replaced', async () => {
+  await start();
+  const [victim] = gateway.pids as [number, number];
+  process.kill(victim, 'SIGSTOP');
+  for (let i = 0; i < 20; i++) expect((await ask()).text).toBe('ok');
+  await until(() => gateway.lines('a gateway process ended').length === 1, 25_000);
+  expect(gateway.lines('a gateway process hangs and is ended')).toMatchObject([{ childPid: victim }]);
+  await until(() => gateway.pids.length === 2);
+  expect((await ask()).text).toBe('ok');
+});
+
+test('a limit holds for all processes together, and what a dead one counted is free again', async () => {
+  await start({ maxRequestsPerClient: 8 });
+  let refused = 0;
+  for (let i = 0; i < 24; i++) {
+    const connection = open(WAIT);
+    const sent = waiting.length + 1;
+    await until(() => waiting.length === sent || connection.received.includes('too_many_requests'));
+    if (waiting.length < sent) refused++;
+    // What one process counts reaches the others within a moment.
+    await delay(100);
+  }
+  expect([waiting.length, refused]).toEqual([8, 16]);
+  const [victim, survivor] = gateway.pids as [number, number];
+  for (const pid of [victim, survivor]) {
+    process.kill(pid, 'SIGKILL');
+    await until(() => gateway.pids.length === 2 && !gateway.pids.includes(pid) && gateway.pids.every(isServing));
+    await until(async () => (await ask()).text === 'ok');
+  }
+});
+
+test('a TLS session of one process is resumed by the others', async () => {
+  await start();
+  const connect = (session?: Buffer) =>
+    new Promise<{ reused: boolean; session: Buffer }>((resolve, reject) => {
+      const socket = tls.connect({
+        port: gateway.port,
+        host: '127.0.0.1',
+        servername: HOST,
+        rejectUnauthorized: false,
+        maxVersion: 'TLSv1.2',
+        session,
+      });
+      socket.once('error', reject);
+      socket.once('secureConnect', () => {
+        resolve({ reused: socket.isSessionReused(), session: socket.getSession()! });
+        socket.destroy();
+      });
+    });
+  const { session } = await connect();
+  const reused: boolean[] = [];
+  for (let i = 0; i < 12; i++) reused.push((await connect(session)).reused);
+  expect(reused).toEqual(Array(12).fill(true));
+});
+
+test('a gateway that is asked to stop lets the requests of every process end', async () => {
+  await start();
+  for (let i = 0; i < 8; i++) open(WAIT);
+  await until(() => waiting.length === 8);
+  const stopped = gateway.stop();
+  const refusesConnections = async () => {
+    const probe = new RawConnection(gateway.port);
+    await until(() => probe.isClosed || probe.socket.readyState === 'open');
+    probe.destroy();
+    return probe.socket.errored !== null;
+  };
+  await until(refusesConnections);
+  for (const response of waiting) response.end('finished');
+  for (const connection of connections) await connection.expect('finished');
+  expect(await stopped).toBe(0);
+});

@@ -1,0 +1,37 @@
+import { pino } from 'pino';
+import { createGateway } from '../../../gateway/gateway.ts';
+import { serveAsMember } from '../../../gateway/processes/serve.ts';
+import { RouteCache } from '../../../gateway/route-cache.ts';
+import { openCertificates } from '../../../gateway/tls/certificates.ts';
+import { MemoryRoutes } from '../memory-routes.ts';
+
+/**
+ * A gateway process with the routes and limits of its environment: `GATEWAY_ROUTES`, a list of routes, and
+ * `GATEWAY_LIMITS`. At SIGUSR2 it throws an exception that nothing catches.
+ */
+const logger = pino({ name: 'gateway' });
+process.on('SIGUSR2', () => {
+  throw new Error('asked for by a signal');
+});
+
+await serveAsMember(logger, async ({ counts, ticketKeys }) => {
+  const routes = new MemoryRoutes();
+  for (const route of JSON.parse(process.env.GATEWAY_ROUTES!)) routes.set(route);
+  const baseDomain = 'sandbox.localhost';
+  const files = { certFile: undefined, keyFile: undefined };
+  const gateway = createGateway({
+    baseDomain,
+    trustProxy: false,
+    routes: new RouteCache(routes, routes),
+    certificates: await openCertificates({ dataDir: process.env.GATEWAY_DATA_DIR!, baseDomain, ...files, logger }),
+    limits: JSON.parse(process.env.GATEWAY_LIMITS!),
+    counts,
+    ticketKeys,
+    recordAccess: async () => undefined,
+    logger,
+  });
+  return {
+    listen: () => gateway.listen(Number(process.env.PLATFORM_GATEWAY_PORT ?? 0), '127.0.0.1'),
+    close: (drainMs) => gateway.close(drainMs),
+  };
+});
