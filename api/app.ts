@@ -1,10 +1,10 @@
 import Fastify, { type FastifyInstance, LogController } from 'fastify';
 import { serializerCompiler } from 'fastify-type-provider-zod';
-import ipaddr from 'ipaddr.js';
 import type { Settings } from '../config/settings.ts';
 import type { Api, ApiDependencies } from './dependencies.ts';
 import { authentication } from './plugins/authentication.ts';
 import { bodies } from './plugins/bodies.ts';
+import { codecServer } from './plugins/codec-server.ts';
 import { docs } from './plugins/docs.ts';
 import { draining } from './plugins/draining.ts';
 import { errors, onFrameworkError } from './plugins/errors.ts';
@@ -16,11 +16,19 @@ import { metrics } from './plugins/metrics.ts';
 import { openapi } from './plugins/openapi.ts';
 import { rateLimits } from './plugins/rate-limits.ts';
 import { requestIdOf, requestIds } from './plugins/request-ids.ts';
+import { requestLimits } from './plugins/request-limits.ts';
 import { requestLogs } from './plugins/request-logs.ts';
+import { unreadBodies } from './plugins/unread-bodies.ts';
 import { validatorCompiler } from './plugins/validation.ts';
 import { routes } from './routes/index.ts';
 
-const maxBodyBytes = 1024 * 1024;
+/** For requests that no route takes; each route has a limit of its own. */
+const unroutedBodyBytes = 1024;
+/** From the first byte of a request, or from the connection where none comes. */
+const headersTimeoutMs = 10_000;
+const requestTimeoutMs = 30_000;
+/** How often connections are held against both. */
+const timeoutCheckMs = 2_000;
 
 /** The control plane's HTTP API, ready to listen or to be injected into. Holds no state but its rate limits. */
 export function createApp(deps: ApiDependencies): FastifyInstance {
@@ -29,8 +37,9 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
     loggerInstance: deps.logger,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
     genReqId: requestIdOf,
-    bodyLimit: maxBodyBytes,
-    requestTimeout: 60_000,
+    bodyLimit: unroutedBodyBytes,
+    requestTimeout: requestTimeoutMs,
+    http: { headersTimeout: headersTimeoutMs, connectionsCheckingInterval: timeoutCheckMs },
     return503OnClosing: false,
     // One proxy: what it wrote last counts, not what a caller put before it.
     trustProxy: settings.PLATFORM_TRUST_PROXY && ((_address, hop) => hop < 1),
@@ -43,7 +52,9 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
 
   app.register(draining);
   app.register(requestIds);
+  app.register(unreadBodies);
   app.register(errors);
+  app.register(requestLimits);
   app.register(rateLimits, {
     perKey: settings.PLATFORM_RATE_LIMIT_PER_KEY,
     perAddress: settings.PLATFORM_RATE_LIMIT_PER_ADDRESS,
@@ -53,9 +64,14 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
   app.register(bodies);
   app.register(idempotency, { orm: deps.orm });
   app.register(openapi, { serverUrl: apiUrl(settings) });
-  app.register(metrics, { open: isPrivate(settings) });
+  app.register(metrics);
   app.register(health, { checks: deps.readiness });
   app.register(docs);
+  app.register(codecServer, {
+    codec: deps.codec,
+    accessToken: deps.codecAccessToken,
+    webUiOrigin: settings.TEMPORAL_UI_URL ? new URL(settings.TEMPORAL_UI_URL).origin : null,
+  });
   app.register(async (api) => {
     for (const route of routes) route(api as unknown as Api, deps);
   });
@@ -69,11 +85,4 @@ export function apiUrl(settings: Settings): string {
     ? `[${settings.PLATFORM_API_HOST}]`
     : settings.PLATFORM_API_HOST;
   return `http://${host}:${settings.PLATFORM_API_PORT}`;
-}
-
-/** Only this machine reaches the listener, and no proxy passes others on to it. */
-function isPrivate(settings: Settings): boolean {
-  const host = settings.PLATFORM_API_HOST;
-  const isLoopback = host === 'localhost' || (ipaddr.isValid(host) && ipaddr.process(host).range() === 'loopback');
-  return isLoopback && !settings.PLATFORM_TRUST_PROXY;
 }

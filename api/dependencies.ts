@@ -1,3 +1,4 @@
+import type { PayloadCodec } from '@temporalio/common';
 import type {
   FastifyBaseLogger,
   FastifyInstance,
@@ -26,6 +27,10 @@ export interface ApiDependencies {
   sealFor(sandboxId: string, document: unknown): string;
   sandboxAgents: SandboxAgents;
   execTokens: ExecTokens;
+  /** Decrypts workflow payloads for operators. */
+  codec: PayloadCodec;
+  /** Opens the codec server. */
+  codecAccessToken: string;
   /** A reader of an exec stream that takes nothing for so long, not even a keepalive, is let go. A minute by default. */
   stalledReaderMs?: number;
   readiness: ReadinessCheck[];

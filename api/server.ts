@@ -8,7 +8,6 @@ import { EncryptionCodec } from '../temporal/payload-codec.ts';
 import { createApp } from './app.ts';
 import { ExecTokens } from './exec-tokens.ts';
 import { createApiLogger } from './logger.ts';
-import { codecServer } from './plugins/codec-server.ts';
 import { SandboxAgents } from './sandbox-agents.ts';
 import { TemporalSandboxCommands } from './temporal-sandbox-commands.ts';
 
@@ -30,16 +29,13 @@ const app = createApp({
   sealFor: secrets.sealFor,
   sandboxAgents: new SandboxAgents(secrets.platformToken),
   execTokens: new ExecTokens(secrets.execTokenKey),
+  codec: new EncryptionCodec(secrets.codecKeys),
+  codecAccessToken: secrets.codecAccessToken,
   readiness: [
     { name: 'postgres', check: () => orm.em.fork().execute('select 1') },
     { name: 'temporal', check: () => client.workflowService.getSystemInfo({}) },
   ],
   logger,
-});
-app.register(codecServer, {
-  codec: new EncryptionCodec(secrets.codecKeys),
-  accessToken: secrets.codecAccessToken,
-  webUiOrigin: settings.TEMPORAL_UI_URL ? new URL(settings.TEMPORAL_UI_URL).origin : null,
 });
 const address = await app.listen({ host: settings.PLATFORM_API_HOST, port: settings.PLATFORM_API_PORT });
 logger.info({ address }, 'ready');

@@ -5,6 +5,21 @@ import proto from '@temporalio/proto';
 const encoding = 'binary/encrypted';
 const { Payload: PayloadMessage } = proto.temporal.api.common.v1;
 
+const ivBytes = 12;
+const tagBytes = 16;
+
+/** One payload of a list cannot be decrypted. The message names the reason and repeats little of the payload. */
+export class UnreadablePayloadError extends Error {
+  override name = 'UnreadablePayloadError';
+  /** Its place in the list. */
+  readonly index: number;
+
+  constructor(index: number, reason: string, options?: { cause: unknown }) {
+    super(reason, options);
+    this.index = index;
+  }
+}
+
 /** AES-256-GCM over every payload: what is in a workflow's history can be read only by who has the key. */
 export class EncryptionCodec implements PayloadCodec {
   readonly #keys: ReadonlyMap<string, Buffer>;
@@ -31,17 +46,26 @@ export class EncryptionCodec implements PayloadCodec {
     });
   }
 
-  /** Payloads that were never encrypted (a search attribute's, an operator's own) pass as they are. */
+  /**
+   * Payloads that were never encrypted (a search attribute's, an operator's own) pass as they are.
+   * @throws {UnreadablePayloadError} for the first that cannot be decrypted
+   */
   async decode(payloads: Payload[]): Promise<Payload[]> {
-    return payloads.map((payload) => {
+    return payloads.map((payload, index) => {
       if (text(payload.metadata?.encoding) !== encoding) return payload;
       const keyId = text(payload.metadata?.['encryption-key-id']);
       const key = this.#keys.get(keyId);
-      if (!key) throw new Error(`No key with id ${keyId} to read this payload`);
+      if (!key) throw new UnreadablePayloadError(index, `No key with id ${keyId.slice(0, 64)} to read this payload`);
       const data = Buffer.from(payload.data ?? []);
-      const decipher = createDecipheriv('aes-256-gcm', key, data.subarray(0, 12));
-      decipher.setAuthTag(data.subarray(-16));
-      return PayloadMessage.decode(Buffer.concat([decipher.update(data.subarray(12, -16)), decipher.final()]));
+      if (data.length < ivBytes + tagBytes) throw new UnreadablePayloadError(index, 'is too short to be encrypted');
+      try {
+        const decipher = createDecipheriv('aes-256-gcm', key, data.subarray(0, ivBytes), { authTagLength: tagBytes });
+        decipher.setAuthTag(data.subarray(-tagBytes));
+        const sealed = data.subarray(ivBytes, -tagBytes);
+        return PayloadMessage.decode(Buffer.concat([decipher.update(sealed), decipher.final()]));
+      } catch (cause) {
+        throw new UnreadablePayloadError(index, 'was changed, or encrypted with another key', { cause });
+      }
     });
   }
 }

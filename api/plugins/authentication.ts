@@ -3,10 +3,12 @@ import fp from 'fastify-plugin';
 import type { Orm } from '../../db/orm.ts';
 import { type Identity, identifyApiKey } from '../../db/repositories/identities.ts';
 import { AppError } from '../../domain/errors.ts';
+import { noSuchRoute } from './errors.ts';
 
 /**
- * Tells who is calling, before the body is read (section 5). Keys come as `X-API-Key` or `Authorization: Api-Key …`.
- * Whoever brings no valid key is counted by address, so that keys cannot be guessed at speed.
+ * Identifies and counts the caller before the body is read (section 5). Keys come as `X-API-Key` or
+ * `Authorization: Api-Key …`. Requests without a valid key count by address, so that keys cannot be guessed at speed.
+ * An address with no route is answered here, too: the framework would read the body first.
  */
 export const authentication = fp<{ orm: Orm }>(
   async (app, { orm }) => {
@@ -14,10 +16,12 @@ export const authentication = fp<{ orm: Orm }>(
     app.decorateRequest('workflowId', null);
     app.addHook('onRequest', async (request, reply) => {
       const { config } = request.routeOptions;
-      if (request.is404 || config.public || (config.tokenInQuery && hasToken(request))) {
-        if (!config.quiet) await app.rateLimits.perAddress(request, reply);
-        return;
+      if (request.is404) {
+        await app.rateLimits.perAddress(request, reply);
+        throw noSuchRoute(app, request, reply);
       }
+      if (config.public) return app.rateLimits.perPublicRoute(request, reply);
+      if (config.tokenInQuery && hasToken(request)) return app.rateLimits.perAddress(request, reply);
       const secret = apiKeyOf(request);
       request.identity = secret === null ? null : await identifyApiKey(orm.em, secret);
       if (!request.identity) {
@@ -31,10 +35,10 @@ export const authentication = fp<{ orm: Orm }>(
       }
     });
   },
-  { name: 'authentication', dependencies: ['rate-limits'] },
+  { name: 'authentication', dependencies: ['errors', 'rate-limits', 'request-limits'] },
 );
 
-/** Who is calling a route that is not public. */
+/** The caller of a route that is not public. */
 export function callerOf(request: FastifyRequest): Identity {
   if (!request.identity) throw new Error(`${request.routeOptions.url} asked for the caller of a public route`);
   return request.identity;

@@ -1,7 +1,15 @@
+import type { FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
 import { AppError, type ErrorDetail, notFound } from '../../domain/errors.ts';
+import { detailsText, maxDetails } from '../error-details.ts';
+import { defaultJsonBounds, exceededBound } from '../json-bounds.ts';
 
-/** JSON and nothing else; a bodyless request that says it carries JSON is fine. */
+const maxQueryParameters = 100;
+
+/**
+ * JSON and nothing else; a bodyless request that says it carries JSON is fine. Runs behind `authentication`, and does
+ * work that grows with the size of the body and with nothing else.
+ */
 export const bodies = fp(
   async (app) => {
     const parseJson = app.getDefaultJsonParser('error', 'error');
@@ -9,32 +17,66 @@ export const bodies = fp(
     app.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
       const text = body as string;
       if (text.trim() === '') return done(null, undefined);
+      const exceeded = exceededBound(text, request.routeOptions.config.jsonBounds ?? defaultJsonBounds);
+      if (exceeded) return done(new AppError('validation_failed', `The body ${exceeded}`), undefined);
       parseJson(request, text, (error, value) => {
         if (error) done(new AppError('invalid_json', 'The body is not valid JSON', { cause: error }), undefined);
         else done(null, value);
       });
     });
+
+    // Node would ask for the body at once; ask for it when the caller is known and the body will be read.
+    app.server.on('checkContinue', (request, response) => app.server.emit('request', request, response));
+    app.addHook('preParsing', async (request, reply) => {
+      const encoding = request.headers['content-encoding'];
+      if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
+        throw new AppError('unsupported_media_type', 'Send the body without Content-Encoding');
+      }
+      const length = Number(request.headers['content-length'] ?? 0);
+      const isExpected = request.headers.expect?.toLowerCase() === '100-continue';
+      if (isExpected && length <= request.routeOptions.bodyLimit) reply.raw.writeContinue();
+    });
+
     app.addHook('preValidation', async (request) => {
-      if (!unstorable(request.params, '').next().done) throw notFound('Object');
-      const details = [...unstorable(request.body, ''), ...unstorable(request.query, '')];
-      if (details.length > 0)
-        throw new AppError('validation_failed', 'The request has text that is not Unicode', { details });
+      requireShortQuery(request);
+      if (unstorableText(request.params).length > 0) throw notFound('Object');
+      const details = [...unstorableText(request.body), ...unstorableText(request.query)].slice(0, maxDetails);
+      if (details.length === 0) return;
+      throw new AppError('validation_failed', `The request has text that is not Unicode: ${detailsText(details)}`, {
+        details,
+      });
     });
   },
-  { name: 'bodies' },
+  { name: 'bodies', dependencies: ['authentication'] },
 );
 
-/** Text that Postgres cannot hold: NUL characters and halves of surrogate pairs. */
-function* unstorable(value: unknown, path: string): Generator<ErrorDetail> {
-  if (typeof value === 'string') {
-    if (value.includes('\0') || !value.isWellFormed()) {
-      yield { path, reason: 'has a NUL character or half of a surrogate pair' };
+function requireShortQuery(request: FastifyRequest): void {
+  const parameters = Object.values(request.query as Record<string, unknown>);
+  const count = parameters.reduce<number>((sum, value) => sum + (Array.isArray(value) ? value.length : 1), 0);
+  if (count <= maxQueryParameters) return;
+  throw new AppError('validation_failed', `The query has more than ${maxQueryParameters} parameters`);
+}
+
+/** Where a value has text that Postgres cannot hold: NUL characters and halves of surrogate pairs. Stops at a few. */
+function unstorableText(value: unknown): ErrorDetail[] {
+  const found: ErrorDetail[] = [];
+  const path: string[] = [];
+  const check = (text: string) => {
+    if (text.includes('\0') || !text.isWellFormed()) {
+      found.push({ path: path.join('.'), reason: 'has a NUL character or half of a surrogate pair' });
     }
-  } else if (value !== null && typeof value === 'object') {
-    for (const [key, item] of Object.entries(value)) {
-      const below = path === '' ? key : `${path}.${key}`;
-      yield* unstorable(key, path);
-      yield* unstorable(item, below);
+  };
+  const visit = (item: unknown) => {
+    if (found.length >= maxDetails) return;
+    if (typeof item === 'string') return check(item);
+    if (item === null || typeof item !== 'object') return;
+    for (const [key, below] of Object.entries(item)) {
+      check(key);
+      path.push(key);
+      visit(below);
+      path.pop();
     }
-  }
+  };
+  visit(value);
+  return found;
 }

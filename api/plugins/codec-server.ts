@@ -1,66 +1,128 @@
 import { timingSafeEqual } from 'node:crypto';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Payload, PayloadCodec } from '@temporalio/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
-import { z } from 'zod';
+import { AppError } from '../../domain/errors.ts';
+import { UnreadablePayloadError } from '../../temporal/payload-codec.ts';
+import type { JsonBounds } from '../json-bounds.ts';
 
-/** A payload as Temporal's Web UI and CLI send it: bytes in base64. */
-const payloadSchema = z.object({
-  metadata: z.record(z.string(), z.string()).nullish(),
-  data: z.string().nullish(),
-});
-const payloadsSchema = z.object({ payloads: z.array(payloadSchema).nullish() });
+/** Temporal takes payloads of up to 2 MB, which are 2.7 MB in base64. */
+const maxBodyBytes = 4 * 1024 * 1024;
+const jsonBounds: JsonBounds = { maxDepth: 8, maxValues: 20_000, maxKeys: 10_000, maxKeyLength: 1024 };
+/** Requests that are decoded at the same time; each may hold a few times its body in memory. */
+const maxConcurrent = 8;
+/** The Web UI asks once for every payload that it shows. */
+const requestsPerMinute = 6000;
+/** Work between two turns of the event loop. */
+const sliceBytes = 256 * 1024;
+const slicePayloads = 100;
 
 export interface CodecServerOptions {
   codec: PayloadCodec;
-  /** Part of the path; whoever does not know it gets 404. */
+  /** Part of the path; with another one there is no such route. */
   accessToken: string;
-  /** The Web UI's origin, which browsers must be told to let in. */
+  /** Origin of the Web UI, for cross-origin requests of browsers. */
   webUiOrigin: string | null;
 }
 
 /**
- * Lets operators read workflow payloads in Temporal's Web UI and CLI: `POST /codec/<token>/decode` and `…/encode`,
- * in the protocol both speak. The Web UI cannot send a header of ours, so the token is in the path.
+ * Shows workflow payloads to operators in Temporal's Web UI and CLI: `POST /codec/<token>/decode` and `…/encode`, in the
+ * protocol of both. The Web UI cannot send a header of ours, so the token is in the path; it is checked before a byte of
+ * the body is read.
  */
 export const codecServer = fp<CodecServerOptions>(
   async (app, { codec, accessToken, webUiOrigin }) => {
-    const allowWebUi = (reply: FastifyReply) => {
-      if (!webUiOrigin) return reply;
-      return reply
+    const underWay = new Set<FastifyRequest>();
+    const requireToken = async (request: FastifyRequest, reply: FastifyReply) => {
+      if (!same((request.params as { token: string }).token, accessToken)) {
+        throw new AppError('route_not_found', 'There is no such route');
+      }
+      if (!webUiOrigin) return;
+      reply
         .header('access-control-allow-origin', webUiOrigin)
         .header('access-control-allow-methods', 'POST, OPTIONS')
         .header('access-control-allow-headers', 'content-type, x-namespace, authorization')
         .header('access-control-allow-credentials', 'true')
         .header('vary', 'origin');
     };
-    const isOpen = (request: FastifyRequest) => same((request.params as { token: string }).token, accessToken);
-    // Quiet, because the Web UI asks for every payload that it shows.
-    const config = { public: true, quiet: true };
 
     for (const direction of ['decode', 'encode'] as const) {
       const url = `/codec/:token/${direction}`;
-      app.options(url, { schema: { hide: true }, config }, async (_request, reply) =>
-        allowWebUi(reply).code(204).send(),
-      );
-      app.post(url, { schema: { hide: true }, config }, async (request, reply) => {
-        const body = payloadsSchema.safeParse(request.body);
-        if (!isOpen(request)) return reply.callNotFound();
-        if (!body.success) return allowWebUi(reply).code(400).send({ message: 'Not a list of payloads' });
-        const done = await codec[direction]((body.data.payloads ?? []).map(fromJson));
-        return allowWebUi(reply)
-          .type('application/json')
-          .serializer(JSON.stringify)
-          .send({ payloads: done.map(toJson) });
+      const shared = { url, schema: { hide: true }, onRequest: requireToken };
+      app.route({
+        ...shared,
+        method: 'OPTIONS',
+        config: { public: { requestsPerMinute }, quiet: true },
+        handler: async (_request, reply) => reply.code(204).send(),
+      });
+      app.route({
+        ...shared,
+        method: 'POST',
+        config: { public: { requestsPerMinute }, quiet: true, bodyBytes: maxBodyBytes, jsonBounds },
+        // Before the body is read: a body that waits takes no memory.
+        preParsing: async (request) => {
+          if (underWay.size >= maxConcurrent) {
+            throw new AppError('temporarily_unavailable', 'Too many payloads are being decoded; try again');
+          }
+          underWay.add(request);
+        },
+        onResponse: async (request) => {
+          underWay.delete(request);
+        },
+        handler: async (request, reply) => {
+          const done = await inSlices(payloadsIn(request.body), (slice) => codec[direction](slice));
+          return reply
+            .type('application/json')
+            .serializer(JSON.stringify)
+            .send({ payloads: done.map(toJson) });
+        },
       });
     }
   },
-  { name: 'codec-server' },
+  { name: 'codec-server', dependencies: ['authentication', 'bodies'] },
 );
 
-function fromJson({ metadata, data }: z.infer<typeof payloadSchema>): Payload {
-  const bytes = Object.entries(metadata ?? {}).map(([key, value]) => [key, Buffer.from(value, 'base64')] as const);
-  return { metadata: Object.fromEntries(bytes), data: Buffer.from(data ?? '', 'base64') };
+/** Payloads as the Web UI and the CLI send them: bytes in base64. @throws {AppError} `validation_failed` */
+function payloadsIn(body: unknown): Payload[] {
+  const payloads = isObject(body) ? (body.payloads ?? []) : null;
+  if (!Array.isArray(payloads)) throw new AppError('validation_failed', 'The body has no list of payloads');
+  return payloads.map((payload, index) => {
+    const { metadata = null, data = null } = isObject(payload) ? payload : { metadata: undefined };
+    if (isObject(payload) && isMetadata(metadata) && (data === null || typeof data === 'string')) {
+      const bytes = Object.entries(metadata ?? {}).map(([key, value]) => [key, Buffer.from(value, 'base64')] as const);
+      return { metadata: Object.fromEntries(bytes), data: Buffer.from(data ?? '', 'base64') };
+    }
+    throw unusable(index, 'is not a payload: metadata is an object of base64 texts, and data one');
+  });
+}
+
+/** Works through the payloads in slices, so that other requests get their turn between them. */
+async function inSlices(
+  payloads: readonly Payload[],
+  work: (slice: Payload[]) => Promise<Payload[]>,
+): Promise<Payload[]> {
+  const done: Payload[] = [];
+  while (done.length < payloads.length) {
+    const start = done.length;
+    let end = start;
+    for (let bytes = 0; end < payloads.length && end - start < slicePayloads && bytes < sliceBytes; end++) {
+      bytes += payloads[end]!.data?.length ?? 0;
+    }
+    try {
+      done.push(...(await work(payloads.slice(start, end))));
+    } catch (error) {
+      if (error instanceof UnreadablePayloadError) throw unusable(start + error.index, error.message);
+      throw error;
+    }
+    await nextTurn();
+  }
+  return done;
+}
+
+function unusable(index: number, reason: string): AppError {
+  const path = `payloads.${index}`;
+  return new AppError('validation_failed', `${path} ${reason}`, { details: [{ path, reason }] });
 }
 
 function toJson({ metadata, data }: Payload) {
@@ -69,6 +131,14 @@ function toJson({ metadata, data }: Payload) {
 }
 
 const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString('base64');
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return value !== null && typeof value === 'object' && !Array.isArray(value);
+}
+
+function isMetadata(value: unknown): value is Record<string, string> | null {
+  return value === null || (isObject(value) && Object.values(value).every((text) => typeof text === 'string'));
+}
 
 function same(given: string, expected: string): boolean {
   const [a, b] = [Buffer.from(given), Buffer.from(expected)];

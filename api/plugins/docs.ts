@@ -6,7 +6,7 @@ export const docs = fp(
   async (app) => {
     app.addHook('onRoute', (route) => {
       if (!route.url.startsWith('/docs')) return;
-      route.config = { ...route.config, public: true };
+      route.config = { ...route.config, public: { requestsPerMinute: 120 } };
       route.schema = { ...route.schema, hide: true };
     });
     await app.register(reference, {

@@ -1,6 +1,9 @@
 import type { Identity } from '../../db/repositories/identities.ts';
+import type { JsonBounds } from '../json-bounds.ts';
+import type { RoutePattern } from './errors.ts';
 import type { IdempotencyOptions } from './idempotency.ts';
 import type { RateLimiter } from './rate-limits.ts';
+import type { PublicRoute, RouteLimits } from './request-limits.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -12,9 +15,13 @@ declare module 'fastify' {
     idempotentObject: { id: string; takenOver: boolean } | null;
   }
   interface FastifyContextConfig {
-    /** Needs no key. */
-    public?: boolean;
-    /** Whoever brings `?token=` needs no key; the route judges the token. */
+    /** Needs no key, and states its own limits. */
+    public?: PublicRoute;
+    /** Largest body in bytes. Left out: 16 KiB where the route describes a body, else 1 KiB. */
+    bodyBytes?: number;
+    /** Left out: `defaultJsonBounds`. */
+    jsonBounds?: JsonBounds;
+    /** A request with `?token=` needs no key; the route checks the token. */
     tokenInQuery?: boolean;
     /** Logged at debug level only: probes ask every few seconds. */
     quiet?: boolean;
@@ -23,6 +30,9 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** Resolves when no request is under way. */
     drained(): Promise<void>;
-    rateLimits: { perKey: RateLimiter; perAddress: RateLimiter };
+    rateLimits: { perKey: RateLimiter; perAddress: RateLimiter; perPublicRoute: RateLimiter };
+    routePatterns: RoutePattern[];
+    /** The limits of every route, for tests and documents. */
+    routeLimits: RouteLimits[];
   }
 }

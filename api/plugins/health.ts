@@ -3,6 +3,8 @@ import { z } from 'zod';
 import type { Api, ReadinessCheck } from '../dependencies.ts';
 
 const limitMs = 2_000;
+/** Probes ask every few seconds, of each replica, from one address or several. */
+const requestsPerMinute = 6000;
 
 const readiness = z.object({
   status: z.enum(['ready', 'unavailable']),
@@ -12,10 +14,11 @@ const readiness = z.object({
 /** `GET /healthz`: the process is up. `GET /readyz`: what it needs is in reach. Neither has the envelope. */
 export const health = fp<{ checks: ReadinessCheck[] }>(
   async (app, { checks }) => {
+    const shared = checks.map(sharedCheck);
     (app as unknown as Api).route({
       method: 'GET',
       url: '/healthz',
-      config: { public: true, quiet: true },
+      config: { public: { requestsPerMinute }, quiet: true },
       schema: {
         operationId: 'getHealth',
         tags: ['Operation'],
@@ -29,7 +32,7 @@ export const health = fp<{ checks: ReadinessCheck[] }>(
     (app as unknown as Api).route({
       method: 'GET',
       url: '/readyz',
-      config: { public: true, quiet: true },
+      config: { public: { requestsPerMinute }, quiet: true },
       schema: {
         operationId: 'getReadiness',
         tags: ['Operation'],
@@ -42,9 +45,9 @@ export const health = fp<{ checks: ReadinessCheck[] }>(
       },
       handler: async (request, reply) => {
         const results = await Promise.all(
-          checks.map(async ({ name, check }) => {
+          shared.map(async ({ name, check }) => {
             try {
-              await withinLimit(check());
+              await check();
               return [name, 'ok'] as const;
             } catch (error) {
               request.log.warn({ err: error, check: name }, 'not ready');
@@ -61,6 +64,20 @@ export const health = fp<{ checks: ReadinessCheck[] }>(
   },
   { name: 'health', dependencies: ['authentication'] },
 );
+
+/** A check with a time limit. Probes that come while it is under way share it, so that many probes cost no more. */
+function sharedCheck({ name, check }: ReadinessCheck): ReadinessCheck {
+  let underWay: Promise<void> | null = null;
+  return {
+    name,
+    check() {
+      underWay ??= withinLimit(check()).finally(() => {
+        underWay = null;
+      });
+      return underWay;
+    },
+  };
+}
 
 async function withinLimit(work: Promise<unknown>): Promise<void> {
   let timer: NodeJS.Timeout | undefined;

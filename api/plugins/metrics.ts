@@ -6,12 +6,9 @@ import type { Api } from '../dependencies.ts';
 import { failures } from '../schemas/failures.ts';
 import { callerOf } from './authentication.ts';
 
-/**
- * Measures requests and serves `GET /metrics`.
- * @param open asks for no key; otherwise it takes an operator's (`role` admin)
- */
-export const metrics = fp<{ open: boolean }>(
-  async (app, { open }) => {
+/** Measures requests and serves `GET /metrics` to operators: an API key of a user with the role `admin`. */
+export const metrics = fp(
+  async (app) => {
     const registry = new Registry();
     collectDefaultMetrics({ register: registry });
     const durations = new Histogram({
@@ -29,19 +26,18 @@ export const metrics = fp<{ open: boolean }>(
     (app as unknown as Api).route({
       method: 'GET',
       url: '/metrics',
-      config: { public: open, quiet: true },
+      config: { quiet: true },
       schema: {
         operationId: 'getMetrics',
         tags: ['Operation'],
         summary: 'Metrics for Prometheus',
-        ...(open ? { security: [] } : {}),
         response: {
           200: { description: 'Metrics', content: { 'text/plain': { schema: z.string() } } },
           ...failures('admin_required'),
         },
       },
       handler: async (request, reply) => {
-        if (!open && callerOf(request).role !== 'admin') {
+        if (callerOf(request).role !== 'admin') {
           throw new AppError('admin_required', 'Metrics are for operators of the platform');
         }
         return reply.type(registry.contentType).send(await registry.metrics());

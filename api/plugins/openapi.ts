@@ -1,6 +1,9 @@
 import swagger from '@fastify/swagger';
 import fp from 'fastify-plugin';
 import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-provider-zod';
+import { defaultJsonBounds } from '../json-bounds.ts';
+
+const { maxDepth, maxValues, maxKeys } = defaultJsonBounds;
 
 /** The OpenAPI 3.1 document, made from the schemas that validate and serialise: `GET /openapi.json`. */
 export const openapi = fp<{ serverUrl: string }>(
@@ -12,7 +15,9 @@ export const openapi = fp<{ serverUrl: string }>(
           title: 'Sandbox platform',
           description:
             'Isolated development sandboxes. Replies have an envelope `{success, data, message, timestamp}`; errors carry a stable `code`. ' +
-            'Optional fields may be null, and unknown ones are ignored. Every reply has `X-Request-Id`; `RateLimit-*` headers tell what is left of the limit.',
+            'Optional fields may be null, and unknown ones are ignored. Every reply has `X-Request-Id`; `RateLimit-*` headers tell what is left of the limit. ' +
+            `Bodies are JSON without Content-Encoding: at most \`x-max-body-bytes\` bytes, ${maxDepth} levels, ${maxValues} values and ${maxKeys} keys. ` +
+            'Public routes take `x-requests-per-minute` of one address.',
           version: '1.0.0',
           license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
         },
@@ -30,8 +35,10 @@ export const openapi = fp<{ serverUrl: string }>(
       transformObject: (document) => withoutUnusedSchemas(jsonSchemaTransformObject(document)),
     });
 
-    app.get('/openapi.json', { config: { public: true }, schema: { hide: true } }, async (_request, reply) =>
-      reply.type('application/json; charset=utf-8').send(document(app)),
+    app.get(
+      '/openapi.json',
+      { config: { public: { requestsPerMinute: 120 } }, schema: { hide: true } },
+      async (_request, reply) => reply.type('application/json; charset=utf-8').send(document(app)),
     );
   },
   { name: 'openapi' },

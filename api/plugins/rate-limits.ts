@@ -1,23 +1,26 @@
-import rateLimit from '@fastify/rate-limit';
+import rateLimit, { normalizeIP } from '@fastify/rate-limit';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
 import { AppError } from '../../domain/errors.ts';
 
-/** Counts a request and tells the caller where they stand. @throws {AppError} `too_many_requests` */
+/** Counts a request and puts what is left into the reply's headers. @throws {AppError} `too_many_requests` */
 export type RateLimiter = (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
 
 const windowMs = 60_000;
 
 /**
- * Limits a minute: one for each API key, and one for each address that brings no valid key. Counted in this process
- * alone, so behind n replicas a caller may reach n times as many.
+ * Limits a minute: one for each API key, one for each address (IPv6: /64) without a valid key, and for each address one
+ * on each public route. Counted in this process alone, so behind n replicas a caller may reach n times as many. Each of
+ * the three remembers 5,000 callers and forgets the one seen longest ago.
  */
 export const rateLimits = fp<{ perKey: number; perAddress: number }>(
   async (app, { perKey, perAddress }) => {
     await app.register(rateLimit, { global: false });
-    const limiter = (max: number, keyGenerator?: (request: FastifyRequest) => string): RateLimiter => {
-      if (max === 0) return async () => {};
-      const count = app.createRateLimit({ max, timeWindow: windowMs, ...(keyGenerator ? { keyGenerator } : {}) });
+    const limiter = (
+      max: number | ((request: FastifyRequest) => number),
+      keyGenerator: (request: FastifyRequest) => string,
+    ): RateLimiter => {
+      const count = app.createRateLimit({ max, timeWindow: windowMs, keyGenerator });
       return async (request, reply) => {
         const stand = await count(request);
         if (stand.isAllowed) return;
@@ -31,10 +34,19 @@ export const rateLimits = fp<{ perKey: number; perAddress: number }>(
         throw new AppError('too_many_requests', `Too many requests; try again in ${stand.ttlInSeconds} s`);
       };
     };
+    const unlimited: RateLimiter = async () => {};
     app.decorate('rateLimits', {
-      perKey: limiter(perKey, (request) => request.identity!.keyId ?? request.identity!.userId),
-      perAddress: limiter(perAddress),
+      perKey: perKey ? limiter(perKey, (request) => request.identity!.keyId ?? request.identity!.userId) : unlimited,
+      perAddress: perAddress ? limiter(perAddress, addressOf) : unlimited,
+      perPublicRoute: perAddress
+        ? limiter(
+            ({ routeOptions }) => routeOptions.config.public!.requestsPerMinute,
+            (request) => `${request.routeOptions.url} ${addressOf(request)}`,
+          )
+        : unlimited,
     });
   },
   { name: 'rate-limits' },
 );
+
+const addressOf = (request: FastifyRequest) => normalizeIP(request.ip);

@@ -1,6 +1,7 @@
 import type { FastifySchemaCompiler } from 'fastify';
 import type { z } from 'zod';
 import { AppError, type ErrorDetail } from '../../domain/errors.ts';
+import { detailsText, maxDetails } from '../error-details.ts';
 import { pagingQuery } from '../schemas/paging.ts';
 
 /** Checks a part of a request with its zod schema and says which fields are wrong and why, without their values. */
@@ -9,9 +10,10 @@ export const validatorCompiler: FastifySchemaCompiler<z.ZodType> =
   (data: unknown) => {
     const parsed = schema.safeParse(data);
     if (parsed.success) return { value: parsed.data };
-    const details = parsed.error.issues.flatMap(toDetails);
+    const { issues } = parsed.error;
+    const details = issues.slice(0, maxDetails).flatMap(toDetails);
     const paging = httpPart === 'querystring' && details.every((item) => Object.hasOwn(pagingQuery, item.path));
-    const text = details.map((item) => (item.path === '' ? item.reason : `${item.path}: ${item.reason}`)).join('; ');
+    const text = detailsText(details, Math.max(details.length, issues.length));
     return { error: new AppError(paging ? 'invalid_pagination' : 'validation_failed', text, { details }) };
   };
 

@@ -50,6 +50,19 @@ export function optionalBody<T extends z.ZodObject>(schema: T) {
   return z.preprocess((body) => body ?? {}, schema);
 }
 
+/**
+ * A record or a list whose members are counted before any of them is validated: a thousand wrong members would cost a
+ * thousand issues.
+ */
+export function counted<T extends z.ZodType>(max: number, members: string, schema: T) {
+  return z.preprocess((value, context) => {
+    const count = value !== null && typeof value === 'object' ? Object.keys(value).length : 0;
+    if (count <= max) return value;
+    context.addIssue({ code: 'custom', message: `has more than ${max} ${members}` });
+    return z.NEVER;
+  }, schema);
+}
+
 /** `true`, `1` and `yes`, or their opposites, in a query. */
 export const queryFlag = () =>
   optionalQuery(z.enum(['true', 'false', '1', '0', 'yes', 'no'])).transform((word) =>

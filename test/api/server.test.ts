@@ -69,7 +69,8 @@ test('it serves from its environment alone, and ends in order when asked to', as
     { status: 'ready', checks: { postgres: 'ok', temporal: 'ok' } },
   ]);
   expect((await fetch(`${address}/v1/users/me`)).status).toBe(401);
-  expect((await fetch(`${address}/metrics`)).status).toBe(200);
+  expect((await fetch(`${address}/metrics`)).status).toBe(401);
+  expect((await fetch(`${address}/metrics`, { headers: { 'x-api-key': apiKey } })).status).toBe(200);
   expect(((await (await fetch(`${address}/openapi.json`)).json()) as { openapi: string }).openapi).toMatch(/^3\.1/);
 
   // Whoever opened a connection and asks nothing does not hold the process; whoever asked is answered.

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { Writable } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
 import { createApp } from '../../api/app.ts';
-import type { ReadinessCheck } from '../../api/dependencies.ts';
+import type { ApiDependencies, ReadinessCheck } from '../../api/dependencies.ts';
 import { ExecTokens } from '../../api/exec-tokens.ts';
 import { createApiLogger } from '../../api/logger.ts';
 import { SandboxAgents } from '../../api/sandbox-agents.ts';
@@ -22,6 +22,7 @@ import { loadPlans, type PlanCatalog } from '../../db/plans.ts';
 import { createAccount, type MadeAccount } from '../../db/repositories/accounts.ts';
 import { hashApiKey } from '../../db/repositories/identities.ts';
 import { makeApiKey } from '../../domain/api-key.ts';
+import { EncryptionCodec } from '../../temporal/payload-codec.ts';
 import { testDatabase } from '../support/stack.ts';
 import { ContractClient, type Reply, type Request } from './contract-client.ts';
 import { RowCommands } from './row-commands.ts';
@@ -37,6 +38,8 @@ export interface Caller {
 
 export interface TestApi {
   app: FastifyInstance;
+  /** What the app was made from. */
+  dependencies: ApiDependencies;
   orm: Orm;
   plans: PlanCatalog;
   settings: Settings;
@@ -87,7 +90,7 @@ export async function startApi(
   const made = on?.account ?? (await firstAccount(orm, options.planName ?? 'hobby'));
   const commands = new RowCommands(orm, plans);
   const log: string[] = [];
-  const app = createApp({
+  const dependencies: ApiDependencies = {
     orm,
     plans,
     settings,
@@ -96,15 +99,19 @@ export async function startApi(
     sealFor: deriveSecrets(settings).sealFor,
     sandboxAgents: new SandboxAgents(options.platformToken ?? (() => 'unknown')),
     execTokens: new ExecTokens(Buffer.alloc(32, 9)),
+    codec: new EncryptionCodec(deriveSecrets(settings).codecKeys),
+    codecAccessToken: deriveSecrets(settings).codecAccessToken,
     ...(options.stalledReaderMs !== undefined && { stalledReaderMs: options.stalledReaderMs }),
     readiness: options.readiness ?? [],
     logger: createApiLogger('debug', lines(log)),
-  });
+  };
+  const app = createApp(dependencies);
   await app.ready();
   const client = await ContractClient.of(app);
 
   return {
     app,
+    dependencies,
     orm,
     plans,
     settings,

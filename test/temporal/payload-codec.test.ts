@@ -1,10 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
 import { defaultPayloadConverter } from '@temporalio/common';
-import Fastify from 'fastify';
-import { codecServer } from '../../api/plugins/codec-server.ts';
 import { deriveSecrets } from '../../config/secrets.ts';
 import { codecAccessToken } from '../../temporal/codec-access.ts';
 import { EncryptionCodec } from '../../temporal/payload-codec.ts';
+import { startApi, type TestApi } from '../api/test-api.ts';
 
 const key = (fill: number) => Buffer.alloc(32, fill);
 const payload = defaultPayloadConverter.toPayload({ secret: 'open sesame' })!;
@@ -42,22 +41,39 @@ describe('the payload codec', () => {
 });
 
 describe('the codec server', () => {
-  const secretKey = key(9).toString('base64');
-  const secrets = deriveSecrets({ PLATFORM_SECRET_KEY: secretKey });
-  const codec = new EncryptionCodec(secrets.codecKeys);
-  const app = Fastify();
-  app.register(codecServer, { codec, accessToken: secrets.codecAccessToken, webUiOrigin: 'http://127.0.0.1:8233' });
-  const token = codecAccessToken(secretKey);
+  let api: TestApi;
+  let app: TestApi['app'];
+  let codec: EncryptionCodec;
+  let token: string;
+  beforeAll(async () => {
+    api = await startApi({
+      env: { TEMPORAL_UI_URL: 'http://127.0.0.1:8233/', PLATFORM_RATE_LIMIT_PER_ADDRESS: '0' },
+    });
+    app = api.app;
+    codec = new EncryptionCodec(deriveSecrets(api.settings).codecKeys);
+    token = codecAccessToken(api.settings.PLATFORM_SECRET_KEY);
+  });
+  afterAll(() => api.stop());
+
+  async function sealed(of = payload) {
+    const [{ metadata, data }] = (await codec.encode([of])) as [typeof payload];
+    return {
+      metadata: Object.fromEntries(
+        Object.entries(metadata!).map(([name, value]) => [name, Buffer.from(value).toString('base64')]),
+      ),
+      data: Buffer.from(data!).toString('base64'),
+    };
+  }
+  const decode = (body: unknown) =>
+    app.inject({
+      method: 'POST',
+      url: `/codec/${token}/decode`,
+      headers: { 'content-type': 'application/json' },
+      payload: JSON.stringify(body),
+    });
 
   test('shows payloads to who knows its path, the Web UI of this platform included', async () => {
-    const [sealed] = await codec.encode([payload]);
-    const asJson = {
-      metadata: Object.fromEntries(
-        Object.entries(sealed!.metadata!).map(([name, value]) => [name, Buffer.from(value).toString('base64')]),
-      ),
-      data: Buffer.from(sealed!.data!).toString('base64'),
-    };
-    const reply = await app.inject({ method: 'POST', url: `/codec/${token}/decode`, payload: { payloads: [asJson] } });
+    const reply = await decode({ payloads: [await sealed()] });
     expect(reply.statusCode).toBe(200);
     expect(reply.headers['access-control-allow-origin']).toBe('http://127.0.0.1:8233');
     expect(Buffer.from(reply.json().payloads[0].data, 'base64').toString()).toBe('{"secret":"open sesame"}');
@@ -66,12 +82,64 @@ describe('the codec server', () => {
   });
 
   test.each([{}, { payloads: null }, { payloads: [] }])('has nothing to show of %j', async (body) => {
-    const reply = await app.inject({ method: 'POST', url: `/codec/${token}/decode`, payload: body });
-    expect(reply.json()).toEqual({ payloads: [] });
+    expect((await decode(body)).json()).toEqual({ payloads: [] });
   });
 
-  test('is not there for anyone else', async () => {
-    const reply = await app.inject({ method: 'POST', url: '/codec/guess/decode', payload: { payloads: [] } });
-    expect(reply.statusCode).toBe(404);
+  test('a payload that cannot be decrypted is named, and nothing of it is repeated', async () => {
+    const good = await sealed();
+    const base64 = (text: string) => Buffer.from(text).toString('base64');
+    const changed = { ...good, data: base64('x'.repeat(64)) };
+    const short = { ...good, data: base64('x') };
+    const unknownKey = { ...good, metadata: { ...good.metadata, 'encryption-key-id': base64('k'.repeat(10_000)) } };
+    for (const [bad, reason] of [
+      [changed, 'was changed'],
+      [short, 'is too short'],
+      [unknownKey, 'No key with id kkk'],
+      [{ metadata: { encoding: 7 } }, 'is not a payload'],
+      ['text', 'is not a payload'],
+      [null, 'is not a payload'],
+    ] as const) {
+      const reply = await decode({ payloads: [good, good, bad] });
+      expect([reply.statusCode, reply.json().code]).toEqual([400, 'validation_failed']);
+      expect(reply.json().details[0].path).toBe('payloads.2');
+      expect(reply.json().error).toContain(reason);
+      expect(reply.body.length).toBeLessThan(1000);
+      expect(reply.headers['access-control-allow-origin']).toBe('http://127.0.0.1:8233');
+    }
+    for (const bad of [[], 'text', { payloads: {} }, { payloads: 7 }]) {
+      expect((await decode(bad)).statusCode).toBe(400);
+    }
+  });
+
+  test('many small payloads and one large one come back in order', async () => {
+    const small = await sealed();
+    const large = await sealed(defaultPayloadConverter.toPayload('x'.repeat(2_000_000))!);
+    const payloads = [...Array(500).fill(small), large, small];
+    const reply = await decode({ payloads });
+    expect(reply.statusCode).toBe(200);
+    expect(reply.json().payloads.map((each: { data: string }) => each.data.length)).toEqual(
+      payloads.map((each) => (each === large ? 2_666_672 : 32)),
+    );
+  });
+
+  test('a few requests are decoded at once, more are asked to come again', async () => {
+    const body = { payloads: [await sealed(defaultPayloadConverter.toPayload('x'.repeat(1_000_000))!)] };
+    const replies = await Promise.all(Array.from({ length: 30 }, () => decode(body)));
+    const statuses = replies.map((reply) => reply.statusCode);
+    expect(new Set(statuses)).toEqual(new Set([200, 503]));
+    expect((await decode(body)).statusCode).toBe(200);
+  });
+
+  test('with another token there is no such route, and the body is not looked at', async () => {
+    for (const method of ['POST', 'OPTIONS'] as const) {
+      const reply = await app.inject({
+        method,
+        url: '/codec/guess/decode',
+        headers: { 'content-type': 'application/json' },
+        payload: '{"broken',
+      });
+      expect([reply.statusCode, reply.json().code]).toEqual([404, 'route_not_found']);
+      expect(reply.headers['access-control-allow-origin']).toBeUndefined();
+    }
   });
 });

@@ -13,7 +13,7 @@ export function listPlatformRegions(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
     url: '/v1/platform-regions',
-    config: { public: true },
+    config: { public: { requestsPerMinute: 120 } },
     schema: {
       operationId: 'listPlatformRegions',
       tags: ['Regions'],

@@ -6,17 +6,16 @@ import { AppError, notFound } from '../../../domain/errors.ts';
 import type { ApiDependencies } from '../../dependencies.ts';
 import { callerOf } from '../../plugins/authentication.ts';
 import { success } from '../../schemas/envelope.ts';
+import { counted } from '../../schemas/fields.ts';
 
 /** Section 8: ids in a request, and how many of them are handled at the same time. */
 const maxIds = 100;
 const atOnce = 50;
 
 /** Doubled ids are handled, counted and answered once. */
-export const batchIds = z
-  .array(z.string().max(64))
-  .min(1)
-  .max(maxIds)
-  .describe('`sbx-…`; one that is named twice is handled and answered once');
+export const batchIds = counted(maxIds, 'ids', z.array(z.string().max(64)).min(1).max(maxIds)).describe(
+  '`sbx-…`; one that is named twice is handled and answered once',
+);
 
 /** What a batch answers (section 4.1). @param statuses of those it was accepted for; the others are `failed` */
 export const batchResult = (...statuses: string[]) =>

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { defaultTimeoutSeconds } from '../../../domain/plans.ts';
 import { maxCustomPorts } from '../../../domain/ports.ts';
 import {
+  counted,
   description,
   nameOf,
   optional,
@@ -19,40 +20,49 @@ const maxVariables = 256;
 const maxVariablesBytes = 128 * 1024;
 
 /** The environment of a sandbox or of a command; as much as a process can be given with room to spare. */
-export const envVars = z
-  .record(
-    z
-      .string()
-      .min(1)
-      .max(256)
-      .regex(/^[^=\0]+$/, 'must not have = or NUL'),
-    z.string().max(32_768),
-  )
-  .refine((all) => Object.keys(all).length <= maxVariables, `has more than ${maxVariables} variables`)
-  .refine((all) => JSON.stringify(all).length <= maxVariablesBytes, `is larger than ${maxVariablesBytes / 1024} KiB`);
+export const envVars = counted(
+  maxVariables,
+  'variables',
+  z
+    .record(
+      z
+        .string()
+        .min(1)
+        .max(256)
+        .regex(/^[^=\0]+$/, 'must not have = or NUL'),
+      z.string().max(32_768),
+    )
+    .refine((all) => JSON.stringify(all).length <= maxVariablesBytes, `is larger than ${maxVariablesBytes / 1024} KiB`),
+);
 
 /** Values are stored and answered as strings; numbers and booleans become that. */
-const metadata = z
-  .record(
+const metadata = counted(
+  100,
+  'keys',
+  z.record(
     z.string().min(1).max(128),
     z.union([z.string().max(4096), z.number(), z.boolean()]).transform((value) => String(value)),
-  )
-  .refine((all) => Object.keys(all).length <= 100, 'has more than 100 keys');
+  ),
+);
 
-const customPorts = z
-  .array(newPortSchema)
-  .max(maxCustomPorts)
-  .superRefine((ports, context) => {
-    for (const field of ['port', 'name'] as const) {
-      const seen = new Set<unknown>();
-      for (const [index, item] of ports.entries()) {
-        if (seen.has(item[field])) {
-          context.addIssue({ code: 'custom', path: [index, field], message: 'is there twice' });
+const customPorts = counted(
+  maxCustomPorts,
+  'ports',
+  z
+    .array(newPortSchema)
+    .max(maxCustomPorts)
+    .superRefine((ports, context) => {
+      for (const field of ['port', 'name'] as const) {
+        const seen = new Set<unknown>();
+        for (const [index, item] of ports.entries()) {
+          if (seen.has(item[field])) {
+            context.addIssue({ code: 'custom', path: [index, field], message: 'is there twice' });
+          }
+          seen.add(item[field]);
         }
-        seen.add(item[field]);
       }
-    }
-  });
+    }),
+);
 
 const locality = z.object({
   auto_detect: optional(z.boolean()).describe("The caller's region, where `region` is left out"),

@@ -33,6 +33,8 @@ export function createSandbox(api: Api, deps: ApiDependencies): void {
     method: 'POST',
     url: '/v1/sandboxes',
     config: {
+      // Variables, metadata and mounts at their largest, every character escaped.
+      bodyBytes: 1024 * 1024,
       idempotency: {
         makes: 'sandbox',
         secrets: ['envd_access_token', 'network_proxy'],

@@ -38,6 +38,8 @@ export function startExec(api: Api, deps: ApiDependencies): void {
     method: 'POST',
     url: '/v1/sandboxes/:sandbox_id/exec',
     config: {
+      // A command of 128 KiB and as much of variables, every character escaped.
+      bodyBytes: 1024 * 1024,
       idempotency: {
         secrets: ['stream_path'],
         // The same stream, without a token of its own: whoever asks again has the key.

@@ -5,7 +5,7 @@ import { AppError } from '../../../domain/errors.ts';
 import { checkMountPoint, type MountChange, maxMounts, type WantedMount } from '../../../domain/object-storage.ts';
 import { isOutboundAddressAllowed } from '../../../domain/outbound-addresses.ts';
 import { readStorageTarget } from '../../../domain/storage-endpoint.ts';
-import { optional, withDefault } from '../../schemas/fields.ts';
+import { counted, optional, withDefault } from '../../schemas/fields.ts';
 
 /** Section 2.2, input. Credentials pass through; nothing stores or echoes them. */
 
@@ -59,9 +59,9 @@ function toWanted(given: z.output<typeof mountFields>, context: z.RefinementCtx)
 const mount = mountFields.transform(toWanted);
 
 /** `object_storage` of a create: one mount or several. */
-export const createMounts = optional(z.union([mount, z.array(mount).max(maxMounts)])).transform((given) =>
-  given === undefined ? [] : [given].flat(),
-);
+export const createMounts = optional(
+  z.union([mount, counted(maxMounts, 'mounts', z.array(mount).max(maxMounts))]),
+).transform((given) => (given === undefined ? [] : [given].flat()));
 
 const removal = z
   .object({ mount_point: mountPoint, delete: z.literal(true) })
@@ -78,9 +78,9 @@ export const mountPatch = withDefault(
   z.object({
     remove_all: withDefault(z.boolean(), false).describe('Deletes all active mounts'),
     disable_all: withDefault(z.boolean(), false).describe('Disables all active mounts; they keep their slots'),
-    mounts: optional(z.array(z.union([upsert, removal, disabling])).max(2 * maxMounts)).describe(
-      'Changes by mount point: a mount to make or replace, or `delete: true`, or `disable: true`',
-    ),
+    mounts: optional(
+      counted(2 * maxMounts, 'mounts', z.array(z.union([upsert, removal, disabling])).max(2 * maxMounts)),
+    ).describe('Changes by mount point: a mount to make or replace, or `delete: true`, or `disable: true`'),
   }),
   { remove_all: false, disable_all: false, mounts: undefined },
 )

@@ -27,6 +27,8 @@ export function resumeSandbox(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
     url: '/v1/sandboxes/:sandbox_id/resume',
+    // 32 mounts with their credentials.
+    config: { bodyBytes: 512 * 1024 },
     schema: {
       operationId: 'resumeSandbox',
       tags: ['Sandboxes'],

@@ -1,0 +1,72 @@
+/** How much structure the JSON of one body may have. */
+export interface JsonBounds {
+  maxDepth: number;
+  /** Members of objects and items of arrays, all levels together. */
+  maxValues: number;
+  maxKeys: number;
+  /** Characters of one key as the body spells it, escapes included. */
+  maxKeyLength: number;
+}
+
+/** Far above every body that the API describes, and small enough to validate within milliseconds. */
+export const defaultJsonBounds: JsonBounds = { maxDepth: 32, maxValues: 2000, maxKeys: 1500, maxKeyLength: 1024 };
+
+const quote = 0x22;
+const comma = 0x2c;
+const colon = 0x3a;
+const openBracket = 0x5b;
+const backslash = 0x5c;
+const closeBracket = 0x5d;
+const openBrace = 0x7b;
+const closeBrace = 0x7d;
+
+/**
+ * Looks for the first bound that a text exceeds, in one pass and before anything is parsed. A text that is no JSON may
+ * pass: the parser refuses it.
+ * @returns what to tell the caller, or null
+ */
+export function exceededBound(text: string, bounds: JsonBounds): string | null {
+  let depth = 0;
+  let values = 1;
+  let keys = 0;
+  let lastStringLength = 0;
+  for (let at = 0; at < text.length; at++) {
+    switch (text.charCodeAt(at)) {
+      case quote: {
+        const end = endOfString(text, at + 1);
+        lastStringLength = end - at - 1;
+        at = end;
+        break;
+      }
+      case openBrace:
+      case openBracket:
+        if (++depth > bounds.maxDepth) return `is nested more than ${bounds.maxDepth} levels deep`;
+        if (++values > bounds.maxValues) return `has more than ${bounds.maxValues} values`;
+        break;
+      case closeBrace:
+      case closeBracket:
+        depth--;
+        break;
+      case comma:
+        if (++values > bounds.maxValues) return `has more than ${bounds.maxValues} values`;
+        break;
+      case colon:
+        if (++keys > bounds.maxKeys) return `has more than ${bounds.maxKeys} keys`;
+        if (lastStringLength > bounds.maxKeyLength) return `has a key of more than ${bounds.maxKeyLength} characters`;
+        break;
+    }
+  }
+  return null;
+}
+
+/** The index of the quote that ends a string, or of the end of the text. @param start behind the opening quote */
+function endOfString(text: string, start: number): number {
+  for (let from = start; ; ) {
+    const end = text.indexOf('"', from);
+    if (end < 0) return text.length;
+    let escapes = 0;
+    while (end - escapes > from && text.charCodeAt(end - escapes - 1) === backslash) escapes++;
+    if (escapes % 2 === 0) return end;
+    from = end + 1;
+  }
+}

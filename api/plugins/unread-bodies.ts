@@ -1,0 +1,45 @@
+import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import fp from 'fastify-plugin';
+
+/** After a refusal, what still arrives is thrown away for this long and this much, then the connection is cut. */
+const lingerMs = 1000;
+const lingerBytes = 1024 * 1024;
+const lookMs = 50;
+
+/**
+ * Ends the connection of a request that is answered before its body has arrived, so that nobody can make the API read
+ * a body it has refused. The caller gets a moment to read the reply: closing at once would reset the connection.
+ */
+export const unreadBodies = fp(
+  async (app) => {
+    app.addHook('onSend', async (request, reply) => closeWhenUnread(request, reply));
+  },
+  { name: 'unread-bodies' },
+);
+
+/** For replies that pass no hook, too. */
+export function closeWhenUnread(request: FastifyRequest, reply: FastifyReply): void {
+  if (!hasUnreadBody(request.raw)) return;
+  reply.header('connection', 'close');
+  lingerBeforeClose(request.raw.socket);
+}
+
+function hasUnreadBody(request: IncomingMessage): boolean {
+  if (request.complete !== false) return false;
+  return request.headers['transfer-encoding'] !== undefined || Number(request.headers['content-length'] ?? 0) > 0;
+}
+
+/** Node calls `destroySoon` once it has written a reply with `Connection: close`. */
+function lingerBeforeClose(socket: Socket): void {
+  socket.destroySoon = () => {
+    const readBefore = socket.bytesRead;
+    const endsAt = Date.now() + lingerMs;
+    socket.end();
+    const look = setInterval(() => {
+      if (Date.now() >= endsAt || socket.bytesRead - readBefore > lingerBytes) socket.destroy();
+    }, lookMs);
+    socket.once('close', () => clearInterval(look));
+  };
+}
