@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import { mkdirSync, readFileSync, statfsSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, statfsSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
+import { writeFileDurablySync } from '../config/durable-file.ts';
 import type { Settings } from '../config/settings.ts';
 import type { HostRegistration } from '../db/repositories/hosts.ts';
 import { makeId } from '../domain/ids.ts';
@@ -21,16 +22,23 @@ export function describeHost(settings: Settings): HostRegistration {
   };
 }
 
+const keptHostIdForm = /^host-[a-z0-9]{20}$/;
+
 /** A host keeps its name across restarts: its sandboxes are found by it. */
 function keptHostId(dataDir: string): string {
   const file = path.join(dataDir, 'host-id');
   try {
-    return readFileSync(file, 'utf8').trim();
+    const hostId = readFileSync(file, 'utf8').trim();
+    // Another id would be another host, which removes what it does not know.
+    if (keptHostIdForm.test(hostId)) return hostId;
+    throw new Error(
+      `${file} is damaged: write this host's id from the table hosts to it, or name it in PLATFORM_HOST_ID`,
+    );
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
     const hostId = makeId('host', randomBytes);
     mkdirSync(dataDir, { recursive: true });
-    writeFileSync(file, hostId);
+    writeFileDurablySync(file, hostId);
     return hostId;
   }
 }

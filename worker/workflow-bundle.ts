@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
-import { existsSync, globSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, globSync, mkdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { bundleWorkflowCode } from '@temporalio/worker';
+import { writeFileDurablySync } from '../config/durable-file.ts';
 
 const root = path.resolve(import.meta.dirname, '..');
 
@@ -20,9 +21,7 @@ export async function ensureWorkflowBundle(cacheDir: string): Promise<string> {
     logger: quiet,
   });
   mkdirSync(path.dirname(file), { recursive: true });
-  const partial = `${file}.${process.pid}`;
-  writeFileSync(partial, code);
-  renameSync(partial, file);
+  writeFileDurablySync(file, code);
   return file;
 }
 

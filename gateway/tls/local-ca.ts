@@ -1,8 +1,9 @@
 import 'reflect-metadata';
 import { createPrivateKey, randomBytes, webcrypto, X509Certificate } from 'node:crypto';
-import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import * as x509 from '@peculiar/x509';
+import { renameDurably, writeFileDurably } from '../../config/durable-file.ts';
 import type { Certificate } from '../listener.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -29,15 +30,16 @@ export interface LocalCa {
 export async function openLocalCa(dataDir: string): Promise<LocalCa> {
   const dir = path.join(dataDir, 'ca');
   const known = await readCa(dir);
-  if (known && !isNearExpiry(known.certificatePem)) return known;
-  if (known) await rename(dir, `${dir}.expired-${Date.now()}`).catch(ignoreMissing);
+  const fault = known && faultOf(known);
+  if (known && !fault) return known;
+  if (known) await rename(dir, `${dir}.${fault}-${Date.now()}`).catch(ignoreMissing);
   await mkdir(dataDir, { recursive: true });
   const made = await makeCa();
   const draft = await mkdtemp(path.join(dataDir, '.ca-'));
   try {
-    await writeFile(path.join(draft, 'ca.pem'), made.certificatePem, { mode: 0o644 });
-    await writeFile(path.join(draft, 'ca-key.pem'), made.privateKeyPem, { mode: 0o600 });
-    await rename(draft, dir);
+    await writeFileDurably(path.join(draft, 'ca.pem'), made.certificatePem, 0o644);
+    await writeFileDurably(path.join(draft, 'ca-key.pem'), made.privateKeyPem);
+    await renameDurably(draft, dir);
     return made;
   } catch (error) {
     await rm(draft, { recursive: true, force: true });
@@ -82,6 +84,16 @@ export async function issueLeaf(ca: LocalCa, baseDomain: string): Promise<Certif
 /** Whether the first certificate of a PEM text ends within a month, or has ended. */
 export function isNearExpiry(pem: string): boolean {
   return new X509Certificate(pem).validToDate.getTime() - Date.now() < RENEW_BEFORE_MS;
+}
+
+/** Why a CA cannot be used any more; null when it can. */
+function faultOf(ca: LocalCa): 'damaged' | 'expired' | null {
+  try {
+    if (!new X509Certificate(ca.certificatePem).checkPrivateKey(createPrivateKey(ca.privateKeyPem))) return 'damaged';
+  } catch {
+    return 'damaged';
+  }
+  return isNearExpiry(ca.certificatePem) ? 'expired' : null;
 }
 
 async function makeCa(): Promise<LocalCa> {

@@ -1,12 +1,13 @@
-import fs from 'node:fs';
 import path from 'node:path';
+import { z } from 'zod';
+import { writeFileDurablySync } from '../../config/durable-file.ts';
+import { readDocumentOrSetAside } from '../../config/readable-document.ts';
 import { lockFile } from '../setup/file-lock.mjs';
 import { processStartedAt } from './process-record.ts';
 
-interface Claim {
-  pid: number;
-  startedAt: string;
-}
+const claimSchema = z.object({ pid: z.int().positive(), startedAt: z.string() });
+const claimsSchema = z.record(z.string(), claimSchema);
+type Claim = z.output<typeof claimSchema>;
 
 /**
  * Which ports were chosen by processes of ours on this machine: between its choice and its use a port looks free to
@@ -21,7 +22,7 @@ export async function claimPorts<Ports extends Record<string, number>>(
   const file = path.join(dir, 'ports.json');
   const lock = await lockFile(path.join(dir, 'ports.lock'), { wait: true });
   try {
-    const known: Record<string, Claim> = fs.existsSync(file) ? JSON.parse(fs.readFileSync(file, 'utf8')) : {};
+    const known = readDocumentOrSetAside(file, claimsSchema) ?? {};
     const live = Object.entries(known).filter(([, { pid, startedAt }]) => processStartedAt(pid) === startedAt);
     const others = live.filter(([, { pid }]) => pid !== process.pid);
     const ports = await choose(new Set(others.map(([port]) => Number(port))));
@@ -30,8 +31,7 @@ export async function claimPorts<Ports extends Record<string, number>>(
       ...Object.fromEntries(live),
       ...Object.fromEntries(Object.values(ports).map((port) => [port, mine])),
     };
-    fs.writeFileSync(`${file}.new`, JSON.stringify(claims, null, 2));
-    fs.renameSync(`${file}.new`, file);
+    writeFileDurablySync(file, JSON.stringify(claims, null, 2));
     return ports;
   } finally {
     await lock.release();

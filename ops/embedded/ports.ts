@@ -1,6 +1,8 @@
-import fs from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
+import { z } from 'zod';
+import { writeFileDurablySync } from '../../config/durable-file.ts';
+import { readDocumentOrSetAside } from '../../config/readable-document.ts';
 import { cacheDir } from '../toolchain/locations.mjs';
 import { claimPorts } from './port-claims.ts';
 
@@ -52,7 +54,7 @@ async function choose<Name extends string>(
   claimedByOthers: ReadonlySet<number>,
 ): Promise<Record<Name, number>> {
   const file = path.join(dataDir, 'ports.json');
-  const remembered: Record<string, number> = fs.existsSync(file) ? JSON.parse(fs.readFileSync(file, 'utf8')) : {};
+  const remembered = readDocumentOrSetAside(file, z.record(z.string(), z.int().min(1).max(65_535))) ?? {};
   const chosen = new Map<string, number>();
   const isUsable = async (port: number, host?: string) =>
     ![...chosen.values()].includes(port) && !claimedByOthers.has(port) && (await isPortFree(port, host));
@@ -82,6 +84,6 @@ async function choose<Name extends string>(
     }
   }
   const ports = Object.fromEntries(chosen);
-  fs.writeFileSync(file, `${JSON.stringify({ ...remembered, ...ports }, null, 2)}\n`);
+  writeFileDurablySync(file, `${JSON.stringify({ ...remembered, ...ports }, null, 2)}\n`);
   return ports as Record<Name, number>;
 }

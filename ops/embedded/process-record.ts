@@ -1,14 +1,20 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { z } from 'zod';
+import { writeFileDurablySync } from '../../config/durable-file.ts';
+import { readDocumentOrSetAside } from '../../config/readable-document.ts';
 import { isOutOfSpace } from '../../runtime/disk/out-of-space.ts';
 
-interface RecordedProcess {
-  name: string;
-  pid: number;
-  /** Pids are used again; a pid with its start time is not. */
-  startedAt: string;
-}
+const processesSchema = z.array(
+  z.object({
+    name: z.string(),
+    pid: z.int().positive(),
+    /** Pids are used again; a pid with its start time is not. */
+    startedAt: z.string(),
+  }),
+);
+type RecordedProcess = z.output<typeof processesSchema>[number];
 
 /** How long what is left of a crashed start may take to stop before it is killed. */
 const leftoverPatienceMs = 15_000;
@@ -23,7 +29,7 @@ export class ProcessRecord {
 
   constructor(file: string) {
     this.#file = file;
-    if (fs.existsSync(file)) this.#processes = JSON.parse(fs.readFileSync(file, 'utf8'));
+    this.#processes = readDocumentOrSetAside(file, processesSchema) ?? [];
   }
 
   add(name: string, pid: number): void {
@@ -59,8 +65,7 @@ export class ProcessRecord {
     this.#processes = processes;
     try {
       fs.mkdirSync(path.dirname(this.#file), { recursive: true });
-      fs.writeFileSync(`${this.#file}.new`, JSON.stringify(processes, null, 2));
-      fs.renameSync(`${this.#file}.new`, this.#file);
+      writeFileDurablySync(this.#file, JSON.stringify(processes, null, 2));
     } catch (error) {
       if (!isOutOfSpace(error)) throw error;
     }

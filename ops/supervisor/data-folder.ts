@@ -1,6 +1,7 @@
 import { hkdfSync, randomBytes } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
+import { writeFileDurablySync } from '../../config/durable-file.ts';
 import { ProcessRecord } from '../embedded/process-record.ts';
 import { LockHeldError, lockFile } from '../setup/file-lock.mjs';
 
@@ -68,11 +69,11 @@ async function takeLock(dir: string, pidFile: string): Promise<{ release(): Prom
 }
 
 function loadOrMakeSecretKey(file: string): string {
-  if (!fs.existsSync(file)) {
-    fs.writeFileSync(`${file}.new`, `${randomBytes(32).toString('base64')}\n`, { mode: 0o600 });
-    fs.renameSync(`${file}.new`, file);
-  }
-  return fs.readFileSync(file, 'utf8').trim();
+  if (!fs.existsSync(file)) writeFileDurablySync(file, `${randomBytes(32).toString('base64')}\n`);
+  const key = fs.readFileSync(file, 'utf8').trim();
+  if (Buffer.from(key, 'base64').length === 32) return key;
+  // Never made anew beside data that was encrypted under the old one.
+  throw new Error(`${file} is damaged: it must hold the 32 bytes, in base64, that this data folder was made with`);
 }
 
 /** A password of an embedded part, which so needs no file of its own. */

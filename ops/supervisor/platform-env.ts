@@ -1,5 +1,6 @@
 import fs from 'node:fs';
 import path from 'node:path';
+import { writeFileDurablySync } from '../../config/durable-file.ts';
 
 /** What clients and operators of a running copy need to know, for `. .data/platform.env`. */
 export interface PlatformEnv {
@@ -25,8 +26,7 @@ export function writePlatformEnv(dataDir: string, values: PlatformEnv): void {
   const lines = Object.entries(values)
     .filter(([, value]) => value)
     .map(([name, value]) => `${name}='${value}'\n`);
-  fs.writeFileSync(`${file}.new`, lines.join(''), { mode: 0o600 });
-  fs.renameSync(`${file}.new`, file);
+  writeFileDurablySync(file, lines.join(''));
 }
 
 /** What the last start wrote; empty when there was none. */

@@ -1,5 +1,8 @@
 import fs from 'node:fs';
 import path from 'node:path';
+import { z } from 'zod';
+import { writeFileDurablySync } from '../../config/durable-file.ts';
+import { readDocumentOrSetAside } from '../../config/readable-document.ts';
 import { processStartedAt } from '../embedded/process-record.ts';
 
 /** Settings that are a platform's own, as against what else is in an environment. */
@@ -15,9 +18,7 @@ const settingsFile = (dataDir: string) => path.join(dataDir, 'settings.json');
 /** Keeps (mode 600, secrets are in it) what the processes were started with, for the operator's commands. */
 export function writeProcessSettings(dataDir: string, processEnv: NodeJS.ProcessEnv): void {
   const settings = Object.entries(processEnv).filter(([name, value]) => settingName.test(name) && value);
-  const file = settingsFile(dataDir);
-  fs.writeFileSync(`${file}.new`, JSON.stringify(Object.fromEntries(settings), null, 2), { mode: 0o600 });
-  fs.renameSync(`${file}.new`, file);
+  writeFileDurablySync(settingsFile(dataDir), JSON.stringify(Object.fromEntries(settings), null, 2));
 }
 
 /**
@@ -29,10 +30,11 @@ export function runningPlatformEnv(dataDir: string, env: NodeJS.ProcessEnv): Nod
   if (env.DATABASE_URL) return env;
   const pidFile = path.join(dataDir, 'platform.pid');
   const pid = fs.existsSync(pidFile) && Number.parseInt(fs.readFileSync(pidFile, 'utf8'), 10);
-  if (!pid || !processStartedAt(pid) || !fs.existsSync(settingsFile(dataDir))) {
+  const settings = readDocumentOrSetAside(settingsFile(dataDir), z.record(z.string(), z.string()));
+  if (!pid || !processStartedAt(pid) || !settings) {
     throw new NotRunningError(
       `No platform runs on ${dataDir}. Start it with: npm start (or name its folder in PLATFORM_DATA_DIR)`,
     );
   }
-  return { ...JSON.parse(fs.readFileSync(settingsFile(dataDir), 'utf8')), ...env };
+  return { ...settings, ...env };
 }

@@ -1,4 +1,6 @@
+import { existsSync } from 'node:fs';
 import { mkdir, rename, rm } from 'node:fs/promises';
+import { renameDurably } from '../../config/durable-file.ts';
 import { runCommand } from '../process/command.ts';
 import { withFileLock } from '../process/file-lock.ts';
 import {
@@ -46,7 +48,8 @@ export async function makeImageOnce(options: {
       try {
         await writeUnpackedImage(draft, digest, await make(draft));
         await runCommand('sync', ['-f', draft]);
-        await rename(draft, folder);
+        await setAsideIfThere(folder);
+        await renameDurably(draft, folder);
       } catch (error) {
         await rm(draft, { recursive: true, force: true });
         throw error;
@@ -55,4 +58,9 @@ export async function makeImageOnce(options: {
     },
     { onWait, signal },
   );
+}
+
+/** An image that cannot be read any more. Sandboxes may run on its tree, so it stays on the disk under another name. */
+async function setAsideIfThere(folder: string): Promise<void> {
+  if (existsSync(folder)) await rename(folder, `${folder}.damaged-${Date.now()}`);
 }

@@ -1,5 +1,8 @@
-import { readFile, writeFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
 import path from 'node:path';
+import { z } from 'zod';
+import { writeFileDurably } from '../../config/durable-file.ts';
+import { DamagedFileError, readDocument } from '../../config/readable-document.ts';
 
 /** What an image says about the processes started in it. */
 export interface ImageConfig {
@@ -20,6 +23,17 @@ export interface UnpackedImage {
   config: ImageConfig;
 }
 
+const documentSchema = z.object({
+  digest: z.string(),
+  config: z.object({
+    env: z.record(z.string(), z.string()),
+    workingDir: z.string().nullable(),
+    user: z.string().nullable(),
+    entrypoint: z.array(z.string()),
+    cmd: z.array(z.string()),
+  }),
+});
+
 const configFile = 'image.json';
 const rootfsFolder = 'rootfs';
 
@@ -33,20 +47,18 @@ export const rootfsOf = (folder: string) => path.join(folder, rootfsFolder);
 
 /** Marks the tree in `folder` as complete. The folder must be renamed to its final name afterwards. */
 export async function writeUnpackedImage(folder: string, digest: string, config: ImageConfig): Promise<void> {
-  await writeFile(path.join(folder, configFile), JSON.stringify({ digest, config }));
+  await writeFileDurably(path.join(folder, configFile), JSON.stringify({ digest, config }));
 }
 
-/** The image in `folder`; null when there is none. */
+/** The image in `folder`; null when there is none, or its document is damaged, so that it has to be made again. */
 export async function readUnpackedImage(folder: string): Promise<UnpackedImage | null> {
-  let text: string;
   try {
-    text = await readFile(path.join(folder, configFile), 'utf8');
+    const document = readDocument(path.join(folder, configFile), documentSchema);
+    return document && existsSync(rootfsOf(folder)) ? { ...document, rootfs: rootfsOf(folder) } : null;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    if (error instanceof DamagedFileError) return null;
     throw error;
   }
-  const { digest, config } = JSON.parse(text) as { digest: string; config: ImageConfig };
-  return { digest, rootfs: rootfsOf(folder), config };
 }
 
 /** The part of an OCI image configuration that matters to sandboxes. */

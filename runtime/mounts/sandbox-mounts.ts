@@ -1,8 +1,9 @@
 import path from 'node:path';
+import { z } from 'zod';
+import { writeFileDurably } from '../../config/durable-file.ts';
+import { readDocumentOrSetAside } from '../../config/readable-document.ts';
 import { disabled, isSameMount, type MountSlot } from '../../domain/object-storage.ts';
 import { DriverError, type WantedMounts } from '../driver.ts';
-import { readJson } from '../oci/copy.ts';
-import { writeFileAtomically } from '../oci/sandbox-folder.ts';
 import { CommandError, runCommand } from '../process/command.ts';
 import { isAlive, type ProcessIdentity, parentOf, signalProcess } from '../process/process-identity.ts';
 import { until } from '../process/until.ts';
@@ -152,15 +153,23 @@ export async function endMounts(folder: string): Promise<void> {
 }
 
 const heldFile = 'storage.json';
+const heldSchema = z.array(
+  z.object({
+    slot: z.custom<MountSlot>((value) => typeof value === 'object' && value !== null && 'mountPoint' in value),
+    holder: z.object({ pid: z.int().positive(), startTicks: z.string() }),
+    minor: z.int().nullable(),
+    isDirect: z.literal(true).optional(),
+  }),
+);
 
 async function readHeld(folder: string): Promise<HeldMount[]> {
-  return (await readJson<HeldMount[]>(path.join(folder, heldFile))) ?? [];
+  return readDocumentOrSetAside(path.join(folder, heldFile), heldSchema) ?? [];
 }
 
 const isThere = ({ minor, holder }: HeldMount) => minor !== null && isAlive(holder);
 
 function writeHeld(folder: string, held: HeldMount[]): Promise<void> {
-  return writeFileAtomically(path.join(folder, heldFile), JSON.stringify(held));
+  return writeFileDurably(path.join(folder, heldFile), JSON.stringify(held));
 }
 
 /** It ends its s3fs first, and whoever waits for the mount gets an error. */

@@ -1,6 +1,7 @@
-import { existsSync } from 'node:fs';
-import { mkdir, open, rename, rm, statfs } from 'node:fs/promises';
+import { closeSync, existsSync, fstatSync, openSync, readSync } from 'node:fs';
+import { mkdir, open, rm, statfs } from 'node:fs/promises';
 import path from 'node:path';
+import { renameDurably } from '../../config/durable-file.ts';
 import { DriverError } from '../driver.ts';
 import { runCommand } from '../process/command.ts';
 
@@ -15,7 +16,7 @@ const building = new Map<string, Promise<string>>();
  */
 export function ensureBlankDisk(folder: string, storageGb: number): Promise<string> {
   const file = path.join(folder, 'blank', `${storageGb}gb.ext4`);
-  if (existsSync(file)) return Promise.resolve(file);
+  if (isBlankDisk(file, storageGb)) return Promise.resolve(file);
   const underway = building.get(file);
   if (underway) return underway;
   const work = makeBlankDisk(file, storageGb).finally(() => building.delete(file));
@@ -23,17 +24,32 @@ export function ensureBlankDisk(folder: string, storageGb: number): Promise<stri
   return work;
 }
 
+/** Whether the file is what `makeBlankDisk` leaves: of its size, and with ext4's mark in its superblock. */
+function isBlankDisk(file: string, storageGb: number): boolean {
+  if (!existsSync(file)) return false;
+  const mark = Buffer.alloc(2);
+  const descriptor = openSync(file, 'r');
+  try {
+    readSync(descriptor, mark, 0, 2, 1024 + 56);
+    return mark.readUInt16LE() === 0xef53 && fstatSync(descriptor).size === sizeBytes(storageGb);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+const sizeBytes = (storageGb: number) => Math.round(storageGb * bytesPerGb);
+
 async function makeBlankDisk(file: string, storageGb: number): Promise<string> {
   const draft = `${file}.draft`;
   await mkdir(path.dirname(file), { recursive: true });
   await rm(draft, { force: true });
   const handle = await open(draft, 'wx', 0o600);
-  await handle.truncate(Math.round(storageGb * bytesPerGb));
+  await handle.truncate(sizeBytes(storageGb));
   await handle.close();
   // No room kept for root, and tables that count as zeroed because a hole in a file reads as zeros.
   const features = ['-O', '^resize_inode', '-m', '0', '-E', 'lazy_itable_init=1,lazy_journal_init=1'];
   await runCommand('mkfs.ext4', ['-q', '-F', ...features, draft]);
-  await rename(draft, file);
+  await renameDurably(draft, file);
   return file;
 }
 

@@ -10,6 +10,7 @@ import type { Cgroups, Limits } from './cgroups.ts';
 import { containerConfig, processLimit } from './container-config.ts';
 import type { Copy } from './copy.ts';
 import { type Boot, type LaunchStep, launch } from './launch.ts';
+import { liveShims } from './live-shims.ts';
 import type { SandboxConnection, SandboxNetwork } from './network.ts';
 import type { OciRuntime } from './oci-runtime.ts';
 import { forgetLastRun, readPids } from './sandbox-folder.ts';
@@ -131,7 +132,24 @@ export class ContainerRunner {
     await endMounts(folder);
     // The shim does this itself, unless it was killed.
     await this.#cgroups.destroy(instance);
-    await this.#network.release(address);
+    await this.#network.release(address, instance);
+  }
+
+  /**
+   * Ends what the kernel shows of a sandbox, whatever its files say: its folder may have been removed by hand, its
+   * record lost. Nothing is there after a regular end.
+   */
+  async endStrays(sandboxId: string, folder: string): Promise<void> {
+    const strays = liveShims(this.#copy).filter((shim) => shim.folder === folder);
+    for (const { process, instance, address } of strays) {
+      await this.#cgroups.kill(instance);
+      signalProcess(process, 'SIGTERM');
+      const gone = () => !isAlive(process);
+      if (!(await until(gone, { timeoutSeconds: endTimeoutSeconds, everyMs: 3 }))) signalProcess(process, 'SIGKILL');
+      await this.#cgroups.destroy(instance);
+      await this.#network.release(address, instance);
+    }
+    await this.#cgroups.destroy(sandboxId);
   }
 }
 

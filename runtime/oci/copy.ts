@@ -1,7 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import { mkdir, readFile, realpath } from 'node:fs/promises';
+import { mkdir, realpath } from 'node:fs/promises';
 import path from 'node:path';
-import { writeFileAtomically } from './sandbox-folder.ts';
+import { z } from 'zod';
+import { writeFileDurably } from '../../config/durable-file.ts';
+import { readDocumentOrSetAside } from '../../config/readable-document.ts';
+import type { DriverLogger } from './driver-logger.ts';
+import { copyOfShimsBelow } from './live-shims.ts';
 
 /** Above what Docker and systemd take, below the ids of sandboxes. */
 const firstStorageGid = 0x6000_0000;
@@ -21,19 +25,29 @@ export interface Copy {
   sandboxesFolder: string;
   poolFolder: string;
   trashFolder: string;
+  /** What was found in place of a sandbox's folder and is none; for operators. */
+  damagedFolder: string;
 }
+
+const copySchema = z.object({ id: z.string().regex(/^[0-9a-f]{6}$/), folder: z.string() });
 
 /**
  * Opens or makes the copy that lives in `dataDir`. A data folder that was copied elsewhere gets a name of its own, so
  * that two copies never take each other's things for theirs.
  */
-export async function openCopy(dataDir: string): Promise<Copy> {
+export async function openCopy(dataDir: string, logger: DriverLogger): Promise<Copy> {
   await mkdir(path.join(dataDir, 'oci'), { recursive: true, mode: 0o700 });
   const folder = await realpath(path.join(dataDir, 'oci'));
   const file = path.join(folder, 'copy.json');
-  const known = await readJson<{ id: string; folder: string }>(file);
-  const id = known?.folder === folder ? known.id : randomBytes(3).toString('hex');
-  if (known?.folder !== folder) await writeFileAtomically(file, JSON.stringify({ id, folder }));
+  const known = readDocumentOrSetAside(file, copySchema, (problem) => {
+    logger.error(
+      { problem },
+      "the name of this copy was damaged; it is taken from the copy's sandboxes, else made anew",
+    );
+  });
+  // A lost name is still that of the sandboxes that run from this folder.
+  const id = known?.folder === folder ? known.id : (copyOfShimsBelow(folder) ?? randomBytes(3).toString('hex'));
+  if (known?.folder !== folder) await writeFileDurably(file, JSON.stringify({ id, folder }));
   const copy: Copy = {
     id,
     cgroup: `sandboxes-${id}`,
@@ -44,17 +58,8 @@ export async function openCopy(dataDir: string): Promise<Copy> {
     sandboxesFolder: path.join(folder, 'sandboxes'),
     poolFolder: path.join(folder, 'pool'),
     trashFolder: path.join(folder, 'trash'),
+    damagedFolder: path.join(folder, 'damaged'),
   };
   for (const each of [copy.sandboxesFolder, copy.poolFolder, copy.trashFolder]) await mkdir(each, { recursive: true });
   return copy;
-}
-
-/** The document in `file`; null when there is none. */
-export async function readJson<Document>(file: string): Promise<Document | null> {
-  try {
-    return JSON.parse(await readFile(file, 'utf8')) as Document;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    throw error;
-  }
 }

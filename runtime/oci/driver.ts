@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { mkdtemp, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { MountSlot } from '../../domain/object-storage.ts';
@@ -33,15 +34,8 @@ import { PhaseTeller } from './phase-teller.ts';
 import { requirePrerequisites } from './prerequisites.ts';
 import { type ReconcileReport, removeOrphans } from './reconcile.ts';
 import { ensureRuntimeFolder } from './runtime-folder.ts';
-import {
-  foldersIn,
-  hasDisk,
-  readExit,
-  readPids,
-  readRecord,
-  type SandboxRecord,
-  writeRecord,
-} from './sandbox-folder.ts';
+import { hasDisk, readExit, readPids, type SandboxRecord } from './sandbox-folder.ts';
+import { SandboxRecords } from './sandbox-records.ts';
 import { SandboxStarter, type StartTimeouts, type Work } from './sandbox-starter.ts';
 import { seccompConfig } from './seccomp.ts';
 import { Stopwatch } from './stopwatch.ts';
@@ -62,7 +56,7 @@ const codeInterpreterImageName = 'builtin:code-interpreter';
  */
 export async function createOciDriver(options: OciDriverOptions): Promise<OciDriver> {
   requirePrerequisites();
-  const copy = await openCopy(options.dataDir);
+  const copy = await openCopy(options.dataDir, options.logger);
   const cgroups = new Cgroups(copy.cgroup);
   const [runtime, runtimeFolder] = await Promise.all([
     findRuntime(options.runtime, cgroups),
@@ -101,6 +95,7 @@ class LocalDriver implements OciDriver {
   readonly #options: OciDriverOptions;
   readonly #timeouts: StartTimeouts;
   readonly #lock = new KeyedLock();
+  readonly #records: SandboxRecords;
   /** Creates and resumes that go on now; `stop` aborts them. */
   readonly #underway = new Map<string, AbortController>();
   readonly #starter: SandboxStarter;
@@ -138,15 +133,17 @@ class LocalDriver implements OciDriver {
       thawSeconds: Math.min(10, agentStartTimeoutSeconds),
       pauseSeconds: pauseTimeoutSeconds,
     };
+    this.#records = new SandboxRecords({ ...parts, logger: parts.options.logger });
     this.#starter = new SandboxStarter({
       ...parts,
+      records: this.#records,
       timeouts: this.#timeouts,
       imageOf: (reference, signal) => this.#imageOf(reference, signal),
     });
     this.#meter = new UsageMeter(parts.cgroups);
     this.#exits = new ExitWatch({
       lock: this.#lock,
-      folderOf: (sandboxId) => this.#folderOf(sandboxId),
+      records: this.#records,
       end: (record) => this.#end(record),
       logger: parts.options.logger,
     });
@@ -154,32 +151,30 @@ class LocalDriver implements OciDriver {
 
   /** Puts right what an earlier process left. */
   async takeOver(): Promise<void> {
+    await this.#records.load();
+    // Before anything is ended: an address that one sandbox had before may be another's now.
+    for (const record of this.#records.all()) {
+      if (this.#runner.isRunning(this.#folderOf(record.sandboxId))) {
+        this.#network.adopt(record.address, record.instance);
+      }
+    }
     this.#orphans = await removeOrphans({
       copy: this.#copy,
       cgroups: this.#cgroups,
       network: this.#network,
       runner: this.#runner,
+      records: this.#records.all(),
+      logger: this.#options.logger,
     });
     if (Object.values(this.#orphans).some((found) => found.length > 0)) {
       this.#options.logger.info({ ...this.#orphans }, 'removed what an earlier process left');
     }
-    for (const sandboxId of await foldersIn(this.#copy.sandboxesFolder)) {
-      const folder = this.#folderOf(sandboxId);
-      const record = await readRecord(folder);
-      if (!record) continue;
-      if (record.phase === 'ready' && this.#runner.isRunning(folder)) {
-        this.#network.adopt(record.address);
-        await this.#network.expose(record.address, record.udpPorts ?? []);
-        this.#exits.add(sandboxId);
-        if (!this.#cgroups.isFrozen(record.instance)) this.#measure(record);
-        continue;
+    for (const record of this.#records.all()) {
+      try {
+        await this.#takeOverOne(record);
+      } catch (error) {
+        this.#options.logger.error({ err: error, sandboxId: record.sandboxId }, 'a sandbox could not be taken over');
       }
-      await this.#end(record);
-      if (record.phase === 'starting') await writeRecord(folder, { ...record, phase: 'stopped' });
-      if (record.phase !== 'ready' || record.exitReported) continue;
-      // Either it ended while nobody looked, and the listener is yet to be told, or it went with a host that restarted.
-      if (await readExit(folder, sandboxId)) this.#exits.add(sandboxId);
-      else await writeRecord(folder, { ...record, exitReported: true });
     }
     if (this.#options.warmPoolSize === 0) return;
     this.#pool = new WarmPool({
@@ -195,10 +190,28 @@ class LocalDriver implements OciDriver {
     await this.#pool.open();
   }
 
+  async #takeOverOne(record: SandboxRecord): Promise<void> {
+    const { sandboxId } = record;
+    const folder = this.#folderOf(sandboxId);
+    if (record.phase === 'ready' && this.#runner.isRunning(folder)) {
+      await this.#network.expose(record.address, record.udpPorts ?? []);
+      this.#exits.add(sandboxId);
+      if (!this.#cgroups.isFrozen(record.instance)) this.#measure(record);
+      return;
+    }
+    await this.#end(record);
+    if (record.phase === 'starting') await this.#records.write({ ...record, phase: 'stopped' });
+    if (record.phase !== 'ready' || record.exitReported) return;
+    // Either it ended while no host worker ran, and the listener does not know, or it went with a host that restarted.
+    if (await readExit(folder, sandboxId)) this.#exits.add(sandboxId);
+    else await this.#records.write({ ...record, exitReported: true });
+  }
+
   create(spec: SandboxSpec, options: CreateOptions = {}): Promise<SandboxPlace> {
     return this.#begin(spec, options, async (work) => {
-      const record = await readRecord(work.folder);
-      if (record?.phase === 'ready' && this.#runner.isRunning(work.folder)) {
+      const record = this.#records.get(spec.sandboxId);
+      // A record that was made again does not say whether the agent has its boot document.
+      if (record?.phase === 'ready' && !record.remade && this.#runner.isRunning(work.folder)) {
         await this.#cgroups.thaw(record.instance);
         return this.#standing(work, record);
       }
@@ -208,10 +221,11 @@ class LocalDriver implements OciDriver {
 
   resume(spec: SandboxSpec, options: CreateOptions = {}): Promise<SandboxPlace> {
     return this.#begin(spec, options, async (work) => {
-      const record = await readRecord(work.folder);
+      const record = this.#records.get(spec.sandboxId);
       if (record?.phase === 'ready' && this.#runner.isRunning(work.folder)) {
-        if (!this.#cgroups.isFrozen(record.instance)) return this.#standing(work, record);
+        if (!record.remade && !this.#cgroups.isFrozen(record.instance)) return this.#standing(work, record);
         await this.#starter.thaw(work, record);
+        if (record.remade) await this.#records.write({ ...record, remade: undefined });
         this.#measure(record);
         return this.#placeOf(record, 'thaw', work.slots);
       }
@@ -225,7 +239,7 @@ class LocalDriver implements OciDriver {
   async pause(sandboxId: string): Promise<void> {
     await this.#lock.run(sandboxId, async () => {
       const folder = this.#folderOf(sandboxId);
-      const record = await readRecord(folder);
+      const record = this.#records.get(sandboxId);
       if (record?.phase !== 'ready' || !this.#runner.isRunning(folder)) {
         const exit = record ? await readExit(folder, sandboxId) : null;
         if (exit) throw new DriverError('runtime_exited', "The sandbox's processes have ended", { exit });
@@ -245,25 +259,24 @@ class LocalDriver implements OciDriver {
 
   async exposeUdp(sandboxId: string, ports: readonly UdpMapping[]): Promise<void> {
     await this.#lock.run(sandboxId, async () => {
-      const folder = this.#folderOf(sandboxId);
-      const record = await readRecord(folder);
-      if (record?.phase !== 'ready' || !this.#runner.isRunning(folder)) {
+      const record = this.#records.get(sandboxId);
+      if (record?.phase !== 'ready' || !this.#runner.isRunning(this.#folderOf(sandboxId))) {
         throw new DriverError('sandbox_absent', 'The sandbox does not run on this host');
       }
-      await this.#expose(folder, record, ports);
+      await this.#expose(record, ports);
     });
   }
 
   async sandboxAt(address: string): Promise<string | null> {
-    const has = async (sandboxId: string) => {
-      const folder = this.#folderOf(sandboxId);
-      const record = await readRecord(folder);
-      return record?.address === address && record.phase !== 'stopped' && this.#runner.isRunning(folder);
-    };
-    for (const sandboxId of await foldersIn(this.#copy.sandboxesFolder)) {
-      if (await has(sandboxId)) return sandboxId;
-    }
-    return null;
+    const found = this.#records
+      .all()
+      .find(
+        (record) =>
+          record.address === address &&
+          record.phase !== 'stopped' &&
+          this.#runner.isRunning(this.#folderOf(record.sandboxId)),
+      );
+    return found?.sandboxId ?? null;
   }
 
   async stop(sandboxId: string): Promise<void> {
@@ -276,25 +289,23 @@ class LocalDriver implements OciDriver {
     await this.#lock.run(sandboxId, async () => {
       await this.#stopNow(sandboxId);
       await this.#deleteFolder(this.#folderOf(sandboxId));
+      this.#records.forget(sandboxId);
     });
   }
 
   async inspect(sandboxId: string): Promise<SandboxInspection> {
     const folder = this.#folderOf(sandboxId);
-    const record = await readRecord(folder);
-    if (!record) {
-      return { sandboxId, state: hasDisk(folder) ? 'exited' : 'absent', place: null, exit: null };
-    }
-    if (!this.#runner.isRunning(folder)) {
-      const exit = record.phase === 'ready' ? await readExit(folder, sandboxId) : null;
-      return { sandboxId, state: 'exited', place: null, exit };
+    const record = this.#records.get(sandboxId);
+    if (!record || !this.#runner.isRunning(folder)) {
+      const exit = record?.phase === 'stopped' ? null : await readExit(folder, sandboxId);
+      return { sandboxId, state: hasDisk(folder) ? 'exited' : 'absent', place: null, exit };
     }
     const state = this.#cgroups.isFrozen(record.instance) ? 'paused' : 'running';
     return { sandboxId, state, place: record.phase === 'ready' ? this.#placeOf(record, 'existing') : null, exit: null };
   }
 
   async list(): Promise<SandboxInspection[]> {
-    return Promise.all((await foldersIn(this.#copy.sandboxesFolder)).map((sandboxId) => this.inspect(sandboxId)));
+    return Promise.all((await this.#records.sandboxIds()).map((sandboxId) => this.inspect(sandboxId)));
   }
 
   usage(): Promise<SandboxUsage[]> {
@@ -307,7 +318,7 @@ class LocalDriver implements OciDriver {
 
   async reconcile(knownSandboxIds: Iterable<string>): Promise<ReconcileReport> {
     const known = new Set(knownSandboxIds);
-    const unknown = (await foldersIn(this.#copy.sandboxesFolder)).filter((sandboxId) => !known.has(sandboxId));
+    const unknown = (await this.#records.sandboxIds()).filter((sandboxId) => !known.has(sandboxId));
     for (const sandboxId of unknown) await this.remove(sandboxId);
     return { ...this.#orphans, sandboxes: unknown };
   }
@@ -321,7 +332,7 @@ class LocalDriver implements OciDriver {
   }
 
   async stopAll(): Promise<void> {
-    await Promise.all((await foldersIn(this.#copy.sandboxesFolder)).map((sandboxId) => this.stop(sandboxId)));
+    await Promise.all((await this.#records.sandboxIds()).map((sandboxId) => this.stop(sandboxId)));
   }
 
   async close(): Promise<void> {
@@ -374,14 +385,15 @@ class LocalDriver implements OciDriver {
   /** What the sandbox's row says when it begins to run. */
   async #exposeAs({ sandboxId, udpPorts }: SandboxSpec, { address }: SandboxPlace): Promise<void> {
     if (udpPorts.length === 0 && !this.#network.isExposed(address)) return;
-    const folder = this.#folderOf(sandboxId);
-    const record = await readRecord(folder);
-    if (record) await this.#expose(folder, record, udpPorts);
+    const record = this.#records.get(sandboxId);
+    if (record) await this.#expose(record, udpPorts);
   }
 
   /** In the record first: whoever finds the sandbox after a crash puts the same in place. */
-  async #expose(folder: string, record: SandboxRecord, ports: readonly UdpMapping[]): Promise<void> {
-    if (ports.length > 0 || record.udpPorts?.length) await writeRecord(folder, { ...record, udpPorts: [...ports] });
+  async #expose(record: SandboxRecord, ports: readonly UdpMapping[]): Promise<void> {
+    if (JSON.stringify(ports) !== JSON.stringify(record.udpPorts ?? [])) {
+      await this.#records.write({ ...record, udpPorts: [...ports] });
+    }
     await this.#network.expose(record.address, ports);
   }
 
@@ -389,10 +401,14 @@ class LocalDriver implements OciDriver {
     const folder = this.#folderOf(sandboxId);
     this.#exits.delete(sandboxId);
     this.#meter.end(sandboxId);
-    const record = await readRecord(folder);
-    if (!record) return;
-    if (record.phase !== 'stopped') await writeRecord(folder, { ...record, phase: 'stopped' });
-    await this.#end(record);
+    const record = this.#records.get(sandboxId);
+    if (record && record.phase !== 'stopped' && existsSync(folder)) {
+      await this.#records.write({ ...record, phase: 'stopped' });
+    }
+    // Without its files, what it has outside of its folder is found through the kernel.
+    const isWhole = record !== null && readPids(folder) !== null;
+    if (record) await this.#end(record);
+    if (!isWhole) await this.#runner.endStrays(sandboxId, folder);
   }
 
   #measure(record: SandboxRecord): void {
@@ -446,7 +462,6 @@ class LocalDriver implements OciDriver {
   }
 
   #folderOf(sandboxId: string): string {
-    if (!/^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/.test(sandboxId)) throw new TypeError(`${sandboxId} names no sandbox`);
-    return path.join(this.#copy.sandboxesFolder, sandboxId);
+    return this.#records.folderOf(sandboxId);
   }
 }

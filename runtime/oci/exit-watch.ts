@@ -2,14 +2,15 @@ import type { SandboxExit } from '../driver.ts';
 import type { KeyedLock } from '../process/keyed-lock.ts';
 import { isAlive, type ProcessIdentity } from '../process/process-identity.ts';
 import type { DriverLogger } from './driver-logger.ts';
-import { readExit, readPids, readRecord, type SandboxRecord, unrecordedExit, writeRecord } from './sandbox-folder.ts';
+import { readExit, readPids, type SandboxRecord, unrecordedExit } from './sandbox-folder.ts';
+import type { SandboxRecords } from './sandbox-records.ts';
 
 const intervalMs = 1000;
 
 /** Notices the end of sandboxes that should be running, and tells of each once. */
 export class ExitWatch {
   readonly #lock: KeyedLock;
-  readonly #folderOf: (sandboxId: string) => string;
+  readonly #records: SandboxRecords;
   readonly #end: (record: SandboxRecord) => Promise<void>;
   readonly #logger: DriverLogger;
   /** With their shims, as they were when the watch of them began. */
@@ -19,13 +20,13 @@ export class ExitWatch {
 
   constructor(parts: {
     lock: KeyedLock;
-    folderOf: (sandboxId: string) => string;
+    records: SandboxRecords;
     /** Takes away what an ended sandbox may have left outside of its folder. */
     end: (record: SandboxRecord) => Promise<void>;
     logger: DriverLogger;
   }) {
     this.#lock = parts.lock;
-    this.#folderOf = parts.folderOf;
+    this.#records = parts.records;
     this.#end = parts.end;
     this.#logger = parts.logger;
     this.#timer = setInterval(() => this.#look(), intervalMs).unref();
@@ -33,7 +34,7 @@ export class ExitWatch {
 
   /** Begins to watch a sandbox that runs, or that has ended without anybody being told. */
   add(sandboxId: string): void {
-    this.#watched.set(sandboxId, readPids(this.#folderOf(sandboxId))?.shim);
+    this.#watched.set(sandboxId, readPids(this.#records.folderOf(sandboxId))?.shim);
   }
 
   /** Its end is asked for. */
@@ -66,14 +67,14 @@ export class ExitWatch {
   }
 
   async #report(sandboxId: string): Promise<void> {
-    const folder = this.#folderOf(sandboxId);
-    const record = await readRecord(folder);
+    const folder = this.#records.folderOf(sandboxId);
+    const record = this.#records.get(sandboxId);
     if (record?.phase !== 'ready' || record.exitReported) return;
     const pids = readPids(folder);
     if (pids && isAlive(pids.shim)) return;
     await this.#end(record);
     const exit = (await readExit(folder, sandboxId)) ?? (await unrecordedExit(folder, sandboxId));
     for (const listener of this.#listeners) listener(exit);
-    await writeRecord(folder, { ...record, exitReported: true });
+    await this.#records.write({ ...record, exitReported: true });
   }
 }

@@ -1,10 +1,9 @@
 import { spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
+import { rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { Cgroups } from './cgroups.ts';
 import type { Copy } from './copy.ts';
-import { writeFileAtomically } from './sandbox-folder.ts';
 
 const guardFile = path.join(import.meta.dirname, 'lease-guard.pl');
 
@@ -37,7 +36,9 @@ export class Fence implements HostFence {
   }
 
   async keepOpenUntil(uptimeSeconds: number): Promise<void> {
-    await writeFileAtomically(this.#leaseFile, `${uptimeSeconds}\n`);
+    // Not synced: it counts from this machine's start, so a power cut ends its meaning, and a slow disk must not end it.
+    await writeFile(`${this.#leaseFile}.new`, `${uptimeSeconds}\n`, { mode: 0o600 });
+    await rename(`${this.#leaseFile}.new`, this.#leaseFile);
     // One that runs already keeps its lock, and the new one ends at once.
     const { file, text } = this.#cgroups.fence;
     const guard = spawn('perl', [guardFile, this.#leaseFile, file, text, ...this.#cgroups.shimFolders()], {

@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Cgroups } from './cgroups.ts';
 import type { Copy } from './copy.ts';
+import { liveShims } from './live-shims.ts';
 import type { SandboxNetwork } from './network.ts';
 import { foldersIn } from './sandbox-folder.ts';
 
@@ -39,7 +40,7 @@ export async function takeInventory(copy: Copy, cgroups: Cgroups, network: Sandb
   return {
     containers,
     processes,
-    shims: shimsOf(copy),
+    shims: liveShims(copy).map((shim) => shim.process.pid),
     mounts: mounts.filter((target) => target.startsWith(`${copy.folder}/`)),
     bucketProcesses: bucketProcessesOf(copy),
     loopDevices: loopDevicesOf(copy),
@@ -61,10 +62,6 @@ function loopDevicesOf(copy: Copy): string[] {
     if (file?.startsWith(`${copy.folder}/`)) devices.push(`${name} ${file}`);
   }
   return devices;
-}
-
-function shimsOf(copy: Copy): number[] {
-  return allProcesses().filter((pid) => hasWord(pid, (word) => word.startsWith(`interface=${copy.interface}-`)));
 }
 
 /** s3fs by its group, and its parent by what it was started with. */

@@ -3,14 +3,16 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import net from 'node:net';
 import path from 'node:path';
+import { z } from 'zod';
+import { writeFileDurably } from '../../config/durable-file.ts';
+import { readDocumentOrSetAside } from '../../config/readable-document.ts';
 import type { UdpMapping } from '../../domain/ports.ts';
 import { CommandError, runCommand } from '../process/command.ts';
 import { until } from '../process/until.ts';
-import { type Copy, readJson } from './copy.ts';
+import type { Copy } from './copy.ts';
 import type { DriverLogger } from './driver-logger.ts';
 import { formatIpv4, formatIpv4Network, type Ipv4Network, overlaps, parseIpv4, parseIpv4Network } from './ipv4.ts';
 import { firewallRules, type Server, type UdpRoute, udpRouteRules } from './nft-rules.ts';
-import { writeFileAtomically } from './sandbox-folder.ts';
 import { chooseUdpRange, type PortRange } from './udp-range.ts';
 
 /** Interface groups: what the firewall knows a sandbox by. */
@@ -77,7 +79,8 @@ export class SandboxNetwork {
   readonly #copy: Copy;
   readonly #network: Ipv4Network;
   readonly #logger: DriverLogger;
-  readonly #taken = new Set<string>();
+  /** With the container that has each. */
+  readonly #taken = new Map<string, string>();
   /** Ports of the host by the address that they lead to. */
   readonly #exposed = new Map<string, readonly UdpMapping[]>();
   /** Changes of the firewall come one after the other, each with what is true when its turn comes. */
@@ -120,21 +123,21 @@ export class SandboxNetwork {
     return network;
   }
 
-  /** Takes a free address. @throws {Error} when there is none. */
-  take(allowInternetAccess: boolean): SandboxConnection {
+  /** Takes a free address for a container. @throws {Error} when there is none. */
+  take(owner: string, allowInternetAccess: boolean): SandboxConnection {
     for (let tried = 0; tried < this.#hosts(); tried += 1) {
       this.#next = (this.#next + 1) % this.#hosts();
       const address = formatIpv4(this.#network.base + 2 + this.#next);
       if (this.#taken.has(address) || existsSync(`/sys/class/net/${this.interfaceOf(address)}`)) continue;
-      this.#taken.add(address);
+      this.#taken.set(address, owner);
       return this.connectionOf(address, allowInternetAccess);
     }
     throw new Error(`no address of ${this.subnet} is free`);
   }
 
   /** Notes an address that a sandbox of an earlier process has. */
-  adopt(address: string): void {
-    this.#taken.add(address);
+  adopt(address: string, owner: string): void {
+    this.#taken.set(address, owner);
   }
 
   connectionOf(address: string, allowInternetAccess: boolean): SandboxConnection {
@@ -186,7 +189,9 @@ export class SandboxNetwork {
   }
 
   /** Waits until the kernel has taken the interface of an ended sandbox away, then gives its address back. */
-  async release(address: string): Promise<void> {
+  async release(address: string, owner: string): Promise<void> {
+    // It was the owner's once, and is another container's now.
+    if ((this.#taken.get(address) ?? owner) !== owner) return;
     const name = this.interfaceOf(address);
     const there = () => existsSync(`/sys/class/net/${name}`);
     if (this.#exposed.has(address)) await this.expose(address, []);
@@ -349,7 +354,8 @@ async function chooseSubnet(copy: Copy, wanted: string | undefined): Promise<Ipv
   const foreign = (await routes())
     .filter((route) => route.dst !== 'default' && !route.dev?.startsWith(copy.interface))
     .map((route) => ({ route, network: parseIpv4Network(route.dst) }));
-  const kept = (await readJson<{ subnet: string }>(file))?.subnet;
+  // Where the file is lost, sandboxes that run are still in the subnet that the kernel routes for them.
+  const kept = readDocumentOrSetAside(file, z.object({ subnet: z.cidrv4() }))?.subnet ?? (await subnetInKernel(copy));
   const conflict = (network: Ipv4Network) =>
     foreign.find((each) => overlaps(each.network, network) && formatIpv4Network(each.network) !== kept);
   if (wanted !== undefined || kept !== undefined) {
@@ -363,16 +369,27 @@ async function chooseSubnet(copy: Copy, wanted: string | undefined): Promise<Ipv
         `the sandboxes' subnet ${formatIpv4Network(subnet)} overlaps ${other.route.dst} of this machine; choose another`,
       );
     }
-    await writeFileAtomically(file, JSON.stringify({ subnet: formatIpv4Network(subnet) }));
+    await writeFileDurably(file, JSON.stringify({ subnet: formatIpv4Network(subnet) }));
     return subnet;
   }
   for (let tried = 0; tried < 1000; tried += 1) {
     const subnet = parseIpv4Network(`10.${randomInt(64, 224)}.${randomInt(16) * 16}.0/20`);
     if (conflict(subnet)) continue;
-    await writeFileAtomically(file, JSON.stringify({ subnet: formatIpv4Network(subnet) }));
+    await writeFileDurably(file, JSON.stringify({ subnet: formatIpv4Network(subnet) }));
     return subnet;
   }
   throw new Error('no free /20 in 10.0.0.0/8 was found for sandboxes; name one');
+}
+
+/** The subnet of an earlier host worker: everything in it that is no sandbox's is refused by a route of its own. */
+async function subnetInKernel(copy: Copy): Promise<string | undefined> {
+  const rows: AddressRow[] = existsSync(`/sys/class/net/${copy.interface}`) ? await interfaceAddresses() : [];
+  const gateway = rows.find((row) => row.ifname === copy.interface)?.addr_info[0]?.local;
+  if (gateway === undefined) return undefined;
+  const refused: RouteRow[] = JSON.parse(
+    (await runCommand('ip', ['-json', '-4', 'route', 'show', 'type', 'unreachable'])) || '[]',
+  );
+  return refused.find(({ dst }) => dst !== 'default' && parseIpv4Network(dst).base + 1 === parseIpv4(gateway))?.dst;
 }
 
 async function routes(): Promise<RouteRow[]> {

@@ -1,11 +1,12 @@
-import { rm } from 'node:fs/promises';
+import { readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
-import { isAlive, signalProcess } from '../process/process-identity.ts';
 import type { Cgroups } from './cgroups.ts';
 import type { ContainerRunner } from './container-runner.ts';
 import type { Copy } from './copy.ts';
+import type { DriverLogger } from './driver-logger.ts';
+import { liveShims } from './live-shims.ts';
 import type { SandboxNetwork } from './network.ts';
-import { foldersIn, readPids, readRecord } from './sandbox-folder.ts';
+import { foldersIn, type SandboxRecord } from './sandbox-folder.ts';
 
 /** What was found without an owner and taken away. */
 export interface ReconcileReport {
@@ -17,43 +18,45 @@ export interface ReconcileReport {
 
 /**
  * Removes what an earlier process of this copy left and nobody can own any more: pool members, which only that process
- * could claim, and containers, links and half-deleted folders that belong to no sandbox's folder. Safe only before
- * anything is started.
+ * could claim, and containers, shims, links and half-deleted folders that belong to no sandbox. What does not go is
+ * logged, and stays for the next start. Safe only before anything is started.
  */
 export async function removeOrphans(parts: {
   copy: Copy;
   cgroups: Cgroups;
   network: SandboxNetwork;
   runner: ContainerRunner;
+  records: readonly SandboxRecord[];
+  logger: DriverLogger;
 }): Promise<Omit<ReconcileReport, 'sandboxes'>> {
-  const { copy, cgroups, network, runner } = parts;
+  const { copy, cgroups, network, runner, records, logger } = parts;
+  const remove = async (what: string, act: () => Promise<unknown>) => {
+    try {
+      await act();
+    } catch (error) {
+      logger.error({ err: error, what }, 'something that an earlier process left could not be removed');
+    }
+  };
   const poolMembers = await foldersIn(copy.poolFolder);
   for (const instance of poolMembers) {
     const folder = path.join(copy.poolFolder, instance);
-    const record = await readRecord(folder);
-    if (record) await runner.end(folder, instance, record.address);
-    else await endShim(folder);
-    await rm(folder, { recursive: true, force: true });
+    await remove(folder, async () => {
+      await runner.endStrays(instance, folder);
+      await rm(folder, { recursive: true, force: true });
+    });
   }
-  for (const name of await foldersIn(copy.trashFolder)) {
-    await rm(path.join(copy.trashFolder, name), { recursive: true, force: true });
+  for (const folder of [copy.poolFolder, copy.trashFolder]) {
+    for (const name of await readdir(folder)) {
+      await remove(name, () => rm(path.join(folder, name), { recursive: true, force: true }));
+    }
   }
-  const instances = new Set<string>();
-  const interfaces = new Set<string>();
-  for (const name of await foldersIn(copy.sandboxesFolder)) {
-    const record = await readRecord(path.join(copy.sandboxesFolder, name));
-    if (!record) continue;
-    instances.add(record.instance);
-    interfaces.add(network.interfaceOf(record.address));
-  }
+  const instances = new Set(records.map((record) => record.instance));
+  const strays = liveShims(copy).filter((shim) => !instances.has(shim.instance));
+  for (const { folder, instance } of strays) await remove(instance, () => runner.endStrays(instance, folder));
   const containers = (await cgroups.instances()).filter((instance) => !instances.has(instance));
-  for (const instance of containers) await cgroups.destroy(instance);
+  for (const instance of containers) await remove(instance, () => cgroups.destroy(instance));
+  const interfaces = new Set(records.map((record) => network.interfaceOf(record.address)));
   const links = network.interfaces().filter((name) => !interfaces.has(name));
-  for (const name of links) await network.removeInterface(name);
+  for (const name of links) await remove(name, () => network.removeInterface(name));
   return { poolMembers, containers, interfaces: links };
-}
-
-async function endShim(folder: string): Promise<void> {
-  const pids = readPids(folder);
-  if (pids && isAlive(pids.shim)) signalProcess(pids.shim, 'SIGTERM');
 }

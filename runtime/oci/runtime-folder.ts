@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import { createReadStream, existsSync, statSync } from 'node:fs';
-import { chmod, copyFile, cp, link, mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { chmod, copyFile, cp, link, mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import path from 'node:path';
+import { renameDurably, writeFileDurably } from '../../config/durable-file.ts';
 import { runCommand } from '../process/command.ts';
 import { withFileLock } from '../process/file-lock.ts';
-import { writeFileAtomically } from './sandbox-folder.ts';
 
 /** Where the runtime folder is mounted in every sandbox. */
 export const runtimeMount = '/.platform';
@@ -34,7 +34,7 @@ export async function ensureRuntimeFolder(cacheDir: string, agentDir: string): P
   const known = await readFile(memoFile, 'utf8').catch(() => null);
   if (known !== null && existsSync(known)) return known;
   const folder = await assembleRuntimeFolder(cacheDir, agentDir, node, agentFiles);
-  await writeFileAtomically(memoFile, folder);
+  await writeFileDurably(memoFile, folder);
   return folder;
 }
 
@@ -65,7 +65,7 @@ async function assembleRuntimeFolder(
     await cp(agentDir, path.join(draft, 'agent'), { recursive: true, dereference: true });
     await runCommand('chmod', ['-R', 'a+rX,go-w', draft]);
     await runCommand('sync', ['-f', draft]);
-    await rename(draft, folder);
+    await renameDurably(draft, folder);
     return folder;
   });
 }
@@ -84,7 +84,8 @@ async function makeNodeFolder(folder: string, node: string, libraries: string[])
   const lib = `${runtimeMount}/lib`;
   await runCommand('patchelf', ['--set-interpreter', `${lib}/${loader}`, '--force-rpath', '--set-rpath', lib, patched]);
   for (const name of ['node', 'tini']) await chmod(path.join(draft, 'bin', name), 0o755);
-  await rename(draft, folder);
+  await runCommand('sync', ['-f', draft]);
+  await renameDurably(draft, folder);
 }
 
 /** The Node that the npm package `node` carries; it is what the agent was built for. */

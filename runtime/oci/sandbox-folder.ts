@@ -1,50 +1,52 @@
-import { randomBytes } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
-import { constants, type FileHandle, mkdir, open, readdir, rename, rm, writeFile } from 'node:fs/promises';
+import { lstatSync, readFileSync } from 'node:fs';
+import { constants, type FileHandle, mkdir, open, readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
-import type { UdpMapping } from '../../domain/ports.ts';
+import { z } from 'zod';
+import { writeFileDurably } from '../../config/durable-file.ts';
+import { readDocument } from '../../config/readable-document.ts';
 import type { SandboxExit } from '../driver.ts';
 import type { ProcessIdentity } from '../process/process-identity.ts';
+
+const port = z.int().min(1).max(65_535);
+
+const recordSchema = z.object({
+  /** Of this form. A record without it is of the first. */
+  version: z.literal(1).default(1),
+  sandboxId: z.string(),
+  /** Names the container and its cgroup: the sandbox's id, or that of the pool member it was. */
+  instance: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/),
+  /** `starting`: half-made until it is ready. `ready`: runs or is frozen; an end is unexpected. `stopped`: nothing should run. */
+  phase: z.enum(['starting', 'ready', 'stopped']),
+  /** Of the present or last run. */
+  address: z.ipv4(),
+  /** Ports of the host that lead to it. */
+  udpPorts: z.array(z.object({ hostPort: port, servicePort: port })).optional(),
+  /** The listener knows of the unexpected end. */
+  exitReported: z.boolean(),
+  /** The record was lost and made again from what the kernel showed, so `ready` is a guess. */
+  remade: z.literal(true).optional(),
+});
 
 /**
  * What the driver remembers of a sandbox, in `sandbox.json` of its folder. No secret is in it. Beside it lie
  * `disk.ext4`, and what the shim writes: `pids`, `exit`, `command.tail`, `agent.log`.
  */
-export interface SandboxRecord {
-  sandboxId: string;
-  /** Names the container and its cgroup: the sandbox's id, or that of the pool member it was. */
-  instance: string;
-  /**
-   * `starting`: not ready yet; whoever finds it so later takes it for half-made. `ready`: runs or is frozen, and an end
-   * comes unexpected. `stopped`: nothing should run.
-   */
-  phase: 'starting' | 'ready' | 'stopped';
-  /** Of the present or last run. */
-  address: string;
-  /** Ports of the host that lead to it. */
-  udpPorts?: UdpMapping[];
-  /** The unexpected end was told to the listener. */
-  exitReported: boolean;
-}
+export type SandboxRecord = Omit<z.output<typeof recordSchema>, 'version'>;
 
-const recordFile = 'sandbox.json';
+export const recordFile = 'sandbox.json';
 const exitTailBytes = 8 * 1024;
 
-/** Replaces a file so that a reader, or a power cut, finds the old or the new text whole. */
-export async function writeFileAtomically(file: string, text: string): Promise<void> {
-  const draft = `${file}.${randomBytes(4).toString('hex')}`;
-  await writeFile(draft, text, { mode: 0o600 });
-  await rename(draft, file);
-}
-
-export async function readRecord(folder: string): Promise<SandboxRecord | null> {
-  const text = await readIfThere(path.join(folder, recordFile), 64 * 1024);
-  return text === null ? null : (JSON.parse(text.toString('utf8')) as SandboxRecord);
+/**
+ * The record in a sandbox's folder; null when there is none.
+ * @throws {DamagedFileError}
+ */
+export function readRecord(folder: string): SandboxRecord | null {
+  return readDocument(path.join(folder, recordFile), recordSchema);
 }
 
 export async function writeRecord(folder: string, record: SandboxRecord): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
-  await writeFileAtomically(path.join(folder, recordFile), JSON.stringify(record));
+  await writeFileDurably(path.join(folder, recordFile), JSON.stringify({ version: 1, ...record }));
 }
 
 /** The shim of the last run and the host's number of the container's first process, dead or alive. */
@@ -53,19 +55,28 @@ export function readPids(folder: string): { shim: ProcessIdentity; initPid: numb
   try {
     text = readFileSync(path.join(folder, 'pids'), 'latin1');
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    if (['ENOENT', 'EISDIR', 'ELOOP'].includes((error as NodeJS.ErrnoException).code ?? '')) return null;
     throw error;
   }
-  const [pid, startTicks, initPid] = text.trim().split(' ');
-  return { shim: { pid: Number(pid), startTicks: startTicks! }, initPid: Number(initPid) };
+  const fields = /^(\d+) (\d+) (\d+)\n$/.exec(text);
+  if (!fields) return null;
+  return { shim: { pid: Number(fields[1]), startTicks: fields[2]! }, initPid: Number(fields[3]) };
 }
 
-/** How the last run ended; null when its shim did not live to write it. */
+/** Writes what the shim writes, for one whose file was lost. */
+export async function writePids(folder: string, shim: ProcessIdentity, initPid: number): Promise<void> {
+  const file = path.join(folder, 'pids');
+  await rm(file, { recursive: true, force: true });
+  await writeFileDurably(file, `${shim.pid} ${shim.startTicks} ${initPid}\n`);
+}
+
+/** How the last run ended; null when its shim did not live to write it, or what it wrote was lost. */
 export async function readExit(folder: string, sandboxId: string): Promise<SandboxExit | null> {
-  const text = await readIfThere(path.join(folder, 'exit'), 64);
-  if (!text) return null;
-  const [code, outOfMemory] = text.toString('latin1').trim().split(' ');
-  return { sandboxId, exitCode: Number(code), outOfMemory: outOfMemory === '1', commandOutput: await readTail(folder) };
+  const text = await readStart(path.join(folder, 'exit'), 64);
+  const fields = /^(\d{1,3}) ([01])\n$/.exec(text?.toString('latin1') ?? '');
+  if (!fields) return null;
+  const [exitCode, outOfMemory] = [Number(fields[1]), fields[2] === '1'];
+  return { sandboxId, exitCode, outOfMemory, commandOutput: await readTail(folder) };
 }
 
 /** An end nobody recorded: the shim was killed, too. */
@@ -74,19 +85,19 @@ export async function unrecordedExit(folder: string, sandboxId: string): Promise
 }
 
 async function readTail(folder: string): Promise<string> {
-  const tail = await readIfThere(path.join(folder, 'command.tail'), exitTailBytes);
+  const tail = await readStart(path.join(folder, 'command.tail'), exitTailBytes);
   return tail === null ? '' : tail.toString('utf8').replaceAll('\0', '\ufffd');
 }
 
 /** Whether the folder holds a sandbox's disk. */
 export function hasDisk(folder: string): boolean {
-  return existsSync(path.join(folder, 'disk.ext4'));
+  return lstatSync(path.join(folder, 'disk.ext4'), { throwIfNoEntry: false })?.isFile() ?? false;
 }
 
 /** Takes away what the last run left, so that it is not taken for this one's. */
 export async function forgetLastRun(folder: string): Promise<void> {
   const names = ['pids', 'exit', 'command.tail', 'agent.log', 'storage.json'];
-  for (const name of names) await rm(path.join(folder, name), { force: true });
+  for (const name of names) await rm(path.join(folder, name), { recursive: true, force: true });
 }
 
 /** Folders in `parent`, by name. */
@@ -95,15 +106,17 @@ export async function foldersIn(parent: string): Promise<string[]> {
   return entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name);
 }
 
-async function readIfThere(file: string, limitBytes: number): Promise<Buffer | null> {
+/** The first bytes of a regular file; null when there is none of that name. */
+async function readStart(file: string, limitBytes: number): Promise<Buffer | null> {
   let handle: FileHandle;
   try {
-    handle = await open(file, constants.O_RDONLY | constants.O_NOFOLLOW);
+    handle = await open(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    if (['ENOENT', 'ELOOP', 'ENXIO', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? '')) return null;
     throw error;
   }
   try {
+    if (!(await handle.stat()).isFile()) return null;
     const buffer = Buffer.alloc(limitBytes);
     const { bytesRead } = await handle.read(buffer, 0, limitBytes, 0);
     return buffer.subarray(0, bytesRead);

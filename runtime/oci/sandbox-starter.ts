@@ -1,5 +1,6 @@
 import { rename, rm, writeFile } from 'node:fs/promises';
 import os from 'node:os';
+import { syncFolder } from '../../config/durable-file.ts';
 import type { MountSlot } from '../../domain/object-storage.ts';
 import { DriverError, type SandboxPlace, type SandboxSpec } from '../driver.ts';
 import type { UnpackedImage } from '../images/unpacked-image.ts';
@@ -16,6 +17,7 @@ import type { SandboxNetwork } from './network.ts';
 import type { PhaseTeller } from './phase-teller.ts';
 import { whenProbeSucceeds } from './ready-probe.ts';
 import { hasDisk, readExit, readPids, type SandboxRecord, writeRecord } from './sandbox-folder.ts';
+import type { SandboxRecords } from './sandbox-records.ts';
 import type { Stopwatch } from './stopwatch.ts';
 import type { PoolMember, WarmPool } from './warm-pool.ts';
 
@@ -45,6 +47,7 @@ export class SandboxStarter {
   readonly #network: SandboxNetwork;
   readonly #runner: ContainerRunner;
   readonly #mounts: SandboxMounts;
+  readonly #records: SandboxRecords;
   readonly #timeouts: StartTimeouts;
   readonly #imageOf: (reference: string, signal: AbortSignal) => Promise<UnpackedImage>;
   /** A cold start keeps a processor busy; more of them at once would only all be late. */
@@ -56,6 +59,7 @@ export class SandboxStarter {
     network: SandboxNetwork;
     runner: ContainerRunner;
     mounts: SandboxMounts;
+    records: SandboxRecords;
     timeouts: StartTimeouts;
     imageOf: (reference: string, signal: AbortSignal) => Promise<UnpackedImage>;
   }) {
@@ -64,6 +68,7 @@ export class SandboxStarter {
     this.#network = parts.network;
     this.#runner = parts.runner;
     this.#mounts = parts.mounts;
+    this.#records = parts.records;
     this.#timeouts = parts.timeouts;
     this.#imageOf = parts.imageOf;
   }
@@ -93,7 +98,7 @@ export class SandboxStarter {
       await phases.finish();
       signal.throwIfAborted();
       const ready: SandboxRecord = { ...record, phase: 'ready' };
-      await writeRecord(folder, ready);
+      await this.#records.write(ready);
       return { record: ready, from: member ? 'pool' : 'cold' };
     } catch (error) {
       await this.#giveUp(work, record);
@@ -128,10 +133,10 @@ export class SandboxStarter {
     const { spec, folder, watch, signal } = work;
     return this.#coldStarts.run(async () => {
       signal.throwIfAborted();
-      const connection = this.#network.take(spec.allowInternetAccess);
+      const connection = this.#network.take(spec.sandboxId, spec.allowInternetAccess);
       const record = recordOf(spec.sandboxId, spec.sandboxId, connection.address);
       try {
-        await writeRecord(folder, record);
+        await this.#records.write(record);
         const boot = await this.#runner.start({
           folder,
           instance: record.instance,
@@ -163,6 +168,8 @@ export class SandboxStarter {
       await writeRecord(member.folder, record);
       await rm(folder, { recursive: true, force: true });
       await rename(member.folder, folder);
+      await syncFolder(this.#copy.sandboxesFolder);
+      this.#records.adopt(record);
     } catch (error) {
       await this.#runner.end(member.folder, member.instance, address);
       throw error;
@@ -243,7 +250,7 @@ export class SandboxStarter {
 
   async #giveUp(work: Work, record: SandboxRecord): Promise<void> {
     await this.#runner.end(work.folder, record.instance, record.address);
-    await writeRecord(work.folder, { ...record, phase: 'stopped' });
+    await this.#records.write({ ...record, phase: 'stopped' });
   }
 }
 

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { copyFile, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
+import { renameDurably } from '../../config/durable-file.ts';
 import { runCommand } from '../process/command.ts';
 import type { OciRuntime } from './oci-runtime.ts';
 import { initPath, runtimeMount } from './runtime-folder.ts';
@@ -80,7 +81,7 @@ async function translate(file: string, profile: object, runtime: OciRuntime, run
     await mkdir(path.dirname(file), { recursive: true });
     const draft = `${file}.${path.basename(bundle)}`;
     await copyFile(path.join(bundle, 'bpf'), draft);
-    await rename(draft, file);
+    await renameDurably(draft, file);
   } finally {
     await rm(bundle, { recursive: true, force: true });
   }

@@ -19,8 +19,8 @@ my $staging = '/mnt';
 my %nr = (
     open_tree => 428, move_mount => 429, fsopen => 430, fsconfig => 431, fsmount => 432, mount_setattr => 442,
     $arg{arch} eq 'arm64'
-    ? (unshare => 97, umount2 => 39, prctl => 167, sched_setattr => 274)
-    : (unshare => 272, umount2 => 166, prctl => 157, sched_setattr => 314),
+    ? (unshare => 97, umount2 => 39, prctl => 167, sched_setattr => 274, fsync => 82)
+    : (unshare => 272, umount2 => 166, prctl => 157, sched_setattr => 314, fsync => 74),
 );
 my ($rdonly, $nosuid, $nodev, $noexec, $idmap) = (1, 2, 4, 8, 0x100000);
 my ($at_fdcwd, $cloexec, $tail_bytes, $slice_ns) = (-100, 02000000, 8192, 200_000);
@@ -218,7 +218,16 @@ sub copy_sparse {
         }
     }
     die "$source: $!" unless $!{ENXIO};
-    rename "$target.new", $target or die "$target: $!";
+    rename_durably($out, "$target.new", $target);
+}
+
+# Brings a file of this folder, and then its name, to the host's disk: after a power cut it is whole or not there.
+sub rename_durably {
+    my ($file, $from, $to) = @_;
+    syscall($nr{fsync}, fileno $file) == 0 or die "sync $from: $!";
+    rename $from, $to or die "$to: $!";
+    sysopen my $folder, '.', O_RDONLY or die "open folder: $!";
+    syscall($nr{fsync}, fileno $folder) == 0 or die "sync folder: $!";
 }
 
 # Container and network.
@@ -328,8 +337,9 @@ sub close_container {
     }
     return unless defined $init_status;
     my $code = $init_status & 127 ? 128 + ($init_status & 127) : $init_status >> 8;
-    write_file('exit.new', "$code $out_of_memory\n");
-    rename 'exit.new', 'exit' or die "exit: $!";
+    open my $record, '>', 'exit.new' or die "exit: $!";
+    defined syswrite $record, "$code $out_of_memory\n" or die "exit: $!";
+    rename_durably($record, 'exit.new', 'exit');
 }
 
 sub unmount {
@@ -356,6 +366,7 @@ sub join_shim_cgroup {
     }
 }
 
+# Not synced: the numbers mean nothing after a power cut.
 sub record_pids {
     my ($ticks) = read_file("/proc/$$/stat") =~ /.*\)(?: \S+){19} (\d+)/s;
     write_file('pids.new', join(' ', $$, $ticks, $init // 0) . "\n");

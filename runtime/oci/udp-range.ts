@@ -1,14 +1,18 @@
 import { randomInt } from 'node:crypto';
 import path from 'node:path';
+import { z } from 'zod';
+import { writeFileDurably } from '../../config/durable-file.ts';
+import { readDocumentOrSetAside } from '../../config/readable-document.ts';
 import { CommandError, runCommand } from '../process/command.ts';
-import { type Copy, readJson } from './copy.ts';
-import { writeFileAtomically } from './sandbox-folder.ts';
+import type { Copy } from './copy.ts';
 
 /** Ports of the host, both ends included. */
 export interface PortRange {
   first: number;
   last: number;
 }
+
+const rangeSchema = z.object({ first: z.int().min(1).max(65_535), last: z.int().min(1).max(65_535) });
 
 /** Blocks that are chosen from end below the ports that kernels give to clients. */
 const lowest = 20_000;
@@ -28,14 +32,19 @@ export async function chooseUdpRange(copy: Copy, wanted: PortRange | undefined):
     throw new Error(`the UDP ports ${wanted.first}-${wanted.last} overlap those of another copy on this machine`);
   }
   const file = path.join(copy.folder, 'udp-ports.json');
-  const kept = await readJson<PortRange>(file);
-  if (kept && isFree(kept)) return kept;
+  const [inKernel] = await rangeOf(copy.table);
+  // Sandboxes that run keep their ports even when the file that names the block is lost.
+  const kept = readDocumentOrSetAside(file, rangeSchema) ?? inKernel;
+  if (kept && isFree(kept)) {
+    await writeFileDurably(file, JSON.stringify(kept));
+    return kept;
+  }
   const start = randomInt(blocks);
   for (let tried = 0; tried < blocks; tried += 1) {
     const first = lowest + ((start + tried) % blocks) * blockSize;
     const range = { first, last: first + blockSize - 1 };
     if (!isFree(range)) continue;
-    await writeFileAtomically(file, JSON.stringify(range));
+    await writeFileDurably(file, JSON.stringify(range));
     return range;
   }
   throw new Error('other copies on this machine have all UDP ports from 20000 to 32767; name a range for this one');

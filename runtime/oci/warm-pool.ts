@@ -3,15 +3,18 @@ import { existsSync, readFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { z } from 'zod';
+import { writeFileDurably } from '../../config/durable-file.ts';
+import { readDocumentOrSetAside } from '../../config/readable-document.ts';
 import type { UnpackedImage } from '../images/unpacked-image.ts';
 import { until } from '../process/until.ts';
 import type { Cgroups } from './cgroups.ts';
 import type { ContainerRunner } from './container-runner.ts';
-import { type Copy, readJson } from './copy.ts';
+import type { Copy } from './copy.ts';
 import type { DriverLogger } from './driver-logger.ts';
 import type { Boot } from './launch.ts';
 import type { SandboxConnection, SandboxNetwork } from './network.ts';
-import { readPids, type SandboxRecord, writeFileAtomically, writeRecord } from './sandbox-folder.ts';
+import { readPids, type SandboxRecord, writeRecord } from './sandbox-folder.ts';
 
 /** A frozen sandbox without a name, whose agent waits for its boot document. */
 export interface PoolMember {
@@ -76,7 +79,7 @@ export class WarmPool {
 
   /** Begins to fill, in the background. */
   async open(): Promise<void> {
-    this.#askedSizes = (await readJson<number[]>(this.#sizesFile)) ?? [];
+    this.#askedSizes = readDocumentOrSetAside(this.#sizesFile, z.array(z.number().positive())) ?? [];
     this.#fill();
   }
 
@@ -100,7 +103,7 @@ export class WarmPool {
     this.#closing.abort();
     await this.#filling;
     await Promise.all(this.#members.splice(0).map((member) => this.#discard(member)));
-    await writeFileAtomically(this.#sizesFile, JSON.stringify(this.#askedSizes));
+    await writeFileDurably(this.#sizesFile, JSON.stringify(this.#askedSizes));
   }
 
   get #sizesFile(): string {
@@ -154,7 +157,7 @@ export class WarmPool {
     const { signal } = this.#closing;
     const instance = `pool-${randomBytes(8).toString('hex')}`;
     const folder = path.join(this.#copy.poolFolder, instance);
-    const connection = this.#network.take(false);
+    const connection = this.#network.take(instance, false);
     const { address } = connection;
     const record: SandboxRecord = { sandboxId: instance, instance, phase: 'starting', address, exitReported: true };
     try {

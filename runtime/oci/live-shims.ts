@@ -1,0 +1,75 @@
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { type ProcessIdentity, processIdentity } from '../process/process-identity.ts';
+
+/** A shim as the kernel has it: true whatever has become of the files in its sandbox's folder. */
+export interface LiveShim {
+  process: ProcessIdentity;
+  /** Names the container and its control group. */
+  instance: string;
+  address: string;
+  /** The host's end of the sandbox's link. */
+  interface: string;
+  /** The folder it was started in, by its present name; the last name of a deleted one. */
+  folder: string;
+  isFolderDeleted: boolean;
+}
+
+const deletedMark = ' (deleted)';
+
+/** The shims of one copy that run now. */
+export function liveShims(copy: { interface: string }): LiveShim[] {
+  return shimsWith(`interface=${copy.interface}-`);
+}
+
+/** The id of the copy whose sandboxes run from below `folder`; null when none do. */
+export function copyOfShimsBelow(folder: string): string | null {
+  const shim = shimsWith('interface=sb').find((each) => each.folder.startsWith(`${folder}/`));
+  return /^sb([0-9a-f]{6})-/.exec(shim?.interface ?? '')?.[1] ?? null;
+}
+
+function shimsWith(interfaceWord: string): LiveShim[] {
+  const found: LiveShim[] = [];
+  for (const name of readdirSync('/proc')) {
+    if (!/^\d+$/.test(name)) continue;
+    const shim = shimOf(Number(name), interfaceWord);
+    if (shim) found.push(shim);
+  }
+  return found;
+}
+
+function shimOf(pid: number, interfaceWord: string): LiveShim | null {
+  const words = readIfThere(`/proc/${pid}/cmdline`)?.split('\0') ?? [];
+  if (!words.some((word) => word.startsWith(interfaceWord)) || !isHostRoot(pid)) return null;
+  const process = processIdentity(pid);
+  const folder = folderOf(pid);
+  if (!process || folder === null) return null;
+  const value = (key: string) => words.find((word) => word.startsWith(`${key}=`))?.slice(key.length + 1) ?? '';
+  return { process, instance: value('id'), address: value('address'), interface: value('interface'), ...folder };
+}
+
+/** Processes of sandboxes can call themselves anything, but they are never the host's root. */
+function isHostRoot(pid: number): boolean {
+  return /^Uid:\t0\t0\t0\t0$/m.test(readIfThere(`/proc/${pid}/status`) ?? '');
+}
+
+function folderOf(pid: number): Pick<LiveShim, 'folder' | 'isFolderDeleted'> | null {
+  try {
+    const folder = readlinkSync(`/proc/${pid}/cwd`);
+    const isFolderDeleted = folder.endsWith(deletedMark);
+    return { folder: isFolderDeleted ? folder.slice(0, -deletedMark.length) : folder, isFolderDeleted };
+  } catch (error) {
+    if (isGone(error)) return null;
+    throw error;
+  }
+}
+
+function readIfThere(file: string): string | null {
+  try {
+    return readFileSync(file, 'latin1');
+  } catch (error) {
+    if (isGone(error)) return null;
+    throw error;
+  }
+}
+
+const isGone = (error: unknown) => ['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '');

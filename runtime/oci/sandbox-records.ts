@@ -1,0 +1,150 @@
+import { mkdir, readdir, rename } from 'node:fs/promises';
+import path from 'node:path';
+import { setAside } from '../../config/readable-document.ts';
+import { parentOf } from '../process/process-identity.ts';
+import type { Cgroups } from './cgroups.ts';
+import type { Copy } from './copy.ts';
+import type { DriverLogger } from './driver-logger.ts';
+import { type LiveShim, liveShims } from './live-shims.ts';
+import { readPids, readRecord, recordFile, type SandboxRecord, writePids, writeRecord } from './sandbox-folder.ts';
+
+const sandboxName = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
+
+/**
+ * The records of one copy's sandboxes: read once when the host worker starts, from then on in memory, and written to
+ * the disk before anything relies on them. So whatever becomes of a file meanwhile, every sandbox can still be ended.
+ */
+export class SandboxRecords {
+  readonly #copy: Copy;
+  readonly #cgroups: Cgroups;
+  readonly #logger: DriverLogger;
+  readonly #records = new Map<string, SandboxRecord>();
+
+  constructor(parts: { copy: Copy; cgroups: Cgroups; logger: DriverLogger }) {
+    this.#copy = parts.copy;
+    this.#cgroups = parts.cgroups;
+    this.#logger = parts.logger;
+  }
+
+  /**
+   * Reads every sandbox's record. One that cannot be used stays beside as `sandbox.json.damaged` and concerns its
+   * sandbox alone: it is made again from the shim that runs; where none runs, the sandbox counts as ended with its host.
+   */
+  async load(): Promise<void> {
+    const shims = liveShims(this.#copy);
+    for (const entry of await readdir(this.#copy.sandboxesFolder, { withFileTypes: true })) {
+      try {
+        if (!entry.isDirectory()) await this.#moveAside(entry.name);
+        else if (sandboxName.test(entry.name)) await this.#loadOne(entry.name, shims);
+        else
+          this.#logger.warn({ name: entry.name }, "a folder among the sandboxes' is none of theirs; it is left alone");
+      } catch (error) {
+        this.#logger.error({ err: error, sandboxId: entry.name }, 'the folder of a sandbox cannot be read');
+      }
+    }
+  }
+
+  /** Null: no run of it is known. */
+  get(sandboxId: string): SandboxRecord | null {
+    return this.#records.get(sandboxId) ?? null;
+  }
+
+  all(): SandboxRecord[] {
+    return [...this.#records.values()];
+  }
+
+  /** When this returns, the record is on the disk. */
+  async write(record: SandboxRecord): Promise<void> {
+    await writeRecord(this.folderOf(record.sandboxId), record);
+    this.#records.set(record.sandboxId, record);
+  }
+
+  /** The record is on the disk already, in a folder that has become the sandbox's. */
+  adopt(record: SandboxRecord): void {
+    this.#records.set(record.sandboxId, record);
+  }
+
+  forget(sandboxId: string): void {
+    this.#records.delete(sandboxId);
+  }
+
+  /** Everything that has a record or a folder. */
+  async sandboxIds(): Promise<string[]> {
+    const entries = await readdir(this.#copy.sandboxesFolder, { withFileTypes: true });
+    const folders = entries.filter((entry) => entry.isDirectory() && sandboxName.test(entry.name));
+    return [...new Set([...this.#records.keys(), ...folders.map((entry) => entry.name)])];
+  }
+
+  /** @throws {TypeError} for what cannot be a sandbox's id */
+  folderOf(sandboxId: string): string {
+    if (!sandboxName.test(sandboxId)) throw new TypeError(`${sandboxId} names no sandbox`);
+    return path.join(this.#copy.sandboxesFolder, sandboxId);
+  }
+
+  async #loadOne(sandboxId: string, shims: readonly LiveShim[]): Promise<void> {
+    const folder = this.folderOf(sandboxId);
+    const shim = shims.find((each) => each.folder === folder && !each.isFolderDeleted) ?? null;
+    if (shim) await this.#keepPids(folder, shim);
+    const read = readOrProblem(folder);
+    const problem = read.problem ?? contradiction(sandboxId, read.record, shim, shims);
+    if (problem === null) {
+      if (read.record) this.#records.set(sandboxId, read.record);
+      return;
+    }
+    this.#logger.error({ sandboxId, problem, runs: shim !== null }, 'the record of a sandbox was damaged or lost');
+    if (read.problem !== null || read.record) setAside(path.join(folder, recordFile));
+    if (!shim) return;
+    const hasContainer = (readPids(folder)?.initPid ?? 0) > 0;
+    await this.write({
+      sandboxId,
+      instance: shim.instance,
+      phase: hasContainer ? 'ready' : 'starting',
+      address: shim.address,
+      exitReported: false,
+      remade: true,
+    });
+  }
+
+  /** Makes the file of process numbers again where it was lost. */
+  async #keepPids(folder: string, shim: LiveShim): Promise<void> {
+    const known = readPids(folder)?.shim;
+    if (known?.pid === shim.process.pid && known.startTicks === shim.process.startTicks) return;
+    const processes = await this.#cgroups.processesOf(shim.instance);
+    const initPid = processes.find((pid) => parentOf(pid) === shim.process.pid) ?? 0;
+    await writePids(folder, shim.process, initPid);
+  }
+
+  async #moveAside(name: string): Promise<void> {
+    await mkdir(this.#copy.damagedFolder, { recursive: true });
+    const target = path.join(this.#copy.damagedFolder, `${name}-${Date.now()}`);
+    await rename(path.join(this.#copy.sandboxesFolder, name), target);
+    this.#logger.error({ name, target }, "something that is no folder had the name of a sandbox's folder");
+  }
+}
+
+function readOrProblem(folder: string): { record: SandboxRecord | null; problem: string | null } {
+  try {
+    return { record: readRecord(folder), problem: null };
+  } catch (error) {
+    return { record: null, problem: (error as Error).message };
+  }
+}
+
+/** What the kernel says against a record; null when nothing does. */
+function contradiction(
+  sandboxId: string,
+  record: SandboxRecord | null,
+  shim: LiveShim | null,
+  shims: readonly LiveShim[],
+): string | null {
+  if (!record) return shim ? 'it runs without a record' : null;
+  if (record.sandboxId !== sandboxId) return `it names the sandbox ${record.sandboxId}`;
+  if (record.instance !== sandboxId && !/^pool-[0-9a-f]{16}$/.test(record.instance)) {
+    return `it names the container ${record.instance}`;
+  }
+  if (shim && (shim.instance !== record.instance || shim.address !== record.address)) {
+    return 'it names another container or address than runs';
+  }
+  const owner = shims.find((each) => each !== shim && each.instance === record.instance);
+  return owner ? `it names the container of ${owner.folder}` : null;
+}

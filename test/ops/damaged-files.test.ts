@@ -1,0 +1,121 @@
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { loadSettings } from '../../config/settings.ts';
+import { openLocalCa } from '../../gateway/tls/local-ca.ts';
+import { claimPorts } from '../../ops/embedded/port-claims.ts';
+import { choosePorts } from '../../ops/embedded/ports.ts';
+import { ProcessRecord } from '../../ops/embedded/process-record.ts';
+import { openDataFolder } from '../../ops/supervisor/data-folder.ts';
+import { NotRunningError, runningPlatformEnv } from '../../ops/supervisor/running-platform.ts';
+import { makeImageOnce } from '../../runtime/images/make-once.ts';
+import { imageFolder, rootfsOf } from '../../runtime/images/unpacked-image.ts';
+import { ensureBlankDisk } from '../../runtime/oci/blank-disk.ts';
+import { describeHost } from '../../worker/host-identity.ts';
+
+/** What starts make of files that a power cut, a full disk or a hand has left empty, cut short or as garbage. */
+let dir: string;
+beforeEach(() => {
+  dir = mkdtempSync(path.join(os.tmpdir(), 'damaged-'));
+});
+afterEach(() => rmSync(dir, { recursive: true }));
+
+const damages: Record<string, (file: string) => void> = {
+  empty: (file) => writeFileSync(file, ''),
+  'cut short': (file) => truncateSync(file, Math.floor(statSync(file).size / 2)),
+  garbage: (file) => writeFileSync(file, Buffer.alloc(300, 0xa5)),
+  'of wrong types': (file) => writeFileSync(file, '{"pid":"one","8000":{"pid":-1}}'),
+};
+
+describe.each(Object.entries(damages))('a file that is %s', (_, damage) => {
+  test('of the processes that a former start left: the start goes on, and the file is kept for operators', async () => {
+    const file = path.join(dir, 'processes.json');
+    new ProcessRecord(file).add('me', process.pid);
+    damage(file);
+    expect(await new ProcessRecord(file).endLeftovers()).toEqual([]);
+    expect(existsSync(`${file}.damaged`)).toBe(true);
+    expect(JSON.parse(readFileSync(file, 'utf8'))).toEqual([]);
+  });
+
+  test('of claimed and remembered ports: ports are chosen anew', async () => {
+    await claimPorts(dir, async () => ({ mine: 8000 }));
+    damage(path.join(dir, 'ports.json'));
+    expect(await claimPorts(dir, async (others) => ({ others: others.size }))).toEqual({ others: 0 });
+    const data = path.join(dir, 'data');
+    mkdirSync(data);
+    const wishes = [{ name: 'PLATFORM_API_PORT', preferred: 20_100 }] as const;
+    await choosePorts(data, wishes, dir);
+    damage(path.join(data, 'ports.json'));
+    expect((await choosePorts(data, wishes, dir)).PLATFORM_API_PORT).toBeGreaterThanOrEqual(20_100);
+  });
+
+  test('of settings: commands say that no platform runs', () => {
+    writeFileSync(path.join(dir, 'settings.json'), '{"PLATFORM_URL":"x","DATABASE_URL":"y"}');
+    writeFileSync(path.join(dir, 'platform.pid'), `${process.pid}\n`);
+    damage(path.join(dir, 'settings.json'));
+    expect(() => runningPlatformEnv(dir, {})).toThrow(NotRunningError);
+  });
+
+  test('of the certificate authority: it is made anew, and the old one kept', async () => {
+    const before = await openLocalCa(dir);
+    damage(path.join(dir, 'ca/ca.pem'));
+    const made = await openLocalCa(dir);
+    expect(made.certificatePem).not.toBe(before.certificatePem);
+    damage(path.join(dir, 'ca/ca-key.pem'));
+    expect(await openLocalCa(dir)).not.toEqual(made);
+    expect(await openLocalCa(dir)).toEqual(await openLocalCa(dir));
+  });
+
+  test('of the secret key, or of the host: the start is refused and says what to do', async () => {
+    await (await openDataFolder(dir)).release();
+    damage(path.join(dir, 'secret-key'));
+    const kept = readFileSync(path.join(dir, 'secret-key'));
+    await expect(openDataFolder(dir)).rejects.toThrow(/secret-key is damaged/);
+    expect(readFileSync(path.join(dir, 'secret-key'))).toEqual(kept);
+    const settings = loadSettings({
+      DATABASE_URL: 'postgres://x/y',
+      PLATFORM_SECRET_KEY: Buffer.alloc(32).toString('base64'),
+      PLATFORM_DATA_DIR: dir,
+    });
+    describeHost(settings);
+    damage(path.join(dir, 'host-id'));
+    expect(() => describeHost(settings)).toThrow(/host-id is damaged/);
+  });
+
+  test('of an image or a blank disk in the cache: it is made again', async () => {
+    const digest = `sha256:${'a'.repeat(64)}`;
+    let made = 0;
+    const make = () =>
+      makeImageOnce({
+        cacheDir: dir,
+        digest,
+        make: async (draft) => {
+          made += 1;
+          mkdirSync(rootfsOf(draft));
+          return { env: {}, workingDir: null, user: null, entrypoint: [], cmd: [] };
+        },
+      });
+    await make();
+    damage(path.join(imageFolder(dir, digest), 'image.json'));
+    expect((await make()).digest).toBe(digest);
+    rmSync(rootfsOf(imageFolder(dir, digest)), { recursive: true });
+    expect((await make()).digest).toBe(digest);
+    await make();
+    expect(made).toBe(3);
+
+    const disk = await ensureBlankDisk(dir, 1);
+    damage(disk);
+    await ensureBlankDisk(dir, 1);
+    const mark = readFileSync(disk).subarray(1080, 1082);
+    expect({ mark: mark.toString('hex'), size: statSync(disk).size }).toEqual({ mark: '53ef', size: 2 ** 30 });
+  });
+});
