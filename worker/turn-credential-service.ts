@@ -1,17 +1,21 @@
 import http from 'node:http';
+import type net from 'node:net';
 import type { Logger } from 'pino';
 import type { TurnSettings } from '../config/turn-settings.ts';
 import { iceServers, turnCredential } from '../domain/turn.ts';
 
 /** What one address may ask for within a second. */
 const requestsPerSecond = 20;
-const connectionsAtOnce = 256;
+/** Connections of one sandbox at once: so many that programs do not notice, so few that no sandbox takes them all. */
+const connectionsPerSandbox = 8;
+const connectionsAtOnce = 2048;
 const clientTimeoutMs = 5000;
 
 /**
  * Gives sandboxes of this host credentials for the TURN server: `GET /api/turn-credential`, with `?internal=1` for
- * peers that reach the server by its internal address ("In-sandbox TURN helper" of the contract). A sandbox shows
- * nothing: it is known by its address, which the firewall holds it to. The secret stays in this process.
+ * peers that reach the server by its internal address. The source address identifies the sandbox, and the firewall
+ * drops packets with any other. The secret stays in this process, which also runs the host's sandboxes: nothing that
+ * one sandbox sends may end it or keep the others out.
  */
 export class TurnCredentialService {
   readonly #turn: TurnSettings;
@@ -20,6 +24,7 @@ export class TurnCredentialService {
   readonly #server: http.Server;
   #asked = new Map<string, number>();
   #second = 0;
+  readonly #connections = new Map<string, number>();
 
   constructor(deps: { turn: TurnSettings; sandboxAt(address: string): Promise<string | null>; logger: Logger }) {
     this.#turn = deps.turn;
@@ -31,6 +36,7 @@ export class TurnCredentialService {
     );
     this.#server.maxConnections = connectionsAtOnce;
     this.#server.setTimeout(clientTimeoutMs);
+    this.#server.on('connection', (socket) => this.#limitConnections(socket));
   }
 
   /** @param address of this host, as its sandboxes see it */
@@ -53,13 +59,32 @@ export class TurnCredentialService {
       reply.end(JSON.stringify(body));
     } catch (error) {
       this.#logger.error({ err: error }, 'a TURN credential could not be given');
+      if (reply.headersSent) {
+        reply.destroy();
+        return;
+      }
       reply.writeHead(500, { 'Content-Type': 'application/json' });
       reply.end('{"error":"Something went wrong"}');
     }
   }
 
+  #limitConnections(socket: net.Socket): void {
+    const address = addressOf(socket);
+    const open = this.#connections.get(address) ?? 0;
+    if (open >= connectionsPerSandbox) {
+      socket.destroy();
+      return;
+    }
+    this.#connections.set(address, open + 1);
+    socket.once('close', () => {
+      const left = this.#connections.get(address)! - 1;
+      if (left > 0) this.#connections.set(address, left);
+      else this.#connections.delete(address);
+    });
+  }
+
   async #answer(request: http.IncomingMessage): Promise<[status: number, body: object]> {
-    const address = request.socket.remoteAddress?.replace(/^::ffff:/, '') ?? '';
+    const address = addressOf(request.socket);
     const url = URL.parse(request.url ?? '', 'http://service');
     if (url?.pathname !== '/api/turn-credential') return [404, { error: 'Not found' }];
     if (request.method !== 'GET') return [405, { error: 'Method not allowed' }];
@@ -82,7 +107,11 @@ export class TurnCredentialService {
   }
 }
 
-/** What every sandbox of a host is told of the TURN server. */
+function addressOf(socket: net.Socket): string {
+  return socket.remoteAddress?.replace(/^::ffff:/, '') ?? '';
+}
+
+/** Environment variables that lead programs in a sandbox to this service and to the TURN server. */
 export function turnEnvironment(turn: TurnSettings, hostAddress: string): Record<string, string> {
   return {
     TURN_CREDENTIAL_SERVICE_URL: `http://${hostAddress}:${turn.servicePort}`,

@@ -1,8 +1,10 @@
 import { createHmac } from 'node:crypto';
 import http from 'node:http';
+import net from 'node:net';
 import { pino } from 'pino';
 import { TurnCredentialService } from '../../worker/turn-credential-service.ts';
 import { freePort } from '../support/free-port.ts';
+import { until } from '../support/until.ts';
 
 const secret = 'the-secret';
 let service: TurnCredentialService;
@@ -27,6 +29,14 @@ beforeAll(async () => {
   await service.listen('127.0.0.1');
 });
 afterAll(() => service.close());
+
+/** A connection that reads, and whose errors are of no interest. */
+function connect(localAddress: string): net.Socket {
+  return net
+    .connect({ host: '127.0.0.1', port, localAddress })
+    .on('error', () => {})
+    .resume();
+}
 
 function ask(path: string, options: { from?: string; method?: string } = {}) {
   const { from: localAddress = '127.0.0.1', method = 'GET' } = options;
@@ -69,11 +79,38 @@ test('nobody else is served, and nothing else', async () => {
 });
 
 test('one that asks without end is held back, and no other', async () => {
-  const replies = await Promise.all(
-    Array.from({ length: 60 }, () => ask('/api/turn-credential', { from: '127.0.0.3' })),
-  );
-  const held = replies.filter((reply) => reply.status === 429);
-  expect(held.length).toBeGreaterThan(0);
-  expect(held.length).toBeLessThan(60);
+  const statuses: number[] = [];
+  for (let asked = 0; asked < 60; asked += 1) {
+    statuses.push((await ask('/api/turn-credential', { from: '127.0.0.3' })).status);
+  }
+  expect(new Set(statuses)).toEqual(new Set([200, 429]));
+  expect((await ask('/api/turn-credential')).status).toBe(200);
+});
+
+test('a sandbox that holds connections open has a few of them, and keeps no other sandbox out', async () => {
+  const held = Array.from({ length: 300 }, () => connect('127.0.0.3'));
+  try {
+    await until(() => held.every(({ readyState }) => readyState !== 'opening'));
+    expect((await ask('/api/turn-credential')).status).toBe(200);
+    await until(() => held.filter(({ destroyed }) => !destroyed).length <= 8);
+  } finally {
+    for (const socket of held) socket.destroy();
+  }
+});
+
+test('requests for an upgrade, malformed ones and ones that are never finished end nothing', async () => {
+  const heads = [
+    'GET /api/turn-credential HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n',
+    'CONNECT other:80 HTTP/1.1\r\nhost: x\r\n\r\n',
+    'GET http://[ HTTP/1.1\r\nhost: x\r\n\r\n',
+    'GET /api/turn-credential HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\n\r\n',
+    '\0\0\0',
+    `GET /${'x'.repeat(100_000)}`,
+  ];
+  for (const head of heads) {
+    const socket = connect('127.0.0.1');
+    socket.end(head);
+    await until(() => socket.destroyed);
+  }
   expect((await ask('/api/turn-credential')).status).toBe(200);
 });
