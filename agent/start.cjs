@@ -22,7 +22,7 @@ function load(name) {
   return module.exports;
 }
 
-// The build asks for the caches when the agent has served what it should know by heart.
+// The build asks for the caches after the agent has served every kind of request once.
 if (process.env.AGENT_CODE_CACHE) {
   process.once('SIGUSR2', () => {
     for (const [name, script] of scripts) {

@@ -8,14 +8,16 @@ import type { SandboxInit } from './sandbox-state.ts';
 const tailBytes = 8 * 1024;
 const tailWriteMs = 100;
 
-/** Words to run, where, and as whom. */
+/** A command line, its folder and its user. */
 export interface CommandRun {
   words: string[];
   cwd?: string;
   user?: string;
 }
 
-/** Starts `words` in a session of their own, with the sandbox's environment. Errors come as the child's `error` event. */
+/**
+ * Starts `words` in a session of their own, with the sandbox's environment. Errors come as the child's `error` event.
+ */
 export function spawnWords(run: CommandRun, environment: AgentEnvironment): ChildProcess {
   const ids = run.user === undefined ? undefined : identity(run.user);
   const child = spawn(run.words[0]!, run.words.slice(1), {
@@ -41,8 +43,8 @@ function identity(user: string): { options: { uid: number; gid: number }; env: R
 }
 
 /**
- * The sandbox's own command: runs once, its last 8 KiB of output kept here and in a file, which the host can still
- * read when the sandbox has died.
+ * The template's command. It runs once. The last 8 KiB of its output are kept in memory and in a file, which the host
+ * can read when the sandbox has ended.
  */
 export class SandboxCommand {
   private readonly child: ChildProcess;

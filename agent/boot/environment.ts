@@ -1,8 +1,11 @@
 import fs from 'node:fs';
 
-/** What the processes and contexts of the sandbox are started with. One object, filled by the boot document. */
+/** The environment of the sandbox's processes and contexts. One object, filled by the boot document. */
 export interface AgentEnvironment {
-  /** Variables of every process: the image's, the sandbox's over them, and `HOME`, `USER`, `PATH`, … where neither has them. */
+  /**
+   * Variables of every process: the image's, the sandbox's over them, and `HOME`, `USER`, `PATH`, … where neither has
+   * them.
+   */
   variables(): Record<string, string>;
   /** Home directory of the agent's user: where relative paths start, and the default `cwd`. */
   home(): string;
@@ -37,17 +40,19 @@ export function findAccount(nameOrUid: string | number): Account | undefined {
   return undefined;
 }
 
-/** The environment of processes in this sandbox; `sandboxVariables` is read anew each time, so `init` can set it late. */
+/**
+ * The environment of processes in this sandbox; `sandboxVariables` is read anew each time, so `init` can set it late.
+ */
 export function createEnvironment(sandboxVariables: () => Record<string, string>): AgentEnvironment {
   const uid = process.getuid?.() ?? 0;
   const account = findAccount(uid);
   const name = account?.name ?? (uid === 0 ? 'root' : String(uid));
-  // As at a login: nothing can be started in a folder that is not there.
+  // As a login does, use only a home directory that exists: no process can start in a missing one.
   const home =
     [account?.home, uid === 0 ? '/root' : undefined].find((folder) => folder && fs.existsSync(folder)) ?? '/';
   const image: Record<string, string> = {};
   for (const [key, value] of Object.entries(process.env)) {
-    // The agent's own settings, tokens among them, are not the business of what it runs.
+    // Processes must not see the agent's own settings, which include tokens.
     if (value !== undefined && !key.startsWith('AGENT_') && !key.startsWith('NODE_')) image[key] = value;
   }
   return {

@@ -1,11 +1,11 @@
 import { isLoaded, libc } from '../native/libc.ts';
 
-/** How long nothing must happen. */
+/** How long the agent must be idle. */
 const quietMs = 1000;
 
 /**
- * Gives memory back when the agent has nothing to do: V8 keeps what it has grown to until it needs to collect, which
- * an idle sandbox never does. One collection takes some 15 ms.
+ * Gives memory back when the agent is idle. V8 keeps its heap until it needs to collect, which never happens in an idle
+ * sandbox. One collection takes about 15 ms.
  */
 export class IdleMemory {
   private readonly timer: NodeJS.Timeout;
@@ -15,7 +15,7 @@ export class IdleMemory {
     this.timer = setTimeout(() => this.release(), quietMs).unref();
   }
 
-  /** Something happens: the quiet begins anew. */
+  /** Restarts the idle period. */
   touch(): void {
     this.timer.refresh();
   }

@@ -6,7 +6,7 @@ import { SandboxCommand, spawnWords } from './command.ts';
 import type { AgentEnvironment } from './environment.ts';
 import { parseCommand, parseInit, type SandboxInit, type SandboxState } from './sandbox-state.ts';
 
-/** The paths that only the platform opens: naming the sandbox, its command's state, readiness probes. See BOOT.md. */
+/** The platform's own paths: the sandbox's name, its command's state, readiness probes. See BOOT.md. */
 export class PlatformPaths {
   private readonly state: SandboxState;
   private readonly environment: AgentEnvironment;
@@ -28,7 +28,7 @@ export class PlatformPaths {
     if (init.command) this.command = new SandboxCommand(init, this.environment, this.tailFile);
   }
 
-  /** Serves `/platform/…`; without the platform's token it is as if there were no such path. */
+  /** Serves `/platform/…`. Without the platform's token the reply is that of an unknown path. */
   async serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const token = req.headers['x-platform-token'];
     const { platformToken } = this.state;

@@ -1,7 +1,7 @@
 /** The `init` of the boot document; see BOOT.md. */
 export interface SandboxInit {
   sandboxId: string;
-  /** What `X-Access-Token` must carry; null: anyone who reaches the agent is served. */
+  /** The value of `X-Access-Token`. Null: the agent serves every caller. */
   accessToken: string | null;
   env: Record<string, string>;
   /** The template's own command; null: none. */
@@ -10,15 +10,15 @@ export interface SandboxInit {
   user?: string;
 }
 
-/** What the agent knows of the sandbox it serves. `init` is undefined until the sandbox has its name. */
+/** The state of the sandbox. `init` is undefined until the sandbox has its name. */
 export interface SandboxState {
   platformToken: string | null;
   init: SandboxInit | undefined;
 }
 
 /**
- * The `init` in a JSON document.
- * @throws {TypeError} naming the field that is wrong
+ * Reads `init` from a JSON document.
+ * @throws {TypeError} names the wrong field
  */
 export function parseInit(document: unknown): SandboxInit {
   const object = record(document, 'init');

@@ -8,7 +8,7 @@ import { type CurrentRun, ScriptKernel, startScript } from './script-kernel.ts';
 /** A bash that keeps its state between runs, kept by `kernels/bash_kernel.bash`. */
 export class BashKernel extends ScriptKernel {
   private text = '';
-  /** The code of the current run has begun: a signal before is lost. */
+  /** Whether the code of the current run has begun. An earlier signal is lost. */
   private begun = false;
 
   /** @throws {ConnectError} `failed_precondition` where there is no bash */
@@ -41,12 +41,12 @@ export class BashKernel extends ScriptKernel {
         this.begun = true;
         if (this.current?.interrupted) this.stop(this.current);
       }
-      // The end of a shell that died is told when the whole kernel has ended.
+      // The end of the whole kernel reports a shell that died.
       else if (word !== 'died') this.current?.finish({ ok: true, exitCode: Number(status), value: {} });
     }
   }
 
-  /** The script ends as its shell did: above 128, by a signal. */
+  /** The script exits with its shell's status; above 128 a signal ended it. */
   protected override ending(): string {
     const status = Number(/^exit code (\d+)$/.exec(super.ending())?.[1]);
     if (!(status > 128)) return super.ending();

@@ -1,4 +1,4 @@
-/** The contract's Chart (section 2.16), as the kernels' scripts and displayed JSON give it. */
+/** A Chart, as the kernels' scripts and displayed JSON give it. */
 export interface Chart {
   type: string;
   title: string;
@@ -118,7 +118,7 @@ function coordinate(value: unknown): string | number | undefined {
   return typeof value === 'string' || typeof value === 'number' ? value : undefined;
 }
 
-/** What is no number is NaN, which the contract's doubles can carry. */
+/** NaN for a value that is no number; doubles of protobuf can carry it. */
 function number(value: unknown): number {
   return value === null || value === '' ? Number.NaN : Number(value);
 }

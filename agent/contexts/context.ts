@@ -7,7 +7,7 @@ import type { RunOutput } from './run-output.ts';
 /** What CreateContext answers. */
 export interface ContextInfo {
   id: string;
-  /** As it was asked for. */
+  /** The name that the request used. */
   language: string;
   cwd: string;
   createdAt: Date;
@@ -39,8 +39,8 @@ export class Context {
   }
 
   /**
-   * Runs code after the runs before it have ended. What it puts out goes to `output`, last the main result or the
-   * error. When `signal` aborts, the run is interrupted, or never begun, and nobody is told.
+   * Runs code after the earlier runs have ended. Its output goes to `output`, the main result or the error last. When
+   * `signal` aborts, the run is interrupted or not started, without a result.
    */
   run(code: string, envVars: Record<string, string>, output: RunOutput, signal: AbortSignal): void {
     this.queue = this.queue.then(() => this.runNow(code, envVars, output, signal));
@@ -95,7 +95,7 @@ export class Context {
   }
 }
 
-/** @throws {ConnectError} `invalid_argument` for a variable that no process can be given */
+/** @throws {ConnectError} `invalid_argument` for a variable that cannot be in a process's environment */
 export function checkEnvVars(language: KernelLanguage, envVars: Record<string, string>): void {
   for (const [name, value] of Object.entries(envVars)) {
     const valid = language === 'bash' ? /^[A-Za-z_]\w*$/.test(name) : name !== '' && !/[=\0]/.test(name);

@@ -120,15 +120,15 @@ export class Contexts {
     return context;
   }
 
-  /** One that died is followed by a new one: its id is nobody's, so nobody could destroy it. */
+  /** Replaces a default context that died: no client knows its id, so no client could destroy it. */
   private defaultContext(language: string): Promise<Context> {
     const kernel = kernelLanguage(language);
-    // One after the other, so that the first two runs of a language share a context; a failed start is tried again.
+    // In sequence, so that two first runs of a language share a context. A failed start is tried again by the next run.
     const before = this.defaults.get(kernel)?.catch(() => undefined) ?? Promise.resolve(undefined);
     const context = before.then(async (known) => {
       if (known && !known.dead) return known;
       if (known) await this.destroy(known.info.id);
-      // It is everybody's: it starts to its end, whoever leaves meanwhile.
+      // All clients share the context, so its start does not end when the client that caused it leaves.
       return this.start(language, '', new AbortController().signal);
     });
     this.defaults.set(kernel, context);

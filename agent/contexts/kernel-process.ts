@@ -13,7 +13,7 @@ const leaveMs = 1000;
 /** The process of a kernel: leader of its own group, with a private folder for its sockets and files. */
 export class KernelProcess {
   readonly child: ChildProcess;
-  /** Resolves with how it ended, in words. What it wrote may still lie in its pipes: see `pipesRead`. */
+  /** Resolves with a text of how it ended. Its last output may still be in its pipes: see `pipesRead`. */
   readonly exited: Promise<string>;
   /** Aborted when it has ended. */
   readonly gone: AbortSignal;
@@ -40,7 +40,7 @@ export class KernelProcess {
       const end = (how: string) => {
         if (this.ending !== undefined) return;
         this.ending = how;
-        // What it started and left in its group ends with it.
+        // End the processes that it left in its group.
         this.signalGroup('SIGKILL');
         gone.abort();
         resolve(how);
@@ -50,7 +50,7 @@ export class KernelProcess {
     });
   }
 
-  /** Keeps the last of what comes from `stream`, to be told when the kernel dies. */
+  /** Keeps the last output of `stream`, for the error when the kernel dies. */
   keepLastWords(stream: Readable): void {
     stream.on('data', (chunk: Buffer) => {
       this.tail = Buffer.concat([this.tail, chunk.subarray(-lastWordsBytes)]).subarray(-lastWordsBytes);
@@ -61,7 +61,7 @@ export class KernelProcess {
     return this.tail.toString('utf8');
   }
 
-  /** Sends a signal to the whole group; one that is gone is fine. */
+  /** Sends a signal to the whole group, if it still exists. */
   signalGroup(signal: NodeJS.Signals): void {
     if (this.child.pid === undefined) return;
     try {
@@ -71,7 +71,7 @@ export class KernelProcess {
     }
   }
 
-  /** Lets it leave, then ends its group, and removes its folder. */
+  /** Waits for it to exit, then ends its group and removes its folder. */
   async close(): Promise<void> {
     if (this.ending === undefined) {
       this.signalGroup('SIGTERM');
@@ -93,7 +93,7 @@ export function makeKernelFolder(): string {
 export interface OutputPipes {
   stdout: Readable;
   stderr: Readable;
-  /** To be handed to the child, then closed here. */
+  /** Descriptors for the child, to be closed here afterwards. */
   writeFds: [number, number];
 }
 
@@ -123,8 +123,8 @@ function openPipe(name: string): Pipe {
 }
 
 /**
- * Resolves when what lies in pipes and sockets at this moment has been read, but from those that are paused: the poll
- * phase between two immediates reads whatever is there.
+ * Resolves when everything now in pipes and sockets has been read, except in paused ones: the poll phase between two
+ * immediates reads it.
  */
 export async function pipesRead(): Promise<void> {
   for (let turn = 0; turn < 2; turn++) await new Promise((resolve) => setImmediate(resolve));
@@ -139,7 +139,7 @@ export function findExecutable(name: string, env: Record<string, string>): strin
       fs.accessSync(candidate, fs.constants.X_OK);
       return fs.statSync(candidate).isFile();
     } catch {
-      return false; // Not there, or not ours to run: the next one may be.
+      return false; // Missing, or not executable for the agent: try the next folder.
     }
   });
 }

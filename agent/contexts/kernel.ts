@@ -39,7 +39,7 @@ export interface KernelStart {
   scripts: string;
   /** The Node that runs JavaScript and TypeScript. */
   node: string;
-  /** Aborted when nobody waits for the start any more. */
+  /** Aborted when no client waits for the start any more. */
   signal: AbortSignal;
 }
 

@@ -12,7 +12,7 @@ import { type CurrentRun, ScriptKernel, type ScriptPipes, startScript } from './
 /** How long the script may take to answer before its code counts as busy. */
 const busyMs = 100;
 
-/** What the script says in its message frames. */
+/** A message frame of the script. */
 type Message =
   | { type: 'ready' }
   | { type: 'display'; data: MimeBundle }
@@ -51,7 +51,7 @@ export class NodeKernel extends ScriptKernel {
       await kernel.close();
       throw error;
     } finally {
-      failed.catch(() => {}); // From now on its death is a matter of its runs.
+      failed.catch(() => {}); // From now on the runs report the end of the process.
       start.signal.removeEventListener('abort', kill);
     }
   }
@@ -65,7 +65,7 @@ export class NodeKernel extends ScriptKernel {
     return `${JSON.stringify({ code, typescript: this.typescript, envVars, count })}\n`;
   }
 
-  /** Code that awaits is ended by the script itself; code that keeps it busy, by signals. */
+  /** The script itself ends code that awaits; signals end code that keeps the script busy. */
   protected stop(current: CurrentRun): void {
     this.pipes.requests.write(`${JSON.stringify({ interrupt: current.run.count })}\n`);
     this.signalUntilEnded(current, busyMs);

@@ -1,6 +1,6 @@
 import type { Chart } from './chart.ts';
 
-/** What an Execute yields, in order; the last one is the main result or the error (section 6.3). */
+/** An event of an Execute. The last event of a run is the main result or the error. */
 export type ExecuteEvent =
   | { type: 'stdout' | 'stderr'; content: string }
   | { type: 'result'; result: RunResult }
@@ -53,9 +53,8 @@ const roomBytes = 256 * 1024;
 const longestChunk = 64 * 1024;
 
 /**
- * What one run has put out and its reader has not yet taken. A kernel writes and is told by `onFlow` to stop reading
- * its sources when too much waits, and to go on when the reader has caught up, so that memory stays bounded and a
- * slow reader slows the code that writes.
+ * The output of one run that its reader has not taken yet. When too much waits, `onFlow` makes the kernel stop reading
+ * its sources until the reader has caught up. So memory stays bounded, and a slow reader slows the code that writes.
  */
 export class RunOutput implements AsyncIterable<ExecuteEvent> {
   private readonly waiting: { event: ExecuteEvent; bytes: number }[] = [];
@@ -86,13 +85,13 @@ export class RunOutput implements AsyncIterable<ExecuteEvent> {
     this.wakeReader?.();
   }
 
-  /** Nothing more comes; the reader ends when it has taken what waits. */
+  /** Marks the end. The reader ends when it has taken everything. */
   finish(): void {
     this.finished = true;
     this.wakeReader?.();
   }
 
-  /** The reader has left: what waits and what comes is dropped, and the reader's loop ends. */
+  /** Drops present and future output, and ends the reader's loop. */
   discard(): void {
     this.discarded = true;
     this.waiting.length = 0;
@@ -101,7 +100,7 @@ export class RunOutput implements AsyncIterable<ExecuteEvent> {
     this.wakeReader?.();
   }
 
-  /** Tells the kernel that writes when to stop and to go on reading its sources. Undefined: nobody writes. */
+  /** Sets the callback that stops and resumes the kernel's reading. Undefined while no kernel writes. */
   onFlow(flow: ((flowing: boolean) => void) | undefined): void {
     this.flow = flow;
     if (this.full) flow?.(false);

@@ -11,9 +11,9 @@ const repeatMs = 100;
 export interface CurrentRun {
   readonly run: Run;
   readonly output: RunOutput;
-  /** Whether it was told to stop. */
+  /** Whether the run was asked to stop. */
   interrupted: boolean;
-  /** Ends the run once what lies in the kernel's pipes has been read. */
+  /** Ends the run when the kernel's pipes have been read. */
   finish(outcome: Outcome): void;
 }
 
@@ -22,7 +22,7 @@ export interface ScriptPipes {
   /** Where the script's code and its subprocesses write. */
   stdout: Readable;
   stderr: Readable;
-  /** Where the script tells of its runs. */
+  /** Where the script reports on its runs. */
   replies: Readable;
   requests: Writable;
 }
@@ -64,7 +64,7 @@ export async function startScript(
   }
 }
 
-/** What the kernels with scripts of this project have in common; they differ in what they say over their pipes. */
+/** The common part of kernels that run a script of this project. The protocols over their pipes differ. */
 export abstract class ScriptKernel implements Kernel {
   protected readonly process: KernelProcess;
   protected readonly pipes: ScriptPipes;
@@ -75,7 +75,7 @@ export abstract class ScriptKernel implements Kernel {
     this.language = language;
     this.process = process;
     this.pipes = pipes;
-    // A request to a kernel that has just died fails; its death is told on its own.
+    // A request to a kernel that has just died fails; the end of its process is reported separately.
     pipes.requests.on('error', () => {});
     this.forward('stdout', pipes.stdout);
     this.forward('stderr', pipes.stderr);
@@ -129,7 +129,7 @@ export abstract class ScriptKernel implements Kernel {
   /** What asks the script to run `run`. */
   protected abstract request(run: Run): Buffer | string;
 
-  /** Takes the next bytes of what the script says. */
+  /** Takes the next bytes from the script. */
   protected abstract receive(chunk: Buffer): void;
 
   /** Makes the script end the run. */

@@ -18,7 +18,7 @@ import type { ExecuteEvent } from './run-output.ts';
 /** `sandboxagent.ContextService` and `sandboxagent.ExecutionService`. */
 export function contextServices(environment: AgentEnvironment): AgentService[] {
   let opened: Promise<Contexts> | undefined;
-  /** Loaded for the first who asks: most sandboxes never do. */
+  /** Loaded at the first call, because most sandboxes never use contexts. */
   const open = () => {
     opened ??= import('./contexts.ts').then(({ Contexts }) => new Contexts({ environment, scripts: kernelScripts() }));
     return opened;
@@ -44,7 +44,7 @@ export function contextServices(environment: AgentEnvironment): AgentService[] {
   ];
 }
 
-/** In the same place beside the bundle as beside the sources' main file. */
+/** The folder has the same place beside the bundle and beside the sources' main file. */
 function kernelScripts(): string {
   return path.join(path.dirname(process.argv[1]!), 'contexts', 'kernels');
 }

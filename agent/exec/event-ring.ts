@@ -1,25 +1,25 @@
 import { Wakeup } from '../rpc/wakeup.ts';
 
-/** Output kept of one run, and how many events of it: one-byte writes would cost many times their bytes. */
+/** Limits of the kept output. The number of events has one, too: one-byte writes cost many times their bytes. */
 const maxBytes = 1024 * 1024;
 const maxEvents = 16_384;
 /** Output of one event at most. */
 const maxPieceBytes = 48 * 1024;
 /** Small writes that no reader has taken yet are joined up to this. */
 const joinedBytes = 4 * 1024;
-/** How far the foremost reader may lag before the process waits for it. */
+/** How far the fastest reader may lag before the process waits for it. */
 const comfortableLagBytes = maxBytes / 2;
-/** How long a process waits for readers that take nothing, once each time they stop. */
+/** How long the process waits for readers that take nothing, once per stall. */
 const patienceMs = 1500;
-/** How long a process with much to say waits for its first reader, who comes a moment after its start. */
+/** How long a process with much output waits for its first reader, which connects a moment after the start. */
 const firstReaderMs = 1000;
-/** A reader waits for events, not for the time. */
+/** Readers wait for events without a time limit. */
 const dayMs = 86_400_000;
 
 export type OutputChannel = 'stdout' | 'stderr';
 export type ExecEnd = { type: 'end'; exitCode: number } | { type: 'error'; code: string; message: string };
 
-/** One event of section 6.2. Numbers count from 1, which is `start`; where some are missing, output was dropped. */
+/** One event of a run. Sequence numbers count from 1, the `start`; a gap means that output was dropped. */
 export type ExecEvent = { sequence: number } & (
   | { type: OutputChannel; bytes: Buffer }
   | { type: 'start'; pid: number }
@@ -32,22 +32,22 @@ interface Output {
   bytes: Buffer;
   /** Bytes of output up to the end of this piece, since the start. */
   endsAt: number;
-  /** A reader has it, so it must not change any more. */
+  /** A reader has the event, so it must not change any more. */
   taken: boolean;
 }
 
 interface Reader {
   sequence: number;
-  /** Bytes of output it has seen or lost. */
+  /** Bytes of output that the reader has seen or lost. */
   readTo: number;
-  /** Takes nothing: the process does not wait for it. */
+  /** The reader takes nothing, so the process does not wait for it. */
   hasStopped: boolean;
   something: Wakeup;
 }
 
 /**
- * What one run has told: its start, the newest MiB of its output, its end. Readers read at their own pace from any
- * place; one that stops reading loses the oldest output and holds up nobody.
+ * The events of one run: its start, the newest MiB of its output, its end. Each reader reads at its own pace from any
+ * event; a reader that stalls loses the oldest output and does not slow the others.
  */
 export class EventRing {
   readonly #start: ExecEvent;
@@ -65,7 +65,7 @@ export class EventRing {
     this.#start = { sequence: 1, type: 'start', pid };
   }
 
-  /** The number of its last event; undefined while more may come. */
+  /** The sequence number of the last event; undefined while more may come. */
   get lastSequence(): number | undefined {
     return this.#end?.sequence;
   }
@@ -74,7 +74,7 @@ export class EventRing {
     return this.#readers.size > 0;
   }
 
-  /** Keeps a copy. What comes after the end is dropped. */
+  /** Keeps a copy of the bytes. Output after the end is dropped. */
   addOutput(type: OutputChannel, output: Buffer): void {
     if (this.#end || this.#isClosed) return;
     for (let from = 0; from < output.length; from += maxPieceBytes) {
@@ -100,7 +100,9 @@ export class EventRing {
     this.#wakeReaders();
   }
 
-  /** Events from the one behind `after` (0: from the start), or from the oldest that is left, to the end. */
+  /**
+   * The events after number `after` (0: from the start) to the end; from the oldest kept one where those are dropped.
+   */
   async *read(after: number, signal: AbortSignal): AsyncGenerator<ExecEvent> {
     const readTo = this.#allBytes - this.#heldBytes;
     const reader: Reader = { sequence: after, readTo, hasStopped: false, something: new Wakeup() };
@@ -129,8 +131,8 @@ export class EventRing {
   }
 
   /**
-   * Resolves when more output may come: at once, unless all who read lag far behind. Then they have a moment to go on,
-   * so that the foremost of them gets everything.
+   * Resolves when the process may write more: at once, unless all readers lag far behind. Then they get a moment to
+   * catch up, so that the fastest of them gets everything.
    */
   async room(): Promise<void> {
     if (this.#isReaderExpected && this.#heldBytes > comfortableLagBytes) {

@@ -1,17 +1,17 @@
 import fs from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** Set in the environment of a run's processes, so that those that left its session are still known as its own. */
+/** Set in the environment of a run's processes, so that processes that left its session can still be found. */
 export const runVariable = 'SANDBOX_EXEC_RUN';
 
 const roundMs = 10;
-/** A process that does not die at once waits for the kernel; nothing more can be done about it. */
+/** How long to repeat the kill. A process that outlives it waits inside the kernel and dies when that wait ends. */
 const limitMs = 2000;
 
 /**
- * Kills every process of a run: its session and process group, and whatever descends from it or carries its variable
- * although it made a session of its own. Looks again until none is left, as processes may start others meanwhile.
- * One that has left the session, lost its parent, and cleared its environment is not found.
+ * Kills every process of a run: its session, its process group, its descendants, and processes that carry its variable.
+ * Repeats until none is left, because processes may start others meanwhile. A process that has left the session, lost
+ * its parent and cleared its environment is not found.
  * @param pid the leader of the run's session
  */
 export async function killRun(pid: number, runId: string): Promise<void> {
@@ -48,11 +48,11 @@ function processesOfRun(leader: number, mark: Buffer): number[] {
   return [...found];
 }
 
-/** Undefined: it is gone, or dead and only not waited for. */
+/** Undefined for a process that is gone, or dead and not reaped yet. */
 function readProcess(pid: number): Process | undefined {
   const stat = read(`/proc/${pid}/stat`)?.toString('latin1');
   if (!stat) return undefined;
-  // The name in parentheses may hold anything, parentheses too.
+  // The name in parentheses may contain any character, also parentheses.
   const [state, parent, group, session] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   if (state === 'Z' || state === 'X') return undefined;
   return { pid, parent: Number(parent), group: Number(group), session: Number(session) };
@@ -69,7 +69,7 @@ function read(file: string): Buffer | undefined {
   try {
     return fs.readFileSync(file);
   } catch (error) {
-    // It ended while we looked, or belongs to a user whose processes are not ours to read.
+    // The process ended meanwhile, or belongs to a user whose processes the agent may not read.
     if (['ENOENT', 'ESRCH', 'EACCES', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined;
     throw error;
   }

@@ -1,4 +1,4 @@
-/** What the platform asks to be run. Times are the platform's own texts, given back as they came. */
+/** A command that the platform asks for. The times are the platform's; the agent returns them unchanged. */
 export interface RunRequest {
   runId: string;
   /** For `bash -c`. */
@@ -6,7 +6,7 @@ export interface RunRequest {
   cwd: string;
   /** Over the sandbox's environment. */
   env: Record<string, string>;
-  /** Whose run it is; a word of the platform's. */
+  /** The user of the run, in a form that the platform chooses. */
   owner: string;
   startedAt: string;
   deadline: string;
@@ -14,7 +14,7 @@ export interface RunRequest {
   timeoutMs: number;
 }
 
-/** The request in a JSON document. @throws {TypeError} naming the field that is wrong */
+/** Reads a request from a JSON document. @throws {TypeError} names the wrong field */
 export function parseRunRequest(document: unknown): RunRequest {
   const given = (document ?? {}) as Record<string, unknown>;
   const text = (name: string): string => {

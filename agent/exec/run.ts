@@ -8,12 +8,12 @@ import { EventRing, type ExecEnd } from './event-ring.ts';
 import { killRun, runVariable } from './kill-run.ts';
 import type { RunRequest } from './run-request.ts';
 
-/** The longest timer Node has; a deadline beyond it is not one. */
+/** The longest timer of Node, 25 days. */
 const longestTimerMs = 2 ** 31 - 1;
 
 /**
- * One command from its start to its end, its deadline, or its cancellation. Its standard input is empty. Processes that
- * it leaves in the background when it ends by itself go on.
+ * One command from its start to its end, deadline or cancellation. Its standard input is empty. After an end by itself,
+ * the processes that it left in the background go on.
  */
 export class Run {
   readonly request: RunRequest;
@@ -35,7 +35,7 @@ export class Run {
   /**
    * Starts the command.
    * @param cwd absolute, and a directory
-   * @param onEnd called right before its last event: who reads that may start the next run
+   * @param onEnd called right before the last event, so that a reader of that event can start the next run
    * @throws errno of execve(2)
    */
   static async start(request: RunRequest, cwd: string, environment: AgentEnvironment, onEnd: () => void): Promise<Run> {
@@ -54,7 +54,7 @@ export class Run {
     return this.events.lastSequence !== undefined;
   }
 
-  /** Kills all of it; resolves when its last event is there. */
+  /** Kills every process of the run; resolves when its last event is written. */
   cancel(): Promise<void> {
     return this.#kill({ type: 'error', code: 'cancelled', message: 'The command was cancelled' });
   }
@@ -83,7 +83,7 @@ export class Run {
         this.events.addOutput(channel, value as Buffer);
         await this.events.room();
       } else if (event?.case === 'end') {
-        // One that is being killed ends by that, and its last event says so.
+        // A run that is being killed ends with the event of the kill, not with the exit code that the kill causes.
         await this.#killing;
         this.#finish({ type: 'end', exitCode: event.value.exitCode ?? -1 });
       }

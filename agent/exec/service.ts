@@ -10,12 +10,12 @@ import { Run } from './run.ts';
 import { parseRunRequest, type RunRequest } from './run-request.ts';
 import { eventFrame, readyFrame } from './stream-frames.ts';
 
-/** An ended run can be read this long, unless another begins. */
+/** How long an ended run can be read, unless another run begins. */
 const endedKeptMs = 300_000;
-/** What readers of a run have left when another begins. */
+/** How long readers of an ended run may go on when another run begins. */
 const lastReadersMs = 10_000;
 
-/** Refused, with the code that the platform knows. */
+/** A refusal with a code that the platform maps to its own. */
 class RunRefused extends Error {
   readonly status: number;
   readonly code: string;
@@ -27,8 +27,8 @@ class RunRefused extends Error {
 }
 
 /**
- * `/platform/exec…` (BOOT.md): one command at a time, and its events. The claim is taken here, so that it holds for
- * every replica of the platform; only the platform's token opens it.
+ * `/platform/exec…` (BOOT.md): one command at a time, and its events. The agent holds the claim, so that it applies to
+ * every replica of the API. Only the platform's token opens these paths.
  */
 export class ExecService {
   readonly #state: SandboxState;
@@ -64,7 +64,7 @@ export class ExecService {
   async #serveStart(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const request = parseRunRequest(await readJson(req));
     if (!this.#state.init) throw new RunRefused(409, 'not_ready', 'the sandbox is not ready yet');
-    // The same request again is a repetition whose first reply was lost.
+    // The same run id again: the first reply was lost, and the platform repeats the request.
     const isRepeated = [this.#claimedBy, this.#run?.request.runId].includes(request.runId);
     if (!isRepeated) {
       if (this.#claim) throw new RunRefused(409, 'in_progress', 'another command is running');
@@ -141,7 +141,7 @@ export class ExecService {
     this.#claimedBy = undefined;
   }
 
-  /** Lets go of the ended run; whoever still reads it has `readersMs` left. */
+  /** Drops the ended run; its present readers may go on for `readersMs`. */
   #forget(readersMs: number): void {
     clearTimeout(this.#forgetting);
     const events = this.#run?.events;

@@ -1,9 +1,11 @@
 import type { ExecEvent } from './event-ring.ts';
 
-/** The first thing a reader hears; browsers reconnect after `retry` milliseconds. Data must not be empty for them. */
+/** The first event of a stream. Browsers reconnect after `retry` milliseconds, and they drop events with empty data. */
 export const readyFrame = 'retry: 1000\nevent: ready\ndata: {}\n\n';
 
-/** An event as server-sent events have it (section 6.2). Its id names the run too, as a reader may come back later. */
+/**
+ * An event in the format of server-sent events. The id names the run, too, so that a late reader can tell runs apart.
+ */
 export function eventFrame(runId: string, event: ExecEvent): string {
   return `id: ${runId}-${event.sequence}\nevent: ${event.type}\ndata: ${JSON.stringify(payload(event))}\n\n`;
 }

@@ -1,9 +1,9 @@
 import type koffi from 'koffi';
 
 /**
- * What libfuse of a sandbox runs as `fusermount`. The host has made the mount already and left its descriptor open in
- * s3fs and what that starts; so all there is to do is to hand it over in libfuse's own way, on a socket. It imports
- * nothing: whether a file without an extension is a module depends on what else lies in the image.
+ * The `fusermount` that libfuse in a sandbox runs. The host has made the mount already, and s3fs and its children
+ * inherit the mount's descriptor; this program passes it on over a socket, as libfuse expects. It imports nothing,
+ * because the files of the image decide whether Node treats a file without an extension as a module.
  */
 const { _FUSE_COMMFD: socket, PLATFORM_FUSE_FD: fuse } = process.env;
 const isUnmount = process.argv.slice(2).some((word) => /^-[a-z]*u/.test(word));

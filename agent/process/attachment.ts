@@ -5,14 +5,14 @@ import type { Channel } from './backlog.ts';
 
 export type ProcessEventInit = MessageInitShape<typeof ProcessEventSchema>;
 
-/** A piece of output on its way to clients; `release` is called once by each of them. */
+/** A piece of output on its way to clients. Each client calls `release` once. */
 export interface Piece {
   channel: Channel;
   bytes: Buffer;
   release(): void;
 }
 
-/** One client's view of a process: what it has not taken yet, in order. */
+/** One client's view of a process: the output it has not taken yet, in order. */
 export class Attachment {
   private pieces: Piece[] = [];
   private end: ProcessEventInit | undefined;
@@ -35,7 +35,7 @@ export class Attachment {
     this.something.wake();
   }
 
-  /** Ends the view; what was not taken goes back to the process. */
+  /** Ends the view. Output that was not taken goes back to the process. */
   close(): void {
     if (this.closed) return;
     this.closed = true;
@@ -48,8 +48,8 @@ export class Attachment {
   }
 
   /**
-   * Events to the process's end, a `keepalive` whenever there was none for `keepaliveMs`. The bytes of an event are
-   * good until the next one is asked for.
+   * The events up to the process's end, with a `keepalive` after each `keepaliveMs` of silence. The bytes of an event
+   * are valid until the next event is requested.
    */
   async *events(keepaliveMs: number): AsyncGenerator<ProcessEventInit> {
     while (true) {

@@ -15,9 +15,9 @@ const dataTag = 0x12;
 const outputTags = { stdout: 0x0a, stderr: 0x12, pty: 0x1a };
 
 /**
- * Writes the frames of `data` events by hand, which carry nearly all bytes of a process's stream; by reflection they
- * would be copied three times. JSON is written into one buffer, used again for each frame; binary is a head and the
- * output's own bytes.
+ * Writes the frames of `data` events without reflection, which would copy the bytes three times. These events carry
+ * nearly all bytes of a process's stream. JSON goes into one buffer that each frame reuses; a binary frame is a head
+ * and the output's own bytes.
  */
 export function dataFrames(codec: 'json' | 'proto'): (reply: { event?: ProcessEventInit }) => Buffer[] | undefined {
   let scratch: Buffer = Buffer.alloc(0);

@@ -5,9 +5,9 @@ import { systemError } from '../native/libc.ts';
 const anyMayExecute = 0o111;
 
 /**
- * The file that a command names: itself when it holds a slash, else the first program of that name in the search path
- * of the process to be started.
- * @throws ENOENT, or EACCES when all there is may not be executed
+ * The file that a command names: the command itself when it contains a slash, else the first program of that name in
+ * the search path of the new process.
+ * @throws ENOENT, or EACCES when the files of that name may not be executed
  */
 export async function findProgram(command: string, searchPath: string, cwd: string): Promise<string> {
   if (command.includes('/')) return path.resolve(cwd, command);

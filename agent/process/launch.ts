@@ -32,7 +32,7 @@ const execFormatError = 8;
 const actionsBytes = 256;
 const attributesBytes = 512;
 const signalSetBytes = 128;
-/** As many as the thread pool's threads that may be lent to them. */
+/** Starts that may occupy threads of the pool at the same time. */
 const maxStartsAtOnce = 3;
 
 /** Starts a program with three pipes, as the leader of its own session. Rejects with the errno of execve(2). */
@@ -88,7 +88,7 @@ export async function launchOnTerminal(program: Program, columns: number, rows: 
   }
 }
 
-/** Tells a terminal its size, and its foreground processes that it has changed. */
+/** Sets a terminal's size. The kernel sends SIGWINCH to its foreground processes. */
 export function resizeTerminal(terminal: number, columns: number, rows: number): void {
   const size = Buffer.alloc(8);
   size.writeUInt16LE(rows, 0);
@@ -104,7 +104,7 @@ function openPipe(): [number, number] {
 
 let attributes: Buffer | undefined;
 
-/** A session of its own, and every signal as a fresh process expects it. */
+/** Attributes for a session of its own with default signal dispositions and an empty signal mask. */
 function spawnAttributes(): Buffer {
   if (attributes) return attributes;
   attributes = Buffer.alloc(attributesBytes);
@@ -136,7 +136,7 @@ async function spawn(program: Program, addActions: (actions: Buffer) => void): P
   try {
     addActions(actions);
     posix_spawn_file_actions_addchdir_np(actions, program.cwd);
-    // The agent's own close by themselves; what it was started with might not.
+    // The agent's own descriptors are close-on-exec; those it inherited may not be.
     posix_spawn_file_actions_addclosefrom_np(actions, 3);
     watchForEnds();
     const envp = Object.entries(program.env).map(([name, value]) => `${name}=${value}`);

@@ -1,11 +1,12 @@
 import fs from 'node:fs';
 
-/** The most there is: even the smallest process goes before the agent. */
+/** The highest score, so that the kernel ends even the smallest process before the agent. */
 const score = '1000';
 
 /**
- * Has the kernel, when memory runs out, end what clients have started before it ends the agent, which would end the
- * sandbox. Children inherit it; those that `pid` has started already are found. Raising needs no privilege.
+ * Makes the kernel end clients' processes before the agent when memory runs out; the end of the agent would end the
+ * sandbox. Children inherit the score; children that `pid` has started already get it here. Raising it needs no
+ * privilege.
  */
 export function endBeforeAgent(pid: number): void {
   try {
@@ -14,7 +15,7 @@ export function endBeforeAgent(pid: number): void {
     for (const child of children.split(' ')) if (child !== '') endBeforeAgent(Number(child));
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    // It has ended (or there is no /proc); or it has become another user's, with sudo and its kin.
+    // The process has ended, there is no /proc, or the process runs as another user now (sudo).
     if (code === 'ENOENT' || code === 'ESRCH' || code === 'EACCES' || code === 'EPERM') return;
     console.error('agent: a process is not marked to be ended first:', message);
   }

@@ -6,12 +6,12 @@ const firstBytes = 16 * 1024;
 const mostBytes = 256 * 1024;
 const setPipeSize = 1031;
 const pipeBytes = 1024 * 1024;
-/** Of poll(2). */
+/** POLLIN of poll(2). */
 const readable = 1;
 
 /**
- * The readable end of a process's pipe or terminal. It is read into one buffer, which grows for a process that fills
- * it: `onBytes` gets a view that is good until it returns true, or until `resume()` when it returned false.
+ * The readable end of a process's pipe or terminal. All reads go to one buffer, which grows when a read fills it.
+ * `onBytes` gets a view of the buffer that is valid until it returns true or, after false, until `resume()`.
  */
 export class OutputPipe {
   private readonly fd: number;
@@ -27,7 +27,8 @@ export class OutputPipe {
         const bytes = Buffer.from(buffer.buffer, buffer.byteOffset, length);
         if (length === this.buffer.length && length < mostBytes) {
           this.buffer = Buffer.allocUnsafeSlow(length * 4);
-          // The writer is woken less often; beyond the user's share of pipe memory it stays as it is.
+          // A larger pipe wakes the writer less often. The call fails beyond the user's share of pipe memory, which is
+          // fine.
           if (!isTerminal) libc().fcntl(fd, setPipeSize, pipeBytes);
         }
         return onBytes(bytes);
@@ -36,7 +37,7 @@ export class OutputPipe {
     this.socket = isTerminal
       ? new tty.ReadStream(fd, { onread } as net.SocketConstructorOpts)
       : new net.Socket({ fd, readable: true, writable: false, onread } as net.SocketConstructorOpts);
-    // A terminal whose last process has gone reads as EIO.
+    // Reading a terminal whose last process has gone fails with EIO.
     this.socket.on('error', () => this.socket.destroy());
     this.socket.on('end', () => this.socket.destroy());
     this.socket.once('close', () => {
@@ -52,8 +53,8 @@ export class OutputPipe {
   }
 
   /**
-   * Whether all that was written so far has been read. poll(2) knows; a terminal's count of bytes does not, as it
-   * leaves out what the kernel has yet to hand over.
+   * Whether everything written so far has been read. poll(2) tells; a terminal's byte count (FIONREAD) leaves out
+   * bytes that the kernel has not passed to the reader's side yet.
    */
   get isEmpty(): boolean {
     if (this.closed) return true;

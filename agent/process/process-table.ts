@@ -17,7 +17,7 @@ import { RunningProcess } from './running-process.ts';
 const defaultColumns = 80;
 const defaultRows = 24;
 const maxSide = 65_535;
-/** Ended processes whose end no client has seen are kept this long, and so many of them at most. */
+/** How long, and how many, ended processes are kept whose end no client has seen. */
 const endedKeptMs = 10 * 60_000;
 const endedKept = 16;
 
@@ -35,7 +35,7 @@ export class ProcessTable {
     return [...this.running.values()];
   }
 
-  /** @throws {ConnectError} `not_found`; of several with one tag, the newest is meant */
+  /** Finds the newest process with a tag. @throws {ConnectError} `not_found` */
   find(selector: ProcessSelector | undefined): RunningProcess {
     const found = pick(this.running, selector);
     if (found) return found;

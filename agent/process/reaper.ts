@@ -11,13 +11,13 @@ const status = Buffer.alloc(4);
 const waiting = new Map<number, (exit: ProcessExit) => void>();
 
 /**
- * How the child `pid`, which no one else waits for, ends. Children of `node:child_process` are not touched: only the
- * pids given here are waited for.
+ * Waits for the child `pid`, which nothing else waits for, and resolves with how it ended. Children of
+ * `node:child_process` are not affected: only pids given here are waited for.
  */
 export function exitOf(pid: number): Promise<ProcessExit> {
   return new Promise((resolve) => {
     waiting.set(pid, resolve);
-    // It may have ended before this call.
+    // The child may have ended before this call.
     collect(pid);
   });
 }
@@ -29,7 +29,7 @@ export function watchForEnds(): void {
 }
 
 function collectAll(): void {
-  // One signal may stand for several ends.
+  // One SIGCHLD may report several ended children.
   for (const pid of waiting.keys()) collect(pid);
 }
 

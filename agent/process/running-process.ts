@@ -80,7 +80,7 @@ export class RunningProcess {
     return this.attachments.size > 0;
   }
 
-  /** A new client's view: what was kept while there was none, then what comes, then the end. */
+  /** A new client's view: the output kept while there was no client, then new output, then the end. */
   attach(): Attachment {
     const attachment: Attachment = new Attachment((untaken) => this.detach(attachment, untaken));
     for (const { channel, bytes } of this.backlog.take()) attachment.push({ channel, bytes, release: () => {} });
@@ -136,7 +136,7 @@ export class RunningProcess {
     if (this.input) return this.input;
     this.input = new net.Socket({ fd: this.launched.stdin!, readable: false, writable: true });
     this.input.on('error', () => {
-      // The process has closed its input; whoever writes is told by the write itself.
+      // The process has closed its input. The write itself fails with that, so its caller learns of it.
     });
     return this.input;
   }

@@ -10,7 +10,7 @@ import { ProcessTable, terminalSize } from './process-table.ts';
 import type { RunningProcess } from './running-process.ts';
 import { isSignal } from './signals.ts';
 
-/** `sandboxagent.Process` (sections 4.12 and 6.3). */
+/** `sandboxagent.Process`. */
 export function processServices(environment: AgentEnvironment): AgentService[] {
   const table = new ProcessTable(environment);
   return [
@@ -67,7 +67,7 @@ export function processServices(environment: AgentEnvironment): AgentService[] {
   ];
 }
 
-/** Hands input on; the next message is not read before the process has taken this one. */
+/** Writes input to the process. The next message is read only when the process has taken this one. */
 async function send(process: RunningProcess, input: ProcessInput | undefined): Promise<void> {
   if (!input?.input.case) throw new ConnectError('input must hold stdin or pty', Code.InvalidArgument);
   await process.write(input.input.case, input.input.value);

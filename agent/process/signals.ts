@@ -17,13 +17,13 @@ const descriptions: Partial<Record<string, string>> = {
 
 const highestSignal = 64;
 
-/** `signal: killed`, the text of an end by a signal. */
+/** The status text of a process that a signal ended, such as `signal: killed`. */
 export function signalText(signal: number): string {
   const name = Object.entries(constants.signals).find(([, number]) => number === signal)?.[0];
   return `signal: ${(name && descriptions[name]) ?? name ?? signal}`;
 }
 
-/** Whether a process can be sent that number. */
+/** Whether the number is that of a signal. */
 export function isSignal(number: number): boolean {
   return Number.isInteger(number) && number > 0 && number <= highestSignal;
 }

@@ -7,7 +7,7 @@ import type { Code } from '@connectrpc/connect';
 export class ConnectError extends Error {
   override name = 'ConnectError';
   readonly code: Code;
-  /** What the client is told. */
+  /** The text for the client. */
   readonly rawMessage: string;
   readonly details: never[] = [];
   override readonly cause: unknown;

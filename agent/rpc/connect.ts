@@ -18,8 +18,8 @@ import type { AgentCall } from './service.ts';
 const bodyIdleMs = 60_000;
 
 /**
- * A call's view of a node request. The signal is made when a handler asks for it: most never do, and an error made for
- * every reply that closes costs more than the reply.
+ * A call's view of a node request. The signal is made when a handler first uses it: most handlers never do, and an
+ * abort error for every closed reply would cost more than the reply.
  */
 class NodeCall implements AgentCall {
   private readonly req: IncomingMessage;
@@ -58,7 +58,7 @@ function readBody(req: IncomingMessage, maxBytes: number): Promise<Buffer> {
     const chunks: Buffer[] = [];
     let length = 0;
     let idle: NodeJS.Timeout | undefined;
-    // Nearly every body comes with its head; only others are worth a timer.
+    // Nearly every body arrives with its head; only the others need a timer.
     const soon = setImmediate(() => {
       idle = setTimeout(() => fail(new ConnectError('the request stopped halfway', Code.DeadlineExceeded)), bodyIdleMs);
     });
@@ -89,7 +89,7 @@ function readBody(req: IncomingMessage, maxBytes: number): Promise<Buffer> {
   });
 }
 
-/** Answers with a JSON error, whatever has been read of the request. */
+/** Answers with a JSON error, however much of the request has been read. */
 export function replyError(req: IncomingMessage, res: ServerResponse, error: ConnectError): void {
   const body = JSON.stringify(errorJson(error));
   endEarly(req, res, httpStatusOf(error.code), { 'content-type': 'application/json' }, body);
@@ -142,7 +142,7 @@ export async function serveUnary(
     res.writeHead(200, headers);
     res.end(reply);
   } catch (error) {
-    // Nobody is left to be told.
+    // The client has left, so there is no one to answer.
     if (!res.destroyed) replyError(req, res, toConnectError(error));
   } finally {
     clearTimeout(deadline);
@@ -157,12 +157,14 @@ function checkVersion(req: IncomingMessage): void {
   }
 }
 
-/** Milliseconds of `Connect-Timeout-Ms`. @throws {ConnectError} `invalid_argument` when it is no number of ten digits */
+/**
+ * Milliseconds of `Connect-Timeout-Ms`. @throws {ConnectError} `invalid_argument` when it is no number of ten digits
+ */
 function timeoutOf(req: IncomingMessage): number | undefined {
   const given = req.headers['connect-timeout-ms'];
   if (given === undefined || given === '') return undefined;
   if (!/^\d{1,10}$/.test(String(given))) throw new ConnectError('malformed Connect-Timeout-Ms', Code.InvalidArgument);
-  // Timers of Node do not reach further.
+  // The longest timer of Node.
   return Math.min(Number(given), 2 ** 31 - 1);
 }
 
@@ -170,7 +172,7 @@ async function* encodedParts(procedure: Procedure, messages: AsyncIterable<unkno
   for await (const message of messages) yield encodeReply(procedure, 'proto', message);
 }
 
-/** Writes a reply as it is made: one part with its length, more as chunks, no faster than they are taken. */
+/** Writes a reply: one part with its length, several as chunks, no faster than the client takes them. */
 async function writeParts(
   res: ServerResponse,
   contentType: string,
@@ -232,7 +234,7 @@ function payloadOf(flags: number, payload: Buffer, gzip: boolean): Buffer | Prom
 
 /**
  * Serves one streaming call whose content type is `application/connect+json` or `application/connect+proto`. Replies
- * are not compressed, whatever the client accepts: they carry what a process writes, as it comes.
+ * are never compressed: they carry a process's output without delay.
  */
 export async function serveStream(
   req: IncomingMessage,
@@ -267,7 +269,7 @@ export async function serveStream(
     begin();
     const connectError = toConnectError(error);
     res.end(textFrame(frameFlag.endStream, JSON.stringify({ error: errorJson(connectError) })));
-    // A handler that fails amid its client's stream leaves a body nobody will read.
+    // A handler that fails during its client's stream leaves a body that is never read.
     if (!req.complete) res.once('finish', () => req.destroy());
   } finally {
     clearTimeout(deadline);
@@ -293,7 +295,7 @@ async function pump(
       if (call.signal.aborted) break;
       begin();
       const pieces = encode?.(next.value);
-      // Its pieces are views of memory that the next reply will use.
+      // The pieces are views of memory that the next reply reuses.
       if (pieces) await writeThrough(res, ...pieces);
       else if (!res.write(encodeFrame(procedure, codec, next.value))) await drained(res);
     }

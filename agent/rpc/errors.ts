@@ -2,7 +2,7 @@ import { types } from 'node:util';
 import { Code } from '@connectrpc/connect';
 import { ConnectError } from './connect-error.ts';
 
-/** Connect codes and texts for what the kernel says (decisions: errors of the runtime agent). */
+/** Connect codes and texts for errors of the kernel. Clients rely on the texts. */
 const systemErrors: Record<string, readonly [Code, string]> = {
   ENOENT: [Code.NotFound, 'not found: no such file or directory'],
   ESRCH: [Code.NotFound, 'not found: no such process'],
@@ -36,8 +36,8 @@ export function isSystemError(error: unknown): error is NodeJS.ErrnoException {
 }
 
 /**
- * The ConnectError for whatever a handler threw. `subject` (a path, a command) leads the text of system errors.
- * Anything unknown becomes `internal` without its text, which goes to standard error instead.
+ * The ConnectError for an error of a handler. The text of a system error begins with `subject` (a path, a command).
+ * An unknown error becomes `internal`; its text goes to standard error only.
  */
 export function toConnectError(error: unknown, subject?: string): ConnectError {
   if (error instanceof ConnectError) return error;

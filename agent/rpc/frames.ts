@@ -65,7 +65,7 @@ export class FrameParser {
         yield { flags: this.head[0]!, payload };
         continue;
       }
-      // Grown as bytes arrive: a head that promises much costs nothing until it is kept.
+      // The buffer grows with the bytes that arrive, so a head that announces a long frame costs nothing by itself.
       const have = this.payloadHave;
       const take = Math.min(need - have, chunk.length - at);
       if (this.payload === undefined || this.payload.length < have + take) {

@@ -6,7 +6,7 @@ const defaultMs = 30_000;
 const maxMs = 3_600_000;
 
 /**
- * Milliseconds of silence after which a stream tells that it lives: the `Keepalive-Ping-Interval` header in seconds.
+ * Milliseconds of silence before a stream sends a keepalive, from the `Keepalive-Ping-Interval` header in seconds.
  * @throws {ConnectError} `invalid_argument` when it is no positive number
  */
 export function keepaliveMs(call: AgentCall): number {

@@ -17,11 +17,11 @@ export interface AgentCall {
 }
 
 /**
- * A handler of one procedure. It answers with a message (or its plain initialiser), or throws a ConnectError; whatever
- * else it throws is answered as `internal` and written to the agent's log.
+ * A handler of one procedure. It returns a message (or its plain initialiser), or throws a ConnectError. Any other
+ * error becomes `internal` and goes to the agent's log.
  *
- * A server-streaming handler is read one message at a time, and not before the one before was taken by the socket: a
- * slow client slows the handler. When the client leaves, `call.signal` aborts and the iterator's `return()` is called.
+ * A server-streaming handler is asked for a message only when the socket has taken the one before, so a slow client
+ * slows the handler. When the client leaves, `call.signal` aborts and the iterator's `return()` is called.
  */
 export type Handler<M extends DescMethod> =
   M extends DescMethodUnary<infer I, infer O>
@@ -51,13 +51,13 @@ export type FastPath<M extends DescMethod> =
       ? {
           /**
            * Makes an encoder for one stream: whole frames (heads included), in pieces, or undefined to encode as any
-           * other. The pieces are good until the next reply is encoded.
+           * other. The pieces are valid until the next reply is encoded.
            */
           frames?: (codec: 'json' | 'proto') => (reply: MessageInitShape<O>) => Buffer[] | undefined;
         }
       : never;
 
-/** Handlers by the method's local name; what is left out answers `unimplemented`. */
+/** Handlers by the method's local name. A missing one answers `unimplemented`. */
 export type Handlers<S extends DescService> = { [P in keyof S['method']]?: Handler<S['method'][P]> };
 
 export interface ServiceOptions<S extends DescService> {

@@ -1,4 +1,4 @@
-/** One waiter and one who wakes it: the pause of a stream that has nothing to tell. */
+/** Lets one waiter sleep until another party wakes it: the pause of a stream without events. */
 export class Wakeup {
   private waiter: ((woken: boolean) => void) | undefined;
 

@@ -14,17 +14,16 @@ export interface DirectoryChange {
   type: EventType;
 }
 
-/** Events kept for a reader that lags. */
+/** Events kept for a slow reader. */
 const queueMax = 65_536;
-/** How long the event loop is held while a tree is being watched. */
+/** How long a scan of a tree holds the event loop at a time. */
 const sliceMs = 5;
-/** How long names that a scan has told are remembered, in case the kernel tells them, too. */
+/** How long names reported by a scan are remembered, in case the kernel reports them as well. */
 const scannedMs = 1000;
 
 /**
- * Watches a directory, and with `recursive` all below it, the ones made later included. What a reader does not take is
- * queued to a bound; past it, or when the kernel's own queue was full, `take` throws `data_loss` instead of going on
- * as if nothing had been missed.
+ * Watches a directory and, with `recursive`, all directories below it, also later ones. Events wait for the reader in a
+ * bounded queue. When that queue or the kernel's overflows, `take` throws `data_loss`.
  */
 export class DirectoryWatcher {
   private readonly root: string;
@@ -38,7 +37,7 @@ export class DirectoryWatcher {
   private scanning = false;
   private scanned = new Map<string, number>();
   private rootWatch = -1;
-  /** The root is gone, and with it all there was to watch. */
+  /** The root was removed, so nothing is left to watch. */
   over = false;
 
   private constructor(root: string, recursive: boolean, onChange: () => void) {
@@ -75,7 +74,7 @@ export class DirectoryWatcher {
     }
   }
 
-  /** What has happened since the last call. @throws {ConnectError} `data_loss` when some of it is not known */
+  /** The changes since the last call. @throws {ConnectError} `data_loss` when some of them are lost */
   take(): DirectoryChange[] {
     if (this.lost) {
       const error = this.lost;
@@ -98,7 +97,7 @@ export class DirectoryWatcher {
 
   onOverflow(): void {
     this.lose('the kernel dropped events');
-    // Directories may have come that were not told.
+    // The lost events may have been of new directories.
     if (this.recursive) this.enter('', false);
   }
 
@@ -107,13 +106,13 @@ export class DirectoryWatcher {
     if (directory === undefined) return;
     if (event.mask & mask.ignored) this.directories.delete(event.watch);
     if (event.name.length === 0) {
-      // A directory below the root is told by its parent's event already.
+      // The event of the parent directory reports a directory below the root already.
       if (event.watch === this.rootWatch) this.onRootEvent(event.mask);
       return;
     }
     const own = nameOfBytes(event.name);
     const name = directory === '' ? own : `${directory}/${own}`;
-    // Content on its way to its place has a name of its own, which no client knows.
+    // A temporary file of an upload in progress.
     if (isStagedName(own)) return;
     const isReplaced = (event.mask & mask.movedTo) !== 0 && wasReplaced(path.join(this.root, name));
     const type = isReplaced ? EventType.WRITE : typeOf(event.mask);
@@ -154,13 +153,13 @@ export class DirectoryWatcher {
     return watch;
   }
 
-  /** A directory has come: watches it and all below, and tells what was made in it before the kernel watched. */
+  /** Watches a new directory and all below it, and reports entries that were made before the watch existed. */
   private enter(relative: string, tell: boolean): void {
     this.pending.push({ relative, tell });
     if (!this.scanning) void this.scan();
   }
 
-  /** A directory was moved away: forgets it and all below. */
+  /** Stops watching a directory that was moved away, and all below it. */
   private leave(relative: string): void {
     for (const [watch, directory] of this.directories) {
       if (directory !== relative && !directory.startsWith(`${relative}/`)) continue;
@@ -177,7 +176,7 @@ export class DirectoryWatcher {
         this.scanDirectory(next.relative, next.tell);
       } catch (error) {
         const { code } = error as NodeJS.ErrnoException;
-        // Gone again, or replaced, while it was being looked at: its parent's events tell that.
+        // The directory was removed or replaced during the scan; events of its parent report that.
         if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'EACCES') continue;
         const reason = code === 'ENOSPC' ? 'the kernel has no more watches' : toConnectError(error).rawMessage;
         this.pending = [];

@@ -2,7 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 import { EventTypeSchema, type WatchDirResponseSchema } from '../proto/gen/sandboxagent_pb.js';
 import { textFrame } from '../rpc/frames.ts';
 
-/** Writes the frames of filesystem events in JSON by hand: by reflection it takes longer than all else about them. */
+/** Writes the JSON frames of filesystem events without reflection, which would take most of the time of an event. */
 export function eventFrames(
   codec: 'json' | 'proto',
 ): (reply: MessageInitShape<typeof WatchDirResponseSchema>) => Buffer[] | undefined {

@@ -32,7 +32,7 @@ const nonBlocking = 0o4000;
 const eventHeadBytes = 16;
 const readBytes = 64 * 1024;
 
-/** What the kernel tells of a watched directory; `name` is empty for the directory itself. */
+/** An event of a watched directory; `name` is empty for the directory itself. */
 export interface InotifyEvent {
   watch: number;
   mask: number;
@@ -42,13 +42,13 @@ export interface InotifyEvent {
 
 export interface InotifyListener {
   onEvent(event: InotifyEvent): void;
-  /** The kernel's queue was full: any event may have been lost. */
+  /** The kernel's queue overflowed, so any event may be lost. */
   onOverflow(): void;
 }
 
 /**
- * The kernel's inotify, one instance for all watchers (instances are scarce: 128 a user). A directory that two
- * listeners watch has one number, and each listener gets its events.
+ * One inotify instance for all watchers, because the kernel allows 128 instances a user. A directory with two listeners
+ * has one watch descriptor, and each listener gets its events.
  */
 class Inotify {
   private fd = -1;
@@ -74,8 +74,8 @@ class Inotify {
   }
 
   /**
-   * Node opens descriptors only of kinds that it has a name for, yet reads whatever a pipe's number stands for: so a
-   * pipe is opened, and inotify put in its place before the first read.
+   * Node cannot open an inotify descriptor as a stream, but it can open a pipe. So open a pipe, and put the inotify
+   * descriptor in its place with dup3(2) before the first read.
    */
   private open(): void {
     const pipe = Buffer.alloc(8);
