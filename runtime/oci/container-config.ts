@@ -1,9 +1,11 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import type { SandboxConnection } from './network.ts';
+import { ownFileTexts } from './own-files.ts';
 import { agentWords, initPath, runtimeMount } from './runtime-folder.ts';
 import type { SeccompConfig } from './seccomp.ts';
 
 export interface ContainerPlan {
+  runtime: 'crun' | 'runc';
   hostname: string;
   /** Relative to the root of the hierarchies. */
   cgroupPath: string;
@@ -42,34 +44,106 @@ const capabilities = [
   'SYS_CHROOT',
 ].map((name) => `CAP_${name}`);
 
-/** Block devices are among them because they tell of other sandboxes: names of their disks, sizes, what they read. */
+/**
+ * Not to be seen: what tells of other sandboxes, of the host's load and memory, or of the host itself. Each counter that
+ * one sandbox can move and another can read is a channel between them.
+ */
 const maskedPaths = [
   '/proc/acpi',
   '/proc/asound',
+  '/proc/buddyinfo',
+  '/proc/bus',
   '/proc/cmdline',
-  '/proc/diskstats',
+  '/proc/consoles',
+  '/proc/driver',
+  '/proc/dynamic_debug',
+  '/proc/fs',
   '/proc/interrupts',
+  '/proc/iomem',
+  '/proc/ioports',
+  '/proc/irq',
   '/proc/kallsyms',
   '/proc/kcore',
+  '/proc/key-users',
   '/proc/keys',
   '/proc/latency_stats',
+  '/proc/locks',
+  '/proc/mdstat',
   '/proc/modules',
+  '/proc/mtrr',
+  '/proc/pagetypeinfo',
   '/proc/partitions',
+  '/proc/pressure',
   '/proc/sched_debug',
+  '/proc/schedstat',
   '/proc/scsi',
+  '/proc/slabinfo',
+  '/proc/softirqs',
+  '/proc/sys/fs/aio-nr',
+  '/proc/sys/fs/dentry-state',
+  '/proc/sys/fs/file-nr',
+  '/proc/sys/fs/inode-nr',
+  '/proc/sys/fs/inode-state',
+  '/proc/sys/fs/quota',
+  '/proc/sys/kernel/pty/nr',
+  '/proc/sys/kernel/random/boot_id',
   '/proc/timer_list',
   '/proc/timer_stats',
+  '/proc/tty/driver',
+  '/proc/vmallocinfo',
+  '/proc/zoneinfo',
   '/sys/block',
+  '/sys/bus',
+  '/sys/class/bdi',
   '/sys/class/block',
+  '/sys/class/thermal',
   '/sys/dev/block',
+  '/sys/devices/system/clockevents',
+  '/sys/devices/system/memory',
+  '/sys/devices/system/node',
+  '/sys/devices/virtual/bdi',
   '/sys/devices/virtual/block',
   '/sys/devices/virtual/powercap',
+  '/sys/devices/virtual/thermal',
+  '/sys/devices/virtual/workqueue',
   '/sys/firmware',
-  '/sys/fs/bpf',
-  '/sys/fs/ext4',
   '/sys/kernel',
+  '/sys/module',
+  '/sys/power',
 ];
-const readonlyPaths = ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/pressure', '/proc/sys', '/proc/sysrq-trigger'];
+/** Their folders differ by machine, so they are looked for. */
+const maskedFoldersBelow: Record<string, RegExp> = {
+  // All but the sandbox's own control groups.
+  '/sys/fs': /^(?!cgroup$)/,
+  // Hardware of the host; processors and the sandbox's own link are in these two.
+  '/sys/devices': /^(?!(system|virtual)$)/,
+  // What each processor does, how fast and how hot.
+  '/sys/devices/system/cpu': /^(cpufreq|cpuidle)$/,
+};
+const maskedFoldersOfProcessors = ['cpufreq', 'cpuidle', 'thermal_throttle'];
+const readonlyPaths = ['/proc/sys', '/proc/sysrq-trigger'];
+
+/** Files of `/proc` that programs cannot do without; the sandbox sees contents of its own there (`own-files.ts`). */
+const ownFiles = Object.keys(ownFileTexts({ memoryMb: 1 })).filter((name) => name !== 'empty');
+/** What runc lets be mounted below `/proc`. The others are hidden there, but `cgroups`, which the JVM cannot do without. */
+const boundByRunc = new Set(['diskstats', 'loadavg', 'meminfo', 'stat', 'swaps']);
+
+/** Masked paths that this machine has. */
+function presentMaskedPaths(): string[] {
+  const below = Object.entries(maskedFoldersBelow).flatMap(([folder, pattern]) =>
+    foldersIn(folder).flatMap((name) => (pattern.test(name) ? [`${folder}/${name}`] : [])),
+  );
+  const processors = foldersIn('/sys/devices/system/cpu').filter((name) => /^cpu\d+$/.test(name));
+  const ofProcessors = processors.flatMap((name) =>
+    maskedFoldersOfProcessors.map((folder) => `/sys/devices/system/cpu/${name}/${folder}`),
+  );
+  return [...maskedPaths, ...below, ...ofProcessors].filter((each) => existsSync(each));
+}
+
+const foldersIn = (folder: string) =>
+  existsSync(folder)
+    ? readdirSync(folder, { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? [entry.name] : []))
+    : [];
 
 /**
  * The container's configuration (OCI runtime specification) over what the shim prepares in the bundle: `root`, `tail`,
@@ -77,6 +151,15 @@ const readonlyPaths = ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/pressure', '
  */
 export function containerConfig(plan: ContainerPlan): object {
   const { connection, seccomp } = plan;
+  // crun masks a file with the host's own /dev/null, which would be one file for all sandboxes; runc with the sandbox's.
+  const isCrun = plan.runtime === 'crun';
+  const hidden = presentMaskedPaths();
+  const bindOwn = (destination: string, name: string) => ({
+    destination,
+    type: 'bind',
+    source: `own/${name}`,
+    options: ['bind', 'ro', 'nosuid', 'nodev', 'noexec'],
+  });
   const ids = [{ containerID: 0, hostID: connection.uidBase, size: 65536 }];
   const bindTail = (name: string) => ({
     destination: `/etc/${name}`,
@@ -102,7 +185,9 @@ export function containerConfig(plan: ContainerPlan): object {
     },
     mounts: [
       { destination: '/proc', type: 'proc', source: 'proc', options: ['nosuid', 'noexec', 'nodev'] },
-      tmpfs('/dev', ['nosuid', 'noexec', 'strictatime', 'mode=755', 'size=64k']),
+      ...ownFiles.filter((name) => isCrun || boundByRunc.has(name)).map((name) => bindOwn(`/proc/${name}`, name)),
+      // A folder that is bound here, the runtime takes as it is, and mounts no device of the host.
+      { destination: '/dev', type: 'bind', source: 'dev', options: ['bind', 'rw', 'nosuid', 'noexec'] },
       {
         destination: '/dev/pts',
         type: 'devpts',
@@ -126,6 +211,7 @@ export function containerConfig(plan: ContainerPlan): object {
       },
       { destination: tailMount, type: 'bind', source: 'tail', options: ['bind', 'rw', 'nosuid', 'nodev', 'noexec'] },
       ...['hosts', 'hostname', 'resolv.conf'].map(bindTail),
+      ...(isCrun ? hidden.map((path) => bindOwn(path, statSync(path).isDirectory() ? 'folder' : 'empty')) : []),
     ],
     linux: {
       namespaces: [
@@ -137,7 +223,12 @@ export function containerConfig(plan: ContainerPlan): object {
       cgroupsPath: plan.cgroupPath,
       resources: plan.resources,
       seccomp: seccomp.seccomp,
-      maskedPaths,
+      maskedPaths: isCrun
+        ? []
+        : [
+            ...hidden,
+            ...ownFiles.filter((name) => !boundByRunc.has(name) && name !== 'cgroups').map((name) => `/proc/${name}`),
+          ],
       readonlyPaths,
       sysctl: {
         // Root may not send raw packets, so that ping works by this, and servers may take port 80 as any user.

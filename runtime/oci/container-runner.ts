@@ -13,6 +13,7 @@ import { type Boot, type LaunchStep, launch } from './launch.ts';
 import { liveShims } from './live-shims.ts';
 import type { SandboxConnection, SandboxNetwork } from './network.ts';
 import type { OciRuntime } from './oci-runtime.ts';
+import { ownFileTexts } from './own-files.ts';
 import { forgetLastRun, readPids } from './sandbox-folder.ts';
 import type { SeccompConfig } from './seccomp.ts';
 
@@ -69,6 +70,7 @@ export class ContainerRunner {
     const { folder, instance, connection, limits } = run;
     const [blank] = await Promise.all([ensureBlankDisk(this.#copy.folder, run.storageGb), forgetLastRun(folder)]);
     const config = containerConfig({
+      runtime: this.#runtime.name,
       hostname: run.hostname,
       cgroupPath: `/${this.#copy.cgroup}/${instance}`,
       resources: this.#cgroups.resources(limits, processLimit),
@@ -104,6 +106,7 @@ export class ContainerRunner {
         oomScore: Math.max(sandboxOomScore, Number(readFileSync('/proc/self/oom_score_adj', 'latin1'))),
         shimCgroups: this.#cgroups.shimFolders(this.#runtime.hide).join(':'),
         ...Object.fromEntries(files.map(([name, text]) => [`file:${name}`, text])),
+        ...Object.fromEntries(Object.entries(ownFileTexts(limits)).map(([name, text]) => [`own:${name}`, text])),
       },
     });
   }

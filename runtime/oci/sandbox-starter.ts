@@ -14,6 +14,7 @@ import type { ContainerRunner } from './container-runner.ts';
 import type { Copy } from './copy.ts';
 import type { Boot } from './launch.ts';
 import type { SandboxNetwork } from './network.ts';
+import { ownFileTexts } from './own-files.ts';
 import type { PhaseTeller } from './phase-teller.ts';
 import { whenProbeSucceeds } from './ready-probe.ts';
 import { hasDisk, readExit, readPids, type SandboxRecord, writeRecord } from './sandbox-folder.ts';
@@ -183,6 +184,7 @@ export class SandboxStarter {
         this.#network.setInternetAccess(address, spec.allowInternetAccess),
         writeFile(`${files}/hosts`, hosts),
         writeFile(`${files}/hostname`, hostname),
+        writeFile(`/proc/${member.shimPid}/root/mnt/own/meminfo`, ownFileTexts(spec).meminfo!),
         runCommand('nsenter', [`--uts=/proc/${member.initPid}/ns/uts`, 'hostname', spec.sandboxId]),
       ]);
       work.phases.tell('initializing');

@@ -19,8 +19,8 @@ my $staging = '/mnt';
 my %nr = (
     open_tree => 428, move_mount => 429, fsopen => 430, fsconfig => 431, fsmount => 432, mount_setattr => 442,
     $arg{arch} eq 'arm64'
-    ? (unshare => 97, umount2 => 39, prctl => 167, sched_setattr => 274, fsync => 82)
-    : (unshare => 272, umount2 => 166, prctl => 157, sched_setattr => 314, fsync => 74),
+    ? (unshare => 97, umount2 => 39, prctl => 167, sched_setattr => 274, fsync => 82, mknodat => 33)
+    : (unshare => 272, umount2 => 166, prctl => 157, sched_setattr => 314, fsync => 74, mknodat => 259),
 );
 my ($rdonly, $nosuid, $nodev, $noexec, $idmap) = (1, 2, 4, 8, 0x100000);
 my ($at_fdcwd, $cloexec, $tail_bytes, $slice_ns) = (-100, 02000000, 8192, 200_000);
@@ -80,9 +80,9 @@ sub mount_disk {
     my $platform = open_tree($arg{platform}, $rdonly | $nosuid | $nodev);
     attach(new_fs('tmpfs', $nosuid | $nodev, source => 'sandbox', size => '1m', mode => '0755'), $staging);
     $staged = 1;
-    for my $folder (qw(lower disk root tail platform run)) { mkdir "$staging/$folder" or die "$folder: $!" }
+    for my $folder (qw(lower disk root tail platform-files empty platform run dev own)) { mkdir "$staging/$folder" or die "$folder: $!" }
     attach($image, "$staging/lower");
-    attach($platform, "$staging/platform");
+    attach($platform, "$staging/platform-files");
     attach(new_fs('ext4', $nodev, source => $loop, errors => 'remount-ro', discard => undef), "$staging/disk");
     for my $folder ('upper', 'work') { mkdir "$staging/disk/$folder" or $!{EEXIST} or die "$folder: $!" }
     attach(open_tree("$staging/disk", 0, $ids), "$staging/disk");
@@ -95,8 +95,13 @@ sub mount_root {
     my @layers = (lowerdir => 'lower', upperdir => 'disk/upper', workdir => 'disk/work');
     my @distrust = (redirect_dir => 'nofollow', metacopy => 'off');    # of marks that an image may carry
     my $overlay = new_fs('overlay', $nodev, source => 'sandbox', @layers, @distrust);
+    # An overlay gives each sandbox inodes of its own, so that locks and watches reach no neighbour, and keeps one copy
+    # in memory. It wants two layers, and shows the free space of the first, which must not be the host's.
+    my @read_only = (source => 'platform', lowerdir => 'empty:platform-files', redirect_dir => 'nofollow');
+    my $platform = new_fs('overlay', $rdonly | $nosuid | $nodev, @read_only);
     chdir $home or die $!;
     attach($overlay, "$staging/root");
+    attach($platform, "$staging/platform");
     my @owner = (uid => $arg{uidBase}, gid => $arg{uidBase});
     my @size = (size => '64k', nr_inodes => '32', mode => '0755');
     attach(new_fs('tmpfs', $nosuid | $nodev | $noexec, source => 'platform', @size, @owner), "$staging/tail");
@@ -104,6 +109,11 @@ sub mount_root {
         write_file("$staging/tail/$name", $arg{"file:$name"} // '');
         chown $arg{uidBase}, $arg{uidBase}, "$staging/tail/$name" or die "$name: $!";
     }
+    make_devices();
+    my @few = (size => '64k', nr_inodes => '16', mode => '0755');
+    attach(new_fs('tmpfs', $nosuid | $nodev | $noexec, source => 'platform', @few), "$staging/own");
+    mkdir "$staging/own/folder" or die $!;
+    write_file("$staging/own/$_", $arg{"own:$_"}) for map { /^own:(.+)/ ? $1 : () } keys %arg;
     write_file("$staging/config.json", read_file('config.json'));
     write_file("$staging/user", '');
     my $user = user_namespace($arg{userOwner}, "0 $arg{uidBase} 65536\n");
@@ -111,6 +121,28 @@ sub mount_root {
     attach(handle('user namespace', syscall($nr{open_tree}, fileno $user, $itself, 0x1001 | $cloexec)), "$staging/user");
     if (my $hidden = $arg{hide}) { syscall($nr{umount2}, $hidden, 2) == 0 or die "umount $hidden: $!" }
     return 1;
+}
+
+# Devices of its own: the host's would show a watcher inside what others do with them. They stay the host root's, so
+# nobody inside can change their modes.
+sub make_devices {
+    my $dev = "$staging/dev";
+    my @owner = (uid => "$arg{uidBase}", gid => "$arg{uidBase}");    # texts, whatever they were used as before
+    my @size = (size => '64k', nr_inodes => '256', mode => '0755');
+    attach(new_fs('tmpfs', $nosuid | $noexec, source => 'tmpfs', @size, @owner), $dev);
+    my %numbers = (null => [1, 3], zero => [1, 5], full => [1, 7], random => [1, 8], urandom => [1, 9], tty => [5, 0]);
+    my ($character_device, $free) = (0020000, umask 0);
+    while (my ($name, $number) = each %numbers) {
+        my $path = "$dev/$name";
+        syscall($nr{mknodat}, $at_fdcwd, $path, $character_device | 0666, $number->[0] << 8 | $number->[1]) == 0
+            or die "make $name: $!";
+    }
+    umask $free;
+    my %links = (fd => '/proc/self/fd', core => '/proc/kcore', ptmx => 'pts/ptmx');
+    my $at = 0;
+    $links{$_} = '/proc/self/fd/' . $at++ for qw(stdin stdout stderr);
+    symlink $links{$_}, "$dev/$_" or die "$_: $!" for keys %links;
+    for my $folder (qw(pts shm mqueue)) { mkdir "$dev/$folder" or die "$folder: $!" }
 }
 
 # Ids of the sandbox shifted to its own range. 65536 stands for the host's root, as whom overlayfs makes its folders.
@@ -328,7 +360,7 @@ sub close_container {
     my $out_of_memory = -e $arg{oomFile} && read_file($arg{oomFile}) =~ /^oom_kill ([1-9]\d*)/m ? 1 : 0;
     if ($staged) {
         keep_tail($_) for 'command.tail', 'agent.log';
-        unmount("$staging/$_") for qw(root tail platform lower disk disk);
+        unmount("$staging/$_") for qw(root tail platform platform-files own dev lower disk disk);
     }
     close $disk if $disk;
     for (1 .. 200) { last unless $loop_name && -e "/sys/block/$loop_name/loop/backing_file"; pause(0.005) }
