@@ -67,6 +67,10 @@ function testSteps(purpose) {
 async function setUp() {
   const steps = stepsFor[values.for]?.();
   if (!steps) throw new SetupError(`--for ${values.for}: give one of ${Object.keys(stepsFor).join(', ')}`);
+  // Said before the first step: some take minutes.
+  if (values.for !== 'packages' && process.getuid() !== 0) {
+    throw new SetupError('The local driver of sandboxes needs root. Run this as root.');
+  }
   if (await isAllDone(steps)) return;
   const name = createHash('sha256').update(root).digest('hex').slice(0, 16);
   const lock = await lockFile(path.join(cacheDir(), 'locks', `set-up-${name}.lock`), { wait: true });

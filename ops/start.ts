@@ -17,7 +17,7 @@ function report(text: string): void {
   console.error(`${new Date().toTimeString().slice(0, 8)}  ${text}`);
 }
 
-function announce({ env, settings, madeApiKey }: StartedPlatform): void {
+function announce({ env, settings, newApiKey }: StartedPlatform): void {
   const rows = [
     ['API', env.PLATFORM_URL],
     ['API docs', `${env.PLATFORM_URL}/docs`],
@@ -25,7 +25,7 @@ function announce({ env, settings, madeApiKey }: StartedPlatform): void {
     ['Temporal UI', env.TEMPORAL_UI_URL ?? 'none known'],
     ['Logs', path.join(dataDir, 'logs')],
     ['Environment', `. ${platformEnvFile(dataDir)}`],
-    ...(madeApiKey ? [['API key', `${madeApiKey}  (kept in that file, shown only now)`]] : []),
+    ...(newApiKey ? [['API key', `${newApiKey}  (kept in that file, shown only now)`]] : []),
   ];
   console.log(
     `\nReady in ${((Date.now() - startedMs) / 1000).toFixed(1)} s. Ctrl-C stops the platform; sandboxes go on.\n`,

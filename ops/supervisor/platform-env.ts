@@ -5,7 +5,7 @@ import { writeFileDurablySync } from '../../config/durable-file.ts';
 /** What clients and operators of a running copy need to know, for `. .data/platform.env`. */
 export interface PlatformEnv {
   PLATFORM_URL: string;
-  /** Told once at the first start; kept here from then on. Missing when another start, with another folder, had it. */
+  /** Of the first account. Missing when a start with another data folder made that account. */
   PLATFORM_API_KEY?: string | undefined;
   PLATFORM_GATEWAY: string;
   /** PEM file of the certificate authority that signed the gateway's certificate. */
@@ -35,4 +35,19 @@ export function readPlatformEnv(dataDir: string): Partial<PlatformEnv> {
   if (!fs.existsSync(file)) return {};
   const pairs = fs.readFileSync(file, 'utf8').matchAll(/^([A-Z_]+)='(.*)'$/gm);
   return Object.fromEntries([...pairs].map(([, name, value]) => [name, value]));
+}
+
+/** Exists from the start that made the first API key to the first start that succeeds. */
+const newApiKeyFile = (dataDir: string) => path.join(dataDir, 'api-key-not-shown');
+
+/** Remembers that nobody has seen the API key. Call it before the key is written to platform.env. */
+export function markNewApiKey(dataDir: string): void {
+  fs.writeFileSync(newApiKeyFile(dataDir), '');
+}
+
+/** The first API key when no start has succeeded with it. From now on one has. */
+export function takeNewApiKey(dataDir: string): string | undefined {
+  if (!fs.existsSync(newApiKeyFile(dataDir))) return undefined;
+  fs.rmSync(newApiKeyFile(dataDir));
+  return readPlatformEnv(dataDir).PLATFORM_API_KEY;
 }

@@ -8,7 +8,7 @@ import type { DataFolder } from './data-folder.ts';
 import { embeddedParts } from './embedded-parts.ts';
 import { KeptRunning, type Part } from './kept-running.ts';
 import { migrate } from './migrate.ts';
-import { type PlatformEnv, readPlatformEnv, writePlatformEnv } from './platform-env.ts';
+import { markNewApiKey, type PlatformEnv, readPlatformEnv, takeNewApiKey, writePlatformEnv } from './platform-env.ts';
 import { startPlatformProcess } from './platform-process.ts';
 import { writeProcessSettings } from './running-platform.ts';
 
@@ -29,8 +29,8 @@ const platformScripts: PlatformScripts = {
 export interface StartedPlatform {
   env: PlatformEnv;
   settings: Settings;
-  /** Key of the first account, when this start made it. */
-  madeApiKey: string | undefined;
+  /** Key of the first account, until a start has succeeded with it: an earlier one may have made it and then failed. */
+  newApiKey: string | undefined;
 }
 
 /**
@@ -77,18 +77,21 @@ export class Platform {
     const embedded = embeddedParts(this.#folder, this.#home, addresses, this.#given, settings);
 
     await this.#stage({ postgres: embedded.postgres, registry: embedded.registry });
-    const [madeApiKey] = await Promise.all([
-      migrate(this.#scripts.migrate, addresses.processEnv, this.#stopping.signal),
-      embedded.temporal ? this.#stage({ temporal: embedded.temporal }) : prepareTemporal(settings, this.#report),
-    ]);
-    // Before anything else can go wrong: the key is told only once.
-    const env = this.#writePlatformEnv(settings, madeApiKey);
+    const migration = migrate(this.#scripts.migrate, addresses.processEnv, this.#stopping.signal).then((madeApiKey) =>
+      this.#writePlatformEnv(settings, madeApiKey),
+    );
+    const temporal = embedded.temporal
+      ? this.#stage({ temporal: embedded.temporal })
+      : prepareTemporal(settings, this.#report);
+    // Write the key down even if Temporal fails: the database has only its hash, and no later start makes another.
+    await Promise.allSettled([migration, temporal]);
+    const [env] = await Promise.all([migration, temporal]);
     await Promise.all([
       this.#stage({ 'temporal-web-ui': embedded.webUi }),
       this.#stage(this.#processes(this.#scripts.workers, addresses.processEnv)),
       this.#stage(this.#processes(this.#scripts.servers, addresses.processEnv)),
     ]);
-    return { env, settings, madeApiKey };
+    return { env, settings, newApiKey: takeNewApiKey(this.#folder.dir) };
   }
 
   /** Stops everything, last stage first. Sandboxes go on. */
@@ -131,6 +134,7 @@ export class Platform {
       TEMPORAL_NAMESPACE: settings.TEMPORAL_NAMESPACE,
       TEMPORAL_UI_URL: settings.TEMPORAL_UI_URL,
     };
+    if (madeApiKey) markNewApiKey(dir);
     writePlatformEnv(dir, env);
     return env;
   }

@@ -36,6 +36,13 @@ test('a user who is not root gets the command that installs the packages', async
   );
 });
 
+test('set-up says at once that it needs root', async () => {
+  const setUp = ['node', 'ops/setup.mjs', '--for', 'start'];
+  const { failed, output } = await debian.run('setpriv', '--reuid=1000', '--clear-groups', ...setUp);
+  expect(failed).toBe(true);
+  expect(output).toBe('\nThe local driver of sandboxes needs root. Run this as root.\n');
+});
+
 test("set-up's packages are all that the driver needs on a bare Debian", async () => {
   const before = await askDriver();
   expect(before.output).toMatch(/^programs are missing: apt-get install .*\bpatchelf\b/);

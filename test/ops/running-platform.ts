@@ -39,7 +39,7 @@ export class RunningPlatform {
   }
 
   /** What it says when it is ready; its errors as a rejection when it ends first. */
-  async ready(): Promise<{ env: PlatformEnv; madeApiKey?: string }> {
+  async ready(): Promise<{ env: PlatformEnv; newApiKey?: string }> {
     const line = once(createInterface(this.child.stdout!), 'line').then(([text]) => JSON.parse(text));
     const ended = once(this.child, 'close').then(() => {
       throw new Error(this.errors);

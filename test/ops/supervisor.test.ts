@@ -34,8 +34,8 @@ const isRunning = (pid: number) => processStartedAt(pid) !== undefined;
 
 test('platform.env is private and holds the addresses, and the API key from the first start on', async () => {
   const first = start();
-  const { env: told, madeApiKey } = await first.ready();
-  expect(madeApiKey).toBe('sbp_first');
+  const { env: told, newApiKey } = await first.ready();
+  expect(newApiKey).toBe('sbp_first');
   const file = path.join(dataDir, 'platform.env');
   expect(fs.statSync(file).mode & 0o777).toBe(0o600);
   const text = fs.readFileSync(file, 'utf8');
@@ -46,10 +46,22 @@ test('platform.env is private and holds the addresses, and the API key from the 
   expect(text).toContain(`TEMPORAL_ADDRESS='${env.TEMPORAL_ADDRESS}'\n`);
   await first.end('SIGTERM');
 
-  const { env: toldAgain, madeApiKey: madeAgain } = await start().ready();
-  expect(madeAgain).toBeUndefined();
+  const { env: toldAgain, newApiKey: newAgain } = await start().ready();
+  expect(newAgain).toBeUndefined();
   expect(toldAgain).toEqual(told);
   expect(fs.readFileSync(file, 'utf8')).toBe(text);
+});
+
+test('the API key is shown by the first start that succeeds, also when an earlier one made it', async () => {
+  const failing = start({ TEMPORAL_ADDRESS: '127.0.0.1:1' });
+  await expect(failing.ready()).rejects.toThrow(/connect/i);
+  expect(fs.existsSync(path.join(dataDir, 'migrated'))).toBe(true);
+  const succeeding = start();
+  expect((await succeeding.ready()).newApiKey).toBe('sbp_first');
+  await succeeding.end('SIGTERM');
+  const { env: told, newApiKey } = await start().ready();
+  expect(newApiKey).toBeUndefined();
+  expect(told.PLATFORM_API_KEY).toBe('sbp_first');
 });
 
 test('the secret key is made once, private, and handed to each process', async () => {

@@ -11,8 +11,8 @@ const platform = new Platform(folder, process.env, (text) => console.error(text)
 });
 const stopAsked = new Promise((resolve) => process.once('SIGTERM', resolve));
 try {
-  const { env, madeApiKey } = await platform.start();
-  console.log(JSON.stringify({ env, madeApiKey }));
+  const { env, newApiKey } = await platform.start();
+  console.log(JSON.stringify({ env, newApiKey }));
   await stopAsked;
 } catch (error) {
   console.error((error as Error).message);
