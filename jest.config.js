@@ -11,6 +11,7 @@ export default {
   testMatch: ['<rootDir>/test/**/*.test.ts'],
   testTimeout: 30_000,
   modulePathIgnorePatterns: ['<rootDir>/.data', '<rootDir>/agent/dist'],
+  setupFilesAfterEnv: ['<rootDir>/test/support/must-assert.ts'],
   globalSetup: '<rootDir>/test/support/global-setup.ts',
   globalTeardown: '<rootDir>/test/support/global-teardown.ts',
   maxWorkers: 2,

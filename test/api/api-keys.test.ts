@@ -52,8 +52,11 @@ describe('create', () => {
       updated_at: body.data.created_at,
       owner: body.data.owner,
     });
-    const stored = await api.orm.em.fork().find(ApiKey, {});
-    expect(JSON.stringify(stored)).not.toContain(secret);
+    // As Postgres writes rows: bytes are in hexadecimal.
+    const stored = JSON.stringify(await api.orm.em.fork().execute('select api_keys::text as row from api_keys'));
+    expect(stored).toContain(secret.slice(0, 12));
+    for (const written of [secret, Buffer.from(secret).toString('hex')]) expect(stored).not.toContain(written);
+    expect(api.log.join('\n')).toContain('/v1/api-keys');
     expect(api.log.join('\n')).not.toContain(secret);
   });
 

@@ -38,6 +38,7 @@ test('a secret is told once: neither given again nor stored', async () => {
   expect(again.body.data).toEqual(rest);
   expect(again.text).not.toContain(secret);
   const stored = JSON.stringify(await api.orm.em.fork().execute('select * from idempotency_keys'));
+  expect(stored).toContain(key);
   expect(stored).not.toContain(secret);
   expect(stored).not.toContain('token-of-');
 });

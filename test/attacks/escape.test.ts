@@ -5,7 +5,7 @@ import net, { type AddressInfo } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
-import { LocalHost, nothing, onHost, shell } from '../runtime/local-host.ts';
+import { LocalHost, onHost, shell } from '../runtime/local-host.ts';
 import { onlyForUsers, type Technique, techniques } from './techniques.ts';
 
 /**
@@ -80,9 +80,9 @@ afterAll(async () => {
   hostServer.close();
   hostSocket.close();
   rmSync(memoryFile);
-  await host.driver.reconcile([]);
-  expect(await host.driver.inventory()).toMatchObject(nothing);
-  await host.close();
+});
+afterAll(() => host.closeEmpty());
+afterAll(async () => {
   const table = userRows.flatMap((row) =>
     (['root', 'user'] as const).flatMap((as) => {
       const what = outcomes[as][nameOf(row)];

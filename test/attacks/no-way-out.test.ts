@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { jest } from '@jest/globals';
 import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
-import { LocalHost, nothing, onHost, shell } from '../runtime/local-host.ts';
+import { LocalHost, onHost, shell } from '../runtime/local-host.ts';
 import { OutsideNetwork } from '../runtime/outside-network.ts';
 import { until } from '../support/until.ts';
 
@@ -43,11 +43,8 @@ beforeAll(async () => {
   host = await LocalHost.open({ dns: [outside.far], warmPoolSize: 1 });
 }, 180_000);
 
+afterAll(() => host.closeEmpty(), 60_000);
 afterAll(async () => {
-  await host.driver.close();
-  await host.driver.reconcile([]);
-  expect(await host.driver.inventory()).toMatchObject(nothing);
-  await host.close();
   outside.remove();
 }, 60_000);
 

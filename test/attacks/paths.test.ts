@@ -36,10 +36,8 @@ beforeAll(async () => {
 afterAll(async () => {
   agent.close();
   await gateway.stop();
-  await host.driver.reconcile([]);
-  expect(await host.driver.inventory()).toMatchObject(nothing);
-  await host.close();
 }, 60_000);
+afterAll(() => host.closeEmpty(), 60_000);
 
 /** What something that got out would have changed. */
 function stateOfHost(): object {
@@ -186,7 +184,7 @@ function traps(): [string, string][] {
 test.each(['crun', 'runc'] as const)(
   'folders of a disk that are links lead %s to nothing of the host when it starts on it',
   async (runtime) => {
-    const own = await LocalHost.open({ runtime });
+    await using own = await LocalHost.open({ runtime });
     try {
       const before = stateOfHost();
       const trapped = own.spec();

@@ -1,5 +1,5 @@
 import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
-import { LocalHost, nothing, shell } from '../runtime/local-host.ts';
+import { LocalHost, shell } from '../runtime/local-host.ts';
 import { until } from '../support/until.ts';
 
 /** What the kernel counts for a user or for everybody: a sandbox that takes all of it takes only its own. */
@@ -13,11 +13,7 @@ beforeAll(async () => {
   neighbourPlace = await host.driver.create(spec);
 }, 180_000);
 
-afterAll(async () => {
-  await host.driver.reconcile([]);
-  expect(await host.driver.inventory()).toMatchObject(nothing);
-  await host.close();
-});
+afterAll(() => host.closeEmpty());
 
 const python = (code: string) => `python3 -c '${code}'`;
 

@@ -3,7 +3,7 @@ import type { MountCredentials } from '../../domain/object-storage.ts';
 import type { WantedMounts } from '../../runtime/driver.ts';
 import { S3Server } from '../support/s3-server.ts';
 import { S3fsImage } from '../support/s3fs-image.ts';
-import { LocalHost, nothing, shell } from './local-host.ts';
+import { LocalHost, shell } from './local-host.ts';
 import { MountedSandboxes } from './mounted-sandboxes.ts';
 import { OutsideNetwork } from './outside-network.ts';
 
@@ -20,10 +20,8 @@ beforeAll(async () => {
   host = await LocalHost.open(options());
 }, 180_000);
 
+afterAll(() => host.closeEmpty(), 60_000);
 afterAll(async () => {
-  await host.driver.reconcile([]);
-  expect(await host.driver.inventory()).toMatchObject(nothing);
-  await host.close();
   await image.stop();
   await s3.stop();
   outside.remove();

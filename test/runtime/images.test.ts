@@ -5,7 +5,7 @@ import path from 'node:path';
 import { ensureBaseImage } from '../../runtime/images/base-image.ts';
 import { ensureImage } from '../../runtime/images/image-store.ts';
 import { forgetImage, LoopbackRegistry } from '../support/loopback-registry.ts';
-import { cacheDir, LocalHost, nothing, onHost, shell } from './local-host.ts';
+import { cacheDir, LocalHost, onHost, shell } from './local-host.ts';
 
 /** A registry on loopback with images made here; no other is needed. */
 let folder: string;
@@ -20,10 +20,8 @@ beforeAll(async () => {
   registry = server.address;
   host = await LocalHost.open({ registryInsecureHttp: true });
 }, 180_000);
+afterAll(() => host.closeEmpty());
 afterAll(async () => {
-  await host.driver.reconcile([]);
-  expect(await host.driver.inventory()).toMatchObject(nothing);
-  await host.close();
   await server.stop();
   for (const digest of pushed) forgetImage(digest);
   rmSync(folder, { recursive: true, force: true });

@@ -13,10 +13,16 @@ export class LocalHost {
   readonly warnings: unknown[] = [];
   driver!: OciDriver;
   #numbered = 0;
+  #isClosed = false;
 
   static async open(options: Partial<OciDriverOptions> = {}): Promise<LocalHost> {
     const host = new LocalHost();
-    await host.start(options);
+    try {
+      await host.start(options);
+    } catch (error) {
+      await host.close();
+      throw error;
+    }
     return host;
   }
 
@@ -57,9 +63,28 @@ export class LocalHost {
     };
   }
 
+  /** Ends everything of this host. Safe to call again. */
   async close(): Promise<void> {
-    await this.driver.teardown();
+    if (this.#isClosed) return;
+    await this.driver?.teardown();
     rmSync(this.dataDir, { recursive: true, force: true });
+    this.#isClosed = true;
+  }
+
+  /** For `await using`, so that a test that fails leaves nothing on the machine. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  /** Ends the sandboxes and looks that nothing of them is left; whatever is, the host is closed. */
+  async closeEmpty(): Promise<void> {
+    try {
+      await this.driver.close();
+      await this.driver.reconcile([]);
+      expect(await this.driver.inventory()).toMatchObject(nothing);
+    } finally {
+      await this.close();
+    }
   }
 }
 

@@ -8,7 +8,7 @@ import { readIfThere } from '../support/read-if-there.ts';
 import { S3Server, StallingProxy } from '../support/s3-server.ts';
 import { TemporaryCredentials } from '../support/temporary-credentials.ts';
 import { until } from '../support/until.ts';
-import { LocalHost, nothing, shell } from './local-host.ts';
+import { LocalHost, shell } from './local-host.ts';
 import { MountedSandboxes } from './mounted-sandboxes.ts';
 
 /** Buckets of a real S3 server, mounted by real s3fs into real containers. */
@@ -24,10 +24,8 @@ beforeAll(async () => {
 afterAll(async () => {
   for (const each of toStop) await each.stop();
   await s3?.stop();
-  await host.driver.reconcile([]);
-  expect(await host.driver.inventory()).toMatchObject(nothing);
-  await host.close();
 }, 60_000);
+afterAll(() => host.closeEmpty(), 60_000);
 
 const options = () => ({ outboundRanges: ['127.0.0.1/32'], mountTimeoutSeconds: 4, pauseTimeoutSeconds: 2 });
 const mounted = new MountedSandboxes(() => ({ host, s3 }));
@@ -75,7 +73,7 @@ test('a large file comes back as it was written, past what is kept in memory', a
 }, 90_000);
 
 test('a mount is there before the command of a sandbox from the pool begins', async () => {
-  const pooled = await LocalHost.open({ outboundRanges: ['127.0.0.1/32'], warmPoolSize: 1 });
+  await using pooled = await LocalHost.open({ outboundRanges: ['127.0.0.1/32'], warmPoolSize: 1 });
   try {
     const ask = { storageGb: 10, storage: anew(slot({ uri: 's3://more/deep/er', mountPoint: '/srv/a/b' })) };
     await until(() => pooled.driver.poolReady > 0, 60_000);

@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs';
+import { until } from '../support/until.ts';
 import { LocalHost, nothing, shell } from './local-host.ts';
 
-/** What the kernel says of a process; nothing of one that has gone. */
-function told(pid: number, file: 'cmdline' | 'status'): string {
+/** A file of a process in /proc; empty when the process is gone. */
+function procFile(pid: number, file: 'cmdline' | 'status'): string {
   try {
     return readFileSync(`/proc/${pid}/${file}`, 'latin1');
   } catch (error) {
@@ -11,11 +12,20 @@ function told(pid: number, file: 'cmdline' | 'status'): string {
   }
 }
 
+/** A member of the pool may end between the look and the signal. */
+function endIfThere(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
+}
+
 /** crun and runc, whichever is the default here: the same sandbox comes of both. */
 test.each(['crun', 'runc'] as const)(
   '%s makes, pauses, resumes and ends sandboxes',
   async (runtime) => {
-    const host = await LocalHost.open({ runtime, warmPoolSize: 1 });
+    await using host = await LocalHost.open({ runtime, warmPoolSize: 1 });
     const exits: unknown[] = [];
     host.driver.onExit((exit) => exits.push(exit));
     expect(host.driver.runtime).toBe(runtime);
@@ -35,19 +45,18 @@ test.each(['crun', 'runc'] as const)(
     );
     await host.driver.pause(spec.sandboxId);
     expect((await host.driver.resume(spec)).from).toBe('thaw');
-    while (host.driver.poolReady < 1) await new Promise((resolve) => setTimeout(resolve, 10));
+    await until(() => host.driver.poolReady >= 1);
     expect((await host.driver.create(host.spec({ storageGb: spec.storageGb }))).from).toMatch(/pool|cold/);
     const { processes } = await host.driver.inventory();
     // The pool makes its next member meanwhile, and what makes it comes and goes.
-    const agents = processes.filter((pid) => told(pid, 'cmdline').includes('agent.cjs'));
-    for (const pid of agents) expect(told(pid, 'status')).toMatch(/^Seccomp:\s2$/m);
-    for (const pid of agents) process.kill(pid, 'SIGKILL');
-    while (exits.length < 2) await new Promise((resolve) => setTimeout(resolve, 10));
+    const agents = processes.filter((pid) => procFile(pid, 'cmdline').includes('agent.cjs'));
+    for (const pid of agents) expect(procFile(pid, 'status')).toMatch(/^Seccomp:\s2$/m);
+    for (const pid of agents) endIfThere(pid);
+    await until(() => exits.length >= 2);
     expect(exits).toMatchObject([{ exitCode: 137 }, { exitCode: 137 }]);
     await host.driver.close();
     await host.driver.reconcile([]);
     expect(await host.driver.inventory()).toMatchObject(nothing);
-    await host.close();
   },
   60_000,
 );

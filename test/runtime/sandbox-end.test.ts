@@ -14,11 +14,7 @@ beforeEach(async () => {
   exits = [];
   host.driver.onExit((exit) => exits.push(exit));
 }, 180_000);
-afterEach(async () => {
-  await host.driver.reconcile([]);
-  expect(await host.driver.inventory()).toMatchObject(nothing);
-  await host.close();
-});
+afterEach(() => host.closeEmpty());
 
 /** The host worker ends and another starts. */
 async function restart(): Promise<void> {

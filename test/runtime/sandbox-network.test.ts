@@ -3,7 +3,7 @@ import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import os from 'node:os';
 import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
-import { LocalHost, nothing, onHost, shell } from './local-host.ts';
+import { LocalHost, onHost, shell } from './local-host.ts';
 
 /**
  * A stand-in for the internet: a network namespace behind a link of the host, with a web server that says who asks and
@@ -56,10 +56,8 @@ beforeAll(async () => {
   [open, closed] = await Promise.all([make(true), make(false)]);
 }, 180_000);
 
+afterAll(() => host.closeEmpty());
 afterAll(async () => {
-  await host.driver.reconcile([]);
-  expect(await host.driver.inventory()).toMatchObject(nothing);
-  await host.close();
   hostServer.close();
   server.kill();
   onHost('ip', 'netns', 'delete', internet.namespace);
@@ -86,7 +84,7 @@ test('without internet access nothing gets out, names included', async () => {
 
 test('resolvers answer on the port of names only', async () => {
   expect((await get(open, `http://${internet.dns}:8080/`)).exitCode).toBe(0);
-  const inside = await LocalHost.open({ dns: ['10.255.255.1'] });
+  await using inside = await LocalHost.open({ dns: ['10.255.255.1'] });
   const rules = onHost('nft', 'list', 'chain', 'inet', `sandboxes_${inside.driver.copyId}`, 'outward');
   await inside.close();
   expect(rules).toMatch(/ip daddr 10\.255\.255\.1 udp dport 53 accept/);
@@ -126,7 +124,7 @@ test.each([
 });
 
 test("networks that the host is a part of are closed, the operator's included", async () => {
-  const other = await LocalHost.open();
+  await using other = await LocalHost.open();
   const spec = other.spec({ allowInternetAccess: true });
   const place = await other.driver.create(spec);
   expect((await shell(place, spec, `curl -sS --max-time 2 http://${far}:8080/`)).exitCode).not.toBe(0);
@@ -134,7 +132,7 @@ test("networks that the host is a part of are closed, the operator's included", 
 });
 
 test('a neighbour is out of reach, of the same copy or another', async () => {
-  const other = await LocalHost.open();
+  await using other = await LocalHost.open();
   const stranger = other.spec({ allowInternetAccess: true });
   const theirs = await other.driver.create(stranger);
   for (const [from, to] of [
@@ -152,7 +150,7 @@ test('a neighbour is out of reach, of the same copy or another', async () => {
 });
 
 test('what it sends and receives is held to its rate, and what passes between it and its host is not', async () => {
-  const paced = await LocalHost.open({ bandwidthMbps: 20, openServers: [{ address: internet.web, port: 8080 }] });
+  await using paced = await LocalHost.open({ bandwidthMbps: 20, openServers: [{ address: internet.web, port: 8080 }] });
   const spec = paced.spec({ allowInternetAccess: true });
   const place = await paced.driver.create(spec);
   const limit = 20e6 / 8;

@@ -2,7 +2,7 @@ import { jest } from '@jest/globals';
 import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
 import { until } from '../../runtime/process/until.ts';
 import { askUdp, udpEcho } from '../support/udp.ts';
-import { LocalHost, nothing, onHost, shell } from './local-host.ts';
+import { LocalHost, onHost, shell } from './local-host.ts';
 import { OutsideNetwork } from './outside-network.ts';
 
 jest.setTimeout(90_000);
@@ -15,10 +15,8 @@ beforeAll(async () => {
   host = await LocalHost.open();
 }, 180_000);
 
+afterAll(() => host.closeEmpty());
 afterAll(async () => {
-  await host.driver.reconcile([]);
-  expect(await host.driver.inventory()).toMatchObject(nothing);
-  await host.close();
   outside.remove();
 });
 
@@ -141,7 +139,7 @@ test('what does not run has no port', async () => {
 });
 
 test('two copies on one machine have ranges of their own, and a range that is taken is refused', async () => {
-  const other = await LocalHost.open();
+  await using other = await LocalHost.open();
   const [mine, its] = [host.driver.udpRange!, other.driver.udpRange!];
   expect(its.first > mine.last || its.last < mine.first).toBe(true);
   await other.driver.close();

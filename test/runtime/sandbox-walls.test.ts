@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
-import { LocalHost, nothing, onHost, shell } from './local-host.ts';
+import { LocalHost, onHost, shell } from './local-host.ts';
 
 /** What a sandbox is kept from, tried from inside as its root. */
 let host: LocalHost;
@@ -12,11 +12,7 @@ beforeAll(async () => {
   spec = host.spec({ memoryMb: 1024 });
   place = await host.driver.create(spec);
 }, 180_000);
-afterAll(async () => {
-  await host.driver.reconcile([]);
-  expect(await host.driver.inventory()).toMatchObject(nothing);
-  await host.close();
-});
+afterAll(() => host.closeEmpty());
 
 const inside = (script: string) => shell(place, spec, script);
 const says = async (script: string) => (await inside(script)).output;

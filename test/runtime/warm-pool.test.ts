@@ -6,12 +6,7 @@ let host: LocalHost;
 beforeEach(async () => {
   host = await LocalHost.open({ warmPoolSize: 2 });
 }, 180_000);
-afterEach(async () => {
-  await host.driver.close();
-  await host.driver.reconcile([]);
-  expect(await host.driver.inventory()).toMatchObject(nothing);
-  await host.close();
-});
+afterEach(() => host.closeEmpty());
 
 const filled = async (members = 2) => {
   while (host.driver.poolReady < members) await sleep(10);

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import { pino } from 'pino';
 import { bootstrap } from '../../db/bootstrap.ts';
@@ -162,4 +163,7 @@ test('started, it looks by itself until it is stopped, through a failure', async
   ownClock.start();
   await until(() => looks >= 4);
   await ownClock.stop();
+  const looksAtStop = looks;
+  await delay(50);
+  expect(looks).toBe(looksAtStop);
 });

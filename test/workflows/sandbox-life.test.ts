@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import type { Payload } from '@temporalio/common';
 import { Event } from '../../db/entities/event.ts';
 import { AppError } from '../../domain/errors.ts';
 import { DriverError } from '../../runtime/driver.ts';
+import { EncryptionCodec } from '../../temporal/payload-codec.ts';
 import { lifeQuery } from '../../workflows/sandbox-messages.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
@@ -27,6 +29,19 @@ async function eventsOf(sandboxId: string) {
   return events.map((event) => event.type);
 }
 
+/** What the SDK itself notes of a local activity, in the clear. */
+const localActivityFields = [
+  ...['activity_id', 'activity_type', 'attempt', 'backoff', 'complete_time', 'original_schedule_time', 'seq'],
+];
+
+/** Every payload in a part of a history, but those of search attributes, which Temporal itself must read. */
+function payloadsIn(part: unknown): Payload[] {
+  if (typeof part !== 'object' || part === null || part instanceof Uint8Array) return [];
+  if ('metadata' in part && 'data' in part && part.data instanceof Uint8Array) return [part as Payload];
+  const inner = Object.entries(part).filter(([name]) => name !== 'searchAttributes');
+  return inner.flatMap(([, value]) => payloadsIn(value));
+}
+
 const refusal = (code: string) => expect.objectContaining({ name: 'AppError', code });
 
 describe('starting', () => {
@@ -45,6 +60,7 @@ describe('starting', () => {
   test('the relay starts what its caller could not', async () => {
     const { sandboxId } = await plane.admit();
     await until(async () => (await plane.row(sandboxId)).status === 'running');
+    expect(driver.calls.filter((call) => call === `create ${sandboxId}`)).toHaveLength(1);
   });
 
   test('a start told twice is one life', async () => {
@@ -314,7 +330,20 @@ describe('what operators see', () => {
   test('no payload in its history can be read without the key', async () => {
     const sandbox = await runningSandbox();
     const history = await plane.client.workflow.getHandle(sandbox.sandboxId).fetchHistory();
-    expect(JSON.stringify(history)).not.toContain(Buffer.from(sandbox.sandboxId).toString('base64').slice(0, 12));
+    const payloads = payloadsIn(history.events);
+    const encodingOf = ({ metadata }: Payload) => Buffer.from(metadata!.encoding!).toString();
+    const [encrypted, plain] = [
+      payloads.filter((payload) => encodingOf(payload) === 'binary/encrypted'),
+      payloads.filter((payload) => encodingOf(payload) !== 'binary/encrypted'),
+    ];
+    expect(encrypted.length).toBeGreaterThan(4);
+    for (const { data } of plain) {
+      expect(Object.keys(JSON.parse(Buffer.from(data!).toString())).sort()).toEqual(localActivityFields);
+    }
+    for (const { data } of payloads) expect(Buffer.from(data!).includes(sandbox.sandboxId)).toBe(false);
+    // With the key, they name the sandbox: the search above is for something that is in them.
+    const decoded = await new EncryptionCodec(plane.secrets.codecKeys).decode(encrypted);
+    expect(decoded.some(({ data }) => Buffer.from(data!).includes(sandbox.sandboxId))).toBe(true);
     expect(history.events!.length).toBeLessThan(30);
   });
 });
