@@ -41,7 +41,7 @@ test(`${whole} streams of frames, cut anywhere, come out as they went in`, () =>
     }));
     const bytes = Buffer.concat(sent.map(({ flags, payload }) => frame(flags, payload)));
     const found = framesOf(random.cut(bytes));
-    if (found !== textOfFrames(sent, true)) throw new Error(`input ${i}: ${found}`);
+    expect(`${i}: ${found}`).toBe(`${i}: ${textOfFrames(sent, true)}`);
   }
 });
 
@@ -150,7 +150,7 @@ test(`${whole} forms, cut anywhere, come out as they went in`, () => {
       content: trickyContent(random, boundary),
     }));
     const found = partsOf(boundary, random.cut(formBytes(boundary, parts)));
-    if (found !== textOfParts(parts, true)) throw new Error(`input ${i}: ${found}`);
+    expect(`${i}: ${found}`).toBe(`${i}: ${textOfParts(parts, true)}`);
   }
 });
 

@@ -414,7 +414,7 @@ test('what begins like HTTP/2 and is not is closed', async () => {
   const connection = new RawConnection(started.port);
   connection.write('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
   connection.write(Buffer.alloc(100, 0xff));
-  await connection.closed();
+  expect(await connection.closed().then(() => 'closed')).toBe('closed');
 });
 
 test('a preface that comes byte by byte is understood', async () => {

@@ -165,7 +165,7 @@ test.each([
   const connection = new RawConnection(started.port);
   if (bytes) connection.write(bytes);
   const startedAt = performance.now();
-  await connection.closed(6000);
+  expect(await connection.closed(6000).then(() => 'closed')).toBe('closed');
   expect(performance.now() - startedAt).toBeGreaterThan(400);
   if (bytes.startsWith('GET')) expect(connection.received).toMatch(/^HTTP\/1\.1 408 [\s\S]*"code":"request_timeout"/);
   expect((await send({ port: started.port, host: HOST })).text).toBe('ok');

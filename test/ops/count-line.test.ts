@@ -20,16 +20,19 @@ async function run(source: string | undefined): Promise<{ status: number; lastLi
 }
 
 test('the last line counts what passed, and the status is 0', async () => {
-  expect(await run(`test('a', () => {}); test('b', () => {});`)).toEqual({ status: 0, lastLine: '2 passed, 0 failed' });
+  expect(await run(`test('a', () => expect(1).toBe(1)); test('b', () => expect(1).toBe(1));`)).toEqual({
+    status: 0,
+    lastLine: '2 passed, 0 failed',
+  });
 });
 
 test('a test that fails, and one that is skipped, are failures', async () => {
-  const source = `test('a', () => {}); test('b', () => { throw new Error('no'); }); test.skip('c', () => {});`;
+  const source = `test('a', () => expect(1).toBe(1)); test('b', () => { throw new Error('no'); }); test.skip('c', () => {});`;
   expect(await run(source)).toEqual({ status: 1, lastLine: '1 passed, 2 failed' });
 });
 
 test('a file that cannot be loaded is a failure', async () => {
-  expect(await run(`import './missing.ts'; test('a', () => {});`)).toEqual({
+  expect(await run(`import './missing.ts'; test('a', () => expect(1).toBe(1));`)).toEqual({
     status: 1,
     lastLine: '0 passed, 1 failed',
   });

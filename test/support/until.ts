@@ -1,5 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
+let waits = 0;
+
+/** How many waits have succeeded in this file of tests. */
+export const successfulWaits = () => waits;
+
 /**
  * Waits until something has become true, looking often.
  * @throws when it has not within the time limit
@@ -10,4 +15,5 @@ export async function until(isTrue: () => boolean | Promise<boolean>, timeoutMs 
     if (Date.now() > deadline) throw new Error(`Not true within ${timeoutMs} ms: ${isTrue}`);
     await delay(25);
   }
+  waits += 1;
 }
