@@ -29,6 +29,8 @@ const headersTimeoutMs = 10_000;
 const requestTimeoutMs = 30_000;
 /** How often connections are held against both. */
 const timeoutCheckMs = 2_000;
+/** More are closed as they come: each costs memory, and idle ones are let go. */
+const maxConnections = 5_000;
 
 /** The control plane's HTTP API, ready to listen or to be injected into. Holds no state but its rate limits. */
 export function createApp(deps: ApiDependencies): FastifyInstance {
@@ -47,6 +49,7 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
     frameworkErrors: onFrameworkError,
     clientErrorHandler: onMalformedRequest,
   });
+  app.server.maxConnections = maxConnections;
   app.setValidatorCompiler(validatorCompiler);
   app.setSerializerCompiler(serializerCompiler);
 

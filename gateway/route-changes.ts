@@ -91,19 +91,28 @@ export class PostgresRouteChanges implements RouteChanges {
       keepAlive: true,
     });
     let echo: (() => void) | null = null;
-    const lost = new Promise<never>((_, reject) => {
-      client.on('error', reject);
-      client.on('end', () => reject(new Error('connection ended')));
-    });
-    // Raced below; on its own it must not count as unhandled.
-    lost.catch(() => undefined);
+    let loss: Error | null = null;
+    let giveUp: (error: Error) => void = () => undefined;
+    const lose = (error: Error) => {
+      loss ??= error;
+      giveUp(loss);
+    };
+    client.on('error', lose);
+    client.on('end', () => lose(new Error('connection ended')));
+    /** Rejects when the connection is lost. A race with one promise of the loss would grow with every heartbeat. */
+    const unlessLost = <T>(work: Promise<T>) =>
+      new Promise<T>((resolve, reject) => {
+        giveUp = reject;
+        if (loss) reject(loss);
+        work.then(resolve, reject);
+      });
     client.on('notification', ({ channel, payload }) => {
       if (channel === echoChannel) echo?.();
       else if (payload) for (const listener of this.#changeListeners) listener(payload);
     });
     try {
       await client.connect();
-      await Promise.race([client.query(`LISTEN ${ROUTE_CHANGE_CHANNEL}; LISTEN ${echoChannel}`), lost]);
+      await unlessLost(client.query(`LISTEN ${ROUTE_CHANGE_CHANNEL}; LISTEN ${echoChannel}`));
       for (let first = true; !signal.aborted; first = false) {
         const echoed = new Promise<void>((resolve) => {
           echo = resolve;
@@ -116,7 +125,7 @@ export class PostgresRouteChanges implements RouteChanges {
         try {
           const notified = client.query(`NOTIFY ${echoChannel}`).then(() => echoed);
           notified.catch(() => undefined);
-          await Promise.race([notified, late, lost]);
+          await unlessLost(Promise.race([notified, late]));
         } finally {
           timeout.abort();
         }
@@ -124,7 +133,7 @@ export class PostgresRouteChanges implements RouteChanges {
           onLive();
           this.#setLive(true);
         }
-        await Promise.race([delay(heartbeatMs, undefined, { signal }).catch(() => undefined), lost]);
+        await unlessLost(delay(heartbeatMs, undefined, { signal }).catch(() => undefined));
       }
     } finally {
       // A connection that is stuck would make a polite end wait for ever.

@@ -3,8 +3,12 @@ import fp from 'fastify-plugin';
 import { AppError, type ErrorDetail, notFound } from '../../domain/errors.ts';
 import { detailsText, maxDetails } from '../error-details.ts';
 import { defaultJsonBounds, exceededBound } from '../json-bounds.ts';
+import { onRequestEnd } from '../request-end.ts';
 
 const maxQueryParameters = 100;
+/** Bytes of bodies in memory at once, from the first byte to the reply: of one caller, and of all. */
+const maxCallerBytes = 16 * 1024 * 1024;
+const maxBytes = 64 * 1024 * 1024;
 
 /**
  * JSON and nothing else; a bodyless request that says it carries JSON is fine. Runs behind `authentication`, and does
@@ -13,6 +17,7 @@ const maxQueryParameters = 100;
 export const bodies = fp(
   async (app) => {
     const parseJson = app.getDefaultJsonParser('error', 'error');
+    const underWay = new BodiesUnderWay();
     app.removeAllContentTypeParsers();
     app.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
       const text = body as string;
@@ -32,9 +37,16 @@ export const bodies = fp(
       if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
         throw new AppError('unsupported_media_type', 'Send the body without Content-Encoding');
       }
-      const length = Number(request.headers['content-length'] ?? 0);
-      const isExpected = request.headers.expect?.toLowerCase() === '100-continue';
-      if (isExpected && length <= request.routeOptions.bodyLimit) reply.raw.writeContinue();
+      const limit = request.routeOptions.bodyLimit;
+      const isChunked = request.headers['transfer-encoding'] !== undefined;
+      const length = isChunked ? limit : Number(request.headers['content-length'] ?? 0);
+      if (length === 0 || length > limit) return;
+      if (!underWay.tryAdd(request, length)) {
+        reply.header('retry-after', 1);
+        throw new AppError('too_many_requests', 'Too many large bodies are under way; try again in 1 s');
+      }
+      onRequestEnd(reply, () => underWay.remove(request, length));
+      if (request.headers.expect?.toLowerCase() === '100-continue') reply.raw.writeContinue();
     });
 
     app.addHook('preValidation', async (request) => {
@@ -49,6 +61,34 @@ export const bodies = fp(
   },
   { name: 'bodies', dependencies: ['authentication'] },
 );
+
+/** Adds up the bodies that are in memory, so that many at once are refused before they fill it. */
+class BodiesUnderWay {
+  readonly #ofCallers = new Map<string, number>();
+  #total = 0;
+
+  tryAdd(request: FastifyRequest, length: number): boolean {
+    const caller = callerKey(request);
+    const ofCaller = (this.#ofCallers.get(caller) ?? 0) + length;
+    if (ofCaller > maxCallerBytes || this.#total + length > maxBytes) return false;
+    this.#ofCallers.set(caller, ofCaller);
+    this.#total += length;
+    return true;
+  }
+
+  remove(request: FastifyRequest, length: number): void {
+    this.#total -= length;
+    const caller = callerKey(request);
+    const left = this.#ofCallers.get(caller)! - length;
+    if (left > 0) this.#ofCallers.set(caller, left);
+    else this.#ofCallers.delete(caller);
+  }
+}
+
+/** Callers of public routes count together: their bodies are small. */
+function callerKey({ identity }: FastifyRequest): string {
+  return identity ? (identity.keyId ?? identity.userId) : 'public';
+}
 
 function requireShortQuery(request: FastifyRequest): void {
   const parameters = Object.values(request.query as Record<string, unknown>);

@@ -6,6 +6,7 @@ import fp from 'fastify-plugin';
 import { AppError } from '../../domain/errors.ts';
 import { UnreadablePayloadError } from '../../temporal/payload-codec.ts';
 import type { JsonBounds } from '../json-bounds.ts';
+import { onRequestEnd } from '../request-end.ts';
 
 /** Temporal takes payloads of up to 2 MB, which are 2.7 MB in base64. */
 const maxBodyBytes = 4 * 1024 * 1024;
@@ -33,7 +34,7 @@ export interface CodecServerOptions {
  */
 export const codecServer = fp<CodecServerOptions>(
   async (app, { codec, accessToken, webUiOrigin }) => {
-    const underWay = new Set<FastifyRequest>();
+    let underWay = 0;
     const requireToken = async (request: FastifyRequest, reply: FastifyReply) => {
       if (!same((request.params as { token: string }).token, accessToken)) {
         throw new AppError('route_not_found', 'There is no such route');
@@ -61,14 +62,12 @@ export const codecServer = fp<CodecServerOptions>(
         method: 'POST',
         config: { public: { requestsPerMinute }, quiet: true, bodyBytes: maxBodyBytes, jsonBounds },
         // Before the body is read: a body that waits takes no memory.
-        preParsing: async (request) => {
-          if (underWay.size >= maxConcurrent) {
+        preParsing: async (_request, reply) => {
+          if (underWay >= maxConcurrent) {
             throw new AppError('temporarily_unavailable', 'Too many payloads are being decoded; try again');
           }
-          underWay.add(request);
-        },
-        onResponse: async (request) => {
-          underWay.delete(request);
+          underWay++;
+          onRequestEnd(reply, () => underWay--);
         },
         handler: async (request, reply) => {
           const done = await inSlices(payloadsIn(request.body), (slice) => codec[direction](slice));

@@ -1,4 +1,5 @@
 import fp from 'fastify-plugin';
+import { onRequestEnd } from '../request-end.ts';
 
 /**
  * Counts requests under way, so that a process that stops knows when the last has been answered. Connections on which
@@ -8,14 +9,14 @@ export const draining = fp(
   async (app) => {
     let underWay = 0;
     let waiting: (() => void)[] = [];
-    app.addHook('onRequest', async () => {
+    app.addHook('onRequest', async (_request, reply) => {
       underWay++;
-    });
-    app.addHook('onResponse', async () => {
-      underWay--;
-      if (underWay > 0) return;
-      for (const resolve of waiting) resolve();
-      waiting = [];
+      onRequestEnd(reply, () => {
+        underWay--;
+        if (underWay > 0) return;
+        for (const resolve of waiting) resolve();
+        waiting = [];
+      });
     });
     app.decorate('drained', () => {
       return underWay === 0 ? Promise.resolve() : new Promise<void>((resolve) => waiting.push(resolve));

@@ -1,4 +1,5 @@
 import path from 'node:path';
+import { heapFlags } from '../../config/heap-limits.ts';
 import { ChildProgram, type ProgramHome } from '../embedded/child-program.ts';
 import type { Part } from './kept-running.ts';
 import { readLogLine } from './log-line.ts';
@@ -23,7 +24,7 @@ export async function startPlatformProcess(options: {
   const program = await ChildProgram.start({
     name: options.name,
     command: process.execPath,
-    args: [path.resolve(root, options.script)],
+    args: [...heapFlags(options.script, options.env), path.resolve(root, options.script)],
     env: options.env,
     home: options.home,
     // A host worker finishes what it does to sandboxes.

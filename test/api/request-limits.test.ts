@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import net from 'node:net';
 import { codecAccessToken } from '../../temporal/codec-access.ts';
+import { until } from '../support/until.ts';
 import { startApi, type TestApi } from './test-api.ts';
 
 let api: TestApi;
@@ -196,6 +197,49 @@ test('a caller who is known is asked for the body of Expect: 100-continue, unles
   };
   expect(await ask(16 * 1024)).toBe('HTTP/1.1 100 Continue');
   expect(await ask(16 * 1024 + 1)).toBe('HTTP/1.1 413 Payload Too Large');
+});
+
+test('a caller who leaves in the middle of a body is not waited for when the process stops', async () => {
+  const socket = net.connect(port, '127.0.0.1');
+  socket.write(
+    `POST /v1/projects HTTP/1.1\r\nHost: api\r\nX-API-Key: ${api.root.key}\r\nContent-Type: application/json\r\n` +
+      'Expect: 100-continue\r\nContent-Length: 10\r\n\r\n',
+  );
+  await once(socket, 'data');
+  socket.destroy();
+  let hasDrained = false;
+  void api.app.drained().then(() => {
+    hasDrained = true;
+  });
+  await until(() => hasDrained);
+});
+
+test('bodies of one caller that are under way may have 16 MiB together, and others go on', async () => {
+  const open = async (key: string, more = '') => {
+    const socket = net.connect(port, '127.0.0.1');
+    socket.write(
+      `POST /v1/sandboxes HTTP/1.1\r\nHost: api\r\nX-API-Key: ${key}\r\nContent-Type: application/json\r\n${more}` +
+        `Expect: 100-continue\r\n\r\n`,
+    );
+    const [reply] = await once(socket, 'data');
+    return { socket, status: Number(String(reply).split(' ')[1]) };
+  };
+  const mebibyte = `Content-Length: ${1024 * 1024}\r\n`;
+  // Callers of other tests who left in the middle of a body.
+  await api.app.drained();
+  const held = await Promise.all(Array.from({ length: 16 }, () => open(api.root.key, mebibyte)));
+  expect(held.map(({ status }) => status)).toEqual(Array(16).fill(100));
+  for (const kind of [mebibyte, 'Transfer-Encoding: chunked\r\n', 'Content-Length: 2\r\n']) {
+    expect((await open(api.root.key, kind)).status).toBe(429);
+  }
+  const other = await open((await api.addUser(api.root)).key, mebibyte);
+  expect(other.status).toBe(100);
+  for (const { socket } of [...held, other]) socket.destroy();
+  await until(async () => {
+    const { socket, status } = await open(api.root.key, mebibyte);
+    socket.destroy();
+    return status === 100;
+  });
 });
 
 test('limits are in the document', () => {

@@ -126,7 +126,9 @@ describe('the codec server', () => {
     const body = { payloads: [await sealed(defaultPayloadConverter.toPayload('x'.repeat(1_000_000))!)] };
     const replies = await Promise.all(Array.from({ length: 30 }, () => decode(body)));
     const statuses = replies.map((reply) => reply.statusCode);
-    expect(new Set(statuses)).toEqual(new Set([200, 503]));
+    expect(statuses).toContain(200);
+    expect(statuses.some((status) => status === 503 || status === 429)).toBe(true);
+    expect(statuses.filter((status) => ![200, 429, 503].includes(status))).toEqual([]);
     expect((await decode(body)).statusCode).toBe(200);
   });
 
