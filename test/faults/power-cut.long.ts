@@ -1,0 +1,15 @@
+import { CutHost } from './power-cut.ts';
+
+const rounds = Number(process.env.POWER_CUT_ROUNDS ?? 5);
+const cutsOfRound = 4;
+
+test(`${rounds * cutsOfRound} power cuts at any moment`, async () => {
+  for (let round = 0; round < rounds; round += 1) {
+    const host = await CutHost.open();
+    try {
+      for (const cut of await host.liveThrough(cutsOfRound)) await host.comeBack(cut);
+    } finally {
+      await host.close();
+    }
+  }
+}, 1_800_000);

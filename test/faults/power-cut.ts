@@ -1,0 +1,152 @@
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { LocalHost, nothing, onHost, shell } from '../runtime/local-host.ts';
+
+const diskSize = '8G';
+const outerSize = '12G';
+
+/** What a caller may count on at the moment of a cut. */
+interface Promised {
+  /** Created and not asked to be removed; with the text that was synced inside, if any. */
+  sandboxes: Map<string, string | null>;
+  /** Removed, as its caller knows. */
+  removed: string[];
+}
+
+/**
+ * A host whose data folder is on a disk of its own: an ext4 in a file. A power cut is a copy of that file at one moment:
+ * what the kernel had written is in it, what it still held in memory is not. For the file to stand still while it is
+ * copied, the file system around it is frozen, which the disk inside takes for a slow disk.
+ */
+export class CutHost {
+  readonly #folder = mkdtempSync(path.join(os.tmpdir(), 'power-cut-'));
+  readonly #outer = path.join(this.#folder, 'outer');
+  readonly #mounted = path.join(this.#folder, 'disk');
+  readonly #host = new LocalHost();
+  readonly #promised: Promised = { sandboxes: new Map(), removed: [] };
+  #copies = 0;
+
+  static async open(): Promise<CutHost> {
+    const cut = new CutHost();
+    const image = path.join(cut.#folder, 'outer.ext4');
+    for (const folder of [cut.#outer, cut.#mounted]) mkdirSync(folder);
+    onHost('truncate', '-s', outerSize, image);
+    onHost('mkfs.ext4', '-q', image);
+    onHost('mount', '-o', 'loop', image, cut.#outer);
+    const disk = path.join(cut.#outer, 'disk.ext4');
+    onHost('truncate', '-s', diskSize, disk);
+    onHost('mkfs.ext4', '-q', disk);
+    onHost('mount', '-o', 'loop', disk, cut.#mounted);
+    await cut.#start();
+    return cut;
+  }
+
+  /** Creates, pauses, resumes and removes until the given number of cuts is made; then the power is off. */
+  async liveThrough(cuts: number): Promise<{ file: string; promised: Promised }[]> {
+    const stop = new AbortController();
+    const lives = Promise.all([0, 1, 2].map(() => this.#live(stop.signal)));
+    const made: { file: string; promised: Promised }[] = [];
+    for (let at = 0; at < cuts; at += 1) {
+      // Any moment will do: what is under way differs each time.
+      await sleep(1000 + Math.random() * 2000);
+      made.push(this.#cut());
+    }
+    stop.abort();
+    await lives;
+    await this.#powerOff();
+    onHost('umount', this.#mounted);
+    return made;
+  }
+
+  /** Starts the host on a copy and holds what it finds against what was promised. */
+  async comeBack({ file, promised }: { file: string; promised: Promised }): Promise<void> {
+    onHost('mount', '-o', 'loop', file, this.#mounted);
+    this.#host.warnings.length = 0;
+    await this.#start();
+    const { driver } = this.#host;
+    const found = await driver.list();
+    for (const [sandboxId, text] of promised.sandboxes) {
+      const about = found.find((each) => each.sandboxId === sandboxId);
+      expect({ sandboxId, state: about?.state, exit: about?.exit }).toEqual({ sandboxId, state: 'exited', exit: null });
+      const spec = this.#host.spec({ sandboxId });
+      const place = await driver.resume(spec);
+      expect((await shell(place, spec, 'cat /root/note 2>/dev/null')).output).toEqual(text ?? expect.any(String));
+    }
+    // What nobody was told of is asked for again, or removed, as its workflow would.
+    for (const { sandboxId } of found) {
+      if (promised.sandboxes.has(sandboxId)) continue;
+      const spec = this.#host.spec({ sandboxId });
+      expect((await shell(await driver.create(spec), spec, 'echo there')).output).toBe('there');
+    }
+    expect(this.#host.warnings).toEqual([]);
+    await driver.close();
+    await driver.reconcile([]);
+    expect(await driver.inventory()).toMatchObject(nothing);
+    await driver.teardown();
+    onHost('umount', this.#mounted);
+    rmSync(file);
+  }
+
+  /** Also after a failed test. */
+  async close(): Promise<void> {
+    if (isMounted(this.#mounted)) await this.#host.driver.teardown();
+    for (const folder of [this.#mounted, this.#outer]) {
+      if (isMounted(folder)) onHost('umount', folder);
+    }
+    rmSync(this.#folder, { recursive: true });
+    rmSync(this.#host.dataDir, { recursive: true });
+  }
+
+  #start(): Promise<void> {
+    return this.#host.start({ dataDir: path.join(this.#mounted, 'data'), warmPoolSize: 1 });
+  }
+
+  async #live(signal: AbortSignal): Promise<void> {
+    const { driver } = this.#host;
+    const { sandboxes, removed } = this.#promised;
+    for (let round = 0; !signal.aborted; round += 1) {
+      const spec = this.#host.spec({ memoryMb: 128, storageGb: 10 });
+      const place = await driver.create(spec);
+      sandboxes.set(spec.sandboxId, null);
+      const text = `of ${spec.sandboxId}`;
+      await shell(place, spec, `echo ${text} >/root/note; sync`);
+      sandboxes.set(spec.sandboxId, text);
+      await driver.pause(spec.sandboxId);
+      await driver.resume(spec);
+      await driver.stop(spec.sandboxId);
+      await driver.resume(spec);
+      if (round % 3 === 0) continue;
+      sandboxes.delete(spec.sandboxId);
+      await driver.remove(spec.sandboxId);
+      removed.push(spec.sandboxId);
+    }
+  }
+
+  /** Nothing of the test runs between the promise and the freeze, so the copy holds all that was promised. */
+  #cut(): { file: string; promised: Promised } {
+    const promised = { sandboxes: new Map(this.#promised.sandboxes), removed: [...this.#promised.removed] };
+    const file = path.join(this.#folder, `copy-${this.#copies++}.ext4`);
+    onHost('fsfreeze', '--freeze', this.#outer);
+    try {
+      onHost('cp', '--sparse=always', path.join(this.#outer, 'disk.ext4'), file);
+    } finally {
+      onHost('fsfreeze', '--unfreeze', this.#outer);
+    }
+    return { file, promised };
+  }
+
+  /** Everything of the host ends at once, and leaves no record of its end. */
+  async #powerOff(): Promise<void> {
+    await this.#host.driver.close();
+    const { shims, processes } = await this.#host.driver.inventory();
+    for (const pid of [...shims, ...processes]) onHost('sh', '-c', `kill -9 ${pid} 2>/dev/null || :`);
+    while ((await this.#host.driver.inventory()).loopDevices.length > 0) await sleep(10);
+    await this.#host.driver.teardown();
+  }
+}
+
+function isMounted(folder: string): boolean {
+  return onHost('sh', '-c', `mountpoint -q '${folder}' && echo yes || :`) === 'yes';
+}
