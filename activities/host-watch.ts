@@ -1,7 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Context } from '@temporalio/activity';
 import type { Orm } from '../db/orm.ts';
-import { giveUpHost, type HostStanding, hostStanding, sandboxesBoundTo } from '../db/repositories/hosts.ts';
+import {
+  type BoundSandbox,
+  giveUpHost,
+  type HostStanding,
+  hostStanding,
+  sandboxesBoundTo,
+} from '../db/repositories/hosts.ts';
 
 /** How often a host is looked at. */
 const everyMs = 1000;
@@ -62,12 +68,13 @@ export function createHostWatchActivities({ orm }: { orm: Orm }) {
     },
 
     /** The sandboxes that count on this host's processes. */
-    sandboxesBoundTo(hostId: string): Promise<string[]> {
+    sandboxesBoundTo(hostId: string): Promise<BoundSandbox[]> {
       return sandboxesBoundTo(orm.em, hostId);
     },
   };
 }
 
+export type { BoundSandbox };
 export type HostWatchActivities = ReturnType<typeof createHostWatchActivities>;
 
 /** Null: Postgres did not answer, or not in time. */

@@ -58,11 +58,12 @@ export function createSandboxHostActivities(
     /**
      * `created` → `starting`; makes it and answers when it is ready; tells each step of `starting` as it comes.
      * @param sealedCredentials of its mounts, by slot, closed for this sandbox's host; null where it has none
+     * @param run the number of this start; workflows of earlier versions do not give one
      */
-    startSandbox(sandboxId: string, sealedCredentials?: string | null): Promise<HostedPlace> {
+    startSandbox(sandboxId: string, sealedCredentials?: string | null, run?: number): Promise<HostedPlace> {
       return onHost(async (signal) => {
         // The host says that it begins: one trip to the database, and the workflow's caller waits for nothing else.
-        const row = await life.begin(sandboxId);
+        const row = await life.begin(sandboxId, run ?? null);
         if (!row) throw ApplicationFailure.nonRetryable(`There is no sandbox ${sandboxId} to start`, noLife);
         const credentials = sealedCredentials ? deps.secrets.openFor<Credentials>(sandboxId, sealedCredentials) : {};
         const spec = toSpec(row, deps, { slots: row.objectStorage, credentials, bestEffort: false });
@@ -80,7 +81,7 @@ export function createSandboxHostActivities(
     },
 
     /** `paused` → `resuming`, admitted again; thaws it, or starts it again on its disk. */
-    resumeSandbox(sandboxId: string, storage?: StorageChange | null): Promise<HostedPlace> {
+    resumeSandbox(sandboxId: string, storage?: StorageChange | null, run?: number): Promise<HostedPlace> {
       return onHost(async (signal) => {
         const before = await rowOf(sandboxId);
         const patch: MountPatch = storage
@@ -89,7 +90,7 @@ export function createSandboxHostActivities(
         const bestEffort = storage?.bestEffort ?? false;
         const plan = patchMounts(before.objectStorage, patch);
         requireFresh(plan, bestEffort);
-        const row = await life.beginResume(sandboxId);
+        const row = await life.beginResume(sandboxId, run ?? null);
         return hostedAt(await deps.driver.resume(toSpec(row, deps, { ...plan, bestEffort }), { signal }));
       });
     },
@@ -138,6 +139,7 @@ export function toSpec(
 ): SandboxSpec {
   return {
     sandboxId: row.sandboxId,
+    run: row.run ?? null,
     image: row.image,
     cpuCount: row.cpuCount,
     memoryMb: row.memoryMb,

@@ -29,8 +29,8 @@ export function createSandboxLifeActivities({ orm, plans }: { orm: Orm; plans: P
       await told(life.pause(sandboxId, reason, new Date(atMs), memoryKept));
     },
     /** Admits the resume too; fails with the code of what stands in its way. */
-    async recordResuming(sandboxId: string): Promise<void> {
-      await told(life.beginResume(sandboxId));
+    async recordResuming(sandboxId: string, run?: number): Promise<void> {
+      await told(life.beginResume(sandboxId, run ?? null));
     },
     /** The reason that it is `paused` for now: what was not even admitted never left its own. */
     async recordResumeFailed(sandboxId: string, memoryKept: boolean): Promise<{ reason: SandboxReason | null }> {

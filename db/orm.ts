@@ -19,6 +19,7 @@ import { Migration20261122MetricsQuarters } from './migrations/20261122-metrics-
 import { Migration20261122NearestRegions } from './migrations/20261122-nearest-regions.ts';
 import { Migration20261122ObjectStorage } from './migrations/20261122-object-storage.ts';
 import { Migration20261122Ports } from './migrations/20261122-ports.ts';
+import { Migration20261122SandboxRuns } from './migrations/20261122-sandbox-runs.ts';
 import { ReticentDriver } from './reticent-driver.ts';
 
 export type Orm = MikroORM;
@@ -58,6 +59,7 @@ export async function createOrm(databaseUrl: string, poolSize = 10): Promise<Orm
         { name: '20261122-direct-mounts', class: Migration20261122DirectMounts },
         { name: '20261122-nearest-regions', class: Migration20261122NearestRegions },
         { name: '20261122-metrics-quarters', class: Migration20261122MetricsQuarters },
+        { name: '20261122-sandbox-runs', class: Migration20261122SandboxRuns },
       ],
     },
     discovery: { warnWhenNoEntities: false },

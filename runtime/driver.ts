@@ -54,13 +54,18 @@ export interface SandboxDriver {
    */
   usage(): Promise<SandboxUsage[]>;
 
-  /** Calls back once for each sandbox whose processes end without `stop` or `pause` having been asked. */
-  onExit(listener: (exit: SandboxExit) => void): void;
+  /**
+   * Calls back for each sandbox whose processes end without `stop` or `pause` having been asked, and awaits what the
+   * listener returns; an end that no listener took before a crash is reported again after it.
+   */
+  onExit(listener: (exit: SandboxExit) => unknown): void;
 }
 
 /** What a sandbox is made from. */
 export interface SandboxSpec {
   sandboxId: string;
+  /** The number of this start or resume; given back with what is seen of the processes it brings up. */
+  run: number | null;
   /** Image reference: `registry/repository@sha256:…`, `registry/repository:tag`, `builtin:base` or `builtin:code-interpreter`. */
   image: string;
   cpuCount: number;
@@ -122,6 +127,8 @@ export interface SandboxInspection {
   sandboxId: string;
   /** `exited`: its processes ended, its disk is there. `absent`: nothing of it is left. */
   state: 'running' | 'paused' | 'exited' | 'absent';
+  /** The start or resume that last brought up its processes; null where none is known. */
+  run: number | null;
   place: SandboxPlace | null;
   exit: SandboxExit | null;
 }
@@ -146,6 +153,9 @@ export interface SandboxUsage {
 /** How the processes of a sandbox ended; kept for `failed` sandboxes. */
 export interface SandboxExit {
   sandboxId: string;
+  /** The start or resume that brought them up. */
+  run: number | null;
+  /** Null: they are gone, and nothing recorded how they ended. */
   exitCode: number | null;
   /** The kernel killed something in it for lack of memory. */
   outOfMemory: boolean;

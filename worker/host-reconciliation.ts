@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import type { Sandbox } from '../db/entities/sandbox.ts';
 import type { Orm } from '../db/orm.ts';
 import type { PlanCatalog } from '../db/plans.ts';
-import { sandboxesBoundTo, sandboxesOnHost } from '../db/repositories/hosts.ts';
+import { type RestingSandbox, restingSandboxes, sandboxesBoundTo, sandboxesOnHost } from '../db/repositories/hosts.ts';
 import { SandboxLifeRepository } from '../db/repositories/sandbox-life.ts';
 import { isOver } from '../domain/sandbox-state.ts';
 import type { SandboxDriver, SandboxSpec } from '../runtime/driver.ts';
@@ -14,32 +14,130 @@ export interface ReconcilingDriver extends SandboxDriver {
   reconcile(knownSandboxIds: string[]): Promise<unknown>;
 }
 
+const everyMs = 4000;
+/** A workflow has acted on a report long before; if not, it gets the report again. */
+const reportAgainAfterMs = 60_000;
+
 /**
- * Brings what really runs on this host and what the platform believes together, when the host starts: removes what
- * nobody owns, gives back the room of lives that are over, and tells workflows what happened while nobody looked.
- * @param lastAlive when this host was last known to be up, and so when its sandboxes stood still if it restarted
+ * Compares what runs on this host with what the platform believes: thoroughly when the host starts, and every few
+ * seconds from then on. Only sandboxes at rest are compared; in every other state an activity of the workflow is under
+ * way and is tried again by itself.
  */
-export async function reconcileHost(deps: {
-  orm: Orm;
-  plans: PlanCatalog;
-  driver: ReconcilingDriver;
-  facts: SandboxFacts;
-  hostId: string;
-  lastAlive: Date;
-  specOf: (row: Sandbox) => SandboxSpec;
-  logger: Logger;
-}): Promise<void> {
-  const rows = await sandboxesOnHost(deps.orm.em, deps.hostId);
-  const living = rows.filter((row) => !isOver(row.status));
-  await deps.driver.reconcile(living.map((row) => row.sandboxId));
-  const life = new SandboxLifeRepository(deps.orm.em, deps.plans);
-  for (const row of rows.filter((each) => isOver(each.status))) {
-    await deps.driver.stop(row.sandboxId);
-    await deps.driver.remove(row.sandboxId);
-    await life.releaseRoom(row.sandboxId);
+export class HostReconciliation {
+  readonly #orm: Orm;
+  readonly #plans: PlanCatalog;
+  readonly #driver: ReconcilingDriver;
+  readonly #facts: SandboxFacts;
+  readonly #hostId: string;
+  readonly #specOf: (row: Sandbox) => SandboxSpec;
+  readonly #logger: Logger;
+  readonly #stopping = new AbortController();
+  readonly #reports = new Map<string, { run: number | null; sentAtMs: number; underWay: boolean }>();
+  #running: Promise<void> | null = null;
+
+  constructor(deps: {
+    orm: Orm;
+    plans: PlanCatalog;
+    driver: ReconcilingDriver;
+    facts: SandboxFacts;
+    hostId: string;
+    specOf: (row: Sandbox) => SandboxSpec;
+    logger: Logger;
+  }) {
+    this.#orm = deps.orm;
+    this.#plans = deps.plans;
+    this.#driver = deps.driver;
+    this.#facts = deps.facts;
+    this.#hostId = deps.hostId;
+    this.#specOf = deps.specOf;
+    this.#logger = deps.logger;
   }
-  for (const row of living) await compare(row, deps);
-  deps.logger.info({ sandboxes: living.length, cleaned: rows.length - living.length }, 'host reconciled');
+
+  /**
+   * Before the host takes work: removes what nobody owns, gives back the room of lives that are over, and reports what
+   * ended while the host was away.
+   * @param lastAlive when this host was last known to be up, and so when its sandboxes stood still if it restarted
+   */
+  async takeOver(lastAlive: Date): Promise<void> {
+    const rows = await sandboxesOnHost(this.#orm.em, this.#hostId);
+    const living = rows.filter((row) => !isOver(row.status));
+    await this.#driver.reconcile(living.map((row) => row.sandboxId));
+    const life = new SandboxLifeRepository(this.#orm.em, this.#plans);
+    for (const row of rows.filter((each) => isOver(each.status))) {
+      await this.#driver.stop(row.sandboxId);
+      await this.#driver.remove(row.sandboxId);
+      await life.releaseRoom(row.sandboxId);
+    }
+    for (const row of living) await this.#bringToRest(row);
+    await this.#look(lastAlive);
+    this.#logger.info({ sandboxes: living.length, cleaned: rows.length - living.length }, 'host reconciled');
+  }
+
+  /** Looks again and again from now on. */
+  start(): void {
+    this.#running ??= this.#lookOn();
+  }
+
+  /** Ends after the look in hand. */
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await this.#running;
+  }
+
+  /** A pause or a resume was given up while this host was away, though it had been done; the row is what counts. */
+  async #bringToRest(row: Sandbox): Promise<void> {
+    if (row.status !== 'running' && row.status !== 'paused') return;
+    const { state } = await this.#driver.inspect(row.sandboxId);
+    if (row.status === 'paused' && state === 'running') await this.#driver.pause(row.sandboxId);
+    if (row.status === 'running' && state === 'paused') await this.#driver.resume(this.#specOf(row));
+  }
+
+  async #lookOn(): Promise<void> {
+    const { signal } = this.#stopping;
+    while (!signal.aborted) {
+      await delay(everyMs, undefined, { signal }).catch(ignoreAbort);
+      if (signal.aborted) return;
+      await this.#look(new Date()).catch((error) => {
+        this.#logger.warn({ err: error }, 'the sandboxes of this host could not be compared with their rows');
+      });
+    }
+  }
+
+  async #look(lastAlive: Date): Promise<void> {
+    const resting = await restingSandboxes(this.#orm.em, this.#hostId);
+    const ids = new Set(resting.map(({ sandboxId }) => sandboxId));
+    for (const sandboxId of this.#reports.keys()) if (!ids.has(sandboxId)) this.#reports.delete(sandboxId);
+    for (const row of resting) await this.#compare(row, lastAlive);
+  }
+
+  async #compare(row: RestingSandbox, lastAlive: Date): Promise<void> {
+    const { sandboxId, status, holdsCompute } = row;
+    // Without processes, frozen or not, there is nothing that could have been lost.
+    if (status === 'paused' && !holdsCompute) return;
+    const found = await this.#driver.inspect(sandboxId);
+    if (found.state === 'running' || found.state === 'paused') return;
+    // Processes that end by themselves leave a record of how; a host that goes down takes them without one.
+    const { exit } = found;
+    if (exit && status !== 'paused') this.#report(sandboxId, found.run, () => this.#facts.exited(exit));
+    else this.#report(sandboxId, found.run, () => this.#facts.memoryLost(sandboxId, found.run, lastAlive));
+  }
+
+  /** Sends in the background, so that a Temporal that is away does not keep other sandboxes from being looked at. */
+  #report(sandboxId: string, run: number | null, send: () => Promise<void>): void {
+    const before = this.#reports.get(sandboxId);
+    const isRecent = before?.run === run && performance.now() - before.sentAtMs < reportAgainAfterMs;
+    if (before?.underWay || isRecent) return;
+    const report = { run, sentAtMs: performance.now(), underWay: true };
+    this.#reports.set(sandboxId, report);
+    send()
+      .catch((error) => {
+        this.#reports.delete(sandboxId);
+        this.#logger.warn({ err: error, sandboxId }, 'a report was not accepted; the next look makes it again');
+      })
+      .finally(() => {
+        report.underWay = false;
+      });
+  }
 }
 
 /**
@@ -51,20 +149,6 @@ export async function whenGivenUp(orm: Orm, hostId: string, logger: Logger): Pro
   while ((await sandboxesBoundTo(orm.em, hostId)).length > 0) await delay(250);
 }
 
-async function compare(
-  row: Sandbox,
-  deps: { driver: SandboxDriver; facts: SandboxFacts; lastAlive: Date; specOf: (row: Sandbox) => SandboxSpec },
-): Promise<void> {
-  // In every other state an activity of its workflow is under way and is tried again by itself.
-  if (row.status !== 'running' && row.status !== 'pausing' && row.status !== 'paused') return;
-  const found = await deps.driver.inspect(row.sandboxId);
-  if (found.state === 'running' || found.state === 'paused') {
-    // A pause or a resume was given up while this host was away, though it had been done; the row is what counts.
-    if (row.status === 'paused') await deps.driver.pause(row.sandboxId);
-    else if (row.status === 'running' && found.state === 'paused') await deps.driver.resume(deps.specOf(row));
-    return;
-  }
-  // Processes that end by themselves leave a record of how; a host that goes down takes them without one.
-  if (found.exit && row.status !== 'paused') void deps.facts.exited(found.exit);
-  else void deps.facts.hostRestarted(row.sandboxId, deps.lastAlive);
+function ignoreAbort(error: Error): void {
+  if (error.name !== 'AbortError') throw error;
 }

@@ -15,7 +15,7 @@ import { createOciDriver } from '../runtime/oci/driver.ts';
 import { createTemporalClient } from '../temporal/client.ts';
 import { describeHost } from './host-identity.ts';
 import { HostLease } from './host-lease.ts';
-import { reconcileHost, whenGivenUp } from './host-reconciliation.ts';
+import { HostReconciliation, whenGivenUp } from './host-reconciliation.ts';
 import { createHostWorker } from './host-worker.ts';
 import { logTemporalThrough } from './logging.ts';
 import { MetricsSampler } from './metrics-sampler.ts';
@@ -78,17 +78,17 @@ const lease = new HostLease({
 const lastAlive = (await lastAliveAt(orm.em, host.hostId)) ?? new Date();
 const { lost } = await lease.hold();
 if (lost) await whenGivenUp(orm, host.hostId, logger);
-driver.onExit((exit) => void facts.exited(exit));
-await reconcileHost({
+driver.onExit((exit) => facts.exited(exit));
+const reconciliation = new HostReconciliation({
   orm,
   plans,
   driver,
   facts,
   hostId: host.hostId,
-  lastAlive,
   specOf: (row) => toSpec(row, { secrets, ...environments }),
   logger,
 });
+await reconciliation.takeOver(lastAlive);
 if (lost) await rejoin(orm.em, host.hostId);
 const sandboxAt = (address: string) => driver.sandboxAt(address);
 const turnService = turn ? new TurnCredentialService({ turn, sandboxAt, logger }) : null;
@@ -111,9 +111,10 @@ await lease.offer();
 await askForHostWatch(orm.em, host.hostId);
 const sampler = new MetricsSampler({ orm, driver, hostId: host.hostId, logger });
 sampler.start();
+reconciliation.start();
 logger.info({ hostId: host.hostId }, 'ready');
 await worker.runUntil(stopSignal());
-await sampler.stop();
+await Promise.all([sampler.stop(), reconciliation.stop()]);
 await lease.giveUp();
 facts.stop();
 await turnService?.close();

@@ -1,9 +1,16 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import type { Logger } from 'pino';
 import type { SandboxExit } from '../runtime/driver.ts';
-import { hostRestartedSignal, runtimeExitedSignal } from '../workflows/sandbox-messages.ts';
+import { type HostReport, hostReportSignal } from '../workflows/sandbox-messages.ts';
 
-/** Tells workflows what a host saw. A fact is told until it has arrived, or until its workflow is over. */
+const firstRetryMs = 200;
+const longestRetryMs = 5000;
+
+/**
+ * Reports to workflows what a host saw of their sandboxes. Each method resolves when Temporal has accepted the report,
+ * or when the workflow is over, and tries for as long as neither is so.
+ */
 export class SandboxFacts {
   readonly #client: Client;
   readonly #logger: Logger;
@@ -14,32 +21,42 @@ export class SandboxFacts {
     this.#logger = deps.logger;
   }
 
-  /** Its processes ended by themselves. */
-  async exited(exit: SandboxExit): Promise<void> {
-    const { sandboxId, exitCode, outOfMemory, commandOutput } = exit;
-    const fact = { exitCode, outOfMemory, commandOutput, at: new Date().toISOString() };
-    await this.#tell(sandboxId, () => this.#client.workflow.getHandle(sandboxId).signal(runtimeExitedSignal, fact));
+  /**
+   * Its processes have ended. An end that nothing recorded is the host's doing, not the sandbox's.
+   * @throws {Error} when the host stops before the report is accepted
+   */
+  async exited(found: SandboxExit): Promise<void> {
+    const { sandboxId, run, exitCode, outOfMemory, commandOutput } = found;
+    const at = new Date();
+    if (exitCode === null) return this.memoryLost(sandboxId, run, at);
+    const exit = { exitCode, outOfMemory, commandOutput, at: at.toISOString() };
+    await this.#report(sandboxId, { kind: 'exited', run, exit });
   }
 
-  /** The host restarted under it. */
-  async hostRestarted(sandboxId: string, at: Date): Promise<void> {
-    const fact = { at: at.toISOString() };
-    await this.#tell(sandboxId, () => this.#client.workflow.getHandle(sandboxId).signal(hostRestartedSignal, fact));
+  /**
+   * Its processes are gone, and the disk is there.
+   * @param at when they ran last
+   * @throws {Error} when the host stops before the report is accepted
+   */
+  async memoryLost(sandboxId: string, run: number | null, at: Date): Promise<void> {
+    await this.#report(sandboxId, { kind: 'memoryLost', run, at: at.toISOString() });
   }
 
   stop(): void {
-    this.#stopping.abort();
+    this.#stopping.abort(new Error('the host is stopping'));
   }
 
-  async #tell(sandboxId: string, send: () => Promise<void>): Promise<void> {
-    for (let waitMs = 200; !this.#stopping.signal.aborted; waitMs = Math.min(waitMs * 2, 5000)) {
+  async #report(sandboxId: string, report: HostReport): Promise<void> {
+    const { signal } = this.#stopping;
+    for (let waitMs = firstRetryMs; ; waitMs = Math.min(waitMs * 2, longestRetryMs)) {
+      signal.throwIfAborted();
       try {
-        return await send();
+        return await this.#client.workflow.getHandle(sandboxId).signal(hostReportSignal, report);
       } catch (error) {
         if (error instanceof WorkflowNotFoundError) return;
-        this.#logger.warn({ err: error, sandboxId }, 'a fact could not be told to its workflow; trying again');
-        await new Promise((resolve) => setTimeout(resolve, waitMs));
+        this.#logger.warn({ err: error, sandboxId }, 'a report could not be sent to its workflow; trying again');
       }
+      await delay(waitMs, undefined, { signal });
     }
   }
 }

@@ -7,7 +7,7 @@ import {
   upsertSearchAttributes,
   workflowInfo,
 } from '@temporalio/workflow';
-import type { HostWatchActivities } from '../activities/host-watch.ts';
+import type { BoundSandbox, HostWatchActivities } from '../activities/host-watch.ts';
 import { searchAttributes } from '../temporal/search-attributes.ts';
 import { hostLostSignal } from './sandbox-messages.ts';
 
@@ -44,14 +44,16 @@ export async function host({ hostId }: HostInput): Promise<void> {
 
 async function tellLoss(hostId: string): Promise<void> {
   for (let pauseSeconds = 1; ; pauseSeconds = Math.min(pauseSeconds * 2, 60)) {
-    const sandboxIds = await sandboxesBoundTo(hostId);
-    if (sandboxIds.length === 0) return;
-    const told = sandboxIds
-      .slice(0, batchSize)
-      .map((sandboxId) => getExternalWorkflowHandle(sandboxId).signal(hostLostSignal, { hostId }));
+    const bound: readonly (BoundSandbox | string)[] = await sandboxesBoundTo(hostId);
+    if (bound.length === 0) return;
+    const told = bound.slice(0, batchSize).map((each) => {
+      // The list was of ids alone in earlier versions.
+      const { sandboxId, run } = typeof each === 'string' ? { sandboxId: each, run: null } : each;
+      return getExternalWorkflowHandle(sandboxId).signal(hostLostSignal, { hostId, run });
+    });
     // One whose workflow is over in this moment cannot be told; if it is not, it is told in the next round.
     const failed = (await Promise.allSettled(told)).some((each) => each.status === 'rejected');
-    if (failed || sandboxIds.length <= batchSize) await sleep(`${pauseSeconds}s`);
+    if (failed || bound.length <= batchSize) await sleep(`${pauseSeconds}s`);
     else pauseSeconds = 0.5;
   }
 }

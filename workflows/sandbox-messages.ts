@@ -21,6 +21,11 @@ export interface CarriedLife {
   timeoutFromMs: number;
   pausedAtMs: number;
   memoryKept: boolean;
+  /** Absent: the run before did not number starts and resumes. */
+  run?: number;
+  attempts?: number;
+  /** What hosts have reported and nothing was done about yet. */
+  reports?: HostReport[];
 }
 
 /** Where the life stands when an update is answered. */
@@ -94,7 +99,18 @@ export interface BatchEndingInput {
   forget: boolean;
 }
 
-/** A fact from the host: its processes ended by themselves. */
+/**
+ * What a host has seen of a sandbox's processes. `run` is the number of the start or resume that brought them up; null
+ * where the host does not know it.
+ */
+export type HostReport =
+  | { kind: 'exited'; run: number | null; exit: RuntimeExit }
+  /** The processes are gone without a record of how they ended; the disk is there. `at` is RFC 3339. */
+  | { kind: 'memoryLost'; run: number | null; at: string };
+
+export const hostReportSignal = defineSignal<[HostReport]>('hostReport');
+
+/** The form of an `exited` report that hosts of earlier versions send. */
 export const runtimeExitedSignal = defineSignal<[RuntimeExit]>('runtimeExited');
 
 export interface RuntimeExit {
@@ -105,11 +121,14 @@ export interface RuntimeExit {
   at: string;
 }
 
-/** A fact from the host: it restarted; the disk is there, processes and memory are not. */
+/** The form of a `memoryLost` report that hosts of earlier versions send. */
 export const hostRestartedSignal = defineSignal<[{ at: string }]>('hostRestarted');
 
-/** Its host was given up: no process of it runs any more, and nothing on that host can be counted on. */
-export const hostLostSignal = defineSignal<[{ hostId: string }]>('hostLost');
+/**
+ * Its host was given up: no process of the sandbox runs there any more, and no work there will be answered. `run` is
+ * the one that counted on the host; null or absent where the row had none yet.
+ */
+export const hostLostSignal = defineSignal<[{ hostId: string; run?: number | null }]>('hostLost');
 
 /** It was put into another project; only what operators search by follows from it. */
 export const projectSwitchedSignal = defineSignal<[{ projectId: string }]>('projectSwitched');

@@ -30,11 +30,13 @@ import {
   readHostFailure,
   refused,
 } from './sandbox-failure.ts';
+import { SandboxInbox } from './sandbox-inbox.ts';
 import {
   addPortUpdate,
   connectUpdate,
   endSignal,
   hostLostSignal,
+  hostReportSignal,
   hostRestartedSignal,
   lifeQuery,
   pauseUpdate,
@@ -109,8 +111,12 @@ class SandboxLife {
   #resume: Transition | null = null;
   #ending: { reason: SandboxReason; forget: boolean } | null = null;
   #endingRecorded = false;
-  #exit: RuntimeExit | null = null;
-  #hostRestartedAtMs: number | null = null;
+  /** What hosts have reported; read at every wait of a resting sandbox. */
+  #inbox = new SandboxInbox();
+  /** The start or resume that brought up the present processes; 0 until one is recorded. */
+  #run = 0;
+  /** The number of the last start or resume that was tried. */
+  #attempts = 0;
   #starting: CancellationScope | null = null;
   #fullHosts = 0;
   readonly #hostLoss = new HostLoss();
@@ -157,16 +163,10 @@ class SandboxLife {
     });
     setHandler(terminateUpdate, ({ forget }) => this.#onTerminate(forget));
     setHandler(endSignal, ({ forget }) => this.#askEnd(forget));
-    setHandler(runtimeExitedSignal, (exit) => {
-      this.#exit = exit;
-    });
-    setHandler(hostRestartedSignal, ({ at }) => {
-      this.#hostRestartedAtMs = Date.parse(at);
-    });
-    setHandler(hostLostSignal, ({ hostId }) => {
-      // A paused one needs nothing of its host but the disk, and that is there when the host is back.
-      if (hostId === this.#plan.hostId && this.#status !== 'paused') this.#hostLoss.tell();
-    });
+    setHandler(hostReportSignal, (report) => this.#inbox.receive(report));
+    setHandler(runtimeExitedSignal, (exit) => this.#inbox.receive({ kind: 'exited', run: null, exit }));
+    setHandler(hostRestartedSignal, ({ at }) => this.#inbox.receive({ kind: 'memoryLost', run: null, at }));
+    setHandler(hostLostSignal, ({ hostId, run }) => this.#onHostLost(hostId, run ?? null));
     setHandler(projectSwitchedSignal, ({ projectId }) => {
       this.#plan.projectId = projectId;
       this.#publish();
@@ -181,7 +181,7 @@ class SandboxLife {
       if (this.#ending) await this.#terminate(this.#ending.reason);
       else if (this.#pause) await this.#freeze(this.#pause);
       else if (this.#resume) await this.#thaw(this.#resume);
-      else if (this.#status === 'running') await this.#run();
+      else if (this.#status === 'running') await this.#stayRunning();
       else await this.#stayPaused();
       if (this.#shouldHandOver()) await this.#handOver();
     }
@@ -197,8 +197,9 @@ class SandboxLife {
       try {
         const scope = new CancellationScope();
         this.#starting = scope;
-        const start = () => startingOn(this.#plan.hostId).startSandbox(this.#id, this.#sealedCredentials);
-        await this.#recordRunning(await this.#hostLoss.unlessLost(scope, start));
+        const run = this.#nextAttempt();
+        const start = () => startingOn(this.#plan.hostId).startSandbox(this.#id, this.#sealedCredentials, run);
+        await this.#recordRunning(await this.#hostLoss.unlessLost(scope, start), run);
       } catch (error) {
         if (isCancellation(error) && this.#ending) return true;
         if (isNoLife(error)) return false;
@@ -253,7 +254,7 @@ class SandboxLife {
 
   // Running
 
-  async #run(): Promise<void> {
+  async #stayRunning(): Promise<void> {
     const revision = this.#timeoutRevision;
     const deadlineMs = this.#timeoutFromMs + this.#timeoutSeconds * 1000 + this.#failedAutoPauses * autoPauseRetryMs;
     const warning = nextWarning(deadlineMs, this.#timeoutSeconds, Date.now());
@@ -261,17 +262,17 @@ class SandboxLife {
       () =>
         this.#ending !== null ||
         this.#pause !== null ||
-        this.#exit !== null ||
+        this.#inbox.concerns(this.#run) ||
         this.#hostLoss.happened ||
-        this.#hostRestartedAtMs !== null ||
         this.#timeoutRevision !== revision ||
         this.#shouldHandOver(),
       Math.max(1, warning?.inMs ?? deadlineMs - Date.now()),
     );
     if (this.#ending || this.#pause) return;
     if (this.#hostLoss.happened) return this.#fail(hostLostFailure);
-    if (this.#hostRestartedAtMs !== null) return this.#afterHostRestart(this.#hostRestartedAtMs);
-    if (this.#exit) return this.#afterExit(this.#exit);
+    const report = this.#inbox.take(this.#run);
+    if (report?.kind === 'memoryLost') return this.#afterHostRestart(Date.parse(report.at));
+    if (report) return this.#afterExit(report.exit);
     if (somethingElse) return;
     if (warning) await rows.warnOfTimeout(this.#id, deadlineMs, warning.beforeSeconds);
     else if (this.#plan.autoPause) this.#askPause('auto_pause', false);
@@ -282,17 +283,34 @@ class SandboxLife {
    * Every time of a life is the workflow's own, never a host's: deadlines and totals then cannot disagree, whatever the
    * clocks of other machines say.
    */
-  async #recordRunning(place: HostedPlace): Promise<void> {
+  async #recordRunning(place: HostedPlace, run: number): Promise<void> {
     const atMs = Date.now();
     await rows.recordRunning(this.#id, place, atMs);
+    this.#run = run;
     this.#timeoutFromMs = atMs;
     this.#failedAutoPauses = 0;
     this.#setStatus('running', 'user_requested');
   }
 
+  /** The number of a start or resume that begins now; the host names it in its reports about the processes. */
+  #nextAttempt(): number {
+    this.#attempts += 1;
+    return this.#attempts;
+  }
+
+  /**
+   * A report of a host's loss may arrive after the host came back and the sandbox runs there again, so one that names
+   * an earlier run is dropped. A paused sandbox needs only its disk, which is there when the host is back.
+   */
+  #onHostLost(hostId: string, run: number | null): void {
+    if (hostId !== this.#plan.hostId || this.#status === 'paused') return;
+    const beginning = this.#status === 'starting' || this.#status === 'resuming';
+    if (run !== null && run < (beginning ? this.#attempts : this.#run)) return;
+    this.#hostLoss.tell();
+  }
+
   /** Its processes ended by themselves. */
   async #afterExit(exit: RuntimeExit): Promise<void> {
-    this.#exit = null;
     const message = exit.outOfMemory
       ? 'The sandbox ran out of memory'
       : 'The processes of the sandbox ended by themselves';
@@ -301,12 +319,8 @@ class SandboxLife {
 
   /** Its host restarted under it: the disk is there, so it is paused and can be resumed. */
   async #afterHostRestart(atMs: number): Promise<void> {
-    this.#hostRestartedAtMs = null;
-    this.#exit = null;
-    if (this.#status === 'running') {
-      await rows.recordPaused(this.#id, 'host_restarted', atMs, false);
-      this.#pauseFrom(atMs, 'host_restarted', false);
-    } else await this.#loseMemory();
+    await rows.recordPaused(this.#id, 'host_restarted', atMs, false);
+    this.#pauseFrom(atMs, 'host_restarted', false);
   }
 
   /** The frozen processes of a paused one are gone; the disk is what a paused sandbox promises, and it is there. */
@@ -374,19 +388,11 @@ class SandboxLife {
       expires === null || this.#expiryWarned ? null : expires - expiryWarningMs(this.#plan.persistenceDays!);
     const wake = warnAt ?? expires;
     const asked = () =>
-      this.#ending !== null ||
-      this.#resume !== null ||
-      this.#exit !== null ||
-      this.#hostRestartedAtMs !== null ||
-      this.#shouldHandOver();
+      this.#ending !== null || this.#resume !== null || this.#inbox.concerns(this.#run) || this.#shouldHandOver();
     const somethingElse =
       wake === null ? await condition(asked).then(() => true) : await condition(asked, Math.max(1, wake - Date.now()));
     if (this.#ending || this.#resume) return;
-    if (this.#hostRestartedAtMs !== null) return this.#afterHostRestart(this.#hostRestartedAtMs);
-    if (this.#exit) {
-      this.#exit = null;
-      return this.#loseMemory();
-    }
+    if (this.#inbox.take(this.#run)) return this.#loseMemory();
     if (somethingElse || expires === null) return;
     if (warnAt !== null) {
       await rows.warnOfExpiry(this.#id, expires);
@@ -403,17 +409,17 @@ class SandboxLife {
   }
 
   async #thaw(resume: Transition): Promise<void> {
+    const run = this.#nextAttempt();
     try {
       if (resume.hurried) {
-        await rows.recordResuming(this.#id);
+        await rows.recordResuming(this.#id, run);
         resume.recorded = true;
       }
       const scope = new CancellationScope();
       this.#starting = scope;
-      // An end of frozen processes is of no account; one that is told from now on is of those that begin.
-      this.#exit = null;
-      const resumeThere = () => startingOn(this.#plan.hostId).resumeSandbox(this.#id, resume.storage ?? null);
-      await this.#recordRunning(await this.#hostLoss.unlessLost(scope, resumeThere));
+      this.#dropUnnumberedReports();
+      const resumeThere = () => startingOn(this.#plan.hostId).resumeSandbox(this.#id, resume.storage ?? null, run);
+      await this.#recordRunning(await this.#hostLoss.unlessLost(scope, resumeThere), run);
     } catch (error) {
       const { reason } = await rows.recordResumeFailed(this.#id, this.#memoryKept);
       this.#setStatus('paused', reason ?? 'resume_failed');
@@ -426,6 +432,13 @@ class SandboxLife {
       resume.done = true;
       this.#resume = null;
     }
+  }
+
+  /** Without a number, a report that came before the resume speaks of the processes that it replaces. */
+  #dropUnnumberedReports(): void {
+    this.#inbox.dropUnnumbered('exited');
+    if (!this.#inbox.hasUnnumbered('memoryLost')) return;
+    if (patched('memory-lost-before-a-resume-is-dropped')) this.#inbox.dropUnnumbered('memoryLost');
   }
 
   // Ending
@@ -643,7 +656,8 @@ class SandboxLife {
     return (
       (continueAsNewSuggested || historyLength > longestHistory) &&
       resting &&
-      ![this.#ending, this.#pause, this.#resume, this.#exit].some(Boolean) &&
+      ![this.#ending, this.#pause, this.#resume].some(Boolean) &&
+      !this.#inbox.hasUnnumbered('exited') &&
       !this.#hostLoss.happened
     );
   }
@@ -661,6 +675,9 @@ class SandboxLife {
         timeoutFromMs: this.#timeoutFromMs,
         pausedAtMs: this.#pausedAtMs,
         memoryKept: this.#memoryKept,
+        run: this.#run,
+        attempts: this.#attempts,
+        reports: this.#inbox.carry(),
       },
     });
   }
@@ -671,6 +688,9 @@ class SandboxLife {
     this.#timeoutFromMs = carried.timeoutFromMs;
     this.#pausedAtMs = carried.pausedAtMs;
     this.#memoryKept = carried.memoryKept;
+    this.#run = carried.run ?? 0;
+    this.#attempts = carried.attempts ?? 0;
+    this.#inbox = new SandboxInbox(carried.reports);
   }
 }
 

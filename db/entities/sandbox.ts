@@ -70,6 +70,8 @@ export const Sandbox = defineEntity({
     holdsCompute: p.boolean().default(true),
     /** It has a disk on its host, or is about to. */
     holdsDisk: p.boolean().default(true),
+    /** The number of its last start or resume that began on its host; null: none has, or before they were numbered. */
+    run: p.integer().nullable(),
     agentAddress: p.string().nullable(),
     agentPort: p.integer().nullable(),
 

@@ -92,11 +92,40 @@ export async function rejoin(em: EntityManager, hostId: string): Promise<void> {
   await em.fork().execute('update hosts set lost_at = null where host_id = ?', [hostId]);
 }
 
+export interface BoundSandbox {
+  sandboxId: string;
+  /** The number of its last start or resume that began; null: none has. */
+  run: number | null;
+}
+
 /** Sandboxes that count on this host's processes: all that live, but paused ones need only its disk. */
-export async function sandboxesBoundTo(em: EntityManager, hostId: string): Promise<string[]> {
+export async function sandboxesBoundTo(em: EntityManager, hostId: string): Promise<BoundSandbox[]> {
   const bound = ['created', 'starting', 'running', 'pausing', 'resuming'] as const;
-  const rows = await em.fork().find(Sandbox, { hostId, status: { $in: [...bound] } }, { fields: ['sandboxId'] });
-  return rows.map((row) => row.sandboxId);
+  const rows = await em.fork().find(Sandbox, { hostId, status: { $in: [...bound] } }, { fields: ['sandboxId', 'run'] });
+  return rows.map(({ sandboxId, run }) => ({ sandboxId, run: run ?? null }));
+}
+
+/** A sandbox that no work is under way for, as reconciliation compares it. */
+export interface RestingSandbox {
+  sandboxId: string;
+  status: 'running' | 'paused';
+  holdsCompute: boolean;
+}
+
+/** Read every few seconds, so without the wide columns of the row. */
+export async function restingSandboxes(em: EntityManager, hostId: string): Promise<RestingSandbox[]> {
+  const rows = await em
+    .fork()
+    .find(
+      Sandbox,
+      { hostId, status: { $in: ['running', 'paused'] } },
+      { fields: ['sandboxId', 'status', 'holdsCompute'] },
+    );
+  return rows.map(({ sandboxId, status, holdsCompute }) => ({
+    sandboxId,
+    status: status as RestingSandbox['status'],
+    holdsCompute,
+  }));
 }
 
 /** The sandboxes that should have something on this host, for reconciliation. */

@@ -46,14 +46,16 @@ export class SandboxLifeRepository {
 
   /**
    * `created` → `starting`. Also when it is `starting` already: whoever began it died.
+   * @param run the number of this start
    * @returns null when there is none to start: the row is gone, or has moved on
    */
-  async begin(sandboxId: string): Promise<Sandbox | null> {
+  async begin(sandboxId: string, run: number | null): Promise<Sandbox | null> {
     const em = this.#em.fork();
     const [row] = (await em.execute(
-      `update sandboxes set status = 'starting', substatus = 'allocating', reason = 'user_requested', updated_at = now()
+      `update sandboxes set status = 'starting', substatus = 'allocating', reason = 'user_requested', run = ?,
+              updated_at = now()
         where sandbox_id = ? and status in ('created', 'starting') returning *`,
-      [sandboxId],
+      [run, sandboxId],
     )) as Record<string, unknown>[];
     return row ? readRow(em, Sandbox, row) : null;
   }
@@ -118,15 +120,17 @@ export class SandboxLifeRepository {
 
   /**
    * `paused` → `resuming`, admitted again.
+   * @param run the number of this resume
    * @throws {AppError} of `admitResume`; the row then stays `paused`
    */
-  beginResume(sandboxId: string): Promise<Sandbox> {
+  beginResume(sandboxId: string, run: number | null): Promise<Sandbox> {
     return this.#move(
       sandboxId,
       'resuming',
       async (row, _tell, tx) => {
         await admitResume(tx!, this.#plans, row);
         row.holdsCompute = true;
+        row.run = run;
         row.reason = 'user_requested';
       },
       'in a transaction',
@@ -213,6 +217,7 @@ export class SandboxLifeRepository {
         row.region = host.region;
         row.udpHostPorts = await takeUdpPorts(tx!, host.hostId, udpPortsOf(row));
         row.substatus = 'allocating';
+        row.run = null;
       },
       'in a transaction',
     );

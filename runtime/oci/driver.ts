@@ -203,7 +203,7 @@ class LocalDriver implements OciDriver {
     if (record.phase === 'starting') await this.#records.write({ ...record, phase: 'stopped' });
     if (record.phase !== 'ready' || record.exitReported) return;
     // Either it ended while no host worker ran, and the listener does not know, or it went with a host that restarted.
-    if (await readExit(folder, sandboxId)) this.#exits.add(sandboxId);
+    if (await readExit(folder, record)) this.#exits.add(sandboxId);
     else await this.#records.write({ ...record, exitReported: true });
   }
 
@@ -223,9 +223,11 @@ class LocalDriver implements OciDriver {
     return this.#begin(spec, options, async (work) => {
       const record = this.#records.get(spec.sandboxId);
       if (record?.phase === 'ready' && this.#runner.isRunning(work.folder)) {
-        if (!record.remade && !this.#cgroups.isFrozen(record.instance)) return this.#standing(work, record);
-        await this.#starter.thaw(work, record);
-        if (record.remade) await this.#records.write({ ...record, remade: undefined });
+        // Before the thaw: an end of the processes from now on is one of this run.
+        const present = await this.#number(work, record);
+        if (!present.remade && !this.#cgroups.isFrozen(present.instance)) return this.#standing(work, present);
+        await this.#starter.thaw(work, present);
+        if (present.remade) await this.#records.write({ ...present, remade: undefined });
         this.#measure(record);
         return this.#placeOf(record, 'thaw', work.slots);
       }
@@ -241,7 +243,7 @@ class LocalDriver implements OciDriver {
       const folder = this.#folderOf(sandboxId);
       const record = this.#records.get(sandboxId);
       if (record?.phase !== 'ready' || !this.#runner.isRunning(folder)) {
-        const exit = record ? await readExit(folder, sandboxId) : null;
+        const exit = record ? await readExit(folder, record) : null;
         if (exit) throw new DriverError('runtime_exited', "The sandbox's processes have ended", { exit });
         throw new DriverError('sandbox_absent', 'The sandbox does not run on this host');
       }
@@ -296,12 +298,14 @@ class LocalDriver implements OciDriver {
   async inspect(sandboxId: string): Promise<SandboxInspection> {
     const folder = this.#folderOf(sandboxId);
     const record = this.#records.get(sandboxId);
+    const run = record?.run ?? null;
     if (!record || !this.#runner.isRunning(folder)) {
-      const exit = record?.phase === 'stopped' ? null : await readExit(folder, sandboxId);
-      return { sandboxId, state: hasDisk(folder) ? 'exited' : 'absent', place: null, exit };
+      const exit = record?.phase === 'stopped' ? null : await readExit(folder, record ?? { sandboxId });
+      return { sandboxId, state: hasDisk(folder) ? 'exited' : 'absent', run, place: null, exit };
     }
     const state = this.#cgroups.isFrozen(record.instance) ? 'paused' : 'running';
-    return { sandboxId, state, place: record.phase === 'ready' ? this.#placeOf(record, 'existing') : null, exit: null };
+    const place = record.phase === 'ready' ? this.#placeOf(record, 'existing') : null;
+    return { sandboxId, state, run, place, exit: null };
   }
 
   async list(): Promise<SandboxInspection[]> {
@@ -312,7 +316,7 @@ class LocalDriver implements OciDriver {
     return this.#meter.read();
   }
 
-  onExit(listener: (exit: SandboxExit) => void): void {
+  onExit(listener: (exit: SandboxExit) => unknown): void {
     this.#exits.onExit(listener);
   }
 
@@ -454,6 +458,14 @@ class LocalDriver implements OciDriver {
 
   #placeOf(record: SandboxRecord, from: SandboxPlace['from'], slots?: MountSlot[]): SandboxPlace {
     return { address: record.address, agentPort, from, ...(slots && { slots }) };
+  }
+
+  /** Notes which start or resume its processes belong to. */
+  async #number({ spec }: Work, record: SandboxRecord): Promise<SandboxRecord> {
+    if (spec.run === null || record.run === spec.run) return record;
+    const numbered = { ...record, run: spec.run };
+    await this.#records.write(numbered);
+    return numbered;
   }
 
   /** It runs already: an earlier try got so far. */

@@ -7,7 +7,12 @@ import type { SandboxRecords } from './sandbox-records.ts';
 
 const intervalMs = 1000;
 
-/** Notices the end of sandboxes that should be running, and tells of each once. */
+type ExitListener = (exit: SandboxExit) => unknown;
+
+/**
+ * Notices the end of sandboxes that should be running, and reports each. An end counts as reported once every listener
+ * has returned, so one that a crash kept from arriving is reported again by the next host worker.
+ */
 export class ExitWatch {
   readonly #lock: KeyedLock;
   readonly #records: SandboxRecords;
@@ -15,7 +20,7 @@ export class ExitWatch {
   readonly #logger: DriverLogger;
   /** With their shims, as they were when the watch of them began. */
   readonly #watched = new Map<string, ProcessIdentity | undefined>();
-  readonly #listeners: ((exit: SandboxExit) => void)[] = [];
+  readonly #listeners: ExitListener[] = [];
   readonly #timer: NodeJS.Timeout;
 
   constructor(parts: {
@@ -43,7 +48,7 @@ export class ExitWatch {
   }
 
   /** Ends that were noticed before the first listener came are told to it. */
-  onExit(listener: (exit: SandboxExit) => void): void {
+  onExit(listener: ExitListener): void {
     this.#listeners.push(listener);
     this.#look();
   }
@@ -57,24 +62,36 @@ export class ExitWatch {
     for (const [sandboxId, shim] of this.#watched) {
       if (shim && isAlive(shim)) continue;
       this.#watched.delete(sandboxId);
-      this.#lock
-        .run(sandboxId, () => this.#report(sandboxId))
-        .catch((error) => {
-          this.#watched.set(sandboxId, undefined);
-          this.#logger.error({ err: error, sandboxId }, 'the end of a sandbox could not be handled');
-        });
+      this.#report(sandboxId).catch((error) => {
+        // A resume may have begun to watch its next processes meanwhile.
+        if (!this.#watched.has(sandboxId)) this.#watched.set(sandboxId, undefined);
+        this.#logger.error({ err: error, sandboxId }, 'the end of a sandbox could not be handled');
+      });
     }
   }
 
   async #report(sandboxId: string): Promise<void> {
+    const ended = await this.#lock.run(sandboxId, () => this.#readEnd(sandboxId));
+    if (!ended) return;
+    // Without the lock: a report may take as long as the platform is away, and the sandbox can be resumed meanwhile.
+    for (const listener of this.#listeners) await listener(ended.exit);
+    await this.#lock.run(sandboxId, () => this.#noteReported(ended.record));
+  }
+
+  /** Takes away what is left of an ended sandbox. Null: it has not ended, or its end was reported. */
+  async #readEnd(sandboxId: string): Promise<{ record: SandboxRecord; exit: SandboxExit } | null> {
     const folder = this.#records.folderOf(sandboxId);
     const record = this.#records.get(sandboxId);
-    if (record?.phase !== 'ready' || record.exitReported) return;
+    if (record?.phase !== 'ready' || record.exitReported) return null;
     const pids = readPids(folder);
-    if (pids && isAlive(pids.shim)) return;
+    if (pids && isAlive(pids.shim)) return null;
     await this.#end(record);
-    const exit = (await readExit(folder, sandboxId)) ?? (await unrecordedExit(folder, sandboxId));
-    for (const listener of this.#listeners) listener(exit);
-    await this.#records.write({ ...record, exitReported: true });
+    return { record, exit: (await readExit(folder, record)) ?? (await unrecordedExit(folder, record)) };
+  }
+
+  async #noteReported(ended: SandboxRecord): Promise<void> {
+    const record = this.#records.get(ended.sandboxId);
+    const isSameRun = record?.run === ended.run && record?.address === ended.address;
+    if (record?.phase === 'ready' && isSameRun) await this.#records.write({ ...record, exitReported: true });
   }
 }

@@ -17,6 +17,8 @@ const recordSchema = z.object({
   instance: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/),
   /** `starting`: half-made until it is ready. `ready`: runs or is frozen; an end is unexpected. `stopped`: nothing should run. */
   phase: z.enum(['starting', 'ready', 'stopped']),
+  /** The start or resume that brought up its processes. Absent: the platform did not number them yet. */
+  run: z.int().min(0).optional(),
   /** Of the present or last run. */
   address: z.ipv4(),
   /** Ports of the host that lead to it. */
@@ -32,6 +34,8 @@ const recordSchema = z.object({
  * `disk.ext4`, and what the shim writes: `pids`, `exit`, `command.tail`, `agent.log`.
  */
 export type SandboxRecord = Omit<z.output<typeof recordSchema>, 'version'>;
+
+type RunOfSandbox = Pick<SandboxRecord, 'sandboxId' | 'run'>;
 
 export const recordFile = 'sandbox.json';
 const exitTailBytes = 8 * 1024;
@@ -71,17 +75,17 @@ export async function writePids(folder: string, shim: ProcessIdentity, initPid: 
 }
 
 /** How the last run ended; null when its shim did not live to write it, or what it wrote was lost. */
-export async function readExit(folder: string, sandboxId: string): Promise<SandboxExit | null> {
+export async function readExit(folder: string, of: RunOfSandbox): Promise<SandboxExit | null> {
   const text = await readStart(path.join(folder, 'exit'), 64);
   const fields = /^(\d{1,3}) ([01])\n$/.exec(text?.toString('latin1') ?? '');
   if (!fields) return null;
   const [exitCode, outOfMemory] = [Number(fields[1]), fields[2] === '1'];
-  return { sandboxId, exitCode, outOfMemory, commandOutput: await readTail(folder) };
+  return { ...(await unrecordedExit(folder, of)), exitCode, outOfMemory };
 }
 
 /** An end nobody recorded: the shim was killed, too. */
-export async function unrecordedExit(folder: string, sandboxId: string): Promise<SandboxExit> {
-  return { sandboxId, exitCode: null, outOfMemory: false, commandOutput: await readTail(folder) };
+export async function unrecordedExit(folder: string, { sandboxId, run }: RunOfSandbox): Promise<SandboxExit> {
+  return { sandboxId, run: run ?? null, exitCode: null, outOfMemory: false, commandOutput: await readTail(folder) };
 }
 
 async function readTail(folder: string): Promise<string> {

@@ -135,7 +135,7 @@ export class SandboxStarter {
     return this.#coldStarts.run(async () => {
       signal.throwIfAborted();
       const connection = this.#network.take(spec.sandboxId, spec.allowInternetAccess);
-      const record = recordOf(spec.sandboxId, spec.sandboxId, connection.address);
+      const record = recordOf(spec, spec.sandboxId, connection.address);
       try {
         await this.#records.write(record);
         const boot = await this.#runner.start({
@@ -164,7 +164,7 @@ export class SandboxStarter {
   async #nameMember(work: Work, member: PoolMember, image: UnpackedImage): Promise<SandboxRecord> {
     const { spec, folder } = work;
     const { address } = member.connection;
-    const record = recordOf(spec.sandboxId, member.instance, address);
+    const record = recordOf(spec, member.instance, address);
     try {
       await writeRecord(member.folder, record);
       await rm(folder, { recursive: true, force: true });
@@ -221,7 +221,7 @@ export class SandboxStarter {
   async #waitForAgent(work: Work, record: SandboxRecord, timeoutSeconds: number): Promise<void> {
     const { spec } = work;
     const agent = new AgentClient(record.address, spec.platformToken);
-    await this.#whileRunning(work, (signal) => agent.whenReady(spec.sandboxId, timeoutSeconds, signal));
+    await this.#whileRunning(work, record, (signal) => agent.whenReady(spec.sandboxId, timeoutSeconds, signal));
     work.watch.mark('agent');
   }
 
@@ -229,12 +229,12 @@ export class SandboxStarter {
     const { readyProbe, platformToken } = work.spec;
     if (!readyProbe) return;
     const sandbox = { address: record.address, agent: new AgentClient(record.address, platformToken) };
-    await this.#whileRunning(work, (signal) => whenProbeSucceeds(readyProbe, sandbox, signal));
+    await this.#whileRunning(work, record, (signal) => whenProbeSucceeds(readyProbe, sandbox, signal));
     work.watch.mark('ready');
   }
 
   /** Does `act` unless the container ends before; then that is what went wrong. */
-  async #whileRunning(work: Work, act: (signal: AbortSignal) => Promise<void>): Promise<void> {
+  async #whileRunning(work: Work, record: SandboxRecord, act: (signal: AbortSignal) => Promise<void>): Promise<void> {
     const ended = new AbortController();
     const timer = setInterval(() => {
       if (!this.#runner.isRunning(work.folder)) ended.abort();
@@ -243,7 +243,7 @@ export class SandboxStarter {
       await act(AbortSignal.any([work.signal, ended.signal]));
     } catch (error) {
       if (!ended.signal.aborted || work.signal.aborted) throw error;
-      const exit = (await readExit(work.folder, work.spec.sandboxId)) ?? undefined;
+      const exit = (await readExit(work.folder, record)) ?? undefined;
       throw new DriverError('runtime_exited', 'The sandbox ended before it was ready', { cause: error, exit });
     } finally {
       clearInterval(timer);
@@ -256,8 +256,9 @@ export class SandboxStarter {
   }
 }
 
-const recordOf = (sandboxId: string, instance: string, address: string): SandboxRecord => ({
+const recordOf = ({ sandboxId, run }: SandboxSpec, instance: string, address: string): SandboxRecord => ({
   sandboxId,
+  ...(run !== null && { run }),
   instance,
   phase: 'starting',
   address,

@@ -30,7 +30,7 @@ export class RowCommands implements SandboxCommands {
   async start({ sandboxId }: Sandbox, { wait }: { wait: boolean }): Promise<void> {
     this.#note(`start ${wait ? 'and wait' : 'only'}`);
     await this.hold;
-    await this.life.begin(sandboxId);
+    await this.life.begin(sandboxId, 1);
     if (wait) await this.run(sandboxId);
   }
 
@@ -47,7 +47,7 @@ export class RowCommands implements SandboxCommands {
 
   async resume(sandbox: Sandbox, { wait }: { wait: boolean }): Promise<void> {
     this.#note(`resume ${wait ? 'and wait' : 'only'}`);
-    await this.life.beginResume(sandbox.sandboxId);
+    await this.life.beginResume(sandbox.sandboxId, 2);
     if (wait) await this.run(sandbox.sandboxId);
   }
 

@@ -50,7 +50,7 @@ beforeAll(async () => {
   }
   // Ran 60 to 40 minutes ago, was paused to 10 minutes ago, runs since.
   await life.pause(ids.running, 'user_requested', ago(40 * minutes), true);
-  await life.beginResume(ids.running);
+  await life.beginResume(ids.running, 2);
   await api.commands.run(ids.running, ago(10 * minutes));
   await api.orm.em.fork().nativeUpdate(Sandbox, { sandboxId: ids.running }, { lastAccessedAt: ago(5 * minutes) });
   await life.pause(ids.paused, 'auto_pause', ago(30 * minutes), true);

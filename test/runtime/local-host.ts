@@ -48,6 +48,7 @@ export class LocalHost {
     this.#numbered += 1;
     return {
       sandboxId: `sbx-test${this.#numbered}`,
+      run: 1,
       image: 'builtin:base',
       cpuCount: 1,
       memoryMb: 256,

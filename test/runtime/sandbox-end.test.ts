@@ -43,7 +43,13 @@ test('the end of the agent is reported once, within five seconds, with what the 
   });
   await shell(place, spec, 'while [ ! -s /run/platform/command.tail ]; do sleep 0.02; done');
   process.kill((await pids()).agent, 'SIGKILL');
-  const expected = { sandboxId: spec.sandboxId, exitCode: 137, outOfMemory: false, commandOutput: 'first\nlast' };
+  const expected = {
+    sandboxId: spec.sandboxId,
+    run: 1,
+    exitCode: 137,
+    outOfMemory: false,
+    commandOutput: 'first\nlast',
+  };
   expect(await exited()).toEqual([expected]);
   expect(await host.driver.inspect(spec.sandboxId)).toMatchObject({ state: 'exited', place: null, exit: expected });
   const { folders: _, ...left } = await host.driver.inventory();
@@ -96,10 +102,11 @@ test('sandboxes go on without the host worker and are taken over by the next', a
   await restart();
   expect(await host.driver.list()).toEqual(
     expect.arrayContaining([
-      { sandboxId: spec.sandboxId, state: 'running', place: { ...place, from: 'existing' }, exit: null },
+      { sandboxId: spec.sandboxId, state: 'running', run: 1, place: { ...place, from: 'existing' }, exit: null },
       {
         sandboxId: paused.spec.sandboxId,
         state: 'paused',
+        run: 1,
         place: { ...paused.place, from: 'existing' },
         exit: null,
       },
@@ -136,7 +143,9 @@ test('after a restart of the whole machine the disk is there, no end is reported
   while ((await host.driver.inventory()).loopDevices.length > 0) await sleep(10);
   await host.start();
   host.driver.onExit((exit) => exits.push(exit));
-  expect(await host.driver.list()).toEqual([{ sandboxId: spec.sandboxId, state: 'exited', place: null, exit: null }]);
+  expect(await host.driver.list()).toEqual([
+    { sandboxId: spec.sandboxId, state: 'exited', run: 1, place: null, exit: null },
+  ]);
   const again = await host.driver.resume(spec);
   expect((await shell(again, spec, 'cat /root/note')).output).toBe('kept');
   expect(exits).toEqual([]);
@@ -146,7 +155,7 @@ test('a sandbox whose shim is killed is ended and reported', async () => {
   const { spec } = await created();
   process.kill((await pids()).shim, 'SIGKILL');
   expect(await exited()).toEqual([
-    { sandboxId: spec.sandboxId, exitCode: null, outOfMemory: false, commandOutput: '' },
+    { sandboxId: spec.sandboxId, run: 1, exitCode: null, outOfMemory: false, commandOutput: '' },
   ]);
   expect((await host.driver.inventory()).processes).toEqual([]);
   expect((await host.driver.resume(spec)).from).toBe('cold');

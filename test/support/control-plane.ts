@@ -99,7 +99,7 @@ export async function startControlPlane(options: {
   await lease.hold();
   await lease.offer();
   const facts = new SandboxFacts({ client, logger: silent });
-  options.driver.onExit((exit) => void facts.exited(exit));
+  options.driver.onExit((exit) => facts.exited(exit));
   const relay = new OutboxRelay({ orm, client, logger: silent });
   if (options.relay ?? true) relay.start();
   const base = await orm.em.fork().findOneOrFail(Template, { name: 'base' });

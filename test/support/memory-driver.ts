@@ -17,6 +17,8 @@ import {
  */
 export class MemoryDriver implements SandboxDriver {
   readonly states = new Map<string, 'running' | 'paused' | 'exited'>();
+  /** The start or resume that brought up each one's processes. */
+  readonly runs = new Map<string, number | null>();
   readonly calls: string[] = [];
   readonly exposed = new Map<string, readonly UdpMapping[]>();
   /** What was last asked for of each one's mounts. */
@@ -25,7 +27,9 @@ export class MemoryDriver implements SandboxDriver {
   readonly failNext = new Map<'create' | 'pause' | 'resume' | 'expose', DriverError>();
   /** While set, `create` waits for it, or for its abortion. */
   hold: Promise<void> | null = null;
-  #listener: ((exit: SandboxExit) => void) | null = null;
+  /** While set for a kind of call, such calls wait for it. */
+  readonly holds = new Map<'resume', Promise<void>>();
+  #listener: ((exit: SandboxExit) => unknown) | null = null;
 
   async create(spec: SandboxSpec, options: CreateOptions = {}): Promise<SandboxPlace> {
     this.calls.push(`create ${spec.sandboxId}`);
@@ -42,11 +46,15 @@ export class MemoryDriver implements SandboxDriver {
   async pause(sandboxId: string): Promise<void> {
     this.calls.push(`pause ${sandboxId}`);
     this.#failIfAsked('pause');
+    if (this.states.get(sandboxId) === 'exited') {
+      throw new DriverError('sandbox_absent', 'The sandbox does not run on this host');
+    }
     this.states.set(sandboxId, 'paused');
   }
 
   async resume(spec: SandboxSpec): Promise<SandboxPlace> {
     this.calls.push(`resume ${spec.sandboxId}`);
+    await this.holds.get('resume');
     this.#failIfAsked('resume');
     this.states.set(spec.sandboxId, 'running');
     this.exposed.set(spec.sandboxId, spec.udpPorts);
@@ -72,7 +80,8 @@ export class MemoryDriver implements SandboxDriver {
 
   async inspect(sandboxId: string): Promise<SandboxInspection> {
     const state = this.states.get(sandboxId) ?? 'absent';
-    return { sandboxId, state, place: state === 'running' ? this.#place('existing') : null, exit: null };
+    const run = this.runs.get(sandboxId) ?? null;
+    return { sandboxId, state, run, place: state === 'running' ? this.#place('existing') : null, exit: null };
   }
 
   async list(): Promise<SandboxInspection[]> {
@@ -83,17 +92,18 @@ export class MemoryDriver implements SandboxDriver {
     return [];
   }
 
-  onExit(listener: (exit: SandboxExit) => void): void {
+  onExit(listener: (exit: SandboxExit) => unknown): void {
     this.#listener = listener;
   }
 
   /** Its processes end by themselves. */
-  exit(sandboxId: string, exit: Omit<SandboxExit, 'sandboxId'>): void {
+  exit(sandboxId: string, exit: Omit<SandboxExit, 'sandboxId' | 'run'>): void {
     this.states.set(sandboxId, 'exited');
-    this.#listener?.({ sandboxId, ...exit });
+    this.#listener?.({ sandboxId, run: this.runs.get(sandboxId) ?? null, ...exit });
   }
 
-  #mounted({ sandboxId, storage }: SandboxSpec, from: SandboxPlace['from']): SandboxPlace {
+  #mounted({ sandboxId, run, storage }: SandboxSpec, from: SandboxPlace['from']): SandboxPlace {
+    this.runs.set(sandboxId, run);
     this.storage.set(sandboxId, storage);
     return { ...this.#place(from), ...(storage && { slots: [...storage.slots] }) };
   }

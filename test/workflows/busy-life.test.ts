@@ -46,7 +46,7 @@ test('a write that is done again after another worker went on to the end leaves 
   await life.beginPause(sandbox.sandboxId, 'user_requested', now);
   await life.beginTermination(sandbox.sandboxId, 'user_requested');
   expect(await life.pause(sandbox.sandboxId, 'user_requested', now, true)).toMatchObject({ status: 'terminating' });
-  await expect(life.beginResume(sandbox.sandboxId)).rejects.toMatchObject({ code: 'sandbox_ended' });
+  await expect(life.beginResume(sandbox.sandboxId, 2)).rejects.toMatchObject({ code: 'sandbox_ended' });
   await plane.commands.terminate(sandbox, { forget: false });
   await plane.client.workflow.getHandle(sandbox.sandboxId).result();
   expect((await plane.row(sandbox.sandboxId)).status).toBe('terminated');

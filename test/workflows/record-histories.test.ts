@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { offerUdpPorts } from '../../db/repositories/udp-ports.ts';
 import { controlTaskQueue } from '../../domain/task-queues.ts';
 import { DriverError } from '../../runtime/driver.ts';
-import { hostRestartedSignal } from '../../workflows/sandbox-messages.ts';
+import { hostReportSignal, hostRestartedSignal } from '../../workflows/sandbox-messages.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
 import { recordHistory } from '../support/recorded-histories.ts';
@@ -164,6 +164,8 @@ test('host lost and back, with one that runs, one that starts, and one that is p
 
 test('handed over to a next run when its history grows long, without losing a command', async () => {
   const sandbox = await runningSandbox();
+  await plane.commands.pause(sandbox, { wait: true });
+  await plane.commands.resume(sandbox, { wait: true });
   const handle = plane.client.workflow.getHandle(sandbox.sandboxId);
   const firstRun = (await handle.describe()).runId;
   let timeoutSeconds = 300;
@@ -181,6 +183,8 @@ test('handed over to a next run when its history grows long, without losing a co
   await plane.commands.setTimeout(sandbox, { timeoutSeconds: 3000, mustRaise: true });
   expect(await plane.row(sandbox.sandboxId)).toMatchObject({ status: 'running', timeoutSeconds: 3000 });
   expect((await handle.describe()).searchAttributes.SandboxStatus).toEqual(['running']);
+  // The next run knows which processes are the present ones.
+  await handle.signal(hostReportSignal, { kind: 'memoryLost', run: 1, at: new Date().toISOString() });
   await plane.commands.pause(sandbox, { wait: true });
   const secondRun = (await handle.describe()).runId;
   await plane.commands.terminate(sandbox, { forget: false });

@@ -78,7 +78,7 @@ describe('starting', () => {
     driver.failNext.set(
       'create',
       new DriverError('not_ready', 'The ready probe never succeeded', {
-        exit: { sandboxId: 'x', exitCode: 3, outOfMemory: true, commandOutput: 'last words' },
+        exit: { sandboxId: 'x', run: 1, exitCode: 3, outOfMemory: true, commandOutput: 'last words' },
       }),
     );
     const sandbox = await plane.admit();

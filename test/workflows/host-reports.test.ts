@@ -1,0 +1,212 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import type { Sandbox } from '../../db/entities/sandbox.ts';
+import { lifeStartOf } from '../../domain/life-plan.ts';
+import { controlTaskQueue } from '../../domain/task-queues.ts';
+import type { sandbox as sandboxWorkflow } from '../../workflows/sandbox.ts';
+import {
+  type HostReport,
+  hostLostSignal,
+  hostReportSignal,
+  hostRestartedSignal,
+} from '../../workflows/sandbox-messages.ts';
+import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
+import { MemoryDriver } from '../support/memory-driver.ts';
+import { until } from '../support/until.ts';
+
+/** What hosts report about processes that end or are gone, in every order with the commands of callers. */
+const driver = new MemoryDriver();
+let plane: ControlPlane;
+
+beforeAll(async () => {
+  plane = await startControlPlane({ driver, planName: 'pro', relay: false });
+}, 120_000);
+afterAll(() => plane.stop());
+afterEach(() => driver.holds.clear());
+
+const started = async () => {
+  const sandbox = await plane.admit();
+  await plane.commands.start(sandbox, { wait: true });
+  return plane.row(sandbox.sandboxId);
+};
+const report = ({ sandboxId }: Sandbox, what: HostReport) =>
+  plane.client.workflow.getHandle(sandboxId).signal(hostReportSignal, what);
+const memoryLost = (run: number | null): HostReport => ({ kind: 'memoryLost', run, at: new Date().toISOString() });
+const exited = (run: number | null): HostReport => {
+  const exit = { exitCode: 1, outOfMemory: false, commandOutput: '', at: new Date().toISOString() };
+  return { kind: 'exited', run, exit };
+};
+/** Every signal sent before it has been acted on when this returns. */
+const allSignalsRead = (sandbox: Sandbox) =>
+  plane.commands.setTimeout(sandbox, { timeoutSeconds: 300, mustRaise: false });
+
+/** Holds calls of that kind until what it returns is called. */
+function hold(kind: 'resume'): () => void {
+  let release = () => {};
+  driver.holds.set(
+    kind,
+    new Promise((resolve) => {
+      release = resolve;
+    }),
+  );
+  return () => {
+    driver.holds.delete(kind);
+    release();
+  };
+}
+
+/** The row says what the driver has. */
+async function agrees({ sandboxId }: Sandbox): Promise<boolean> {
+  const { status, holdsCompute } = await plane.row(sandboxId);
+  const state = driver.states.get(sandboxId);
+  if (status === 'running') return state === 'running';
+  if (status === 'paused') return holdsCompute ? state === 'paused' : state === 'exited';
+  return (status === 'terminated' || status === 'failed') && state === undefined;
+}
+
+describe('a report about processes that a resume has replaced', () => {
+  const reports = {
+    'memory lost': memoryLost(1),
+    exited: exited(1),
+  };
+  test.each(Object.entries(reports))('is dropped when it comes during the resume: %s', async (_, late) => {
+    const sandbox = await started();
+    await plane.commands.pause(sandbox, { wait: true });
+    driver.states.set(sandbox.sandboxId, 'exited');
+    const release = hold('resume');
+    const resumed = plane.commands.resume(sandbox, { wait: true });
+    await until(() => driver.calls.includes(`resume ${sandbox.sandboxId}`));
+    await report(sandbox, late);
+    release();
+    await resumed;
+    await allSignalsRead(sandbox);
+    expect(await plane.row(sandbox.sandboxId)).toMatchObject({ status: 'running', run: 2 });
+  });
+
+  test.each(Object.entries(reports))('is dropped when it comes long after the resume: %s', async (_, late) => {
+    const sandbox = await started();
+    await plane.commands.pause(sandbox, { wait: true });
+    await plane.commands.resume(sandbox, { wait: true });
+    await report(sandbox, late);
+    await allSignalsRead(sandbox);
+    expect((await plane.row(sandbox.sandboxId)).status).toBe('running');
+  });
+
+  test('is dropped when a host of an earlier version sent it without a number before the resume began', async () => {
+    const sandbox = await started();
+    await plane.commands.pause(sandbox, { wait: true });
+    driver.states.set(sandbox.sandboxId, 'exited');
+    const handle = plane.client.workflow.getHandle(sandbox.sandboxId);
+    const at = new Date().toISOString();
+    // Sent at once, the two are read together or one after the other, either way round.
+    await Promise.all([
+      plane.commands.resume(sandbox, { wait: true }),
+      ...[1, 2, 3].map(() => handle.signal(hostRestartedSignal, { at })),
+    ]);
+    await until(() => agrees(sandbox));
+  });
+});
+
+test('a report about the processes that a resume has just brought up is acted on once the resume is recorded', async () => {
+  const sandbox = await started();
+  await plane.commands.pause(sandbox, { wait: true });
+  const release = hold('resume');
+  const resumed = plane.commands.resume(sandbox, { wait: true });
+  await until(() => driver.calls.includes(`resume ${sandbox.sandboxId}`));
+  await report(sandbox, memoryLost(2));
+  release();
+  await resumed;
+  driver.states.set(sandbox.sandboxId, 'exited');
+  await until(() => agrees(sandbox));
+  expect(await plane.row(sandbox.sandboxId)).toMatchObject({ status: 'paused', reason: 'host_restarted' });
+});
+
+test('a late report of the loss of a host does not fail a sandbox that runs there again', async () => {
+  const sandbox = await started();
+  await plane.commands.pause(sandbox, { wait: true });
+  await plane.commands.resume(sandbox, { wait: true });
+  const handle = plane.client.workflow.getHandle(sandbox.sandboxId);
+  await handle.signal(hostLostSignal, { hostId: plane.hostId, run: 1 });
+  await allSignalsRead(sandbox);
+  expect((await plane.row(sandbox.sandboxId)).status).toBe('running');
+  await handle.signal(hostLostSignal, { hostId: plane.hostId, run: 2 });
+  await until(async () => (await plane.row(sandbox.sandboxId)).status === 'failed');
+});
+
+test('a report that a run of the workflow carries to the next is acted on there', async () => {
+  const sandbox = await started();
+  const { sandboxId } = sandbox;
+  await plane.client.workflow.getHandle(sandboxId).terminate();
+  driver.states.set(sandboxId, 'exited');
+  const life = { status: 'running' as const, reason: null, timeoutFromMs: Date.now(), pausedAtMs: 0, memoryKept: true };
+  const carried = { ...life, run: 1, attempts: 1, reports: [memoryLost(0), memoryLost(1)] };
+  await plane.client.workflow.start<typeof sandboxWorkflow>('sandbox', {
+    workflowId: sandboxId,
+    taskQueue: controlTaskQueue,
+    args: [{ ...lifeStartOf(sandbox), carried }],
+  });
+  await until(() => agrees(sandbox));
+  expect(await plane.row(sandboxId)).toMatchObject({ status: 'paused', reason: 'host_restarted' });
+  await plane.commands.resume(sandbox, { wait: true });
+  expect(await plane.row(sandboxId)).toMatchObject({ status: 'running', run: 2 });
+});
+
+/** Numbers that the same seed gives again (mulberry32). */
+function seeded(seed: number): (below: number) => number {
+  let state = seed;
+  return (below) => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * below);
+  };
+}
+
+/** A few commands and reports sent at the same time, over and over; after each round the row says what the driver has. */
+test.each(Array.from({ length: 12 }, (_, index) => index + 1))(
+  'interleaved reports and commands, seed %i',
+  async (seed) => {
+    const random = seeded(seed);
+    const sandbox = await started();
+    const { sandboxId } = sandbox;
+    const said: string[] = [];
+    const command = (name: 'pause' | 'resume') => {
+      said.push(name);
+      // Whether it is refused depends on the order; what counts is that row and driver agree afterwards.
+      return plane.commands[name](sandbox, { wait: random(2) === 0 }).catch((error) =>
+        expect(error.code).toBeDefined(),
+      );
+    };
+    for (let round = 0; round < 6; round++) {
+      const run = driver.runs.get(sandboxId)!;
+      const sent: Promise<unknown>[] = [];
+      if (random(3) === 0) {
+        said.push('processes gone');
+        driver.states.set(sandboxId, 'exited');
+        sent.push(report(sandbox, memoryLost(run)));
+      }
+      for (let count = random(4); count > 0; count--) {
+        const which = random(4);
+        if (which === 0) sent.push(command('pause'));
+        else if (which === 1) sent.push(command('resume'));
+        else if (run > 1) {
+          said.push(which === 2 ? 'late memory lost' : 'late exited');
+          sent.push(report(sandbox, which === 2 ? memoryLost(run - 1) : exited(run - 1)));
+        }
+      }
+      await Promise.all(sent);
+      await allSignalsRead(sandbox);
+      said.push('|');
+      await until(() => agrees(sandbox)).catch(async (error) => {
+        const { status, holdsCompute } = await plane.row(sandboxId);
+        const found = `${status}, compute ${holdsCompute}, driver ${driver.states.get(sandboxId)}`;
+        throw new Error(`${said.join(', ')}: ${found}`, { cause: error });
+      });
+    }
+    await plane.commands.terminate(sandbox, { forget: false });
+    await report(sandbox, memoryLost(driver.runs.get(sandboxId)!)).catch((error) =>
+      expect(error.name).toBe('WorkflowNotFoundError'),
+    );
+    await until(async () => (await plane.row(sandboxId)).status === 'terminated');
+    expect(await agrees(sandbox)).toBe(true);
+  },
+);
