@@ -12,6 +12,7 @@ import {
   type MountPatch,
   type MountSlot,
   patchMounts,
+  requireAllCredentials,
   requireFresh,
   type StorageChange,
 } from '../domain/object-storage.ts';
@@ -92,6 +93,23 @@ export function createSandboxHostActivities(
         requireFresh(plan, bestEffort);
         const row = await life.beginResume(sandboxId, run ?? null);
         return hostedAt(await deps.driver.resume(toSpec(row, deps, { ...plan, bestEffort }), { signal }));
+      });
+    },
+
+    /** `running` or `paused` → `resuming`; ends its processes and starts it on its disk. Refused before it ends anything. */
+    restartSandbox(sandboxId: string, storage: StorageChange | null, run: number): Promise<HostedPlace> {
+      return onHost(async (signal) => {
+        const before = await rowOf(sandboxId);
+        const patch: MountPatch = storage
+          ? deps.secrets.openFor<MountPatch>(sandboxId, storage.sealedPatch)
+          : { kind: 'none' };
+        const bestEffort = storage?.bestEffort ?? false;
+        const plan = patchMounts(before.objectStorage, patch);
+        requireAllCredentials(plan, bestEffort);
+        const isBegun = before.status === 'resuming' && before.run === run;
+        if (!isBegun) await deps.driver.requireStartable(toSpec(before, deps), { signal });
+        const row = await life.beginRestart(sandboxId, run, new Date());
+        return hostedAt(await deps.driver.restart(toSpec(row, deps, { ...plan, bestEffort }), { signal }));
       });
     },
 

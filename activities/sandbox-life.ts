@@ -5,7 +5,7 @@ import type { PlanCatalog } from '../db/plans.ts';
 import { type RunningPlace, SandboxLifeRepository } from '../db/repositories/sandbox-life.ts';
 import { warnOfExpiry, warnOfTimeout } from '../db/repositories/sandbox-warnings.ts';
 import { AppError } from '../domain/errors.ts';
-import type { LifecycleOutcome, SandboxReason } from '../domain/sandbox-state.ts';
+import type { LifecycleOutcome, SandboxReason, SandboxStatus } from '../domain/sandbox-state.ts';
 import { isOver } from '../domain/sandbox-state.ts';
 
 /**
@@ -36,6 +36,14 @@ export function createSandboxLifeActivities({ orm, plans }: { orm: Orm; plans: P
     async recordResumeFailed(sandboxId: string, memoryKept: boolean): Promise<{ reason: SandboxReason | null }> {
       const { reason } = await told(life.cancelResume(sandboxId, memoryKept));
       return { reason: reason ?? null };
+    },
+    /** What it is for now: `running` or `paused` as before, or `paused` without processes. */
+    async recordRestartFailed(
+      sandboxId: string,
+      from: 'running' | 'paused',
+    ): Promise<{ status: SandboxStatus; reason: SandboxReason | null }> {
+      const { status, reason } = await told(life.cancelRestart(sandboxId, from));
+      return { status, reason: reason ?? null };
     },
     async recordTerminating(sandboxId: string, reason: SandboxReason): Promise<void> {
       await told(life.beginTermination(sandboxId, reason));

@@ -15,6 +15,8 @@ export interface SandboxCommands {
   start(sandbox: Sandbox, options: { wait: boolean; sealedCredentials?: string | null }): Promise<void>;
   pause(sandbox: Sandbox, options: { wait: boolean }): Promise<void>;
   resume(sandbox: Sandbox, options: { wait: boolean; storage?: StorageChange }): Promise<void>;
+  /** Ends its processes and starts it again on its disk. */
+  restart(sandbox: Sandbox, options: { storage: StorageChange | null }): Promise<void>;
   connect(sandbox: Sandbox, options: { timeoutSeconds: number | null }): Promise<void>;
   setTimeout(sandbox: Sandbox, change: TimeoutChange): Promise<TimeoutStanding>;
   /** Adds a port of its own to a running sandbox. */

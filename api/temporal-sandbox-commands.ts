@@ -32,6 +32,7 @@ import {
   pauseUpdate,
   projectSwitchedSignal,
   removePortUpdate,
+  restartUpdate,
   resumeUpdate,
   settledUpdate,
   storageCredentialsUpdate,
@@ -100,6 +101,11 @@ export class TemporalSandboxCommands implements SandboxCommands {
   async resume(sandbox: Sandbox, options: { wait: boolean; storage?: StorageChange }): Promise<void> {
     await this.#requireHost(sandbox);
     await this.#update(sandbox, resumeUpdate, [options]);
+  }
+
+  async restart(sandbox: Sandbox, options: { storage: StorageChange | null }): Promise<void> {
+    await this.#requireHost(sandbox);
+    await this.#update(sandbox, restartUpdate, [options]);
   }
 
   async connect(sandbox: Sandbox, { timeoutSeconds }: { timeoutSeconds: number | null }): Promise<void> {

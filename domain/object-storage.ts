@@ -124,6 +124,20 @@ export function requireFresh({ slots, credentials }: MountPlan, bestEffort: bool
   );
 }
 
+/**
+ * A restart ends the mounts with the processes, so each that should be there afterwards needs credentials.
+ * @throws {AppError} `object_storage_credentials_required`
+ */
+export function requireAllCredentials({ slots, credentials }: MountPlan, bestEffort: boolean): void {
+  const without = slots.filter(({ slot, state }) => state === 'active' && !(slot in credentials));
+  if (without.length === 0 || bestEffort) return;
+  const where = without.map((slot) => slot.mountPoint).join(', ');
+  throw new AppError(
+    'object_storage_credentials_required',
+    `Restart it with credentials for the mounts at ${where}, or with best_effort_oss`,
+  );
+}
+
 export function disabled(slot: MountSlot): MountSlot {
   return { ...slot, state: 'disabled' };
 }

@@ -36,6 +36,8 @@ export const sandboxReasons = [
   'runtime_exited',
   'pause_failed',
   'resume_failed',
+  'restarted',
+  'restart_failed',
   'budget_restricted',
   'object_storage_mount_failed',
   'object_storage_credentials_required',
@@ -49,7 +51,8 @@ const moves: Record<SandboxStatus, readonly SandboxStatus[]> = {
   created: ['starting', 'terminating', 'failed'],
   starting: ['running', 'terminating', 'failed'],
   // A host that restarted takes a running one to `paused` without `pausing`: there was nothing left to freeze.
-  running: ['pausing', 'paused', 'terminating', 'failed'],
+  // A restart takes a running one to `resuming`.
+  running: ['pausing', 'paused', 'resuming', 'terminating', 'failed'],
   pausing: ['paused', 'running', 'terminating', 'failed'],
   paused: ['resuming', 'terminating', 'failed'],
   resuming: ['running', 'paused', 'terminating', 'failed'],

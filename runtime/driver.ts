@@ -26,9 +26,22 @@ export interface SandboxDriver {
 
   /**
    * Thaws a paused sandbox, or starts it again on its disk when its processes are gone (`spec` tells how).
-   * @throws {DriverError}
+   * @throws {DriverError} `agent_not_answering` when the thawed processes do not; they are frozen again
    */
   resume(spec: SandboxSpec, options?: CreateOptions): Promise<SandboxPlace>;
+
+  /**
+   * Changes nothing; tells whether a start of this sandbox on its disk could begin.
+   * @throws {DriverError} `host_disk_full`, `image_pull_failed`, `sandbox_absent`
+   */
+  requireStartable(spec: SandboxSpec, options?: CreateOptions): Promise<void>;
+
+  /**
+   * Ends every process, running or frozen, and starts the sandbox again on its disk. Asks nothing of what runs in it.
+   * Processes that `spec.run` has brought up already are left alone.
+   * @throws {DriverError} with nothing left running
+   */
+  restart(spec: SandboxSpec, options?: CreateOptions): Promise<SandboxPlace>;
 
   /**
    * Makes these ports of the host lead to UDP ports of a sandbox that runs or is frozen, and no others.
@@ -168,6 +181,7 @@ export type DriverErrorCode =
   | 'host_disk_full'
   | 'start_failed'
   | 'not_ready'
+  | 'agent_not_answering'
   | 'runtime_exited'
   | 'pause_failed'
   | 'object_storage_mount_failed'

@@ -12,6 +12,8 @@ import type { SandboxFacts } from './sandbox-facts.ts';
 export interface ReconcilingDriver extends SandboxDriver {
   /** Removes what is on this machine for sandboxes that are not in the list. */
   reconcile(knownSandboxIds: string[]): Promise<unknown>;
+  /** Makes links and routes again that are gone. */
+  repairLinks(sandboxes: readonly RestingSandbox[]): Promise<string[]>;
 }
 
 const everyMs = 4000;
@@ -108,6 +110,7 @@ export class HostReconciliation {
     const ids = new Set(resting.map(({ sandboxId }) => sandboxId));
     for (const sandboxId of this.#reports.keys()) if (!ids.has(sandboxId)) this.#reports.delete(sandboxId);
     for (const row of resting) await this.#compare(row, lastAlive);
+    await this.#driver.repairLinks(resting);
   }
 
   async #compare(row: RestingSandbox, lastAlive: Date): Promise<void> {

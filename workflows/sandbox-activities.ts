@@ -14,7 +14,7 @@ export const rows = oneAtATime(
 
 /** Starting may pull an image; a host that went silent is noticed by its heartbeat, one that is away by the queue's limit. */
 export function startingOn(hostId: string) {
-  return proxyActivities<Pick<SandboxHostActivities, 'startSandbox' | 'resumeSandbox'>>({
+  return proxyActivities<Pick<SandboxHostActivities, 'startSandbox' | 'resumeSandbox' | 'restartSandbox'>>({
     taskQueue: hostTaskQueue(hostId),
     scheduleToStartTimeout: '20s',
     startToCloseTimeout: '20m',

@@ -56,6 +56,12 @@ export const pauseUpdate = defineUpdate<SandboxStanding, [{ wait: boolean }]>('p
 export const resumeUpdate = defineUpdate<SandboxStanding, [{ wait: boolean; storage?: StorageChange }]>('resume');
 
 /**
+ * Ends the processes of a running or paused sandbox and starts it again on its disk; answers at `running`. Refused as
+ * `resume` is, and `sandbox_busy`, `restart_failed`, `host_disk_full`.
+ */
+export const restartUpdate = defineUpdate<SandboxStanding, [{ storage: StorageChange | null }]>('restart');
+
+/**
  * Makes sure that it runs, from whichever living state; answers at `running`. A timeout given starts anew from now.
  * Refused as `resume`, and `sandbox_ended`.
  */

@@ -43,6 +43,7 @@ import {
   projectSwitchedSignal,
   type RuntimeExit,
   removePortUpdate,
+  restartUpdate,
   resumeUpdate,
   runtimeExitedSignal,
   type SandboxLifeView,
@@ -90,6 +91,11 @@ interface Transition {
   refusal: ApplicationFailure | null;
 }
 
+/** A restart under way. `from` is where the sandbox still is when the restart is refused before anything was ended. */
+interface Restart extends Transition {
+  from: 'running' | 'paused';
+}
+
 class SandboxLife {
   readonly #id: string;
   #plan: LifePlan;
@@ -109,6 +115,7 @@ class SandboxLife {
   #pause: Transition | null = null;
   #pauseReason: SandboxReason = 'user_requested';
   #resume: Transition | null = null;
+  #restart: Restart | null = null;
   #ending: { reason: SandboxReason; forget: boolean } | null = null;
   #endingRecorded = false;
   /** What hosts have reported; read at every wait of a resting sandbox. */
@@ -148,6 +155,9 @@ class SandboxLife {
     setHandler(resumeUpdate, ({ wait, storage }) => this.#onResume(wait, storage), {
       validator: (_: { wait: boolean }) => this.#mustBePaused(),
     });
+    setHandler(restartUpdate, ({ storage }) => this.#onRestart(storage), {
+      validator: (_: { storage: StorageChange | null }) => this.#mustRest(),
+    });
     setHandler(storageCredentialsUpdate, ({ sealed, wait }) => this.#onCredentials(sealed, wait));
     setHandler(connectUpdate, ({ timeoutSeconds }) => this.#onConnect(timeoutSeconds), {
       validator: (_: { timeoutSeconds: number | null }) => this.#mustLive(),
@@ -180,6 +190,7 @@ class SandboxLife {
     while (!isOver(this.#status)) {
       if (this.#ending) await this.#terminate(this.#ending.reason);
       else if (this.#pause) await this.#freeze(this.#pause);
+      else if (this.#restart) await this.#startAnew(this.#restart);
       else if (this.#resume) await this.#thaw(this.#resume);
       else if (this.#status === 'running') await this.#stayRunning();
       else await this.#stayPaused();
@@ -262,13 +273,14 @@ class SandboxLife {
       () =>
         this.#ending !== null ||
         this.#pause !== null ||
+        this.#restart !== null ||
         this.#inbox.concerns(this.#run) ||
         this.#hostLoss.happened ||
         this.#timeoutRevision !== revision ||
         this.#shouldHandOver(),
       Math.max(1, warning?.inMs ?? deadlineMs - Date.now()),
     );
-    if (this.#ending || this.#pause) return;
+    if (this.#ending || this.#pause || this.#restart) return;
     if (this.#hostLoss.happened) return this.#fail(hostLostFailure);
     const report = this.#inbox.take(this.#run);
     if (report?.kind === 'memoryLost') return this.#afterHostRestart(Date.parse(report.at));
@@ -283,13 +295,13 @@ class SandboxLife {
    * Every time of a life is the workflow's own, never a host's: deadlines and totals then cannot disagree, whatever the
    * clocks of other machines say.
    */
-  async #recordRunning(place: HostedPlace, run: number): Promise<void> {
+  async #recordRunning(place: HostedPlace, run: number, reason: SandboxReason = 'user_requested'): Promise<void> {
     const atMs = Date.now();
     await rows.recordRunning(this.#id, place, atMs);
     this.#run = run;
     this.#timeoutFromMs = atMs;
     this.#failedAutoPauses = 0;
-    this.#setStatus('running', 'user_requested');
+    this.#setStatus('running', reason);
   }
 
   /** The number of a start or resume that begins now; the host names it in its reports about the processes. */
@@ -388,10 +400,14 @@ class SandboxLife {
       expires === null || this.#expiryWarned ? null : expires - expiryWarningMs(this.#plan.persistenceDays!);
     const wake = warnAt ?? expires;
     const asked = () =>
-      this.#ending !== null || this.#resume !== null || this.#inbox.concerns(this.#run) || this.#shouldHandOver();
+      this.#ending !== null ||
+      this.#resume !== null ||
+      this.#restart !== null ||
+      this.#inbox.concerns(this.#run) ||
+      this.#shouldHandOver();
     const somethingElse =
       wake === null ? await condition(asked).then(() => true) : await condition(asked, Math.max(1, wake - Date.now()));
-    if (this.#ending || this.#resume) return;
+    if (this.#ending || this.#resume || this.#restart) return;
     if (this.#inbox.take(this.#run)) return this.#loseMemory();
     if (somethingElse || expires === null) return;
     if (warnAt !== null) {
@@ -424,14 +440,44 @@ class SandboxLife {
       const { reason } = await rows.recordResumeFailed(this.#id, this.#memoryKept);
       this.#setStatus('paused', reason ?? 'resume_failed');
       this.#hostLoss.forget();
-      if (isCancellation(error)) resume.refusal = refused('sandbox_ended', 'The sandbox is being terminated');
-      else if (error instanceof HostLostError || neverStarted(error)) resume.refusal = hostUnavailable();
-      else resume.refusal = asRefusal(error, 'resume_failed');
+      resume.refusal = refusalOfStart(error, 'resume_failed');
     } finally {
       this.#starting = null;
       resume.done = true;
       this.#resume = null;
     }
+  }
+
+  // Restarting
+
+  /** Ends the processes, whatever they do, and starts the sandbox on its disk. */
+  async #startAnew(restart: Restart): Promise<void> {
+    const run = this.#nextAttempt();
+    try {
+      const scope = new CancellationScope();
+      this.#starting = scope;
+      this.#dropUnnumberedReports();
+      const restartThere = () => startingOn(this.#plan.hostId).restartSandbox(this.#id, restart.storage ?? null, run);
+      await this.#recordRunning(await this.#hostLoss.unlessLost(scope, restartThere), run, 'restarted');
+    } catch (error) {
+      await this.#afterFailedRestart(restart);
+      restart.refusal = refusalOfStart(error, 'restart_failed');
+    } finally {
+      this.#starting = null;
+      restart.done = true;
+      this.#restart = null;
+    }
+  }
+
+  /** A restart that was refused has ended nothing; one that failed has ended the processes, and the disk is there. */
+  async #afterFailedRestart({ from }: Restart): Promise<void> {
+    const atMs = Date.now();
+    const { status, reason } = await rows.recordRestartFailed(this.#id, from);
+    if (status === 'running') this.#setStatus('running', reason ?? 'user_requested');
+    else if (from === 'paused' && reason !== 'restart_failed') this.#setStatus('paused', reason ?? 'restart_failed');
+    else this.#pauseFrom(from === 'paused' ? this.#pausedAtMs : atMs, 'restart_failed', false);
+    // What still runs has lost its host; a paused one needs none.
+    if (this.#status === 'paused') this.#hostLoss.forget();
   }
 
   /** Without a number, a report that came before the resume speaks of the processes that it replaces. */
@@ -508,6 +554,13 @@ class SandboxLife {
 
   async #onResume(wait: boolean, storage: StorageChange | undefined): Promise<SandboxStanding> {
     return this.#follow(this.#askResume(!wait, storage), wait);
+  }
+
+  async #onRestart(storage: StorageChange | null): Promise<SandboxStanding> {
+    const from = this.#status === 'paused' ? 'paused' : 'running';
+    this.#setStatus('resuming', 'restarted');
+    this.#restart = { ...newTransition(false), from, ...(storage && { storage }) };
+    return this.#follow(this.#restart, true);
   }
 
   async #follow(transition: Transition, wait: boolean): Promise<SandboxStanding> {
@@ -587,6 +640,13 @@ class SandboxLife {
     }
   }
 
+  #mustRest(): void {
+    this.#mustLive();
+    if (this.#status !== 'running' && this.#status !== 'paused') {
+      throw refused('sandbox_busy', `The sandbox is ${this.#spoken()}, neither running nor paused`);
+    }
+  }
+
   #mustAcceptTimeout({ timeoutSeconds, mustRaise }: TimeoutChange): void {
     this.#mustLive();
     if (mustRaise && timeoutSeconds <= this.#timeoutSeconds) {
@@ -656,7 +716,7 @@ class SandboxLife {
     return (
       (continueAsNewSuggested || historyLength > longestHistory) &&
       resting &&
-      ![this.#ending, this.#pause, this.#resume].some(Boolean) &&
+      ![this.#ending, this.#pause, this.#resume, this.#restart].some(Boolean) &&
       !this.#inbox.hasUnnumbered('exited') &&
       !this.#hostLoss.happened
     );
@@ -695,3 +755,10 @@ class SandboxLife {
 }
 
 const newTransition = (hurried: boolean): Transition => ({ hurried, recorded: false, done: false, refusal: null });
+
+/** What the caller of a resume or a restart is answered when it failed with `error`. */
+function refusalOfStart(error: unknown, otherwise: 'resume_failed' | 'restart_failed'): ApplicationFailure {
+  if (isCancellation(error)) return refused('sandbox_ended', 'The sandbox is being terminated');
+  if (error instanceof HostLostError || neverStarted(error)) return hostUnavailable();
+  return asRefusal(error, otherwise);
+}

@@ -10,6 +10,7 @@ export type SandboxEventType =
   | 'sandbox.stopped'
   | 'sandbox.paused'
   | 'sandbox.resumed'
+  | 'sandbox.restarted'
   | 'sandbox.terminated'
   | 'sandbox.failed'
   | 'sandbox.project_switched';

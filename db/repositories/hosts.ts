@@ -110,6 +110,7 @@ export interface RestingSandbox {
   sandboxId: string;
   status: 'running' | 'paused';
   holdsCompute: boolean;
+  allowInternetAccess: boolean;
 }
 
 /** Read every few seconds, so without the wide columns of the row. */
@@ -119,12 +120,13 @@ export async function restingSandboxes(em: EntityManager, hostId: string): Promi
     .find(
       Sandbox,
       { hostId, status: { $in: ['running', 'paused'] } },
-      { fields: ['sandboxId', 'status', 'holdsCompute'] },
+      { fields: ['sandboxId', 'status', 'holdsCompute', 'allowInternetAccess'] },
     );
-  return rows.map(({ sandboxId, status, holdsCompute }) => ({
+  return rows.map(({ sandboxId, status, holdsCompute, allowInternetAccess }) => ({
     sandboxId,
     status: status as RestingSandbox['status'],
     holdsCompute,
+    allowInternetAccess,
   }));
 }
 

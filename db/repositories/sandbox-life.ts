@@ -79,8 +79,9 @@ export class SandboxLifeRepository {
       else row.resumedAt = at;
       row.pausedAt = null;
       row.pausingAt = null;
-      row.reason = 'user_requested';
-      tell(first ? 'sandbox.started' : 'sandbox.resumed');
+      const restarted = row.reason === 'restarted';
+      if (!restarted) row.reason = 'user_requested';
+      tell(first ? 'sandbox.started' : restarted ? 'sandbox.restarted' : 'sandbox.resumed');
     });
   }
 
@@ -142,6 +143,46 @@ export class SandboxLifeRepository {
     return this.#move(sandboxId, 'paused', (row) => {
       row.holdsCompute = memoryKept;
       row.reason = 'resume_failed';
+    });
+  }
+
+  /**
+   * `running` or `paused` → `resuming`: its processes are about to be ended. A paused one is admitted as for a resume; a
+   * running one counts already.
+   * @param run the number of this restart
+   * @throws {AppError} of `admitResume`; the row then stays as it is
+   */
+  beginRestart(sandboxId: string, run: number, at: Date): Promise<Sandbox> {
+    return this.#move(
+      sandboxId,
+      'resuming',
+      async (row, _tell, tx) => {
+        if (row.status === 'paused') await admitResume(tx!, this.#plans, row);
+        else {
+          // Its running phase ends here, whatever becomes of the restart.
+          setPhase(row, 'paused', at);
+          row.pausedAt = at;
+          row.timeoutFrom = null;
+        }
+        row.holdsCompute = true;
+        row.run = run;
+        row.reason = 'restarted';
+      },
+      'in a transaction',
+    );
+  }
+
+  /**
+   * `resuming` → `paused`: its processes were ended and others could not be started. One that is not `resuming` is left
+   * as it is: the restart was refused before it ended anything.
+   */
+  cancelRestart(sandboxId: string, from: 'running' | 'paused'): Promise<Sandbox> {
+    return this.#change(sandboxId, (row, tell) => {
+      if (row.status !== 'resuming') return;
+      row.status = 'paused';
+      row.reason = 'restart_failed';
+      row.holdsCompute = false;
+      if (from === 'running') tell('sandbox.paused');
     });
   }
 

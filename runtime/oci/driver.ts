@@ -18,6 +18,7 @@ import { ensureImage } from '../images/image-store.ts';
 import type { UnpackedImage } from '../images/unpacked-image.ts';
 import { SandboxMounts } from '../mounts/sandbox-mounts.ts';
 import { KeyedLock } from '../process/keyed-lock.ts';
+import { requireHostDisk } from './blank-disk.ts';
 import { Cgroups } from './cgroups.ts';
 import { agentPort } from './container-config.ts';
 import { ContainerRunner } from './container-runner.ts';
@@ -29,12 +30,13 @@ import { type Inventory, takeInventory } from './inventory.ts';
 import { raiseKernelLimits } from './kernel-limits.ts';
 import { SandboxNetwork } from './network.ts';
 import { findRuntime } from './oci-runtime.ts';
-import type { OciDriver, OciDriverOptions } from './options.ts';
+import type { LinkedSandbox, OciDriver, OciDriverOptions } from './options.ts';
 import { PhaseTeller } from './phase-teller.ts';
 import { requirePrerequisites } from './prerequisites.ts';
 import { type ReconcileReport, removeOrphans } from './reconcile.ts';
 import { ensureRuntimeFolder } from './runtime-folder.ts';
 import { hasDisk, readExit, readPids, type SandboxRecord } from './sandbox-folder.ts';
+import { isLinkWhole, repairLink } from './sandbox-link.ts';
 import { SandboxRecords } from './sandbox-records.ts';
 import { SandboxStarter, type StartTimeouts, type Work } from './sandbox-starter.ts';
 import { seccompConfig } from './seccomp.ts';
@@ -226,15 +228,39 @@ class LocalDriver implements OciDriver {
         // Before the thaw: an end of the processes from now on is one of this run.
         const present = await this.#number(work, record);
         if (!present.remade && !this.#cgroups.isFrozen(present.instance)) return this.#standing(work, present);
+        // A sandbox that cannot be reached would look like one whose agent does not answer.
+        await this.#repairLink(present, spec.allowInternetAccess);
         await this.#starter.thaw(work, present);
         if (present.remade) await this.#records.write({ ...present, remade: undefined });
         this.#measure(record);
         return this.#placeOf(record, 'thaw', work.slots);
       }
       if (!hasDisk(work.folder)) {
-        throw new DriverError('sandbox_absent', 'The sandbox and its disk are gone from this host');
+        throw diskGone();
       }
       return this.#start(work, record);
+    });
+  }
+
+  async requireStartable(spec: SandboxSpec, { signal }: CreateOptions = {}): Promise<void> {
+    const never = new AbortController().signal;
+    try {
+      await requireHostDisk(this.#copy.folder);
+      if (!hasDisk(this.#folderOf(spec.sandboxId))) throw diskGone();
+      await this.#imageOf(spec.image, signal ?? never);
+    } catch (error) {
+      throw startFailure(error, signal ?? never);
+    }
+  }
+
+  restart(spec: SandboxSpec, options: CreateOptions = {}): Promise<SandboxPlace> {
+    return this.#begin(spec, options, async (work) => {
+      const record = this.#records.get(spec.sandboxId);
+      const isDone = record?.phase === 'ready' && record.run === spec.run && this.#runner.isRunning(work.folder);
+      if (isDone) return this.#standing(work, record);
+      if (!hasDisk(work.folder)) throw diskGone();
+      await this.#stopNow(spec.sandboxId);
+      return this.#start(work, this.#records.get(spec.sandboxId));
     });
   }
 
@@ -325,6 +351,20 @@ class LocalDriver implements OciDriver {
     const unknown = (await this.#records.sandboxIds()).filter((sandboxId) => !known.has(sandboxId));
     for (const sandboxId of unknown) await this.remove(sandboxId);
     return { ...this.#orphans, sandboxes: unknown };
+  }
+
+  async repairLinks(sandboxes: readonly LinkedSandbox[]): Promise<string[]> {
+    const repaired: string[] = [];
+    for (const { sandboxId, allowInternetAccess } of sandboxes) {
+      if (this.#isLinkWhole(this.#records.get(sandboxId), allowInternetAccess)) continue;
+      // Only now under the lock, which a start or an end under way may hold for long.
+      if (this.#underway.has(sandboxId)) continue;
+      await this.#lock.run(sandboxId, async () => {
+        const record = this.#records.get(sandboxId);
+        if (record && (await this.#repairLink(record, allowInternetAccess))) repaired.push(sandboxId);
+      });
+    }
+    return repaired;
   }
 
   get poolReady(): number {
@@ -460,6 +500,25 @@ class LocalDriver implements OciDriver {
     return { address: record.address, agentPort, from, ...(slots && { slots }) };
   }
 
+  #isLinkWhole(record: SandboxRecord | null, allowInternetAccess: boolean): boolean {
+    if (record?.phase !== 'ready') return true;
+    const folder = this.#folderOf(record.sandboxId);
+    const pids = readPids(folder);
+    if (!pids || !this.#runner.isRunning(folder)) return true;
+    return isLinkWhole(this.#network.connectionOf(record.address, allowInternetAccess), pids.initPid);
+  }
+
+  /** @returns whether there was something to repair */
+  async #repairLink(record: SandboxRecord, allowInternetAccess: boolean): Promise<boolean> {
+    if (this.#isLinkWhole(record, allowInternetAccess)) return false;
+    const { initPid } = readPids(this.#folderOf(record.sandboxId))!;
+    await repairLink(this.#network.connectionOf(record.address, allowInternetAccess), initPid);
+    this.#options.logger.warn({ sandboxId: record.sandboxId }, 'the link or route of a sandbox was gone; it is back');
+    // The counters of the new link begin at zero.
+    if (!this.#cgroups.isFrozen(record.instance)) this.#measure(record);
+    return true;
+  }
+
   /** Notes which start or resume its processes belong to. */
   async #number({ spec }: Work, record: SandboxRecord): Promise<SandboxRecord> {
     if (spec.run === null || record.run === spec.run) return record;
@@ -477,3 +536,5 @@ class LocalDriver implements OciDriver {
     return this.#records.folderOf(sandboxId);
   }
 }
+
+const diskGone = () => new DriverError('sandbox_absent', 'The sandbox and its disk are gone from this host');

@@ -256,7 +256,6 @@ export class SandboxNetwork {
   }
 
   async #setUp(): Promise<void> {
-    const holder = this.#copy.interface;
     const addresses = await interfaceAddresses();
     const uplinkName = (await routes()).find((route) => route.dst === 'default')?.dev;
     const uplink = addresses.find((row) => row.ifname === uplinkName);
@@ -264,6 +263,17 @@ export class SandboxNetwork {
     this.#hostAddress = uplink?.addr_info[0]?.local ?? null;
     // Before the first sandbox can send anything.
     await this.#loadFirewall(addresses);
+    await this.#holdGateway();
+    if ((await readFile('/proc/sys/net/ipv4/ip_forward', 'latin1')).trim() !== '1') {
+      await writeFile('/proc/sys/net/ipv4/ip_forward', '1');
+      this.#logger.info({}, 'turned on IPv4 forwarding (net.ipv4.ip_forward) for the sandboxes');
+    }
+    this.#guard = setInterval(() => void this.#putFirewallBack(), guardIntervalSeconds * 1000).unref();
+  }
+
+  /** The interface that has the address which every sandbox sees as its gateway. */
+  async #holdGateway(): Promise<void> {
+    const holder = this.#copy.interface;
     const made = existsSync(`/sys/class/net/${holder}`) ? '' : `link add name ${holder} type bridge\n`;
     await runCommand('ip', ['-batch', '-'], {
       input: `${made}link set dev ${holder} addrgenmode none
@@ -272,11 +282,6 @@ address replace ${this.gateway}/32 dev ${holder}
 route replace unreachable ${this.subnet}
 `,
     });
-    if ((await readFile('/proc/sys/net/ipv4/ip_forward', 'latin1')).trim() !== '1') {
-      await writeFile('/proc/sys/net/ipv4/ip_forward', '1');
-      this.#logger.info({}, 'turned on IPv4 forwarding (net.ipv4.ip_forward) for the sandboxes');
-    }
-    this.#guard = setInterval(() => void this.#putFirewallBack(), guardIntervalSeconds * 1000).unref();
   }
 
   async #loadFirewall(addresses: AddressRow[]): Promise<void> {
@@ -332,12 +337,24 @@ route replace unreachable ${this.subnet}
   /** A firewall service that is restarted may flush every table, and sandboxes would be open to the host. */
   async #putFirewallBack(): Promise<void> {
     try {
-      if (await this.hasFirewall()) return;
+      if (!existsSync(`/sys/class/net/${this.#copy.interface}`)) {
+        await this.#holdGateway();
+        this.#logger.error({ interface: this.#copy.interface }, "the sandboxes' gateway had been removed; it is back");
+      }
+      if (await this.hasFirewall()) return await this.#putUdpRoutesBack();
       await this.#loadFirewall(await interfaceAddresses());
       this.#logger.error({ table: this.#copy.table }, "the sandboxes' firewall had been removed; it is back");
     } catch (error) {
       this.#logger.error({ err: error, table: this.#copy.table }, "the sandboxes' firewall could not be checked");
     }
+  }
+
+  async #putUdpRoutesBack(): Promise<void> {
+    const wanted = this.#udpRoutes().map((each) => `${each.hostPort} → ${each.address}:${each.servicePort}`);
+    const found = await this.udpRoutesInKernel();
+    if (JSON.stringify(found.sort()) === JSON.stringify(wanted.sort())) return;
+    await this.#writeUdpRoutes();
+    this.#logger.warn({ table: this.#copy.table }, 'UDP ports of sandboxes were not as they should be; they are again');
   }
 
   async #deleteInterface(name: string): Promise<void> {

@@ -55,6 +55,12 @@ export interface CreateTrace {
   steps: Record<string, number>;
 }
 
+/** A sandbox whose link should stand. */
+export interface LinkedSandbox {
+  sandboxId: string;
+  allowInternetAccess: boolean;
+}
+
 /** The driver of this machine, with what a host worker and its tests need beyond the interface. */
 export interface OciDriver extends SandboxDriver {
   /** Names this copy in cgroups, interfaces and the firewall. */
@@ -72,6 +78,11 @@ export interface OciDriver extends SandboxDriver {
   readonly poolReady: number;
   /** Removes everything of this copy that belongs to no sandbox of the list. Call it when the host starts. */
   reconcile(knownSandboxIds: Iterable<string>): Promise<ReconcileReport>;
+  /**
+   * Makes links and routes of running and frozen sandboxes again that were taken away from outside.
+   * @returns the sandboxes that had lost something
+   */
+  repairLinks(sandboxes: readonly LinkedSandbox[]): Promise<string[]>;
   /** What of this copy is on the machine, read from the machine. */
   inventory(): Promise<Inventory>;
   /** Which sandbox has this address now. Null: none. */

@@ -40,6 +40,8 @@ export interface StartTimeouts {
 }
 
 const endCheckIntervalMs = 50;
+const notAnswering =
+  "The sandbox's agent does not answer, so the sandbox stays paused with its memory. Resume it again, or start it anew on its disk with POST /v1/sandboxes/{sandbox_id}/restart";
 
 /** Brings a sandbox to the point where it is ready, from an image, a disk, a pool member or the freezer. */
 export class SandboxStarter {
@@ -126,7 +128,7 @@ export class SandboxStarter {
         await this.#cgroups.freeze(record.instance, this.#timeouts.pauseSeconds);
       }
       if (!(error instanceof AgentError)) throw error;
-      throw new DriverError('not_ready', "The sandbox's agent does not answer", { cause: error, retryable: true });
+      throw new DriverError('agent_not_answering', notAnswering, { cause: error });
     }
   }
 

@@ -104,6 +104,7 @@ const contract: Record<string, Record<string, string[]>> = {
   'POST /v1/sandboxes/{sandbox_id}/timeout 200': { '': words('timeout timeout_at remaining_time applies_to note') },
   'POST /v1/sandboxes/{sandbox_id}/connect 200': { '': sandbox },
   'POST /v1/sandboxes/{sandbox_id}/pause 200': { '': sandbox },
+  'POST /v1/sandboxes/{sandbox_id}/restart 200': { '': sandbox },
   'POST /v1/sandboxes/{sandbox_id}/resume 200': { '': [...new Set([...sandbox, 'message'])].sort() },
   'POST /v1/sandboxes/{sandbox_id}/terminate 202': { '': ending },
   'POST /v1/sandboxes/{sandbox_id}/terminate 200': { '': ending },
@@ -196,6 +197,7 @@ const bodies: Record<string, string[]> = {
   'POST /v1/sandboxes/{sandbox_id}/timeout': ['timeout'],
   'POST /v1/sandboxes/{sandbox_id}/connect': ['timeout'],
   'POST /v1/sandboxes/{sandbox_id}/pause': ['is_async'],
+  'POST /v1/sandboxes/{sandbox_id}/restart': words('best_effort_oss object_storage'),
   'POST /v1/sandboxes/{sandbox_id}/resume': words('is_async best_effort_oss object_storage'),
   'POST /v1/sandboxes/{sandbox_id}/switch-project': ['project_id'],
   'POST /v1/sandboxes/{sandbox_id}/exec': words('command cwd env'),
@@ -381,14 +383,14 @@ test('every operation has an id of its own, a summary, bounds, and its errors un
   }
 });
 
-test('what creates takes an Idempotency-Key', () => {
+test('what creates or restarts takes an Idempotency-Key', () => {
   for (const { name, operation } of operations()) {
     const takes = (operation.parameters ?? []).some(
       (each: Json) => each.in === 'header' && each.name === 'idempotency-key',
     );
     expect([name, takes]).toEqual([
       name,
-      /^POST \/v1\/(sandboxes|projects|api-keys|sandboxes\/\{sandbox_id\}\/(ports|exec))$/.test(name),
+      /^POST \/v1\/(sandboxes|projects|api-keys|sandboxes\/\{sandbox_id\}\/(ports|exec|restart))$/.test(name),
     ]);
   }
 });

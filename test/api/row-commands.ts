@@ -51,6 +51,12 @@ export class RowCommands implements SandboxCommands {
     if (wait) await this.run(sandbox.sandboxId);
   }
 
+  async restart(sandbox: Sandbox): Promise<void> {
+    this.#note('restart');
+    await this.life.beginRestart(sandbox.sandboxId, 2, new Date());
+    await this.run(sandbox.sandboxId);
+  }
+
   async connect(sandbox: Sandbox, { timeoutSeconds }: { timeoutSeconds: number | null }): Promise<void> {
     this.#note(`connect ${timeoutSeconds}`);
     if (timeoutSeconds !== null) await this.life.setTimeout(sandbox.sandboxId, timeoutSeconds, new Date());

@@ -5,7 +5,8 @@ import { canMove, outcomeOf, sandboxStatuses } from '../../domain/sandbox-state.
 const table: Record<(typeof sandboxStatuses)[number], string[]> = {
   created: ['starting', 'terminating', 'failed'],
   starting: ['running', 'terminating', 'failed'],
-  running: ['pausing', 'paused', 'terminating', 'failed'],
+  // `resuming`: by the restart route, which the section does not have.
+  running: ['pausing', 'paused', 'resuming', 'terminating', 'failed'],
   pausing: ['running', 'paused', 'terminating', 'failed'],
   paused: ['resuming', 'terminating', 'failed'],
   resuming: ['running', 'paused', 'terminating', 'failed'],

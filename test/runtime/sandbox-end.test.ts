@@ -231,7 +231,11 @@ test('a sandbox whose agent hangs is not resumed, and stays paused', async () =>
   const { agent } = await pids();
   process.kill(agent, 'SIGSTOP');
   await host.driver.pause(spec.sandboxId);
-  await expect(host.driver.resume(spec)).rejects.toMatchObject({ code: 'not_ready', retryable: true });
+  await expect(host.driver.resume(spec)).rejects.toMatchObject({
+    code: 'agent_not_answering',
+    retryable: false,
+    message: expect.stringContaining('POST /v1/sandboxes/{sandbox_id}/restart'),
+  });
   expect((await host.driver.inspect(spec.sandboxId)).state).toBe('paused');
   process.kill(agent, 'SIGCONT');
   expect((await host.driver.resume(spec)).from).toBe('thaw');

@@ -11,6 +11,8 @@ import {
   type WantedMounts,
 } from '../../runtime/driver.ts';
 
+type FailingCall = 'create' | 'pause' | 'resume' | 'restart' | 'startable' | 'expose';
+
 /**
  * A driver that keeps the states of its sandboxes but runs nothing: for tests of the workflow's decisions, where hours
  * pass in a moment. What real containers do is tested on real containers.
@@ -24,11 +26,11 @@ export class MemoryDriver implements SandboxDriver {
   /** What was last asked for of each one's mounts. */
   readonly storage = new Map<string, WantedMounts | undefined>();
   /** Makes the next call of that kind fail. */
-  readonly failNext = new Map<'create' | 'pause' | 'resume' | 'expose', DriverError>();
+  readonly failNext = new Map<FailingCall, DriverError>();
   /** While set, `create` waits for it, or for its abortion. */
   hold: Promise<void> | null = null;
   /** While set for a kind of call, such calls wait for it. */
-  readonly holds = new Map<'resume', Promise<void>>();
+  readonly holds = new Map<'resume' | 'restart', Promise<void>>();
   #listener: ((exit: SandboxExit) => unknown) | null = null;
 
   async create(spec: SandboxSpec, options: CreateOptions = {}): Promise<SandboxPlace> {
@@ -59,6 +61,21 @@ export class MemoryDriver implements SandboxDriver {
     this.states.set(spec.sandboxId, 'running');
     this.exposed.set(spec.sandboxId, spec.udpPorts);
     return this.#mounted(spec, 'thaw');
+  }
+
+  async requireStartable(spec: SandboxSpec): Promise<void> {
+    this.calls.push(`require startable ${spec.sandboxId}`);
+    this.#failIfAsked('startable');
+  }
+
+  async restart(spec: SandboxSpec, options: CreateOptions = {}): Promise<SandboxPlace> {
+    this.calls.push(`restart ${spec.sandboxId}`);
+    this.states.set(spec.sandboxId, 'exited');
+    if (this.holds.has('restart')) await Promise.race([this.holds.get('restart'), aborted(options.signal)]);
+    this.#failIfAsked('restart');
+    this.states.set(spec.sandboxId, 'running');
+    this.exposed.set(spec.sandboxId, spec.udpPorts);
+    return this.#mounted(spec, 'cold');
   }
 
   async exposeUdp(sandboxId: string, ports: readonly UdpMapping[]): Promise<void> {
@@ -108,7 +125,7 @@ export class MemoryDriver implements SandboxDriver {
     return { ...this.#place(from), ...(storage && { slots: [...storage.slots] }) };
   }
 
-  #failIfAsked(kind: 'create' | 'pause' | 'resume' | 'expose'): void {
+  #failIfAsked(kind: FailingCall): void {
     const failure = this.failNext.get(kind);
     this.failNext.delete(kind);
     if (failure) throw failure;

@@ -31,7 +31,14 @@ export function connectSandbox(api: Api, deps: ApiDependencies): void {
         200: envelope(sandboxSchema, 'The running sandbox'),
         ...failures(
           ofMutations,
-          ...(['not_found', 'plan_limit_exceeded', 'sandbox_ended', 'sandbox_busy', 'resume_failed'] as const),
+          ...([
+            'not_found',
+            'plan_limit_exceeded',
+            'sandbox_ended',
+            'sandbox_busy',
+            'resume_failed',
+            'agent_not_answering',
+          ] as const),
           ...(['object_storage_credentials_required', 'object_storage_mount_failed'] as const),
           ...(['concurrent_limit_reached', 'no_capacity', 'host_unavailable'] as const),
         ),

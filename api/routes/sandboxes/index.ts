@@ -19,6 +19,7 @@ import { addSandboxPort } from './ports-add.ts';
 import { listSandboxPorts } from './ports-list.ts';
 import { removeSandboxPort } from './ports-remove.ts';
 import { raiseSandboxTimeout } from './raise-timeout.ts';
+import { restartSandbox } from './restart.ts';
 import { resumeSandbox } from './resume.ts';
 import { setSandboxTimeout } from './set-timeout.ts';
 import { getSandboxStats } from './stats.ts';
@@ -41,6 +42,7 @@ export const sandboxRoutes: readonly ((api: Api, deps: ApiDependencies) => void)
   connectSandbox,
   pauseSandbox,
   resumeSandbox,
+  restartSandbox,
   terminateSandbox,
   deleteSandbox,
   switchSandboxProject,

@@ -39,7 +39,14 @@ export function resumeSandbox(api: Api, deps: ApiDependencies): void {
         200: envelope(z.union([sandboxSchema, resuming]), 'The sandbox, or with is_async that it is resuming'),
         ...failures(
           ofMutations,
-          ...(['not_found', 'sandbox_not_paused', 'sandbox_busy', 'sandbox_ended', 'resume_failed'] as const),
+          ...([
+            'not_found',
+            'sandbox_not_paused',
+            'sandbox_busy',
+            'sandbox_ended',
+            'resume_failed',
+            'agent_not_answering',
+          ] as const),
           ...(['concurrent_limit_reached', 'no_capacity', 'host_unavailable'] as const),
           ...(['object_storage_credentials_required', 'object_storage_mount_failed'] as const),
           'direct_mount_not_possible',

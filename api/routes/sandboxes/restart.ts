@@ -1,0 +1,69 @@
+import { z } from 'zod';
+import { patchMounts, requireAllCredentials } from '../../../domain/object-storage.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { idempotencyHeaders } from '../../plugins/idempotency.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
+import { optionalBody, withDefault } from '../../schemas/fields.ts';
+import { requireLasting } from './direct-mount.ts';
+import { mountPatch, requireOutbound } from './object-storage-body.ts';
+import { fullSandbox, sandboxOf } from './read-sandbox.ts';
+import { sandboxPath } from './sandbox-path.ts';
+import { sandboxSchema } from './sandbox-schema.ts';
+
+const restartBody = optionalBody(
+  z.object({
+    best_effort_oss: withDefault(z.boolean(), false).describe('Restart even if mounts fail or lack credentials'),
+    object_storage: mountPatch.describe('As for a resume. Mounts end with the processes, so each needs credentials'),
+  }),
+);
+
+/**
+ * `POST /v1/sandboxes/{sandbox_id}/restart`: the one way to discard processes that may still run, for a sandbox that no
+ * longer answers. It asks nothing of what runs in the sandbox.
+ */
+export function restartSandbox(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/sandboxes/:sandbox_id/restart',
+    config: { idempotency: {} },
+    schema: {
+      operationId: 'restartSandbox',
+      tags: ['Sandboxes'],
+      summary: 'Restart a sandbox',
+      description:
+        'Ends the processes of a running or paused sandbox and starts it again on its disk. Memory is lost, the disk stays.',
+      headers: idempotencyHeaders,
+      params: sandboxPath,
+      body: restartBody,
+      response: {
+        200: envelope(sandboxSchema, 'The sandbox, running, with the reason `restarted`'),
+        ...failures(
+          ...([ofMutations, ofIdempotency, 'not_found', 'sandbox_busy', 'sandbox_ended', 'restart_failed'] as const),
+          ...(['concurrent_limit_reached', 'no_capacity', 'host_unavailable', 'host_disk_full'] as const),
+          ...(['object_storage_credentials_required', 'object_storage_mount_failed'] as const),
+          'direct_mount_not_possible',
+        ),
+      },
+    },
+    handler: async (request) => {
+      const { sandbox_id: sandboxId } = request.params;
+      const sandbox = await sandboxOf(deps, request, sandboxId);
+      const { best_effort_oss: bestEffort, object_storage: patch } = request.body;
+      if (patch.kind === 'mounts') {
+        const upserts = patch.changes.filter((change) => change.kind === 'upsert');
+        requireOutbound(upserts, deps.settings);
+        const positionOf = (at: number) => `object_storage.mounts.${patch.changes.indexOf(upserts[at]!)}`;
+        if (sandbox.directMount) requireLasting(upserts, positionOf);
+      }
+      // Its host checks the row again as it is by then; here the caller learns it before anything has begun.
+      if (sandbox.status === 'running' || sandbox.status === 'paused') {
+        requireAllCredentials(patchMounts(sandbox.objectStorage, patch), bestEffort);
+      }
+      const changes = patch.kind !== 'none' || bestEffort;
+      const storage = changes ? { sealedPatch: deps.sealFor(sandboxId, patch), bestEffort } : null;
+      await deps.sandboxCommands.restart(sandbox, { storage });
+      return success(await fullSandbox(deps, request, sandboxId));
+    },
+  });
+}

@@ -1,0 +1,85 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { runCommand } from '../process/command.ts';
+import { parseIpv4 } from './ipv4.ts';
+import type { SandboxConnection } from './network.ts';
+
+const commandTimeoutSeconds = 5;
+
+/**
+ * Whether the link of a sandbox stands: the host's route to it, the firewall's group, and the sandbox's route out. A few
+ * small reads from the kernel, so that it can be asked of every sandbox every few seconds.
+ * @param initPid of the sandbox's first process, in whose network namespace the other end is
+ */
+export function isLinkWhole(connection: SandboxConnection, initPid: number): boolean {
+  return isHostEndWhole(connection) && isInnerEndWhole(connection, initPid);
+}
+
+/**
+ * Makes what is missing of a link again, as the shim made it. The sandbox may run or be frozen; its processes see the
+ * interface come back with the same address.
+ * @throws {CommandError} when the kernel refuses
+ */
+export async function repairLink(connection: SandboxConnection, initPid: number): Promise<void> {
+  const { address, gateway, interface: name, mtu, group } = connection;
+  const bytes = address.split('.').map((part) => Number(part).toString(16).padStart(2, '0'));
+  const own = `02:00:${bytes.join(':')}`;
+  const other = `06:00:${bytes.join(':')}`;
+  const batch = (command: string, words: string[], input: string) =>
+    runCommand(command, words, { input, timeoutSeconds: commandTimeoutSeconds });
+  const isThere = existsSync(`/sys/class/net/${name}`);
+  const isNew = !isThere || !isInnerEndWhole(connection, initPid);
+  const removed = isThere && isNew ? `link delete dev ${name}\n` : '';
+  const made = isNew
+    ? `link add name ${name} address ${other} mtu ${mtu} group ${group} type veth peer name eth0 address ${own} mtu ${mtu} netns ${initPid}
+link set dev ${name} addrgenmode none
+`
+    : '';
+  await batch(
+    'ip',
+    ['-batch', '-'],
+    `${removed}${made}link set dev ${name} group ${group} up
+neighbor replace ${address} lladdr ${own} dev ${name} nud permanent
+route replace ${address}/32 dev ${name} src ${gateway}
+`,
+  );
+  if (!isNew) return;
+  await batch(
+    'nsenter',
+    [`--net=/proc/${initPid}/ns/net`, 'ip', '-batch', '-'],
+    `link set dev lo up
+address replace ${address}/32 dev eth0
+link set dev eth0 up
+neighbor replace ${gateway} lladdr ${other} dev eth0 nud permanent
+route replace ${gateway} dev eth0
+route replace default via ${gateway}
+`,
+  );
+}
+
+function isHostEndWhole({ address, interface: name, group }: SandboxConnection): boolean {
+  const found = readIfThere(`/sys/class/net/${name}/netdev_group`);
+  return Number(found ?? -1) === group && hasRoute('/proc/net/route', name, address);
+}
+
+function isInnerEndWhole({ gateway }: SandboxConnection, initPid: number): boolean {
+  const file = `/proc/${initPid}/net/route`;
+  return hasRoute(file, 'eth0', '0.0.0.0') && hasRoute(file, 'eth0', gateway);
+}
+
+/** The kernel lists a route as `interface destination gateway flags …`, addresses as numbers in the machine's order. */
+function hasRoute(file: string, name: string, destination: string): boolean {
+  const number = Buffer.alloc(4);
+  number.writeUInt32LE(parseIpv4(destination));
+  const start = `${name}\t${number.toString('hex').toUpperCase()}\t`;
+  return (readIfThere(file) ?? '').split('\n').some((line) => line.startsWith(start));
+}
+
+function readIfThere(file: string): string | null {
+  try {
+    return readFileSync(file, 'latin1');
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT' || code === 'ESRCH' || code === 'EINVAL') return null;
+    throw error;
+  }
+}

@@ -1,0 +1,91 @@
+import { existsSync } from 'node:fs';
+import { LocalHost, nothing, onHost, shell } from './local-host.ts';
+
+/** What was taken away from a sandbox while it ran, and how a host makes it again. */
+let host: LocalHost;
+beforeAll(async () => {
+  host = await LocalHost.open({ agentStartTimeoutSeconds: 20 });
+}, 180_000);
+afterAll(() => host.close());
+afterEach(async () => {
+  await host.driver.reconcile([]);
+  expect(await host.driver.inventory()).toMatchObject(nothing);
+});
+
+const made = async () => {
+  const spec = host.spec();
+  const place = await host.driver.create(spec);
+  await shell(place, spec, 'echo kept >/dev/shm/memory; echo kept >/root/disk; sync');
+  const [link] = (await host.driver.inventory()).interfaces;
+  return { spec, place, link: link!, linked: [{ sandboxId: spec.sandboxId, allowInternetAccess: false }] };
+};
+type Made = Awaited<ReturnType<typeof made>>;
+
+const losses: [string, (made: Made) => void][] = [
+  ['its link', ({ link }) => onHost('ip', 'link', 'delete', 'dev', link)],
+  ['its route', ({ place }) => onHost('ip', 'route', 'delete', place.address)],
+  ['its link, which is down', ({ link }) => onHost('ip', 'link', 'set', 'dev', link, 'down')],
+  ["the firewall's group of its link", ({ link }) => onHost('ip', 'link', 'set', 'dev', link, 'group', '0')],
+];
+
+test.each(losses)(
+  'a running sandbox that lost %s gets it back and keeps its memory',
+  async (_, lose) => {
+    const sandbox = await made();
+    expect(await host.driver.repairLinks(sandbox.linked)).toEqual([]);
+    lose(sandbox);
+    expect(await host.driver.repairLinks(sandbox.linked)).toEqual([sandbox.spec.sandboxId]);
+    expect((await shell(sandbox.place, sandbox.spec, 'cat /dev/shm/memory')).output).toBe('kept');
+    expect(await host.driver.repairLinks(sandbox.linked)).toEqual([]);
+    expect(onHost('cat', `/sys/class/net/${sandbox.link}/netdev_group`)).not.toBe('0');
+  },
+  60_000,
+);
+
+test.each(losses)(
+  'a frozen sandbox that lost %s is resumed at once',
+  async (_, lose) => {
+    const sandbox = await made();
+    await host.driver.pause(sandbox.spec.sandboxId);
+    lose(sandbox);
+    expect((await host.driver.resume(sandbox.spec)).from).toBe('thaw');
+    expect((await shell(sandbox.place, sandbox.spec, 'cat /dev/shm/memory')).output).toBe('kept');
+  },
+  60_000,
+);
+
+describe('a restart needs nothing of what runs', () => {
+  const ways: [string, (made: Made) => Promise<unknown>][] = [
+    ['runs', async () => {}],
+    ['is frozen', ({ spec }) => host.driver.pause(spec.sandboxId)],
+    ['has an agent that hangs', async () => process.kill((await host.driver.inventory()).processes[1]!, 'SIGSTOP')],
+    [
+      'has another program for an agent',
+      ({ place, spec }) =>
+        shell(
+          place,
+          spec,
+          `python3 -c "import os; os.mkdir('/tmp/x')"; (sleep 0.2; exec 9<>/dev/shm/imposter; cat <&9) >/dev/null 2>&1 &`,
+        ),
+    ],
+    ['has no link', async ({ link }) => onHost('ip', 'link', 'delete', 'dev', link)],
+  ];
+  test.each(ways)(
+    'in a sandbox that %s: memory goes, the disk stays',
+    async (_, arrange) => {
+      const sandbox = await made();
+      await arrange(sandbox);
+      const spec = { ...sandbox.spec, run: 2 };
+      await host.driver.requireStartable(spec);
+      const place = await host.driver.restart(spec);
+      expect(place.from).toBe('cold');
+      const { output } = await shell(place, spec, 'cat /root/disk; ls /dev/shm/memory 2>&1 || true');
+      expect(output).toMatch(/^kept\n.*No such file/);
+      // The same restart again, as after a host worker that died, ends nothing.
+      expect(await host.driver.restart(spec)).toEqual({ ...place, from: 'existing' });
+      expect(await host.driver.inspect(spec.sandboxId)).toMatchObject({ state: 'running', run: 2 });
+      expect(existsSync(`/sys/class/net/${sandbox.link}`) && place.address !== sandbox.place.address).toBe(false);
+    },
+    60_000,
+  );
+});
