@@ -74,7 +74,7 @@ describe('a restart needs nothing of what runs', () => {
       // The same restart again, as after a host worker that died, ends nothing.
       expect(await host.driver.restart(spec)).toEqual({ ...place, from: 'existing' });
       expect(await host.driver.inspect(spec.sandboxId)).toMatchObject({ state: 'running', run: 2 });
-      },
+    },
     60_000,
   );
 });
