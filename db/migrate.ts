@@ -9,7 +9,7 @@ import { loadPlans } from './plans.ts';
  */
 const settings = loadSettings();
 loadPlans(settings.PLATFORM_PLANS_FILE).get(settings.PLATFORM_ROOT_PLAN);
-const orm = await createOrm(settings.DATABASE_URL, 2);
+const orm = await createOrm(settings.DATABASE_URL, 2, null);
 try {
   await orm.migrator.up();
   const made = await bootstrap(orm, {

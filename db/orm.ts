@@ -1,5 +1,6 @@
 import { Migrator } from '@mikro-orm/migrations';
 import { MikroORM } from '@mikro-orm/postgresql';
+import type { Pool } from 'pg';
 import { Account } from './entities/account.ts';
 import { ApiKey } from './entities/api-key.ts';
 import { Event } from './entities/event.ts';
@@ -21,14 +22,24 @@ import { Migration20261122ObjectStorage } from './migrations/20261122-object-sto
 import { Migration20261122Ports } from './migrations/20261122-ports.ts';
 import { Migration20261122SandboxRuns } from './migrations/20261122-sandbox-runs.ts';
 import { ReticentDriver } from './reticent-driver.ts';
+import { limitSessions, reclaimLostConnections, type SessionLimits } from './session-pool.ts';
 
 export type Orm = MikroORM;
+
+const servingLimits: SessionLimits = { statementMs: 30_000, lockMs: 10_000, idleInTransactionMs: 15_000 };
+/** How long a request waits for a connection of the pool. */
+const poolWaitMs = 10_000;
 
 /**
  * Connects to Postgres. One for each process; each request and each activity works on a fork of its entity manager.
  * @param poolSize connections at most
+ * @param limits null: none, for migrations
  */
-export async function createOrm(databaseUrl: string, poolSize = 10): Promise<Orm> {
+export async function createOrm(
+  databaseUrl: string,
+  poolSize = 10,
+  limits: SessionLimits | null = servingLimits,
+): Promise<Orm> {
   return MikroORM.init({
     clientUrl: databaseUrl,
     driver: ReticentDriver,
@@ -46,6 +57,14 @@ export async function createOrm(databaseUrl: string, poolSize = 10): Promise<Orm
       User,
     ],
     pool: { min: 0, max: poolSize },
+    driverOptions: {
+      keepAlive: true,
+      connectionTimeoutMillis: poolWaitMs,
+      onPoolCreated: (pool: Pool) => {
+        reclaimLostConnections(pool);
+        if (limits) limitSessions(pool, limits);
+      },
+    },
     extensions: [Migrator],
     migrations: {
       tableName: 'platform_migrations',

@@ -1,4 +1,7 @@
-/** Codes of the operating system and of Postgres that mean: it is down, starting, stopping, or takes nobody in. */
+/**
+ * Codes of the operating system and of Postgres: the database is down, starting, stopping, full, or ended a session
+ * that waited too long (`SessionLimits`).
+ */
 const codes = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
@@ -11,11 +14,14 @@ const codes = new Set([
   '57P02',
   '57P03',
   '53300',
+  '25P03',
+  '55P03',
+  '57014',
 ]);
 const texts =
   /connection terminated|timeout exceeded when trying to connect|connection (?:error|ended)|client has encountered a connection error/i;
 
-/** Whether a failure means that Postgres cannot be reached now, rather than that something was asked wrongly. */
+/** Whether a failure is one of the database's state, which a later try may not meet, rather than of the statement. */
 export function isDatabaseOutOfReach(error: unknown): boolean {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     const code = (cause as { code?: unknown }).code;

@@ -6,6 +6,7 @@ import { checkPlanLimits, type Plan } from '../../domain/plans.ts';
 import { udpPortsOf } from '../../domain/ports.ts';
 import { anyRegion, type RegionWish } from '../../domain/regions.ts';
 import { concurrentStatuses } from '../../domain/sandbox-state.ts';
+import { accountTransaction } from '../account-transaction.ts';
 import { Account } from '../entities/account.ts';
 import { OutboxEntry } from '../entities/outbox-entry.ts';
 import { Sandbox } from '../entities/sandbox.ts';
@@ -55,7 +56,7 @@ export async function admitSandbox(
   asked: NewSandbox,
   wish: RegionWish,
 ): Promise<Sandbox> {
-  return em.transactional(async (tx) => {
+  return accountTransaction(em, asked.accountId, async (tx) => {
     const plan = await lockAccountForOneMore(tx, plans, asked.accountId);
     checkPlanLimits(plan, asked);
     const host = await reserveHost(tx, roomFor(asked), { wish });

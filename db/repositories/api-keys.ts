@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { type EntityManager, LockMode, UniqueConstraintViolationException } from '@mikro-orm/postgresql';
 import { makeApiKey } from '../../domain/api-key.ts';
 import { AppError, notFound } from '../../domain/errors.ts';
+import { accountTransaction } from '../account-transaction.ts';
 import { ApiKey } from '../entities/api-key.ts';
 import { User } from '../entities/user.ts';
 import { newId } from '../new-id.ts';
@@ -71,7 +72,7 @@ export async function createApiKey(
   planLimit: number,
 ): Promise<{ key: ApiKey; secret: string; limit: number }> {
   const secret = makeApiKey(randomBytes(32));
-  return em.transactional(async (tx) => {
+  return accountTransaction(em, owner.accountId, async (tx) => {
     const limit = await lockForOneMore(tx, owner.userId, planLimit);
     const key = tx.create(ApiKey, {
       keyId: newId('apiKey'),
@@ -94,7 +95,7 @@ export async function updateApiKey(
   keyId: string,
   change: { name?: string | undefined; description?: string | undefined },
 ): Promise<ApiKey> {
-  return em.transactional(async (tx) => {
+  return accountTransaction(em, scope.accountId, async (tx) => {
     const key = await lockKey(tx, scope, keyId);
     if (change.name !== undefined) key.name = change.name;
     if (change.description !== undefined) key.description = change.description;
@@ -114,7 +115,7 @@ export async function setApiKeyActive(
   isActive: boolean,
   planLimit: number,
 ): Promise<void> {
-  await em.transactional(async (tx) => {
+  await accountTransaction(em, scope.accountId, async (tx) => {
     const { userId, isActive: wasActive } = await lockKey(tx, scope, keyId);
     if (isActive && !wasActive) await lockForOneMore(tx, userId, planLimit);
     await tx.nativeUpdate(ApiKey, { keyId }, { isActive, updatedAt: new Date() });
@@ -123,7 +124,7 @@ export async function setApiKeyActive(
 
 /** @throws {AppError} `not_found` */
 export async function deleteApiKey(em: EntityManager, scope: Scope, keyId: string): Promise<void> {
-  await em.transactional(async (tx) => {
+  await accountTransaction(em, scope.accountId, async (tx) => {
     tx.remove(await lockKey(tx, scope, keyId));
   });
 }

@@ -1,5 +1,6 @@
 import { type EntityManager, LockMode, UniqueConstraintViolationException } from '@mikro-orm/postgresql';
 import { AppError, notFound } from '../../domain/errors.ts';
+import { accountTransaction } from '../account-transaction.ts';
 import { Project } from '../entities/project.ts';
 import { Sandbox } from '../entities/sandbox.ts';
 import { User } from '../entities/user.ts';
@@ -62,7 +63,7 @@ export async function createProject(
   owner: { accountId: string; userId: string },
   wanted: { name: string; description: string; isDefault: boolean },
 ): Promise<Project> {
-  return em.transactional(async (tx) => {
+  return accountTransaction(em, owner.accountId, async (tx) => {
     await lockOwner(tx, owner.userId);
     const isFirst = (await tx.count(Project, { ownerUserId: owner.userId })) === 0;
     const isDefault = isFirst || wanted.isDefault;
@@ -90,7 +91,7 @@ export async function updateProject(
   projectId: string,
   change: { name?: string | undefined; description?: string | undefined; isDefault?: boolean | undefined },
 ): Promise<void> {
-  await em.transactional(async (tx) => {
+  await accountTransaction(em, scope.accountId, async (tx) => {
     const project = await lockProject(tx, scope, projectId);
     if (change.isDefault === false && project.isDefault) {
       throw new AppError(
@@ -113,7 +114,7 @@ export async function updateProject(
  * @throws {AppError} `not_found`, `project_not_empty`, `only_default_project`
  */
 export async function deleteProject(em: EntityManager, scope: Scope, projectId: string): Promise<void> {
-  await em.transactional(async (tx) => {
+  await accountTransaction(em, scope.accountId, async (tx) => {
     const project = await lockProject(tx, scope, projectId);
     if (project.isDefault) {
       throw new AppError('only_default_project', 'The default project cannot be deleted; make another one the default');

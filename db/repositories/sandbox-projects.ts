@@ -1,5 +1,6 @@
 import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
 import { AppError, notFound } from '../../domain/errors.ts';
+import { accountTransaction } from '../account-transaction.ts';
 import { Project } from '../entities/project.ts';
 import { Sandbox } from '../entities/sandbox.ts';
 import { tellSandboxEvent } from './events.ts';
@@ -19,7 +20,7 @@ export async function moveSandboxToProject(
   const mine = scope.isRootUser
     ? { accountId: scope.accountId }
     : { accountId: scope.accountId, ownerUserId: scope.userId };
-  return em.transactional(async (tx) => {
+  return accountTransaction(em, scope.accountId, async (tx) => {
     // Shared, so that the project cannot go in between and other moves into it do not wait.
     const project = await tx.findOne(Project, { projectId, ...mine }, { lockMode: LockMode.PESSIMISTIC_READ });
     if (!project) throw notFound('Project');

@@ -1,0 +1,91 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { accountTransaction } from '../../db/account-transaction.ts';
+import { createOrm, type Orm } from '../../db/orm.ts';
+import { isDatabaseOutOfReach } from '../../db/out-of-reach.ts';
+import { type TestDatabase, testDatabase } from '../support/stack.ts';
+import { until } from '../support/until.ts';
+
+let database: TestDatabase;
+let orm: Orm;
+
+beforeAll(async () => {
+  database = await testDatabase();
+  orm = await createOrm(database.url, 3, { statementMs: 2000, lockMs: 500, idleInTransactionMs: 1000 });
+  await orm.em.fork().execute('create table held (id int primary key)');
+  await orm.em.fork().execute('insert into held values (1)');
+});
+afterAll(async () => {
+  await orm?.close();
+  await database?.drop();
+});
+
+const lock = 'select * from held where id = 1 for update';
+const failureOf = (work: Promise<unknown>) =>
+  work.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+
+test('a process that stands still within a transaction loses its locks, and its pool no connection', async () => {
+  for (let round = 0; round < 5; round += 1) {
+    const locked = Promise.withResolvers<void>();
+    const released = Promise.withResolvers<void>();
+    const standing = failureOf(
+      orm.em.fork().transactional(async (tx) => {
+        await tx.execute(lock);
+        locked.resolve();
+        await released.promise;
+      }),
+    );
+    await locked.promise;
+    await until(async () => !(await failureOf(orm.em.fork().transactional((tx) => tx.execute(lock)))));
+    released.resolve();
+    expect(await standing).toBeDefined();
+  }
+}, 60_000);
+
+test('a lock that is held for long is not waited for, and the failure says that a later try may pass', async () => {
+  const locked = Promise.withResolvers<void>();
+  let isHeld = true;
+  const holder = orm.em.fork().transactional(async (tx) => {
+    await tx.execute(lock);
+    locked.resolve();
+    while (isHeld) await tx.execute('select pg_sleep(0.05)');
+  });
+  await locked.promise;
+  const waiting = await failureOf(orm.em.fork().transactional((tx) => tx.execute(lock)));
+  isHeld = false;
+  await holder;
+  expect(isDatabaseOutOfReach(waiting)).toBe(true);
+});
+
+test('a statement without end is ended, and its connection serves again', async () => {
+  const endless = await failureOf(orm.em.fork().execute('select pg_sleep(3600)'));
+  expect(isDatabaseOutOfReach(endless)).toBe(true);
+  expect(await orm.em.fork().execute('select 1 as one')).toEqual([{ one: 1 }]);
+});
+
+test('an account whose transactions wait for each other leaves connections to the others', async () => {
+  const pool = await createOrm(database.url, 3);
+  try {
+    const release = Promise.withResolvers<void>();
+    let begun = 0;
+    const blocked = Array.from({ length: 20 }, () =>
+      accountTransaction(pool.em.fork(), 'acc-busy', async (tx) => {
+        await tx.execute('select 1');
+        begun += 1;
+        await release.promise;
+      }),
+    );
+    const others = await Promise.all(
+      [1, 2, 3].map(() => accountTransaction(pool.em.fork(), 'acc-other', (tx) => tx.execute('select 2 as two'))),
+    );
+    expect(others).toEqual([1, 2, 3].map(() => [{ two: 2 }]));
+    expect(begun).toBeLessThanOrEqual(2);
+    release.resolve();
+    await Promise.all(blocked);
+    expect(begun).toBe(20);
+  } finally {
+    await pool.close();
+  }
+});
