@@ -27,3 +27,11 @@ test('docker-compose accepts the file, and each process of ours is a service who
   );
   for (const script of scripts) expect(fs.existsSync(path.join(root, script))).toBe(true);
 });
+
+test("every service that connects to sandboxes is in the machine's own network", async () => {
+  const { stdout } = await promisify(execFile)('docker-compose', ['config'], { cwd: root });
+  const services = stdout.split(/\n {2}(?=\w)/);
+  for (const name of ['api', 'gateway', 'host']) {
+    expect(services.find((service) => service.startsWith(`${name}:`))).toContain('network_mode: host');
+  }
+});
