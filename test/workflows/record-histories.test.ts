@@ -191,3 +191,15 @@ test('handed over to a next run when its history grows long, without losing a co
   await endOf('sandbox-handed-over-first-run', sandbox.sandboxId, firstRun);
   await endOf('sandbox-handed-over-second-run', sandbox.sandboxId, secondRun);
 }, 120_000);
+
+test('restarted, also when it fails at first', async () => {
+  const sandbox = await runningSandbox();
+  driver.failNext.set('restart', new DriverError('start_failed', 'no'));
+  const storage = null;
+  await plane.commands.restart(sandbox, { storage }).catch((error) => expect(error.code).toBe('restart_failed'));
+  await plane.commands.restart(sandbox, { storage });
+  expect(await plane.row(sandbox.sandboxId)).toMatchObject({ status: 'running', reason: 'restarted' });
+  await plane.commands.restart(sandbox, { storage });
+  await plane.commands.terminate(sandbox, { forget: false });
+  await endOf('sandbox-restarted', sandbox.sandboxId);
+});

@@ -24,6 +24,7 @@ const expected = [
   'sandbox-host-restarted',
   'sandbox-paused-and-resumed',
   'sandbox-ports-changed',
+  'sandbox-restarted',
   'sandbox-runtime-exited',
   'sandbox-terminated',
   'sandbox-terminated-while-starting',
