@@ -349,7 +349,13 @@ class LocalDriver implements OciDriver {
   async reconcile(knownSandboxIds: Iterable<string>): Promise<ReconcileReport> {
     const known = new Set(knownSandboxIds);
     const unknown = (await this.#records.sandboxIds()).filter((sandboxId) => !known.has(sandboxId));
-    for (const sandboxId of unknown) await this.remove(sandboxId);
+    for (const sandboxId of unknown) {
+      try {
+        await this.remove(sandboxId);
+      } catch (error) {
+        this.#options.logger.error({ err: error, sandboxId }, 'a sandbox that nobody knows could not be removed');
+      }
+    }
     return { ...this.#orphans, sandboxes: unknown };
   }
 

@@ -231,3 +231,23 @@ test('a sandbox that ends takes no address from the one that has it now', async 
   await host.driver.remove(first.spec.sandboxId);
   expect((await shell(second.place, second.spec, 'echo reached')).output).toBe('reached');
 });
+
+test('what cannot be removed is logged, and keeps the host from nothing', async () => {
+  const [unknown, known] = [await created(), await created()];
+  const stuck = path.join(unknown.folder, 'stuck');
+  writeFileSync(stuck, '');
+  onHost('chattr', '+i', stuck);
+  const trash = path.join(host.dataDir, 'oci/trash');
+  try {
+    await restartAfter(() => undefined);
+    await host.driver.reconcile([known.spec.sandboxId]);
+    await restartAfter(() => undefined);
+    expect(host.warnings).toMatchObject([{ sandboxId: unknown.spec.sandboxId }, { what: expect.any(String) }]);
+    expect((await shell(known.place, known.spec, 'echo fine')).output).toBe('fine');
+    expect((await host.driver.inventory()).containers).toEqual([known.spec.sandboxId]);
+  } finally {
+    onHost('chattr', '-R', '-i', trash);
+    rmSync(trash, { recursive: true });
+  }
+  mkdirSync(trash);
+});
