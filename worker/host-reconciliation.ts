@@ -66,13 +66,24 @@ export class HostReconciliation {
     await this.#driver.reconcile(living.map((row) => row.sandboxId));
     const life = new SandboxLifeRepository(this.#orm.em, this.#plans);
     for (const row of rows.filter((each) => isOver(each.status))) {
-      await this.#driver.stop(row.sandboxId);
-      await this.#driver.remove(row.sandboxId);
-      await life.releaseRoom(row.sandboxId);
+      await this.#alone(row.sandboxId, async () => {
+        await this.#driver.stop(row.sandboxId);
+        await this.#driver.remove(row.sandboxId);
+        await life.releaseRoom(row.sandboxId);
+      });
     }
-    for (const row of living) await this.#bringToRest(row);
+    for (const row of living) await this.#alone(row.sandboxId, () => this.#bringToRest(row));
     await this.#look(lastAlive);
     this.#logger.info({ sandboxes: living.length, cleaned: rows.length - living.length }, 'host reconciled');
+  }
+
+  /** What goes wrong with one sandbox is logged, and does not keep this host from its others. */
+  async #alone(sandboxId: string, act: () => Promise<void>): Promise<void> {
+    try {
+      await act();
+    } catch (error) {
+      this.#logger.error({ err: error, sandboxId }, 'a sandbox could not be brought together with its row');
+    }
   }
 
   /** Looks again and again from now on. */
