@@ -92,7 +92,9 @@ export class GrpcForwarding {
     };
     const onClose = () => {
       if (client.closed || client.destroyed) return;
-      if (client.headersSent) this.#stopSending(client);
+      // The sandbox's side is gone without its end, whatever it had sent of its trailers.
+      if (client.headersSent && !client.writableEnded) client.close(upstream.rstCode || NGHTTP2_INTERNAL_ERROR);
+      else if (client.headersSent) this.#stopSending(client);
       // Not begun over there, so the client may try again by itself.
       else if (upstream.rstCode === NGHTTP2_REFUSED_STREAM) client.close(NGHTTP2_REFUSED_STREAM);
       else exchange.refuse(unreachable());

@@ -2,8 +2,15 @@ import { once } from 'node:events';
 import http2 from 'node:http2';
 import net from 'node:net';
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
+import { until } from '../support/until.ts';
+import { RawConnection, send } from './client.ts';
+import { KNOWN_NAMES } from './hostile/fields.ts';
+import { headersFrame } from './hostile/http2-replies.ts';
+import { SeededRandom } from './hostile/random.ts';
+import { startCallUpstream } from './hostile/upstreams.ts';
+import { MemoryGateway } from './memory-gateway.ts';
 import { hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
-import { startScriptedUpstream, type UpstreamServer } from './upstream-server.ts';
+import { startHttpUpstream, startRawUpstream, startScriptedUpstream, type UpstreamServer } from './upstream-server.ts';
 
 const HOST = hostOf('sbx-one');
 let started: StartedGateway;
@@ -84,4 +91,134 @@ test('over HTTP/2 doubled trailers arrive once', async () => {
     resetCode: 0,
     trailers: { age: '1', 'retry-after': '1', 'x-sum': '1' },
   });
+});
+
+/** Each field that Node knows, twice; those that frame a message aside. */
+const DOUBLED = KNOWN_NAMES.filter((name) => !['content-length', 'transfer-encoding'].includes(name))
+  .map((name) => `${name}: 1\r\n${name}: 2\r\n`)
+  .join('')
+  .replaceAll(/^connection: .*\r\n/gm, '');
+
+test('over HTTP/2 every known field may be doubled: in a 1xx, a head, a trailer, and a WebSocket reply', async () => {
+  await upstreamThatAnswers(
+    `HTTP/1.1 103 Hints\r\n${DOUBLED}\r\nHTTP/1.1 200 OK\r\n${DOUBLED}Transfer-Encoding: chunked\r\n\r\n0\r\n${DOUBLED}\r\n`,
+  );
+  expect(await callHttp2()).toMatchObject({ status: 200, resetCode: 0, headers: { age: '1' }, trailers: { age: '1' } });
+  await upstreamThatAnswers(
+    `HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\n${DOUBLED.replaceAll(/^upgrade: .*\r\n/gm, '')}\r\n`,
+  );
+  const session = http2.connect(`http://${HOST}`, { createConnection: () => net.connect(started.port, '127.0.0.1') });
+  stops.push(() => session.destroy());
+  await once(session, 'remoteSettings');
+  const stream = session.request({ ':authority': HOST, ':path': '/', ':method': 'CONNECT', ':protocol': 'websocket' });
+  const [headers] = await once(stream, 'response');
+  expect(headers).toMatchObject({ ':status': 200, age: '1' });
+});
+
+test.each(['600', '999', '099'])('a reply with status %s is 502, also of gRPC', async (status) => {
+  await upstreamThatAnswers(`HTTP/1.1 ${status} OK\r\nContent-Length: 0\r\n\r\n`);
+  expect((await callHttp2()).status).toBe(502);
+  expect((await send({ port: started.port, host: HOST })).json.code).toBe('sandbox_bad_response');
+  expect(started.log.join('')).toContain('a sandbox sent a bad reply');
+  const calls = await startCallUpstream((streamId) => ({
+    reply: headersFrame(streamId, [[':status', status]], true),
+    random: new SeededRandom(1),
+    ends: false,
+  }));
+  stops.push(() => calls.stop());
+  started.routes.set({ sandboxId: 'sbx-one', address: calls.address, agentPort: calls.port });
+  expect((await callHttp2({ ':method': 'POST', 'content-type': 'application/grpc' })).status).toBe(502);
+});
+
+test('a gRPC reply with doubled fields and trailers arrives', async () => {
+  const doubled: [string, string][] = ['age', 'retry-after', 'x-content-type-options'].flatMap(
+    (name): [string, string][] => [
+      [name, '1'],
+      [name, '2'],
+    ],
+  );
+  const type: [string, string] = ['content-type', 'application/grpc'];
+  const calls = await startCallUpstream((streamId) => ({
+    reply: Buffer.concat([
+      headersFrame(streamId, [[':status', '200'], type, ...doubled], false),
+      headersFrame(streamId, [['grpc-status', '0'], ...doubled], true),
+    ]),
+    random: new SeededRandom(1),
+    ends: false,
+  }));
+  stops.push(() => calls.stop());
+  started.routes.set({ sandboxId: 'sbx-one', address: calls.address, agentPort: calls.port });
+  expect(await callHttp2({ ':method': 'POST', 'content-type': 'application/grpc' })).toMatchObject({
+    status: 200,
+    resetCode: 0,
+    headers: { age: '1' },
+    trailers: { 'grpc-status': '0', age: '1' },
+  });
+});
+
+test('a head that no block of HTTP/2 can hold is 502', async () => {
+  await upstreamThatAnswers(`HTTP/1.1 200 OK\r\n${'a: \r\n'.repeat(6000)}Content-Length: 0\r\n\r\n`);
+  expect((await callHttp2()).status).toBe(502);
+});
+
+test('trailers that no block of HTTP/2 can hold break the response off', async () => {
+  await upstreamThatAnswers(`HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n${'a: \r\n'.repeat(6000)}\r\n`);
+  expect((await callHttp2()).resetCode).not.toBe(0);
+});
+
+test('an upgrade behind a request that waits for its response is an ordinary request', async () => {
+  const upstream = await startHttpUpstream((request, response) => response.end(request.url));
+  stops.push(() => upstream.stop());
+  started.routes.set({ sandboxId: 'sbx-one', address: upstream.address, agentPort: upstream.port });
+  const connection = new RawConnection(started.port);
+  stops.push(() => connection.destroy());
+  const upgrade =
+    'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n';
+  connection.write(
+    `GET /first HTTP/1.1\r\nHost: ${HOST}\r\n\r\nGET /second HTTP/1.1\r\nHost: ${HOST}\r\n${upgrade}\r\n`,
+  );
+  await connection.expect(/\/first[\s\S]*\/second/);
+});
+
+test('1xx replies without end to clients that do not read cost no memory, and end in 502', async () => {
+  const early = Buffer.from(`HTTP/1.1 103 Early Hints\r\nLink: ${'x'.repeat(1000)}\r\n\r\n`.repeat(60));
+  let sentBytes = 0;
+  const flooder = await startRawUpstream((socket) => {
+    const flood = () => {
+      do sentBytes += early.length;
+      while (!socket.destroyed && socket.write(early));
+    };
+    socket.on('drain', flood);
+    socket.once('data', flood);
+  });
+  const gateway = await MemoryGateway.start([{ sandboxId: 'sbx-one', agentPort: flooder.port }]);
+  const sockets: net.Socket[] = [];
+  try {
+    const before = gateway.memoryBytes;
+    const sessions: http2.ClientHttp2Session[] = [];
+    for (let i = 0; i < 50; i++) {
+      const socket = net.connect(gateway.port, '127.0.0.1').pause();
+      socket.write(`GET / HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`);
+      sockets.push(socket);
+      const silent = net.connect(gateway.port, '127.0.0.1');
+      sockets.push(silent);
+      sessions.push(http2.connect(`http://${HOST}`, { createConnection: () => silent }));
+      sessions[i]!.on('error', () => undefined);
+      sessions[i]!.request({ ':authority': HOST, ':path': '/' }).on('error', () => undefined);
+    }
+    await until(() => flooder.accepted() === 100 && flooder.sockets.size === 0);
+    const grown = gateway.memoryBytes - before;
+    console.log(
+      `${(sentBytes / 1e6).toFixed(1)} MB of 1xx replies offered: the gateway grew by ${(grown / 1e6).toFixed(1)} MB`,
+    );
+    expect(grown).toBeLessThan(150e6);
+    sockets[0]!.resume();
+    const [reply] = await once(sockets[0]!, 'data');
+    expect(String(reply)).toMatch(/^HTTP\/1\.1 (103|502)/);
+    for (const session of sessions) session.destroy();
+  } finally {
+    for (const socket of sockets) socket.destroy();
+    await gateway.stop();
+    await flooder.stop();
+  }
 });

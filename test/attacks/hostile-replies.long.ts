@@ -1,0 +1,15 @@
+import { expect, test } from '@jest/globals';
+import { playCampaign } from '../gateway/hostile/campaign.ts';
+
+/** `GATEWAY_FUZZ_SEED` repeats a run, `GATEWAY_FUZZ_ROUNDS` shortens one. */
+const seed = Number(process.env.GATEWAY_FUZZ_SEED ?? Date.now() % 2 ** 31);
+const rounds = Number(process.env.GATEWAY_FUZZ_ROUNDS ?? 100_000);
+const BLOCK_ROUNDS = 500;
+
+test('100,000 hostile replies end no process, leave no client waiting, and slow no other tenant', async () => {
+  console.log(`seed ${seed}`);
+  const result = await playCampaign({ rounds, seed, blockRounds: BLOCK_ROUNDS, concurrency: 32 });
+  console.log(`seed ${seed}: ${JSON.stringify(result)}`);
+  expect(result).toMatchObject({ exits: 0, hangs: [], faults: [] });
+  expect(result.p99Ms.hostile).toBeLessThanOrEqual(2 * result.p99Ms.plain);
+}, 7_200_000);

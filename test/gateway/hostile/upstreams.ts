@@ -1,0 +1,66 @@
+import type net from 'node:net';
+import { startRawUpstream, type UpstreamServer } from '../upstream-server.ts';
+import { hostileReply, wellFormedReply } from './http1-replies.ts';
+import { frame, HEADERS, hostileCall, PREFACE_BYTES, SETTINGS, wellFormedCall } from './http2-replies.ts';
+import { SeededRandom } from './random.ts';
+
+/** How long a server leaves its connection open once it has sent its reply. */
+const LINGER_MS = 20;
+
+/** A server of HTTP/1.1 whose reply follows from the path: `/hostile/<seed>` or `/plain/<seed>`. */
+export function startReplyUpstream(): Promise<UpstreamServer> {
+  return startRawUpstream((socket) => {
+    let received = '';
+    socket.on('data', (bytes) => {
+      received += bytes.toString('latin1');
+      const path = /^[A-Z]+ \/(hostile|plain)\/(\d+)[\s\S]*\r\n\r\n/.exec(received);
+      if (!path) return;
+      received = '';
+      const random = new SeededRandom(Number(path[2]));
+      const reply = path[1] === 'hostile' ? hostileReply(random) : wellFormedReply(random);
+      sendInPieces(socket, Buffer.from(reply, 'latin1'), random);
+    });
+  });
+}
+
+/** A gRPC server, frame by frame. `replyTo` makes what it sends for one call. */
+export function startCallUpstream(
+  replyTo: (streamId: number) => { reply: Buffer; random: SeededRandom; ends: boolean },
+): Promise<UpstreamServer> {
+  return startRawUpstream((socket) => {
+    let received = Buffer.alloc(0);
+    let isOpen = false;
+    socket.on('data', (bytes) => {
+      received = Buffer.concat([received, bytes]);
+      if (!isOpen) {
+        if (received.length < PREFACE_BYTES) return;
+        received = received.subarray(PREFACE_BYTES);
+        isOpen = true;
+        socket.write(frame(SETTINGS, 0, 0));
+      }
+      while (received.length >= 9 && received.length >= 9 + received.readUIntBE(0, 3)) {
+        const type = received.readUInt8(3);
+        const streamId = received.readUInt32BE(5);
+        received = received.subarray(9 + received.readUIntBE(0, 3));
+        if (type !== HEADERS) continue;
+        const { reply, random, ends } = replyTo(streamId);
+        if (ends) sendInPieces(socket, reply, random);
+        else socket.write(reply);
+      }
+    });
+  });
+}
+
+export function callOf(mode: 'hostile' | 'plain', random: SeededRandom, streamId: number): Buffer {
+  return mode === 'hostile' ? hostileCall(random, streamId) : wellFormedCall(random, streamId);
+}
+
+function sendInPieces(socket: net.Socket, bytes: Buffer, random: SeededRandom): void {
+  const cut = random.chance(0.5) ? random.below(bytes.length + 1) : bytes.length;
+  const resets = random.chance(0.1);
+  socket.write(bytes.subarray(0, cut));
+  setImmediate(() => {
+    socket.write(bytes.subarray(cut));
+    setTimeout(() => (resets ? socket.resetAndDestroy() : socket.end()), LINGER_MS);
+  });
+}
