@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { playCampaign } from '../gateway/hostile/campaign.ts';
+import { playCampaignApart } from '../gateway/hostile/campaign-process.ts';
 
 /** `GATEWAY_FUZZ_SEED` repeats a run, `GATEWAY_FUZZ_ROUNDS` shortens one. */
 const seed = Number(process.env.GATEWAY_FUZZ_SEED ?? Date.now() % 2 ** 31);
@@ -8,7 +8,7 @@ const BLOCK_ROUNDS = 500;
 
 test('100,000 hostile replies end no process, leave no client waiting, and slow no other tenant', async () => {
   console.log(`seed ${seed}`);
-  const result = await playCampaign({ rounds, seed, blockRounds: BLOCK_ROUNDS, concurrency: 32 });
+  const result = await playCampaignApart(rounds, seed, BLOCK_ROUNDS);
   console.log(`seed ${seed}: ${JSON.stringify(result)}`);
   expect(result).toMatchObject({ exits: 0, hangs: [], faults: [] });
   expect(result.p99Ms.hostile).toBeLessThanOrEqual(2 * result.p99Ms.plain);

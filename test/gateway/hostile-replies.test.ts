@@ -59,7 +59,8 @@ async function callHttp2(headers: http2.OutgoingHttpHeaders = {}): Promise<Outco
   stream.on('data', (bytes) => {
     outcome.body += bytes;
   });
-  const closed = once(stream, 'close');
+  const closed = new Promise((resolve) => stream.once('close', resolve));
+  stream.end();
   const late = AbortSignal.timeout(5000);
   const isClosed = await Promise.race([closed.then(() => true), once(late, 'abort').then(() => false)]);
   if (!isClosed) throw new Error(`no end within 5 s: ${JSON.stringify(outcome)}`);

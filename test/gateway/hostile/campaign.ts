@@ -14,8 +14,6 @@ export interface CampaignOptions {
   /** Rounds of one kind before the other kind has its turn. */
   blockRounds: number;
   concurrency: number;
-  /** Hears how many hostile rounds are over, after each block. */
-  onProgress?: (played: number, result: CampaignResult) => void;
 }
 
 export interface CampaignResult {
@@ -91,7 +89,6 @@ export async function playCampaign(options: CampaignOptions): Promise<CampaignRe
       }
       result.memoryBytes = Math.max(result.memoryBytes, gateway.memoryBytes);
       result.exits = gateway.lines('a gateway process ended').length;
-      options.onProgress?.(Math.min(rounds, played + blockRounds), result);
     }
     const samples = await second.finish();
     for (const kind of ['hostile', 'plain'] as const) {
@@ -145,6 +142,7 @@ class SecondTenant {
   }
 
   kill(): void {
+    if (this.#child.connected) this.#child.disconnect();
     this.#child.kill('SIGKILL');
   }
 }

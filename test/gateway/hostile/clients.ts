@@ -28,6 +28,7 @@ export class HostileClients {
   readonly #httpHost: string;
   readonly #grpcHost: string;
   #session: http2.ClientHttp2Session | null = null;
+  readonly #sessions = new Set<http2.ClientHttp2Session>();
   #calls = 0;
 
   constructor(port: number, httpHost: string, grpcHost: string) {
@@ -66,7 +67,7 @@ export class HostileClients {
   }
 
   close(): void {
-    this.#session?.destroy();
+    for (const session of this.#sessions) session.destroy();
   }
 
   #raw(request: string): Promise<RoundEnd> {
@@ -129,6 +130,8 @@ export class HostileClients {
     });
     session.on('error', () => undefined);
     this.#session = session;
+    this.#sessions.add(session);
+    session.once('close', () => this.#sessions.delete(session));
     // CONNECT with a protocol is possible once the gateway has said so.
     await new Promise<void>((resolve) => {
       session.once('remoteSettings', () => resolve());

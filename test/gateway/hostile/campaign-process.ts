@@ -1,0 +1,18 @@
+import { execFile } from 'node:child_process';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import type { CampaignResult } from './campaign.ts';
+
+/** Plays a campaign in a process of its own: the test runner must not slow its clients down. */
+export async function playCampaignApart(rounds: number, seed: number, blockRounds: number): Promise<CampaignResult> {
+  const program = path.join(import.meta.dirname, '../programs/hostile-campaign.ts');
+  const { stdout } = await promisify(execFile)(
+    process.execPath,
+    [program, ...[rounds, seed, blockRounds].map(String)],
+    {
+      env: { ...process.env, NODE_OPTIONS: '' },
+      maxBuffer: 64 * 1024 * 1024,
+    },
+  );
+  return JSON.parse(stdout);
+}
