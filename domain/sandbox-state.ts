@@ -33,6 +33,7 @@ export const sandboxReasons = [
   'host_lost',
   'host_restarted',
   'host_disk_full',
+  'disk_lost',
   'runtime_exited',
   'pause_failed',
   'resume_failed',

@@ -6,7 +6,7 @@ import type { PlanCatalog } from '../db/plans.ts';
 import { type RestingSandbox, restingSandboxes, sandboxesBoundTo, sandboxesOnHost } from '../db/repositories/hosts.ts';
 import { SandboxLifeRepository } from '../db/repositories/sandbox-life.ts';
 import { isOver } from '../domain/sandbox-state.ts';
-import type { SandboxDriver, SandboxSpec } from '../runtime/driver.ts';
+import type { SandboxDriver, SandboxInspection, SandboxSpec } from '../runtime/driver.ts';
 import type { SandboxFacts } from './sandbox-facts.ts';
 
 export interface ReconcilingDriver extends SandboxDriver {
@@ -15,6 +15,9 @@ export interface ReconcilingDriver extends SandboxDriver {
   /** Makes links and routes again that are gone. */
   repairLinks(sandboxes: readonly RestingSandbox[]): Promise<string[]>;
 }
+
+/** What a report speaks of. A disk that is lost after the processes is reported at once. */
+type Loss = 'processes' | 'disk';
 
 const everyMs = 4000;
 /** A workflow has acted on a report long before; if not, it gets the report again. */
@@ -34,7 +37,7 @@ export class HostReconciliation {
   readonly #specOf: (row: Sandbox) => SandboxSpec;
   readonly #logger: Logger;
   readonly #stopping = new AbortController();
-  readonly #reports = new Map<string, { run: number | null; sentAtMs: number; underWay: boolean }>();
+  readonly #reports = new Map<string, { run: number | null; lost: Loss; sentAtMs: number; underWay: boolean }>();
   #running: Promise<void> | null = null;
 
   constructor(deps: {
@@ -103,6 +106,11 @@ export class HostReconciliation {
     const { state } = await this.#driver.inspect(row.sandboxId);
     if (row.status === 'paused' && state === 'running') await this.#driver.pause(row.sandboxId);
     if (row.status === 'running' && state === 'paused') await this.#driver.resume(this.#specOf(row));
+    // A host whose record of it was lost knows none of its UDP ports.
+    const { udpPorts } = this.#specOf(row);
+    if (udpPorts.length > 0 && state !== 'exited' && state !== 'absent') {
+      await this.#driver.exposeUdp(row.sandboxId, udpPorts);
+    }
   }
 
   async #lookOn(): Promise<void> {
@@ -120,28 +128,32 @@ export class HostReconciliation {
     const resting = await restingSandboxes(this.#orm.em, this.#hostId);
     const ids = new Set(resting.map(({ sandboxId }) => sandboxId));
     for (const sandboxId of this.#reports.keys()) if (!ids.has(sandboxId)) this.#reports.delete(sandboxId);
-    for (const row of resting) await this.#compare(row, lastAlive);
+    for (const row of resting) await this.#alone(row.sandboxId, () => this.#compare(row, lastAlive));
     await this.#driver.repairLinks(resting);
   }
 
   async #compare(row: RestingSandbox, lastAlive: Date): Promise<void> {
     const { sandboxId, status, holdsCompute } = row;
-    // Without processes, frozen or not, there is nothing that could have been lost.
-    if (status === 'paused' && !holdsCompute) return;
     const found = await this.#driver.inspect(sandboxId);
     if (found.state === 'running' || found.state === 'paused') return;
+    if (found.state === 'absent') {
+      return this.#report(sandboxId, found, 'disk', () => this.#facts.diskLost(sandboxId, found.run));
+    }
+    // Without processes, frozen or not, there is no memory that could have been lost.
+    if (status === 'paused' && !holdsCompute) return;
     // Processes that end by themselves leave a record of how; a host that goes down takes them without one.
     const { exit } = found;
-    if (exit && status !== 'paused') this.#report(sandboxId, found.run, () => this.#facts.exited(exit));
-    else this.#report(sandboxId, found.run, () => this.#facts.memoryLost(sandboxId, found.run, lastAlive));
+    if (exit && status !== 'paused') this.#report(sandboxId, found, 'processes', () => this.#facts.exited(exit));
+    else this.#report(sandboxId, found, 'processes', () => this.#facts.memoryLost(sandboxId, found.run, lastAlive));
   }
 
   /** Sends in the background, so that a Temporal that is away does not keep other sandboxes from being looked at. */
-  #report(sandboxId: string, run: number | null, send: () => Promise<void>): void {
+  #report(sandboxId: string, { run }: SandboxInspection, lost: Loss, send: () => Promise<void>): void {
     const before = this.#reports.get(sandboxId);
-    const isRecent = before?.run === run && performance.now() - before.sentAtMs < reportAgainAfterMs;
+    const isRecent =
+      before?.run === run && before.lost === lost && performance.now() - before.sentAtMs < reportAgainAfterMs;
     if (before?.underWay || isRecent) return;
-    const report = { run, sentAtMs: performance.now(), underWay: true };
+    const report = { run, lost, sentAtMs: performance.now(), underWay: true };
     this.#reports.set(sandboxId, report);
     send()
       .catch((error) => {

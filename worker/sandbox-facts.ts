@@ -42,6 +42,14 @@ export class SandboxFacts {
     await this.#report(sandboxId, { kind: 'memoryLost', run, at: at.toISOString() });
   }
 
+  /**
+   * Nothing of it is left on this host, its disk included.
+   * @throws {Error} when the host stops before the report is accepted
+   */
+  async diskLost(sandboxId: string, run: number | null): Promise<void> {
+    await this.#report(sandboxId, { kind: 'diskLost', run });
+  }
+
   stop(): void {
     this.#stopping.abort(new Error('the host is stopping'));
   }

@@ -10,6 +10,12 @@ export interface HostFailure {
   failure: { message: string; exitCode: number | null; outOfMemory: boolean; commandOutput: string };
 }
 
+/** What a sandbox fails with when its host has nothing left that it could be started from. */
+export const diskLostFailure: HostFailure = {
+  reason: 'disk_lost',
+  failure: { message: 'The sandbox and its disk are gone from this host', ...readExit(undefined) },
+};
+
 /** Reads what a host activity failed with. `otherwise` names the reason where the host gave none of its own. */
 export function readHostFailure(error: unknown, otherwise: SandboxReason): HostFailure {
   const cause = error instanceof ActivityFailure ? error.cause : error;

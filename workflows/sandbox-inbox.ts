@@ -25,8 +25,9 @@ export class SandboxInbox {
   /** The next report to act on, with all that it makes obsolete taken out. Null: there is none. */
   take(run: number): HostReport | null {
     const present = this.#reports.filter((report) => isPresent(report, run));
-    // Lost memory explains an exit of the same processes, never the other way round.
-    const taken = present.find((report) => report.kind === 'memoryLost') ?? present[0] ?? null;
+    // A lost disk explains lost memory, and lost memory an exit of the same processes; never the other way round.
+    const first = (kind: HostReport['kind']) => present.find((report) => report.kind === kind);
+    const taken = first('diskLost') ?? first('memoryLost') ?? present[0] ?? null;
     this.#reports = present.filter((report) => report.run !== null && report.run > (taken?.run ?? run));
     return taken;
   }

@@ -106,13 +106,15 @@ export interface BatchEndingInput {
 }
 
 /**
- * What a host has seen of a sandbox's processes. `run` is the number of the start or resume that brought them up; null
+ * What a host has seen of a sandbox. `run` is the number of the start or resume that brought them up; null
  * where the host does not know it.
  */
 export type HostReport =
   | { kind: 'exited'; run: number | null; exit: RuntimeExit }
   /** The processes are gone without a record of how they ended; the disk is there. `at` is RFC 3339. */
-  | { kind: 'memoryLost'; run: number | null; at: string };
+  | { kind: 'memoryLost'; run: number | null; at: string }
+  /** Nothing of it is left on the host, its disk included. */
+  | { kind: 'diskLost'; run: number | null };
 
 export const hostReportSignal = defineSignal<[HostReport]>('hostReport');
 

@@ -23,6 +23,7 @@ import { HostLoss, HostLostError, hostLostFailure, hostUnavailable } from './hos
 import { cleaningOn, pausingOn, rows, startingOn } from './sandbox-activities.ts';
 import {
   asRefusal,
+  diskLostFailure,
   type HostFailure,
   isNoLife,
   neverStarted,
@@ -283,6 +284,7 @@ class SandboxLife {
     if (this.#ending || this.#pause || this.#restart) return;
     if (this.#hostLoss.happened) return this.#fail(hostLostFailure);
     const report = this.#inbox.take(this.#run);
+    if (report?.kind === 'diskLost') return this.#fail(diskLostFailure);
     if (report?.kind === 'memoryLost') return this.#afterHostRestart(Date.parse(report.at));
     if (report) return this.#afterExit(report.exit);
     if (somethingElse) return;
@@ -408,7 +410,9 @@ class SandboxLife {
     const somethingElse =
       wake === null ? await condition(asked).then(() => true) : await condition(asked, Math.max(1, wake - Date.now()));
     if (this.#ending || this.#resume || this.#restart) return;
-    if (this.#inbox.take(this.#run)) return this.#loseMemory();
+    const report = this.#inbox.take(this.#run);
+    if (report?.kind === 'diskLost') return this.#fail(diskLostFailure);
+    if (report) return this.#loseMemory();
     if (somethingElse || expires === null) return;
     if (warnAt !== null) {
       await rows.warnOfExpiry(this.#id, expires);

@@ -1,11 +1,15 @@
 import { execFileSync } from 'node:child_process';
+import { rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { PlatformClient, SandboxView } from '../../ops/client/platform-client.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
+import { askUdp, udpEcho } from '../support/udp.ts';
 import { until } from '../support/until.ts';
 
 /** A sandbox that lost something from outside, or no longer answers, on the whole platform. */
-const platform = new RunningPlatform();
+// On a busy machine a host worker that was killed may need longer to come back than a lease usually lasts.
+const platform = new RunningPlatform({ PLATFORM_HOST_LEASE_SECONDS: '60' });
 let api: PlatformClient;
 
 beforeAll(async () => {
@@ -14,8 +18,9 @@ beforeAll(async () => {
 }, 180_000);
 afterAll(async () => {
   await platform.stop();
-  await platform.hostRemains();
+  const remains = await platform.hostRemains();
   platform.removeData();
+  expect(remains).toEqual([]);
 }, 60_000);
 
 const small = { cpu_count: 1, memory_mb: 256, storage_gb: 1 };
@@ -71,3 +76,53 @@ test('a sandbox whose agent hangs is restarted on its disk, also after a resume 
   agent.close();
   await api.deleteSandbox(id);
 }, 120_000);
+
+const inFolder = (id: string, file = '') => path.join(platform.dataDir, 'oci/sandboxes', id, file);
+const killHostWorker = () => {
+  for (const pid of platform.pidsOf('worker/host.ts')) process.kill(pid, 'SIGKILL');
+};
+
+/** Deletes it and waits until its data is gone. */
+async function deleted(id: string): Promise<void> {
+  await api.deleteSandbox(id);
+  await until(async () => (await api.request('GET', `/v1/sandboxes/${id}`)).status === 404, 20_000);
+}
+
+test.each(['at work', 'away'])(
+  'a sandbox whose folder is removed by hand while the host worker is %s fails, leaves nothing and can be deleted',
+  async (worker) => {
+    const [running, paused] = await Promise.all([api.createSandbox(small), api.createSandbox(small)]);
+    const lost = [running!, paused!].map((sandbox) => sandbox.sandbox_id);
+    await api.request('POST', `/v1/sandboxes/${lost[1]}/pause`, {});
+    if (worker === 'away') killHostWorker();
+    for (const id of lost) rmSync(inFolder(id), { recursive: true });
+    for (const id of lost) {
+      await api.untilStatus(id, 'failed', 30_000);
+      const found = await api.sandbox(id);
+      expect(found).toMatchObject({ reason: 'disk_lost', lifecycle_outcome: 'failed' });
+      const refused = await api.request('POST', `/v1/sandboxes/${id}/resume`, {});
+      expect(refused.status).toBe(409);
+      await deleted(id);
+    }
+  },
+  90_000,
+);
+
+test('UDP ports of a sandbox whose record is lost are back once its host worker is', async () => {
+  const port = { port: 5300, name: 'echo', protocol: 'UDP', service_port: 5000 };
+  const sandbox = await api.createSandbox({ ...small, custom_ports: [port] });
+  const id = sandbox.sandbox_id;
+  const agent = platform.agent(sandbox);
+  await agent.upload('/root/echo.cjs', udpEcho(5000));
+  await agent.start('/.platform/bin/node', ['/root/echo.cjs']);
+  const [{ host_port: hostPort }] = sandbox.ports as unknown as [{ host_port: string }];
+  expect(await askUdp(hostPort, 'hello')).toContain('echo hello');
+  killHostWorker();
+  writeFileSync(inFolder(id, 'sandbox.json'), '');
+  // A create is answered once the new host worker has taken over.
+  const other = await api.createSandbox(small);
+  expect(await askUdp(hostPort, 'hello')).toContain('echo hello');
+  agent.close();
+  await deleted(other.sandbox_id);
+  await deleted(id);
+}, 90_000);

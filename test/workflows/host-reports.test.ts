@@ -3,6 +3,7 @@ import { WithStartWorkflowOperation } from '@temporalio/client';
 import type { Sandbox } from '../../db/entities/sandbox.ts';
 import { lifeStartOf } from '../../domain/life-plan.ts';
 import { controlTaskQueue } from '../../domain/task-queues.ts';
+import { DriverError } from '../../runtime/driver.ts';
 import type { sandbox as sandboxWorkflow } from '../../workflows/sandbox.ts';
 import {
   type CarriedLife,
@@ -38,6 +39,7 @@ const exited = (run: number | null): HostReport => {
   const exit = { exitCode: 1, outOfMemory: false, commandOutput: '', at: new Date().toISOString() };
   return { kind: 'exited', run, exit };
 };
+const diskLost = (run: number | null): HostReport => ({ kind: 'diskLost', run });
 /** Every signal sent before it has been acted on when this returns. */
 const allSignalsRead = (sandbox: Sandbox) =>
   plane.commands.setTimeout(sandbox, { timeoutSeconds: 300, mustRaise: false });
@@ -141,6 +143,58 @@ test('a report about the processes that a resume has just brought up is acted on
   driver.states.set(sandbox.sandboxId, 'exited');
   await until(() => agrees(sandbox));
   expect(await plane.row(sandbox.sandboxId)).toMatchObject({ status: 'paused', reason: 'host_restarted' });
+});
+
+describe('a sandbox whose disk is lost fails, gives its room back and can be deleted', () => {
+  const pause = (sandbox: Sandbox) => plane.commands.pause(sandbox, { wait: true });
+  const before: Record<string, (sandbox: Sandbox) => Promise<unknown>> = {
+    'while it runs': async () => {},
+    'while it is paused': pause,
+    'while it is paused without processes': async (sandbox) => {
+      await pause(sandbox);
+      await report(sandbox, memoryLost(1));
+      await until(async () => !(await plane.row(sandbox.sandboxId)).holdsCompute);
+    },
+  };
+  const both = Object.keys(before).flatMap((when): [string, number | null][] => [
+    [when, 1],
+    [when, null],
+  ]);
+  test.each(both)('%s, run %s', async (when, run) => {
+    const sandbox = await started();
+    const { sandboxId } = sandbox;
+    await before[when]!(sandbox);
+    await report(sandbox, diskLost(run));
+    await until(async () => !(await plane.row(sandboxId)).holdsDisk);
+    const failure = { message: 'The sandbox and its disk are gone from this host' };
+    const lost = { status: 'failed', reason: 'disk_lost', failure, holdsCompute: false, lifecycleOutcome: 'failed' };
+    expect(await plane.row(sandboxId)).toMatchObject(lost);
+    expect(await agrees(sandbox)).toBe(true);
+    await plane.commands.terminate(await plane.row(sandboxId), { forget: true });
+    await until(async () => (await plane.row(sandboxId)).deletedAt !== null);
+  });
+
+  test('during a resume, which is refused', async () => {
+    const sandbox = await started();
+    await pause(sandbox);
+    const release = hold('resume');
+    const resumed = plane.commands.resume(sandbox, { wait: true });
+    await until(() => driver.calls.includes(`resume ${sandbox.sandboxId}`));
+    driver.failNext.set('resume', new DriverError('sandbox_absent', 'The sandbox and its disk are gone'));
+    await report(sandbox, diskLost(1));
+    release();
+    await expect(resumed).rejects.toMatchObject({ code: 'resume_failed' });
+    await until(async () => (await plane.row(sandbox.sandboxId)).reason === 'disk_lost');
+  });
+
+  test('also when memory is reported lost at the same time', async () => {
+    const sandbox = await started();
+    const reports = [memoryLost(1), exited(1), diskLost(1)];
+    await startCarried(sandbox, { status: 'running', reports }, (start) =>
+      plane.client.workflow.executeUpdateWithStart(settledUpdate, { startWorkflowOperation: start }),
+    );
+    await until(async () => (await plane.row(sandbox.sandboxId)).reason === 'disk_lost');
+  });
 });
 
 test('a late report of the loss of a host does not fail a sandbox that runs there again', async () => {

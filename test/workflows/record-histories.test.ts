@@ -203,3 +203,14 @@ test('restarted, also when it fails at first', async () => {
   await plane.commands.terminate(sandbox, { forget: false });
   await endOf('sandbox-restarted', sandbox.sandboxId);
 });
+
+test('failed, running or paused, because its disk is lost', async () => {
+  const [running, paused] = await Promise.all([runningSandbox(), runningSandbox()]);
+  await plane.commands.pause(paused, { wait: true });
+  for (const { sandboxId } of [running, paused]) {
+    await plane.client.workflow.getHandle(sandboxId).signal(hostReportSignal, { kind: 'diskLost', run: 1 });
+  }
+  await endOf('sandbox-disk-lost-running', running.sandboxId);
+  await endOf('sandbox-disk-lost-paused', paused.sandboxId);
+  for (const { sandboxId } of [running, paused]) expect((await plane.row(sandboxId)).reason).toBe('disk_lost');
+});

@@ -14,6 +14,8 @@ const expected = [
   'maintenance',
   'sandbox-batch-ending',
   'sandbox-deletion',
+  'sandbox-disk-lost-paused',
+  'sandbox-disk-lost-running',
   'sandbox-ended-in-batch',
   'sandbox-failed-start',
   'sandbox-handed-over-first-run',
