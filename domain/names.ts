@@ -33,7 +33,8 @@ function check(name: string, max: number, what: string): string {
 
 /** Why a text cannot name anything: it is blank, too long in code points, or has unprintable characters. */
 export function whyNoName(name: string, max: number): string | null {
-  if (name.trim() === '' || [...name].length > max) return `must have 1 to ${max} characters`;
+  // A code point has two units at most, so a long text is refused without a look at its characters.
+  if (name.length > 2 * max || name.trim() === '' || [...name].length > max) return `must have 1 to ${max} characters`;
   return unprintable.test(name) ? 'must have printable characters only' : null;
 }
 
