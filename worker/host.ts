@@ -19,6 +19,7 @@ import { HostReconciliation, whenGivenUp } from './host-reconciliation.ts';
 import { createHostWorker } from './host-worker.ts';
 import { logTemporalThrough } from './logging.ts';
 import { MetricsSampler } from './metrics-sampler.ts';
+import { requireOwnDataFolder } from './own-data-folder.ts';
 import { SandboxFacts } from './sandbox-facts.ts';
 import { serverAddresses } from './server-addresses.ts';
 import { stopSignal } from './shutdown.ts';
@@ -75,6 +76,7 @@ const lease = new HostLease({
     process.exit(1);
   },
 });
+await requireOwnDataFolder(orm, host.hostId, settings.PLATFORM_DATA_DIR);
 const lastAlive = (await lastAliveAt(orm.em, host.hostId)) ?? new Date();
 const { lost } = await lease.hold();
 if (lost) await whenGivenUp(orm, host.hostId, logger);

@@ -105,6 +105,12 @@ export async function sandboxesBoundTo(em: EntityManager, hostId: string): Promi
   return rows.map(({ sandboxId, run }) => ({ sandboxId, run: run ?? null }));
 }
 
+/** How many living sandboxes have their disk on this host. One that is starting may have none yet. */
+export async function countDisksOn(em: EntityManager, hostId: string): Promise<number> {
+  const living = ['running', 'pausing', 'paused', 'resuming'] as const;
+  return em.fork().count(Sandbox, { hostId, holdsDisk: true, status: { $in: [...living] } });
+}
+
 /** A sandbox that no work is under way for, as reconciliation compares it. */
 export interface RestingSandbox {
   sandboxId: string;
