@@ -1,6 +1,7 @@
 import Fastify, { type FastifyInstance, LogController } from 'fastify';
 import { serializerCompiler } from 'fastify-type-provider-zod';
 import type { Settings } from '../config/settings.ts';
+import { limitConnections } from './connection-limits.ts';
 import type { Api, ApiDependencies } from './dependencies.ts';
 import { authentication } from './plugins/authentication.ts';
 import { bodies } from './plugins/bodies.ts';
@@ -29,8 +30,6 @@ const headersTimeoutMs = 10_000;
 const requestTimeoutMs = 30_000;
 /** How often connections are held against both. */
 const timeoutCheckMs = 2_000;
-/** More are closed as they come: each costs memory, and idle ones are let go. */
-const maxConnections = 5_000;
 
 /** The control plane's HTTP API, ready to listen or to be injected into. Holds no state but its rate limits. */
 export function createApp(deps: ApiDependencies): FastifyInstance {
@@ -49,7 +48,7 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
     frameworkErrors: onFrameworkError,
     clientErrorHandler: onMalformedRequest,
   });
-  app.server.maxConnections = maxConnections;
+  limitConnections(app.server, settings.PLATFORM_TRUST_PROXY ? null : settings.PLATFORM_API_MAX_CONNECTIONS_PER_CLIENT);
   app.setValidatorCompiler(validatorCompiler);
   app.setSerializerCompiler(serializerCompiler);
 

@@ -116,6 +116,11 @@ const settingsSchema = z.object({
   PLATFORM_RATE_LIMIT_PER_ADDRESS: whole(600),
   /** How long a command of `POST …/exec` may run; never past its sandbox's own timeout. */
   PLATFORM_EXEC_DEADLINE_SECONDS: positive(3600),
+  /** Exec streams that may be open at once in one process of the API: of one user, and of one sandbox. */
+  PLATFORM_EXEC_STREAMS_PER_CALLER: positive(64),
+  PLATFORM_EXEC_STREAMS_PER_SANDBOX: positive(16),
+  /** Connections that one address (or IPv6 /64) may have open to the API. Not counted with PLATFORM_TRUST_PROXY. */
+  PLATFORM_API_MAX_CONNECTIONS_PER_CLIENT: positive(500),
   /** Connections that clients may have open to the gateway: altogether, and from one address (or IPv6 /64). */
   PLATFORM_GATEWAY_MAX_CONNECTIONS: positive(20_000),
   PLATFORM_GATEWAY_MAX_CONNECTIONS_PER_CLIENT: positive(2000),

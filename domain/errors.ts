@@ -36,6 +36,7 @@ export const errorStatus = {
   sandbox_running: 409,
   exec_in_progress: 409,
   exec_not_possible: 409,
+  exec_stream_limit_reached: 409,
   sandbox_ended: 409,
   port_taken: 409,
   port_name_taken: 409,

@@ -1,8 +1,9 @@
 import type net from 'node:net';
 import type { Logger } from 'pino';
+import { type CountExchange, NO_OTHER_PROCESSES } from '../domain/bounded-counts.ts';
 import { AccessRecorder, type RecordAccess } from './access-recorder.ts';
 import { BoundedLog } from './bounded-log.ts';
-import { type CountExchange, DEFAULT_LIMITS, type GatewayLimits, NO_OTHER_PROCESSES } from './connection-limits.ts';
+import { DEFAULT_LIMITS, type GatewayLimits } from './connection-limits.ts';
 import { Http1Front } from './http1-front.ts';
 import { Http2Front } from './http2-front.ts';
 import { Listener } from './listener.ts';

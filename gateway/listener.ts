@@ -1,8 +1,10 @@
 import net from 'node:net';
 import tls from 'node:tls';
 import type { Logger } from 'pino';
+import { BoundedCounts, type CountExchange } from '../domain/bounded-counts.ts';
+import { clientKey } from '../domain/client-address.ts';
 import type { BoundedLog } from './bounded-log.ts';
-import { BoundedCounts, type CountExchange, clientKey, type GatewayLimits } from './connection-limits.ts';
+import type { GatewayLimits } from './connection-limits.ts';
 import type { ClientConnection } from './exchange.ts';
 import { guarded } from './fault-boundary.ts';
 import type { SocketHandle } from './processes/bound-socket.ts';

@@ -1,6 +1,8 @@
 import type { Logger } from 'pino';
+import { BoundedCounts, type CountExchange } from '../domain/bounded-counts.ts';
+import { clientKey } from '../domain/client-address.ts';
 import type { BoundedLog } from './bounded-log.ts';
-import { BoundedCounts, type CountExchange, clientKey, type GatewayLimits } from './connection-limits.ts';
+import type { GatewayLimits } from './connection-limits.ts';
 import { GatewayError } from './error-reply.ts';
 import type { Exchange } from './exchange.ts';
 import { methodNotAllowed } from './http1-front.ts';

@@ -1,4 +1,4 @@
-import { parseBoundedJson } from './bounded-json.ts';
+import { defaultJsonBounds, exceededBound, type JsonBounds } from '../domain/json-bounds.ts';
 import {
   exchange,
   openStream,
@@ -8,7 +8,7 @@ import {
   UnusableReply,
 } from './sandbox-exchange.ts';
 
-const jsonBounds = { maxDepth: 8, maxNodes: 256 };
+const jsonBounds: JsonBounds = { ...defaultJsonBounds, maxDepth: 8, maxValues: 128, maxKeys: 128 };
 
 /** Where an agent listens, and the token that opens its `/platform/…` paths (agent/BOOT.md). */
 export interface AgentEndpoint {
@@ -67,8 +67,11 @@ function requestFor(agent: AgentEndpoint, { method, path, body, deadlineMs, sign
 
 function asJson({ status, body }: SandboxReply): AgentReply {
   if (body.length === 0) return { status, json: undefined };
+  const text = body.toString('utf8');
+  const exceeded = exceededBound(text, jsonBounds);
+  if (exceeded) throw new UnusableReply(`the reply ${exceeded}`);
   try {
-    return { status, json: parseBoundedJson(body.toString('utf8'), jsonBounds) };
+    return { status, json: JSON.parse(text) };
   } catch (cause) {
     throw new UnusableReply('the reply is not the JSON of an agent', { cause });
   }

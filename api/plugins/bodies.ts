@@ -1,8 +1,8 @@
 import type { FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
 import { AppError, type ErrorDetail, notFound } from '../../domain/errors.ts';
+import { defaultJsonBounds, exceededBound } from '../../domain/json-bounds.ts';
 import { detailsText, maxDetails } from '../error-details.ts';
-import { defaultJsonBounds, exceededBound } from '../json-bounds.ts';
 import { onRequestEnd } from '../request-end.ts';
 
 const maxQueryParameters = 100;

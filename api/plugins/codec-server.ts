@@ -4,13 +4,13 @@ import type { Payload, PayloadCodec } from '@temporalio/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
 import { AppError } from '../../domain/errors.ts';
+import { defaultJsonBounds, type JsonBounds } from '../../domain/json-bounds.ts';
 import { UnreadablePayloadError } from '../../temporal/payload-codec.ts';
-import type { JsonBounds } from '../json-bounds.ts';
 import { onRequestEnd } from '../request-end.ts';
 
 /** Temporal takes payloads of up to 2 MB, which are 2.7 MB in base64. */
 const maxBodyBytes = 4 * 1024 * 1024;
-const jsonBounds: JsonBounds = { maxDepth: 8, maxValues: 20_000, maxKeys: 10_000, maxKeyLength: 1024 };
+const jsonBounds: JsonBounds = { ...defaultJsonBounds, maxDepth: 8, maxValues: 20_000, maxKeys: 10_000 };
 /** Requests that are decoded at the same time; each may hold a few times its body in memory. */
 const maxConcurrent = 8;
 /** The Web UI asks once for every payload that it shows. */

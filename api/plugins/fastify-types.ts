@@ -1,5 +1,5 @@
 import type { Identity } from '../../db/repositories/identities.ts';
-import type { JsonBounds } from '../json-bounds.ts';
+import type { JsonBounds } from '../../domain/json-bounds.ts';
 import type { RoutePattern } from './errors.ts';
 import type { IdempotencyOptions } from './idempotency.ts';
 import type { RateLimiter } from './rate-limits.ts';

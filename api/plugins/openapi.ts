@@ -1,7 +1,7 @@
 import swagger from '@fastify/swagger';
 import fp from 'fastify-plugin';
 import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-provider-zod';
-import { defaultJsonBounds } from '../json-bounds.ts';
+import { defaultJsonBounds } from '../../domain/json-bounds.ts';
 
 const { maxDepth, maxValues, maxKeys } = defaultJsonBounds;
 

@@ -1,4 +1,4 @@
-import type { CountExchange } from '../connection-limits.ts';
+import type { CountExchange } from '../../domain/bounded-counts.ts';
 import type { Count } from './messages.ts';
 
 const REPORT_INTERVAL_MS = 50;

@@ -28,7 +28,7 @@ export const importRules: Readonly<Record<string, ImportRule>> = {
     typesFrom: ['activities'],
     packages: ['@temporalio/common', '@temporalio/workflow'],
   },
-  'sandbox-agent-client': { from: [] },
+  'sandbox-agent-client': { from: ['domain'] },
   runtime: { from: ['config', 'domain', 'sandbox-agent-client'] },
   activities: { from: ['config', 'db', 'domain', 'runtime', 'temporal'] },
   worker: { from: ['activities', 'config', 'db', 'domain', 'runtime', 'temporal', 'workflows'] },

@@ -321,6 +321,39 @@ test('a reader that stops reading, or leaves, holds up neither the command nor t
   expect(eventsIn(told.text).at(-1)).toMatchObject({ type: 'end', data: { exit_code: 0 } });
 });
 
+test('open streams are bounded, for each caller and for each sandbox, and a closed one makes room', async () => {
+  const third = await startApi({
+    on: { orm: one.orm, account: { ...one.root, apiKey: one.root.key }, commands: one.commands },
+    platformToken: () => platformToken,
+    env: { PLATFORM_EXEC_STREAMS_PER_CALLER: '2', PLATFORM_EXEC_STREAMS_PER_SANDBOX: '3' },
+  });
+  const address = await third.app.listen({ host: '127.0.0.1', port: 0 });
+  const { body } = await exec({ command: 'sleep 60' });
+  const byKey = `/v1/sandboxes/${id}/exec/stream`;
+  const open = async (path: string, headers = {}) => {
+    const [reply] = (await once(http.get(`${address}${path}`, { headers }), 'response')) as [http.IncomingMessage];
+    reply.on('error', () => {}).resume();
+    return reply;
+  };
+  const streams: http.IncomingMessage[] = [];
+  try {
+    for (let n = 0; n < 2; n++) streams.push(await open(body.stream_path));
+    refuses(await third.send(null, 'GET', body.stream_path), 429, 'too_many_requests');
+    streams.push(await open(byKey, { 'x-api-key': member.key }));
+    expect(streams.map(({ statusCode }) => statusCode)).toEqual([200, 200, 200]);
+    refuses(await third.send(member, 'GET', byKey), 409, 'exec_stream_limit_reached');
+    streams[0]!.destroy();
+    await until(async () => {
+      const again = await open(body.stream_path);
+      streams.push(again);
+      return again.statusCode === 200;
+    });
+  } finally {
+    for (const stream of streams) stream.destroy();
+    await third.stop();
+  }
+});
+
 test('a reader that takes nothing for the time it has is let go, and the command goes on', async () => {
   const third = await startApi({
     on: { orm: one.orm, account: { ...one.root, apiKey: one.root.key }, commands: one.commands },

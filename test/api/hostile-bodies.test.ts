@@ -24,6 +24,9 @@ describe('JSON beyond a bound is a clear 400', () => {
     ['one key many times', `{${many(1600, '"name":"x"')}}`, 'more than 1500 keys'],
     ['a key of 300 kB', `{"${'k'.repeat(300_000)}":1}`, 'a key of more than 1024 characters'],
     ['a key of 300 kB of escapes', `{"metadata":{"${'\\"'.repeat(150_000)}":1}}`, 'a key of more than 1024 characters'],
+    ['a number of a million digits', `{"cpu_count":${'9'.repeat(1_000_000)}}`, 'a number of more than 64 characters'],
+    ['a fraction of a million digits', `[0.${'0'.repeat(1_000_000)}1]`, 'a number of more than 64 characters'],
+    ['1,000 numbers of 1,000 digits', `[${many(1000, `1e-${'9'.repeat(997)}`)}]`, 'a number of more than 64'],
     [
       '70,000 NULs below a key of 300 kB',
       `{"${'k'.repeat(300_000)}":[${many(70_000, '"\\u0000"')}]}`,
@@ -127,32 +130,41 @@ async function cost(send: () => Promise<unknown>): Promise<number> {
   return Math.min(...rounds);
 }
 
-test('the worst body of a size costs at most three times what an ordinary one costs', async () => {
-  const size = 900_000;
-  /** Valid but for its template, so that both kinds of body end in validation or right behind it. */
-  const ordinary = JSON.stringify({
-    template: 'none',
-    metadata: Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`key-${i}`, 'v'.repeat(2000)])),
-    ignored: Array.from({ length: 100 }, () => 'i'.repeat((size - 210_000) / 100)),
-  });
-  const worst: [string, string][] = [
-    ['brackets', '['.repeat(size)],
-    ['empty objects', `[${many(size / 3, '{}')}]`],
-    ['just as many objects as pass', `{"object_storage":[${many(990, '{}')}],"x":"${'x'.repeat(size)}"}`],
-    ['just as many wrong ports as pass', `{"custom_ports":[${many(1900, '0')}],"x":"${'x'.repeat(size)}"}`],
-    ['wrong variables', `{"env_vars":{${Array.from({ length: 1400 }, (_, i) => `"${i}${'-'.repeat(600)}":0`)}}}`],
-    ['escapes', `{"description":"${'\\u0000'.repeat(size / 6)}"}`],
-    ['quotes', `{"description":"${'\\"'.repeat(size / 2)}"}`],
-    ['NULs', `{"metadata":{"${'k'.repeat(1000)}":[${many(1900, `"${'x'.repeat(400)}\\u0000"`)}]}}`],
-    ['digits', `{"cpu_count":${'9'.repeat(size)}}`],
-    ['nearly a name of a port', `{"custom_ports":[{"name":"${'a-'.repeat(size / 2)}"}]}`],
-    ['white space', `{"template":"none"}${' '.repeat(size)}`],
-    ['spelled prototype', `{"template":"none","x":"${'\\"__proto_'.repeat(size / 10)}"}`],
-  ];
-  const expected = await cost(() => post(ordinary));
-  expect((await post(ordinary)).body.code).toBe('template_not_found');
-  for (const [name, body] of worst) {
-    const ratio = (await cost(() => post(body))) / expected;
-    expect([name, ratio <= 3 ? 'at most 3' : ratio]).toEqual([name, 'at most 3']);
-  }
-}, 60_000);
+test.each([
+  ['/v1/sandboxes', 'template_not_found'],
+  ['/v1/sandboxes/none/exec', 'not_found'],
+])(
+  'the worst body of a size costs %s at most three times what an ordinary one costs',
+  async (url, code) => {
+    const size = 1_000_000;
+    /** Valid but for its template, so that both kinds of body end in validation or right behind it. */
+    const ordinary = JSON.stringify({
+      template: 'none',
+      command: 'true',
+      metadata: Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`key-${i}`, 'v'.repeat(2000)])),
+      ignored: Array.from({ length: 100 }, () => 'i'.repeat((size - 210_000) / 100)),
+    });
+    const worst: [string, string][] = [
+      ['brackets', '['.repeat(size)],
+      ['empty objects', `[${many(size / 3, '{}')}]`],
+      ['just as many objects as pass', `{"object_storage":[${many(990, '{}')}],"x":"${'x'.repeat(size)}"}`],
+      ['just as many wrong ports as pass', `{"custom_ports":[${many(1900, '0')}],"x":"${'x'.repeat(size)}"}`],
+      ['wrong variables', `{"env_vars":{${Array.from({ length: 1400 }, (_, i) => `"${i}${'-'.repeat(600)}":0`)}}}`],
+      ['escapes', `{"description":"${'\\u0000'.repeat(size / 6)}"}`],
+      ['quotes', `{"description":"${'\\"'.repeat(size / 2)}"}`],
+      ['NULs', `{"metadata":{"${'k'.repeat(1000)}":[${many(1900, `"${'x'.repeat(400)}\\u0000"`)}]}}`],
+      ['digits', `{"cpu_count":${'9'.repeat(size - 100)}}`],
+      ['numbers of 900 digits', `{"custom_ports":[${many(1100, `1.${'7'.repeat(900)}e-300`)}]}`],
+      ['nearly a name of a port', `{"custom_ports":[{"name":"${'a-'.repeat(size / 2)}"}]}`],
+      ['white space', `{"template":"none"}${' '.repeat(size)}`],
+      ['spelled prototype', `{"template":"none","x":"${'\\"__proto_'.repeat(size / 10)}"}`],
+    ];
+    const expected = await cost(() => post(ordinary, url));
+    expect((await post(ordinary, url)).body.code).toBe(code);
+    for (const [name, body] of worst) {
+      const ratio = (await cost(() => post(body, url))) / expected;
+      expect([name, ratio <= 3 ? 'at most 3' : ratio]).toEqual([name, 'at most 3']);
+    }
+  },
+  60_000,
+);

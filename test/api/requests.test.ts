@@ -1,4 +1,5 @@
 import net from 'node:net';
+import { until } from '../support/until.ts';
 import { startApi, type TestApi } from './test-api.ts';
 
 let api: TestApi;
@@ -99,6 +100,37 @@ describe('over a real connection', () => {
   beforeAll(async () => {
     await api.app.listen({ host: '127.0.0.1', port: 0 });
     port = (api.app.server.address() as net.AddressInfo).port;
+  });
+
+  test.each([
+    ['false', 3],
+    ['true', 5],
+  ])('one address has a share of the connections, unless a proxy makes all: %s', async (proxy, expected) => {
+    const env = { PLATFORM_API_MAX_CONNECTIONS_PER_CLIENT: '3', PLATFORM_TRUST_PROXY: proxy };
+    const limited = await startApi({ env });
+    const sockets: net.Socket[] = [];
+    try {
+      await limited.app.listen({ host: '127.0.0.1', port: 0 });
+      const { port: limitedPort } = limited.app.server.address() as net.AddressInfo;
+      const answered = async (localAddress: string) => {
+        const socket = net.connect({ port: limitedPort, host: '127.0.0.1', localAddress });
+        sockets.push(socket);
+        return new Promise<boolean>((resolve) => {
+          socket.once('data', () => resolve(true));
+          socket.on('error', () => resolve(false)).once('close', () => resolve(false));
+          socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
+        });
+      };
+      let count = 0;
+      for (let n = 0; n < 5; n++) if (await answered('127.0.0.1')) count++;
+      expect(count).toBe(expected);
+      expect(await answered('127.0.0.2')).toBe(true);
+      sockets[0]!.destroy();
+      await until(() => answered('127.0.0.1'));
+    } finally {
+      for (const socket of sockets) socket.destroy();
+      await limited.stop();
+    }
   });
 
   test('a body of 10 MB is 413 and the caller gets to read that', async () => {

@@ -178,6 +178,7 @@ const hostileAnswers: [what: string, answer: Answer][] = [
   ['no JSON', say(sized('<html></html>'))],
   ['JSON larger than a reply may be', say(sized(JSON.stringify('x'.repeat(2 * maxReplyBytes))))],
   ['JSON of 30,000 levels', say(sized('['.repeat(30_000) + ']'.repeat(30_000)))],
+  ['a JSON number of 60,000 digits', say(sized(`{"a":${'9'.repeat(60_000)}}`))],
   ['JSON of nine levels', say(sized('['.repeat(9) + ']'.repeat(9)))],
   ['JSON of 30,000 values', say(sized(`[${'0,'.repeat(30_000)}0]`))],
   ['JSON of 5,000 keys', say(sized(`{${Array.from({ length: 5000 }, (_, at) => `"k${at}":0`).join()}}`))],

@@ -3,11 +3,14 @@ import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { findSandboxRoute } from '../../../db/repositories/sandbox-routes.ts';
 import { findSandboxStatus } from '../../../db/repositories/sandbox-status.ts';
+import { clientKey } from '../../../domain/client-address.ts';
 import { AppError, notFound } from '../../../domain/errors.ts';
 import { isOver } from '../../../domain/sandbox-state.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { type ExecFailure, execStream } from '../../exec-stream.ts';
+import { ExecStreamLimits } from '../../exec-stream-limits.ts';
 import { callerOf } from '../../plugins/authentication.ts';
+import { onRequestEnd } from '../../request-end.ts';
 import { failures } from '../../schemas/failures.ts';
 import { type AgentRow, askAgent, ofAgentCalls } from './exec-agent.ts';
 import { sandboxOf } from './read-sandbox.ts';
@@ -34,9 +37,11 @@ export function streamPath(deps: ApiDependencies, sandboxId: string, runId: stri
 
 /**
  * `GET /v1/sandboxes/{sandbox_id}/exec/stream` (sections 4.1, 5 and 6.2): what a command has told and tells, as
- * server-sent events. Any number may read; each may come back with `Last-Event-ID`, also to another replica.
+ * server-sent events. Many may read; each may come back with `Last-Event-ID`, also to another replica.
  */
 export function streamExec(api: Api, deps: ApiDependencies): void {
+  const { PLATFORM_EXEC_STREAMS_PER_CALLER: perCaller, PLATFORM_EXEC_STREAMS_PER_SANDBOX: perSandbox } = deps.settings;
+  const limits = new ExecStreamLimits(perCaller, perSandbox);
   const closing = new AbortController();
   api.addHook('preClose', async () => closing.abort());
   api.route({
@@ -58,7 +63,7 @@ export function streamExec(api: Api, deps: ApiDependencies): void {
           content: { 'text/event-stream': { schema: z.string() } },
         },
         204: z.null().describe('Nothing comes behind `Last-Event-ID`: event sources do not ask again'),
-        ...failures(ofAgentCalls, 'exec_not_found'),
+        ...failures(ofAgentCalls, 'exec_not_found', 'exec_stream_limit_reached'),
       },
     },
     handler: async (request, reply) => {
@@ -66,6 +71,9 @@ export function streamExec(api: Api, deps: ApiDependencies): void {
       reply.header('access-control-allow-origin', '*');
       const { row, runId } = await runOf(deps, request, request.params.sandbox_id, request.query.token);
       const after = lastSeen(request.headers['last-event-id'], runId);
+      // A token carries no user, so its readers count by address.
+      const caller = request.identity ? request.identity.userId : clientKey(request.ip);
+      onRequestEnd(reply, limits.add(caller, row.sandboxId));
       const events = await askAgent(deps, row, (place) => deps.sandboxAgents.readRun(place, runId, after));
       if (!events) return reply.code(204).send(null);
       reply.raw.once('close', () => events.destroy());

@@ -1,4 +1,4 @@
-/** How much structure the JSON of one body may have. */
+/** How much structure a JSON text of a sender that is not trusted may have. */
 export interface JsonBounds {
   maxDepth: number;
   /** Members of objects and items of arrays, all levels together. */
@@ -6,11 +6,20 @@ export interface JsonBounds {
   maxKeys: number;
   /** Characters of one key as the body spells it, escapes included. */
   maxKeyLength: number;
+  /** Characters of one number, or of `true`, `false` and `null`. To parse a number takes longer than to parse text. */
+  maxLiteralLength: number;
 }
 
 /** Far above every body that the API describes, and small enough to validate within milliseconds. */
-export const defaultJsonBounds: JsonBounds = { maxDepth: 32, maxValues: 2000, maxKeys: 1500, maxKeyLength: 1024 };
+export const defaultJsonBounds: JsonBounds = {
+  maxDepth: 32,
+  maxValues: 2000,
+  maxKeys: 1500,
+  maxKeyLength: 1024,
+  maxLiteralLength: 64,
+};
 
+const space = 0x20;
 const quote = 0x22;
 const comma = 0x2c;
 const colon = 0x3a;
@@ -23,18 +32,21 @@ const closeBrace = 0x7d;
 /**
  * Looks for the first bound that a text exceeds, in one pass and before anything is parsed. A text that is no JSON may
  * pass: the parser refuses it.
- * @returns what to tell the caller, or null
+ * @returns what is wrong with the text, as the end of a sentence, or null
  */
 export function exceededBound(text: string, bounds: JsonBounds): string | null {
   let depth = 0;
   let values = 1;
   let keys = 0;
   let lastStringLength = 0;
+  /** Characters outside of strings since the last structural one, without white space. */
+  let literalLength = 0;
   for (let at = 0; at < text.length; at++) {
     switch (text.charCodeAt(at)) {
       case quote: {
         const end = endOfString(text, at + 1);
         lastStringLength = end - at - 1;
+        literalLength = 0;
         at = end;
         break;
       }
@@ -42,18 +54,26 @@ export function exceededBound(text: string, bounds: JsonBounds): string | null {
       case openBracket:
         if (++depth > bounds.maxDepth) return `is nested more than ${bounds.maxDepth} levels deep`;
         if (++values > bounds.maxValues) return `has more than ${bounds.maxValues} values`;
+        literalLength = 0;
         break;
       case closeBrace:
       case closeBracket:
         depth--;
+        literalLength = 0;
         break;
       case comma:
         if (++values > bounds.maxValues) return `has more than ${bounds.maxValues} values`;
+        literalLength = 0;
         break;
       case colon:
         if (++keys > bounds.maxKeys) return `has more than ${bounds.maxKeys} keys`;
         if (lastStringLength > bounds.maxKeyLength) return `has a key of more than ${bounds.maxKeyLength} characters`;
+        literalLength = 0;
         break;
+      default:
+        if (text.charCodeAt(at) > space && ++literalLength > bounds.maxLiteralLength) {
+          return `has a number of more than ${bounds.maxLiteralLength} characters`;
+        }
     }
   }
   return null;
