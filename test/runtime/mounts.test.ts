@@ -27,7 +27,7 @@ afterAll(async () => {
 }, 60_000);
 afterAll(() => host.closeEmpty(), 60_000);
 
-const options = () => ({ outboundRanges: ['127.0.0.1/32'], mountTimeoutSeconds: 4, pauseTimeoutSeconds: 2 });
+const options = () => ({ outboundRanges: ['127.0.0.1/32'], mountTimeoutSeconds: 8, pauseTimeoutSeconds: 2 });
 const mounted = new MountedSandboxes(() => ({ host, s3 }));
 const { slot, key, anew, kept, withSandbox, specOf } = mounted;
 
@@ -126,14 +126,14 @@ test('a storage that takes connections and never answers fails the start in time
   const { code, message } = await refusalOf(anew(slot({ endpoint: proxy.endpoint })));
   expect({ code, message }).toMatchObject({ code: 'object_storage_mount_failed' });
   expect(message).toContain('could not be reached, or gave no usable answer');
-  expect(Date.now() - startedMs).toBeLessThan(12_000);
+  expect(Date.now() - startedMs).toBeLessThan(20_000);
 }, 60_000);
 
 test('what cannot be mounted is disabled when best effort will do, and the rest is mounted', async () => {
   const bad = slot({ slot: 1, mountPoint: '/mnt/bad', endpoint: await deadEndpoint() });
   await withSandbox({ ...anew(slot(), bad), bestEffort: true }, async (place, spec) => {
     expect(place.slots).toEqual([slot(), { ...bad, state: 'disabled' }]);
-    const { output } = await shell(place, spec, 'cut -d" " -f2,3 /proc/mounts | grep fuse');
+    const { output } = await shell(place, spec, 'cut -d" " -f2,3 /proc/mounts | grep fuse.s3fs');
     expect(output).toBe('/mnt/data fuse.s3fs');
   });
 }, 60_000);
@@ -169,7 +169,7 @@ test('credentials are nowhere but in the memory of s3fs, and the sandbox cannot 
     const { output } = await shell(
       place,
       spec,
-      `grep fuse /proc/mounts | cut -d' ' -f3,4; umount /mnt/data 2>/dev/null; mount --bind /mnt/data /mnt 2>/dev/null
+      `grep fuse.s3fs /proc/mounts | cut -d' ' -f3,4; umount /mnt/data 2>/dev/null; mount --bind /mnt/data /mnt 2>/dev/null
       ls / | grep -c storage; cut -d' ' -f2 /proc/mounts | grep -c /mnt; ls /dev/fuse 2>&1 | grep -c No`,
     );
     expect(output).toMatch(/^fuse\.s3fs rw,nosuid,nodev,[^\n]*\n0\n1\n1$/);
