@@ -50,8 +50,8 @@ export interface Egress {
   ownServices: readonly OwnService[];
 }
 
-/** Failures at an endpoint in a range that the operator opened are reported this long after the start, all alike. */
-const openedSeconds = 10;
+/** Failures at an endpoint in a range that the operator opened are all reported after this part of the timeout. */
+const openedPart = 0.5;
 
 /** Told the holder's process as soon as it is there, so that it can be found again whatever happens next. */
 export type OnHolder = (holder: ProcessIdentity) => Promise<void>;
@@ -73,6 +73,7 @@ export async function holdBucket(
   options.signal?.throwIfAborted();
 
   const startedMs = Date.now();
+  const openedMs = () => Math.max(0, startedMs + openedPart * options.timeoutSeconds * 1000 - Date.now());
   const { args, config } = direct
     ? { args: directArguments(container, target, options, direct), config: '' }
     : walledArguments(container, target, slot, options, await options.s3fsRoot());
@@ -98,8 +99,7 @@ export async function holdBucket(
       createInterface({ input: child.stdout })
         .on('line', (each) => {
           said.push(each);
-          if (each.startsWith('endpoint opened '))
-            opened = setTimeout(end, startedMs + openedSeconds * 1000 - Date.now());
+          if (each.startsWith('endpoint opened ')) opened = setTimeout(end, openedMs());
           if (each.startsWith('ready ')) resolve(each);
         })
         .once('close', () => resolve(said.at(-1) ?? 'error'));
@@ -117,9 +117,7 @@ export async function holdBucket(
     const ready = /^ready (\d+)$/.exec(line);
     if (ready) return Number(ready[1]);
     signal?.throwIfAborted();
-    const reason = direct
-      ? explain(line, direct)
-      : await explainWalled(said, target, { startedMs, stopped, late, options });
+    const reason = direct ? explain(line, direct) : await explainWalled(said, target, { openedMs, stopped, late });
     signal?.throwIfAborted();
     throw mountFailure(slot, direct && late.aborted ? 'the storage did not answer in time' : reason);
   } catch (error) {
@@ -213,12 +211,7 @@ function ownCredentialsFile({ accessKey, secretKey }: MountCredentials): string 
 async function explainWalled(
   said: readonly string[],
   target: StorageTarget,
-  {
-    startedMs,
-    stopped,
-    late,
-    options,
-  }: { startedMs: number; stopped: AbortSignal; late: AbortSignal; options: HolderOptions },
+  { openedMs, stopped, late }: { openedMs: () => number; stopped: AbortSignal; late: AbortSignal },
 ): Promise<string> {
   const found = said.find((line) => line.startsWith('endpoint ')) ?? '';
   if (/ unresolved$/.test(found)) return `The name ${target.host} could not be resolved`;
@@ -227,8 +220,7 @@ async function explainWalled(
   const answered = /<Code>\w+<\/Code>|s3fs: No such file|dev\/fuse|fsopen/.test(last);
   if (answered) return explain(last);
   if (!/ public /.test(found) && !late.aborted) {
-    const dueMs = startedMs + Math.min(openedSeconds, options.timeoutSeconds) * 1000;
-    await delay(Math.max(0, dueMs - Date.now()), undefined, { signal: stopped }).catch(() => undefined);
+    await delay(openedMs(), undefined, { signal: stopped }).catch(() => undefined);
   }
   return 'the storage could not be reached, or gave no usable answer';
 }

@@ -8,7 +8,6 @@
 # then `ready <minor number of the mount>` or `error <what s3fs said>`.
 use strict;
 use warnings;
-use FindBin ();
 use POSIX ();
 
 my %arg = map { split /=/, $_, 2 } @ARGV;
@@ -25,7 +24,8 @@ $SIG{TERM} = sub { end(); exit 0 };
 
 open my $report, '>&', \*STDOUT or die $!;
 open STDOUT, '>&', \*STDERR or die $!;
-require "$FindBin::Bin/$_.pl" for qw(fuse-mount direct-s3fs walled-s3fs endpoint-relay);
+my ($folder) = $0 =~ m{^(.*)/};
+require "$folder/$_.pl" for qw(fuse-mount direct-s3fs walled-s3fs endpoint-relay);
 FuseMount::open_for(\%arg);
 if (!eval { hold(); 1 }) { report("error $@") }
 end();

@@ -27,7 +27,7 @@ afterAll(async () => {
 }, 60_000);
 afterAll(() => host.closeEmpty(), 60_000);
 
-const options = () => ({ outboundRanges: ['127.0.0.1/32'], mountTimeoutSeconds: 8, pauseTimeoutSeconds: 2 });
+const options = () => ({ outboundRanges: ['127.0.0.1/32'], mountTimeoutSeconds: 16, pauseTimeoutSeconds: 2 });
 const mounted = new MountedSandboxes(() => ({ host, s3 }));
 const { slot, key, anew, kept, withSandbox, specOf } = mounted;
 

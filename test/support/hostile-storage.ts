@@ -96,9 +96,9 @@ export class Canary {
   });
   connections = 0;
 
-  static async start(address = '127.0.0.1'): Promise<Canary> {
+  static async start(address = '127.0.0.1', port = 0): Promise<Canary> {
     const canary = new Canary();
-    await new Promise<void>((resolve) => canary.#server.listen(0, address, resolve));
+    await new Promise<void>((resolve, reject) => canary.#server.once('error', reject).listen(port, address, resolve));
     return canary;
   }
 
