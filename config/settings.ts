@@ -162,6 +162,13 @@ const settingsSchema = z.object({
   PLATFORM_OUTBOUND_RANGES: textOr('none')
     .transform((list) => (list === 'none' ? [] : list.split(',').map((range) => range.trim())))
     .pipe(z.array(z.union([z.cidrv4(), z.cidrv6()]))),
+  /**
+   * Comma-separated `host:port` of services that belong to the platform beside those that other settings name. An
+   * address that a user names never leads to any of them. `npm start` names what it embeds.
+   */
+  PLATFORM_INTERNAL_SERVICES: textOr('')
+    .transform((list) => (list === '' ? [] : words(list)))
+    .pipe(z.array(z.string().regex(/^([^\s/:]+|\[[0-9a-f:.]+\]):\d{1,5}$/i, 'must be host:port'))),
   /** Comma-separated resolvers for sandboxes. Empty: the host's upstream servers. */
   PLATFORM_SANDBOX_DNS: text(),
   /** Where clients reach UDP ports of sandboxes on this host. Empty: the address it reaches the internet from. */

@@ -3,6 +3,7 @@ import { NativeConnection } from '@temporalio/worker';
 import { pino } from 'pino';
 import { toSpec } from '../activities/sandbox-host.ts';
 import { logDestination } from '../config/log-destination.ts';
+import { namedServices, ownServices } from '../config/own-services.ts';
 import { proxyEnvironment, sandboxProxy } from '../config/sandbox-proxy.ts';
 import { deriveSecrets } from '../config/secrets.ts';
 import { loadSettings } from '../config/settings.ts';
@@ -52,6 +53,7 @@ const [orm, connection, driver] = await Promise.all([
     ],
     bandwidthMbps: settings.PLATFORM_SANDBOX_BANDWIDTH_MBPS || undefined,
     outboundRanges: settings.PLATFORM_OUTBOUND_RANGES,
+    ownServices: () => ownServices(namedServices(settings)),
     warmPoolSize: settings.PLATFORM_WARM_POOL_SIZE,
     baseImage: settings.PLATFORM_BASE_IMAGE,
     codeInterpreterRecipe: path.resolve(import.meta.dirname, '../ops/images/code-interpreter'),

@@ -38,6 +38,12 @@ export async function settleAddresses(folder: DataFolder, given: NodeJS.ProcessE
       PLATFORM_REGISTRY_INSECURE_HTTP: 'true',
     }),
     // For storage, and whatever else users name, on this very machine.
+    PLATFORM_INTERNAL_SERVICES: [
+      given.PLATFORM_INTERNAL_SERVICES,
+      ...Object.values(ports).map((port) => `127.0.0.1:${port}`),
+    ]
+      .filter(Boolean)
+      .join(','),
     PLATFORM_OUTBOUND_RANGES: given.PLATFORM_OUTBOUND_RANGES || '127.0.0.0/8,::1/128',
   };
   return {

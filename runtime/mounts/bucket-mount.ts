@@ -1,11 +1,19 @@
 import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { OwnService } from '../../config/own-services.ts';
 import type { MountCredentials, MountSlot } from '../../domain/object-storage.ts';
+import { closedIpv4Ranges, closedIpv6Ranges, publicIpv6Range } from '../../domain/outbound-addresses.ts';
 import { readStorageTarget, type StorageTarget } from '../../domain/storage-endpoint.ts';
 import { type DirectMount, DriverError } from '../driver.ts';
+import type { Cgroups } from '../oci/cgroups.ts';
+import type { OciRuntime } from '../oci/oci-runtime.ts';
+import type { SeccompConfig } from '../oci/seccomp.ts';
 import { type ProcessIdentity, processIdentity } from '../process/process-identity.ts';
-import { checkEndpoint } from './endpoint-check.ts';
+import { mountMemoryBytes, mountProcessLimit, s3fsContainer, s3fsOptions } from './s3fs-container.ts';
 
 const holderFile = path.join(import.meta.dirname, 'hold-mount.pl');
 
@@ -21,16 +29,29 @@ export interface MountedContainer {
 }
 
 export interface HolderOptions {
-  /** What the firewall knows s3fs by. */
+  /** What the firewall knows the relays of all buckets by. */
   gid: number;
-  /** The program that makes containers. */
-  runtimePath: string;
-  /** Control groups that survive the host worker. */
-  cgroups: string[];
-  /** CIDR ranges that the operator opened. */
-  allowedRanges: readonly string[];
+  runtime: OciRuntime;
+  /** The root folder of a walled s3fs, made when it is first asked for. */
+  s3fsRoot: () => Promise<string>;
+  seccomp: SeccompConfig;
+  cgroups: Cgroups;
+  /** Where endpoints may be now. */
+  egress: () => Egress;
   timeoutSeconds: number;
 }
+
+/** The firewall holds the same for every connection. */
+export interface Egress {
+  /** CIDR ranges beyond the public internet that the operator opened. */
+  allowedRanges: readonly string[];
+  /** CIDR ranges that stay closed whatever the operator opened. */
+  closedRanges: readonly string[];
+  ownServices: readonly OwnService[];
+}
+
+/** Failures at an endpoint in a range that the operator opened are all reported after this part of the timeout. */
+const openedPart = 0.5;
 
 /** Told the holder's process as soon as it is there, so that it can be found again whatever happens next. */
 export type OnHolder = (holder: ProcessIdentity) => Promise<void>;
@@ -49,12 +70,15 @@ export async function holdBucket(
   const target = readStorageTarget(slot);
   if ('reason' in target) throw mountFailure(slot, `its ${target.field} ${target.reason}`);
   const { direct } = options;
-  // In the sandbox its own firewall holds s3fs, and its own names count.
-  const wrong = direct ? null : await checkEndpoint(target.host, target.port, options.allowedRanges);
-  if (wrong) throw mountFailure(slot, wrong);
   options.signal?.throwIfAborted();
 
-  const child = spawn('perl', [holderFile, ...holderArguments(container, target, options)], {
+  const startedMs = Date.now();
+  const openedMs = () => Math.max(0, startedMs + openedPart * options.timeoutSeconds * 1000 - Date.now());
+  const { args, config } = direct
+    ? { args: directArguments(container, target, options, direct), config: '' }
+    : walledArguments(container, target, slot, options, await options.s3fsRoot());
+  const words = Object.entries({ ...commonArguments(container, options), ...args });
+  const child = spawn('perl', [holderFile, ...words.map(([key, value]) => `${key}=${value}`)], {
     cwd: '/',
     env: { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' },
     detached: true,
@@ -63,6 +87,8 @@ export async function holdBucket(
   child.unref();
   const { signal } = options;
   const late = AbortSignal.timeout(options.timeoutSeconds * 1000);
+  const said: string[] = [];
+  let opened: NodeJS.Timeout | undefined;
   const stopped = signal ? AbortSignal.any([signal, late]) : late;
   const end = () => child.kill('SIGTERM');
   stopped.addEventListener('abort', end, { once: true });
@@ -70,10 +96,10 @@ export async function holdBucket(
   child.stdin.on('error', () => {});
   try {
     const line = await new Promise<string>((resolve, reject) => {
-      const said: string[] = [];
       createInterface({ input: child.stdout })
         .on('line', (each) => {
           said.push(each);
+          if (each.startsWith('endpoint opened ')) opened = setTimeout(end, openedMs());
           if (each.startsWith('ready ')) resolve(each);
         })
         .once('close', () => resolve(said.at(-1) ?? 'error'));
@@ -82,7 +108,8 @@ export async function holdBucket(
         const holder = processIdentity(child.pid!);
         const told = holder ? options.onHolder(holder) : Promise.resolve();
         told.then(
-          () => child.stdin.end(direct ? ownCredentialsFile(credentials) : credentialsFile(credentials)),
+          () =>
+            child.stdin.end(`${direct ? ownCredentialsFile(credentials) : credentialsFile(credentials)}\0${config}`),
           reject,
         );
       });
@@ -90,34 +117,80 @@ export async function holdBucket(
     const ready = /^ready (\d+)$/.exec(line);
     if (ready) return Number(ready[1]);
     signal?.throwIfAborted();
-    throw mountFailure(slot, late.aborted ? 'the storage did not answer in time' : explain(line, direct));
+    const reason = direct ? explain(line, direct) : await explainWalled(said, target, { openedMs, stopped, late });
+    signal?.throwIfAborted();
+    throw mountFailure(slot, direct && late.aborted ? 'the storage did not answer in time' : reason);
   } catch (error) {
     end();
     throw error;
   } finally {
+    clearTimeout(opened);
     stopped.removeEventListener('abort', end);
   }
 }
 
-function holderArguments(
-  container: MountedContainer,
-  target: StorageTarget,
-  options: HolderOptions & { direct?: DirectMount },
-): string[] {
-  const args = {
+function commonArguments(container: MountedContainer, options: HolderOptions): Record<string, string | number> {
+  return {
     arch: process.arch,
     init: container.initPid,
     shim: container.shimPid,
     owner: container.uidBase,
     gid: options.gid,
-    cgroups: options.cgroups.join(':'),
-    source: `${target.bucket}:${target.path}`,
-    url: target.url,
-    region: target.region ?? '',
-    pathStyle: target.pathStyle ? '1' : '',
-    ...(options.direct && { runtime: options.runtimePath, id: container.instance, s3fs: options.direct.s3fsPath }),
+    cgroups: options.cgroups.shimFolders().join(':'),
+    runtime: options.runtime.path,
   };
-  return Object.entries(args).map(([key, value]) => `${key}=${value}`);
+}
+
+function directArguments(
+  container: MountedContainer,
+  target: StorageTarget,
+  _: HolderOptions,
+  direct: DirectMount,
+): Record<string, string> {
+  return {
+    id: container.instance,
+    s3fs: direct.s3fsPath,
+    source: `${target.bucket}:${target.path}`,
+    options: s3fsOptions(target).join('\n'),
+  };
+}
+
+function walledArguments(
+  container: MountedContainer,
+  target: StorageTarget,
+  slot: MountSlot,
+  { cgroups, egress, runtime, seccomp }: HolderOptions,
+  s3fsRoot: string,
+): { args: Record<string, string | number>; config: string } {
+  const name = `mount-${slot.slot}-${randomBytes(3).toString('hex')}`;
+  const limit = { memoryBytes: mountMemoryBytes, processes: mountProcessLimit };
+  const groups = cgroups.mountGroups(container.instance, name, limit);
+  const { allowedRanges, closedRanges, ownServices } = egress();
+  const { uidBase } = container;
+  return {
+    args: {
+      root: s3fsRoot,
+      hide: runtime.hide ?? '',
+      host: target.host,
+      port: target.port,
+      // When the sandbox runs out of memory, s3fs is no likelier to go than another process of its size.
+      oomScore: readFileSync(`/proc/${container.initPid}/oom_score_adj`, 'latin1').trim(),
+      relayGroups: groups.relay.join(':'),
+      madeGroups: groups.made.join(':'),
+      charged: groups.charged.join(':'),
+      limits: groups.limits.map(([file, text]) => `${file}=${text}`).join(','),
+      allGroups: groups.all.join(':'),
+      freezerRoot: groups.freezerRoot ?? '',
+      allowed: allowedRanges.join(','),
+      never: closedRanges.join(','),
+      closed: [...closedIpv4Ranges, ...closedIpv6Ranges].join(','),
+      publicIpv6: publicIpv6Range,
+      ownServices: ownServices
+        .map(({ address, port }) => `${address.includes(':') ? `[${address}]` : address}:${port}`)
+        .join(','),
+    },
+    config: JSON.stringify(s3fsContainer({ target, uidBase, cgroupPath: groups.runtimePath, seccomp })),
+  };
 }
 
 function credentialsFile({ accessKey, secretKey, sessionToken }: MountCredentials): string {
@@ -128,6 +201,28 @@ function credentialsFile({ accessKey, secretKey, sessionToken }: MountCredential
 /** The form that s3fs reads where it is told a file; it knows no session token there. */
 function ownCredentialsFile({ accessKey, secretKey }: MountCredentials): string {
   return `AWSAccessKeyId=${accessKey}\nAWSSecretKey=${secretKey}\n`;
+}
+
+/**
+ * Why a walled s3fs could not mount. Of an endpoint in a range that the operator opened, a caller learns only whether an
+ * S3 server answered: a port that is closed, filtered, the platform's own or another program's gives the same words at
+ * the same time after the start.
+ */
+async function explainWalled(
+  said: readonly string[],
+  target: StorageTarget,
+  { openedMs, stopped, late }: { openedMs: () => number; stopped: AbortSignal; late: AbortSignal },
+): Promise<string> {
+  const found = said.find((line) => line.startsWith('endpoint ')) ?? '';
+  if (/ unresolved$/.test(found)) return `The name ${target.host} could not be resolved`;
+  if (/ closed$/.test(found)) return `${target.host} is at an address that may not be connected to`;
+  const last = said.at(-1) ?? '';
+  const answered = /<Code>\w+<\/Code>|s3fs: No such file|dev\/fuse|fsopen/.test(last);
+  if (answered) return explain(last);
+  if (!/ public /.test(found) && !late.aborted) {
+    await delay(openedMs(), undefined, { signal: stopped }).catch(() => undefined);
+  }
+  return 'the storage could not be reached, or gave no usable answer';
 }
 
 /** What s3fs says at its end, in words for the user. Its own words name hosts and files of this machine. */

@@ -2,41 +2,40 @@
 # with the credentials and the buffers are on nobody else's tree. All of it goes when the sandbox's processes have gone,
 # whether or not a host worker is there to see to it.
 #
-# Started with `key=value` arguments, none secret (bucket-mount.ts); the credentials come on standard input, in the form
-# of an AWS credentials file, or of s3fs's own for a direct mount (`runtime=`; direct-s3fs.pl). On standard output:
-# `ready <minor number of the mount>` or `error <what s3fs said>`.
+# Started with `key=value` arguments, none secret (bucket-mount.ts). On standard input, separated by NUL: the credentials
+# in the form of an AWS credentials file, or of s3fs's own for a direct mount; then the configuration of the container of
+# s3fs, empty for a direct mount (`id=`; direct-s3fs.pl). On standard output: `endpoint <what endpoint-relay.pl found>`,
+# then `ready <minor number of the mount>` or `error <what s3fs said>`.
 use strict;
 use warnings;
-use FindBin ();
 use POSIX ();
 
 my %arg = map { split /=/, $_, 2 } @ARGV;
 my $staging = '/mnt';
 my $buffers = "$staging/disk/storage";
-my %nr = (
-    pidfd_open => 434,
-    $arg{arch} eq 'arm64' ? (unshare => 97, mount => 40, prctl => 167) : (unshare => 272, mount => 165, prctl => 157),
-);
-my ($nosuid, $nodev, $noexec, $bind, $private) = (2, 4, 8, 4096, 1 << 18 | 1 << 14);
+my ($nosuid, $nodev, $noexec, $private) = (2, 4, 8, 1 << 18 | 1 << 14);
 my $tail_bytes = 4096;
 
-my ($s3fs, $asker, $ready, $credentials);
-my $is_direct = exists $arg{runtime};
+my ($s3fs, $relay, $asker, $ready, $credentials);
+my $is_direct = exists $arg{id};
 my $said = '';
 $SIG{PIPE} = $SIG{HUP} = $SIG{INT} = 'IGNORE';
 $SIG{TERM} = sub { end(); exit 0 };
 
 open my $report, '>&', \*STDOUT or die $!;
 open STDOUT, '>&', \*STDERR or die $!;
+my ($folder) = $0 =~ m{^(.*)/};
+require "$folder/$_.pl" for qw(fuse-mount direct-s3fs walled-s3fs endpoint-relay);
+FuseMount::open_for(\%arg);
 if (!eval { hold(); 1 }) { report("error $@") }
 end();
 report("error $said") unless $ready;
 
 sub hold {
-    open my $sandbox, '<&=', handle('pidfd_open', syscall $nr{pidfd_open}, $arg{init} + 0, 0) or die $!;
+    open my $sandbox, '<&=', FuseMount::call('pidfd_open', $arg{init} + 0, 0) or die $!;
     join_group($_) for split /:/, $arg{cgroups};
     prepare();
-    my $output = $is_direct ? start_direct() : start();
+    my $output = $is_direct ? start_direct() : start_walled() // return;
     $asker = ask();
     my $grace_seconds;
     while (1) {
@@ -65,35 +64,40 @@ sub hold {
 }
 
 sub prepare {
-    system_call('unshare', 0x20000);
+    FuseMount::call('unshare', 0x20000);
     mount('none', '/', '', $private);
-    mount('storage', $staging, 'tmpfs', $nosuid | $nodev | $noexec, 'size=256k,mode=0700');
-    mkdir "$staging/$_" or die "$_: $!\n" for qw(bucket disk home home/.aws);
-    prepare_s3fs() unless $is_direct;
+    mount('storage', $staging, 'tmpfs', $nosuid | $nodev | $noexec, 'size=256k,mode=0711');
+    mkdir "$staging/$_" or die "$_: $!\n" for qw(bucket disk);
 }
 
-sub prepare_s3fs {
-    # What is written is kept until it has been sent: on the sandbox's own disk, beside what the sandbox sees of it.
+# What is written is kept until it has been sent: on the sandbox's own disk, beside what the sandbox sees of it.
+sub prepare_buffers {
     mount(disk(), "$staging/disk", 'ext4', $nosuid | $nodev | $noexec);
     mkdir $buffers, 0700 or $!{EEXIST} or die "$buffers: $!\n";
-    umask 077;
-    $credentials = "$staging/home/.aws/credentials";
-    open my $out, '>', $credentials or die "credentials: $!\n";
-    print {$out} do { local $/; <STDIN> };
-    close $out or die "credentials: $!\n";
-    open STDIN, '<', '/dev/null' or die $!;
-    mount("$staging/home", (getpwuid $<)[7], '', $bind);    # where s3fs looks for it
+    chown $arg{owner}, $arg{owner}, $buffers or die "$buffers: $!\n";
 }
 
 sub start_direct {
-    require "$FindBin::Bin/direct-s3fs.pl";
-    DirectS3fs::open_for(\%arg);
-    $credentials = DirectS3fs::credentials(do { local $/; <STDIN> });
-    chmod 0711, $staging or die "$staging: $!\n";    # the sandbox's root asks the mount; nothing secret lies here
-    my $fuse = DirectS3fs::mount_at("$staging/bucket");
+    $credentials = DirectS3fs::credentials(\%arg, do { local $/; <STDIN> } =~ s/\0.*//sr);
+    my $fuse = FuseMount::mount_at("$staging/bucket");
     pipe my $read, my $write or die $!;
-    my @owner = ('allow_other', 'uid=0', 'gid=0', 'umask=0000');
-    $s3fs = DirectS3fs::start($credentials, $fuse, $write, 'passwd_file=/proc/self/fd/3', @owner, connection());
+    my @options = split /\n/, $arg{options};
+    $s3fs = DirectS3fs::start(\%arg, $credentials, $fuse, $write, 'passwd_file=/proc/self/fd/3', @options);
+    return $read;
+}
+
+sub start_walled {
+    my ($secret, $config) = split /\0/, do { local $/; <STDIN> };
+    open STDIN, '<', '/dev/null' or die $!;
+    WalledS3fs::make_groups(\%arg);
+    my $found = EndpointRelay::start(\%arg, "$staging/network", \$relay);
+    tell_line("endpoint $found");
+    return undef unless $found =~ / reached$/;
+    prepare_buffers();
+    $credentials = WalledS3fs::prepare(\%arg, $staging, $secret, $config);
+    my $fuse = FuseMount::mount_at("$staging/bucket");
+    pipe my $read, my $write or die $!;
+    $s3fs = WalledS3fs::start(\%arg, $staging, $fuse, $write);
     return $read;
 }
 
@@ -108,37 +112,10 @@ sub disk {
     die "the sandbox has no disk\n";
 }
 
-sub start {
-    pipe my $read, my $write or die $!;
-    $s3fs = fork // die "fork: $!\n";
-    return $read if $s3fs;
-    $SIG{$_} = 'DEFAULT' for qw(PIPE HUP INT TERM);
-    open STDOUT, '>&', $write and open STDERR, '>&', $write or die $!;
-    # The firewall knows s3fs by its group.
-    $( = $arg{gid};
-    $) = "$arg{gid} $arg{gid}";
-    system_call('prctl', 1, 9, 0, 0, 0);    # it dies with its parent
-    umask 0;
-    exec { 's3fs' } 's3fs', $arg{source}, "$staging/bucket", '-f', map { ('-o', $_) } options() or warn "s3fs: $!\n";
-    POSIX::_exit(127);
-}
-
-sub options {
-    my @owner = ('allow_other', "uid=$arg{owner}", "gid=$arg{owner}", 'umask=0000', 'nosuid', 'nodev');
-    return @owner, "tmpdir=$buffers", connection();
-}
-
-sub connection {
-    my @patience = ('connect_timeout=10', 'readwrite_timeout=30', 'retries=3');
-    my @memory = ('stat_cache_expire=10', 'max_stat_cache_size=20000');
-    my @options = (@patience, @memory, "url=$arg{url}", 'sigv4');
-    push @options, "endpoint=$arg{region}" if $arg{region};
-    push @options, 'use_path_request_style' if $arg{pathStyle};
-    return @options;
-}
-
 sub end {
-    for my $pid (grep { $_ } $s3fs, $asker) { kill 'KILL', $pid; waitpid $pid, 0 }
+    WalledS3fs::release(\%arg, $s3fs, $relay) unless $is_direct;
+    for my $pid (grep { $_ } $s3fs, $relay, $asker) { kill 'KILL', $pid; waitpid $pid, 0 }
+    WalledS3fs::remove_groups(\%arg) unless $is_direct;
 }
 
 # A child asks the mount, which answers once s3fs has reached its bucket; it may never. One that was refused ends, but
@@ -147,8 +124,8 @@ sub ask {
     my $pid = fork // die "fork: $!\n";
     return $pid if $pid;
     $SIG{TERM} = 'DEFAULT';
-    system_call('prctl', 1, 9, 0, 0, 0);
-    DirectS3fs::become_inner_root() if $is_direct;
+    FuseMount::become_inner_root();
+    FuseMount::call('prctl', 1, 9, 0, 0, 0);    # it dies with its parent; a change of user would take that away
     until (minor()) { POSIX::_exit(1) if !-e "/proc/$s3fs/exe"; select undef, undef, undef, 0.005 }
     for (1 .. 12) { opendir my $folder, "$staging/bucket" or POSIX::_exit(1) }
     POSIX::_exit(0);
@@ -161,9 +138,13 @@ sub minor {
 }
 
 sub report {
+    tell_line(shift);
+    close $report;
+}
+
+sub tell_line {
     my $text = shift =~ s/\s+/ /gr;
     syswrite $report, "$text\n";
-    close $report;
 }
 
 # Service managers end what is in the host worker's groups.
@@ -175,17 +156,5 @@ sub join_group {
 
 sub mount {
     my ($source, $target, $type, $flags, $data) = (@_, '');
-    system_call('mount', $source, $target, $type, $flags, $data);
-}
-
-# Arguments that are texts must be variables, never literals.
-sub system_call {
-    my ($name, @values) = @_;
-    syscall($nr{$name}, @values) == 0 or die "$name: $!\n";
-}
-
-sub handle {
-    my ($what, $fd) = @_;
-    die "$what: $!\n" if $fd < 0;
-    return $fd;
+    FuseMount::call('mount', $source, $target, $type, $flags, $data);
 }

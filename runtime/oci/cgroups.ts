@@ -29,6 +29,28 @@ export interface UsageFiles {
   memoryStat: string;
 }
 
+/** The groups of one bucket's processes: s3fs, and the relay that connects it. */
+export interface MountGroups {
+  /** As the container runtime takes it; the same in every hierarchy. */
+  runtimePath: string;
+  /** Folders that must be there before the processes are. */
+  made: string[];
+  /** Which of them the relay joins. */
+  relay: string[];
+  /** Where s3fs is moved to from where the runtime puts it: below the sandbox's own group. Version 1 only. */
+  charged: string[];
+  /** Texts for files of the folders. */
+  limits: [file: string, text: string][];
+  /** Everything to remove when the processes have ended. */
+  all: string[];
+  /** The folder of a group that is never frozen. Version 1 only. */
+  freezerRoot: string | null;
+}
+
+/** Below this group of a copy are those of buckets, apart from the sandboxes' own, so that each is frozen alone. */
+const storageGroup = 'storage';
+/** Of the sandbox's processor, against 1024 of each of its own processes. */
+const storageCpuShares = 4096;
 const cpuPeriodMicroseconds = 100_000;
 /** What all sandboxes together leave to the host: the larger of these. */
 const hostMemoryBytes = 512 * 1024 ** 2;
@@ -103,6 +125,80 @@ export class Cgroups {
     return this.#roots.map((root) => path.join(root, this.parent, instance));
   }
 
+  /**
+   * Groups of a bucket's processes. They are frozen apart from the sandbox: after it, because its processes may wait for
+   * them, and a new bucket is mounted while the sandbox is frozen. What they use is charged to the sandbox and limited
+   * below it. (Version 2 has one hierarchy, so there they have the same limits but count beside the sandbox.)
+   */
+  mountGroups(instance: string, name: string, limit: { memoryBytes: number; processes: number }): MountGroups {
+    const apart = path.join(storageGroup, instance, name);
+    const inAll = (relative: string) => this.#roots.map((root) => path.join(root, this.parent, relative));
+    const runtimePath = `/${path.join(this.parent, apart)}`;
+    if (this.version === 2) {
+      const relay = inAll(`${apart}-relay`);
+      const all = [...inAll(apart), ...relay];
+      return { runtimePath, made: relay, relay, charged: [], limits: [], all, freezerRoot: null };
+    }
+    const charged = [...new Set(['memory', 'cpu', 'cpuacct', 'pids'].map((each) => this.#file(each, instance, name)))];
+    const frozen = path.join(this.#controllerRoot('freezer'), this.parent, `${apart}-relay`);
+    const memory = String(limit.memoryBytes);
+    const limits: [string, string][] = [
+      [this.#file('memory', path.join(instance, name), 'memory.limit_in_bytes'), memory],
+      [this.#file('pids', path.join(instance, name), 'pids.max'), String(limit.processes)],
+    ];
+    // Processes that wait for a bucket must not take the turns of what serves it.
+    limits.push([this.#file('cpu', path.join(instance, name), 'cpu.shares'), String(storageCpuShares)]);
+    if (this.#limitsSwap()) {
+      limits.splice(1, 0, [this.#file('memory', path.join(instance, name), 'memory.memsw.limit_in_bytes'), memory]);
+    }
+    return {
+      runtimePath,
+      made: [...charged, frozen],
+      relay: [...charged, frozen],
+      charged,
+      limits,
+      all: [...charged, frozen, ...inAll(apart)],
+      freezerRoot: this.#controllerRoot('freezer'),
+    };
+  }
+
+  /** Names of the groups of a sandbox's buckets, as instances. */
+  async #storageOf(instance: string): Promise<string[]> {
+    const names = new Set<string>();
+    for (const folder of this.foldersOf(path.join(storageGroup, instance))) {
+      for (const each of await foldersBelow(folder)) names.add(path.join(storageGroup, instance, each));
+    }
+    return [...names];
+  }
+
+  /** Host's numbers of the processes that serve buckets of a sandbox, by the sandbox's instance. */
+  async storageProcessesOf(instance: string): Promise<number[]> {
+    const pids = new Set<number>();
+    for (const group of await this.#storageOf(instance)) {
+      for (const pid of await readPids(this.#file('freezer', group, 'cgroup.procs'))) pids.add(pid);
+    }
+    return [...pids];
+  }
+
+  /** Lets the buckets of a sandbox that may itself be frozen serve again. */
+  async thawStorage(instance: string): Promise<void> {
+    for (const group of await this.#storageOf(instance)) await this.#setFrozen(group, false);
+  }
+
+  async #freezeStorage(instance: string, timeoutSeconds: number): Promise<boolean> {
+    const groups = await this.#storageOf(instance);
+    for (const group of groups) await this.#setFrozen(group, true);
+    const frozen = (group: string) => this.isFrozen(group) || !existsSync(this.freezerFile(group));
+    return until(() => groups.every(frozen), { timeoutSeconds, everyMs: 2 });
+  }
+
+  async #setFrozen(instance: string, frozen: boolean): Promise<void> {
+    const text = this.version === 2 ? (frozen ? '1' : '0') : frozen ? 'FROZEN' : 'THAWED';
+    await writeFile(this.freezerFile(instance), text).catch((error: NodeJS.ErrnoException) => {
+      if (!writeErrorsOfGoneGroup.has(error.code ?? '')) throw error;
+    });
+  }
+
   /** The file that lists the processes of an instance. */
   processesFile(instance: string): string {
     return this.#file('pids', instance, 'cgroup.procs');
@@ -139,7 +235,7 @@ export class Cgroups {
   }
 
   async liftFence(): Promise<void> {
-    await this.thaw('');
+    await this.#setFrozen('', false);
   }
 
   /**
@@ -178,8 +274,9 @@ export class Cgroups {
     if (ordered) {
       await this.#gather(instance);
       done &&= await frozen();
-      if (!done) await this.thaw(instance);
     }
+    done &&= await this.#freezeStorage(instance, timeoutSeconds);
+    if (!done) await this.thaw(instance);
     return done;
   }
 
@@ -200,11 +297,8 @@ export class Cgroups {
   }
 
   async thaw(instance: string): Promise<void> {
-    try {
-      await writeFile(this.freezerFile(instance), this.thawedText);
-    } catch (error) {
-      if (!writeErrorsOfGoneGroup.has((error as NodeJS.ErrnoException).code ?? '')) throw error;
-    }
+    await this.thawStorage(instance);
+    await this.#setFrozen(instance, false);
   }
 
   isFrozen(instance: string): boolean {
@@ -252,13 +346,7 @@ export class Cgroups {
 
   /** Host's numbers of the processes in an instance. */
   async processesOf(instance: string): Promise<number[]> {
-    try {
-      const text = await readFile(this.processesFile(instance), 'latin1');
-      return text.split('\n').filter(Boolean).map(Number);
-    } catch (error) {
-      if (writeErrorsOfGoneGroup.has((error as NodeJS.ErrnoException).code ?? '')) return [];
-      throw error;
-    }
+    return readPids(this.processesFile(instance));
   }
 
   /**
@@ -266,9 +354,24 @@ export class Cgroups {
    * @throws {Error} when something in it does not end.
    */
   async destroy(instance: string): Promise<void> {
-    const ended = await until(async () => (await this.kill(instance)) === 0, { timeoutSeconds: 10, everyMs: 10 });
+    const ended = await until(async () => (await this.kill(instance)) + (await this.#killStorage(instance)) === 0, {
+      timeoutSeconds: 10,
+      everyMs: 10,
+    });
     if (!ended) throw new Error(`processes in the control group of ${instance} do not end`);
-    for (const folder of this.foldersOf(instance)) await removeGroup(folder);
+    for (const folder of this.foldersOf(path.join(storageGroup, instance))) await removeTree(folder);
+    for (const folder of this.foldersOf(instance)) await removeTree(folder);
+  }
+
+  /** Kills what serves the buckets of a sandbox, led out of its frozen groups to die. */
+  async #killStorage(instance: string): Promise<number> {
+    const pids = await this.storageProcessesOf(instance);
+    for (const pid of pids) killIfThere(pid);
+    if (pids.length > 0 && this.version === 1) {
+      const outside = path.join(this.#controllerRoot('freezer'), 'cgroup.procs');
+      for (const pid of pids) await writeFile(outside, String(pid)).catch(ignoreGoneProcess);
+    }
+    return pids.length;
   }
 
   /** Names of the instances that have a group in any hierarchy. */
@@ -276,10 +379,8 @@ export class Cgroups {
     const names = new Set<string>();
     for (const root of this.#roots) {
       const folder = path.join(root, this.parent);
-      if (!existsSync(folder)) continue;
-      for (const entry of await readdir(folder, { withFileTypes: true })) {
-        if (entry.isDirectory() && entry.name !== 'shims') names.add(entry.name);
-      }
+      for (const name of await foldersBelow(folder)) if (name !== 'shims' && name !== storageGroup) names.add(name);
+      for (const name of await foldersBelow(path.join(folder, storageGroup))) names.add(name);
     }
     return [...names];
   }
@@ -287,7 +388,10 @@ export class Cgroups {
   /** Removes the copy's own groups; its instances must be gone. */
   async teardown(): Promise<void> {
     for (const folder of this.shimFolders()) await removeGroup(folder);
-    for (const root of this.#roots) await removeGroup(path.join(root, this.parent));
+    for (const root of this.#roots) {
+      await removeTree(path.join(root, this.parent, storageGroup));
+      await removeGroup(path.join(root, this.parent));
+    }
   }
 
   #file(controller: string, instance: string, name: string): string {
@@ -328,6 +432,33 @@ function killIfThere(pid: number): void {
 
 function ignoreGoneProcess(error: NodeJS.ErrnoException): void {
   if (error.code !== 'ESRCH') throw error;
+}
+
+async function readPids(file: string): Promise<number[]> {
+  try {
+    const text = await readFile(file, 'latin1');
+    return text.split('\n').filter(Boolean).map(Number);
+  } catch (error) {
+    if (writeErrorsOfGoneGroup.has((error as NodeJS.ErrnoException).code ?? '')) return [];
+    throw error;
+  }
+}
+
+/** Names of the groups in a group; none when it is gone. */
+async function foldersBelow(folder: string): Promise<string[]> {
+  try {
+    const entries = await readdir(folder, { withFileTypes: true });
+    return entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name);
+  } catch (error) {
+    if (writeErrorsOfGoneGroup.has((error as NodeJS.ErrnoException).code ?? '')) return [];
+    throw error;
+  }
+}
+
+/** Removes a group and those in it. */
+async function removeTree(folder: string): Promise<void> {
+  for (const name of await foldersBelow(folder)) await removeTree(path.join(folder, name));
+  await removeGroup(folder);
 }
 
 async function removeGroup(folder: string): Promise<void> {

@@ -121,7 +121,7 @@ const maskedFoldersBelow: Record<string, RegExp> = {
   '/sys/devices/system/cpu': /^(cpufreq|cpuidle)$/,
 };
 const maskedFoldersOfProcessors = ['cpufreq', 'cpuidle', 'thermal_throttle'];
-const readonlyPaths = ['/proc/sys', '/proc/sysrq-trigger'];
+export const readonlyPaths = ['/proc/sys', '/proc/sysrq-trigger'];
 
 /** Files of `/proc` that programs cannot do without; the sandbox sees contents of its own there (`own-files.ts`). */
 const ownFiles = Object.keys(ownFileTexts({ memoryMb: 1 })).filter((name) => name !== 'empty');
@@ -129,7 +129,7 @@ const ownFiles = Object.keys(ownFileTexts({ memoryMb: 1 })).filter((name) => nam
 const boundByRunc = new Set(['diskstats', 'loadavg', 'meminfo', 'stat', 'swaps']);
 
 /** Masked paths that this machine has. */
-function presentMaskedPaths(): string[] {
+export function presentMaskedPaths(): string[] {
   const below = Object.entries(maskedFoldersBelow).flatMap(([folder, pattern]) =>
     foldersIn(folder).flatMap((name) => (pattern.test(name) ? [`${folder}/${name}`] : [])),
   );

@@ -16,6 +16,7 @@ import { ensureBaseImage } from '../images/base-image.ts';
 import { ensureCodeInterpreterImage } from '../images/code-interpreter-image.ts';
 import { ensureImage } from '../images/image-store.ts';
 import type { UnpackedImage } from '../images/unpacked-image.ts';
+import { s3fsRootIn } from '../mounts/s3fs-root.ts';
 import { SandboxMounts } from '../mounts/sandbox-mounts.ts';
 import { KeyedLock } from '../process/keyed-lock.ts';
 import { requireHostDisk } from './blank-disk.ts';
@@ -71,9 +72,15 @@ export async function createOciDriver(options: OciDriverOptions): Promise<OciDri
   const runner = new ContainerRunner({ copy, cgroups, network, runtime, runtimeFolder, seccomp });
   const mounts = new SandboxMounts({
     gid: copy.storageGid,
-    runtimePath: runtime.path,
-    cgroups: cgroups.shimFolders(),
-    allowedRanges: options.outboundRanges ?? [],
+    runtime,
+    s3fsRoot: s3fsRootIn(options.cacheDir),
+    seccomp,
+    cgroups,
+    egress: () => ({
+      allowedRanges: options.outboundRanges ?? [],
+      closedRanges: [network.subnet],
+      ownServices: network.ownServices,
+    }),
     timeoutSeconds: options.mountTimeoutSeconds ?? 20,
   });
   const driver = new LocalDriver({ copy, cgroups, network, runner, mounts, runtime: runtime.name, options });

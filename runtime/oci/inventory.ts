@@ -42,7 +42,7 @@ export async function takeInventory(copy: Copy, cgroups: Cgroups, network: Sandb
     processes,
     shims: liveShims(copy).map((shim) => shim.process.pid),
     mounts: mounts.filter((target) => target.startsWith(`${copy.folder}/`)),
-    bucketProcesses: bucketProcessesOf(copy),
+    bucketProcesses: await bucketProcessesOf(copy, cgroups, containers),
     loopDevices: loopDevicesOf(copy),
     interfaces: network.interfaces(),
     udpRoutes: await network.udpRoutesInKernel(),
@@ -64,13 +64,11 @@ function loopDevicesOf(copy: Copy): string[] {
   return devices;
 }
 
-/** s3fs by its group, and its parent by what it was started with. */
-function bucketProcessesOf({ storageGid }: Copy): number[] {
-  const group = new RegExp(`^Gid:\\t${storageGid}\\t`, 'm');
-  return allProcesses().filter(
-    (pid) =>
-      group.test(readIfThere(`/proc/${pid}/status`) ?? '') || hasWord(pid, (word) => word === `gid=${storageGid}`),
-  );
+/** s3fs by its control group, the relay and the parent of both by the words they were started with. */
+async function bucketProcessesOf({ storageGid }: Copy, cgroups: Cgroups, instances: string[]): Promise<number[]> {
+  const serving = await Promise.all(instances.map((instance) => cgroups.storageProcessesOf(instance)));
+  const started = allProcesses().filter((pid) => hasWord(pid, (word) => word === `gid=${storageGid}`));
+  return [...new Set([...started, ...serving.flat()])];
 }
 
 function allProcesses(): number[] {

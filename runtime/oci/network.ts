@@ -5,6 +5,7 @@ import net from 'node:net';
 import path from 'node:path';
 import { z } from 'zod';
 import { writeFileDurably } from '../../config/durable-file.ts';
+import type { OwnService } from '../../config/own-services.ts';
 import { readDocumentOrSetAside } from '../../config/readable-document.ts';
 import type { UdpMapping } from '../../domain/ports.ts';
 import { CommandError, runCommand } from '../process/command.ts';
@@ -61,6 +62,8 @@ export interface NetworkOptions {
   bandwidthMbps?: number;
   /** CIDR ranges beyond the public internet that object storage may be in. */
   outboundRanges?: readonly string[];
+  /** The platform's own services, as they are now. */
+  ownServices?: () => Promise<OwnService[]>;
   logger: DriverLogger;
 }
 
@@ -89,6 +92,7 @@ export class SandboxNetwork {
   #next: number;
   #mtu = 1500;
   #guard: NodeJS.Timeout | undefined;
+  #ownServices: readonly OwnService[] = [];
 
   private constructor(
     copy: Copy,
@@ -208,6 +212,11 @@ export class SandboxNetwork {
     await this.#deleteInterface(name);
   }
 
+  /** The platform's own services by the addresses that the firewall refuses. */
+  get ownServices(): readonly OwnService[] {
+    return this.#ownServices;
+  }
+
   /** Whether the firewall's table is loaded. */
   async hasFirewall(): Promise<boolean> {
     try {
@@ -261,6 +270,7 @@ export class SandboxNetwork {
     const uplink = addresses.find((row) => row.ifname === uplinkName);
     this.#mtu = uplink?.mtu ?? 1500;
     this.#hostAddress = uplink?.addr_info[0]?.local ?? null;
+    this.#ownServices = (await this.#options.ownServices?.()) ?? [];
     // Before the first sandbox can send anything.
     await this.#loadFirewall(addresses);
     await this.#holdGateway();
@@ -308,6 +318,7 @@ route replace unreachable ${this.subnet}
           gid: this.#copy.storageGid,
           resolvers: ownResolvers(),
           allowedRanges: this.#options.outboundRanges ?? [],
+          ownServices: this.#ownServices,
         },
       }),
     );
@@ -340,6 +351,12 @@ route replace unreachable ${this.subnet}
       if (!existsSync(`/sys/class/net/${this.#copy.interface}`)) {
         await this.#holdGateway();
         this.#logger.error({ interface: this.#copy.interface }, "the sandboxes' gateway had been removed; it is back");
+      }
+      const services = (await this.#options.ownServices?.()) ?? [];
+      if (JSON.stringify(services) !== JSON.stringify(this.#ownServices)) {
+        this.#ownServices = services;
+        await this.#loadFirewall(await interfaceAddresses());
+        return;
       }
       if (await this.hasFirewall()) return await this.#putUdpRoutesBack();
       await this.#loadFirewall(await interfaceAddresses());

@@ -1,3 +1,4 @@
+import type { OwnService } from '../../config/own-services.ts';
 import { closedIpv4Ranges, closedIpv6Ranges, publicIpv6Range } from '../../domain/outbound-addresses.ts';
 import type { PortRange } from './udp-range.ts';
 
@@ -30,6 +31,8 @@ export interface FirewallPlan {
     resolvers: string[];
     /** CIDR ranges beyond the public internet that they may reach. */
     allowedRanges: readonly string[];
+    /** What neither they nor any sandbox may reach, whatever is allowed. */
+    ownServices: readonly OwnService[];
   };
 }
 
@@ -117,7 +120,7 @@ ${pace.rules}    ${from} jump udp_replies
     ${to} goto refused
     jump counted
 ${dns}
-${toServers('accept')}    ip daddr @closed goto refused
+${toServers('accept')}${toOwnServices(plan.storage.ownServices.filter(({ address, isInner }) => isInner && address !== 'local'))}    ip daddr @closed goto refused
     accept
   }
   chain counted {
@@ -144,7 +147,9 @@ ${toServers('accept')}    ip daddr @closed goto refused
     type filter hook output priority filter; policy accept;
     meta skgid != ${plan.storage.gid} accept
     ct state established,related accept
-${toNameServers(plan.storage.resolvers)}${toAllowed(plan.storage.allowedRanges)}    fib daddr type local goto refused
+${toNameServers(plan.storage.resolvers)}    meta l4proto != tcp goto refused
+    ip daddr ${plan.subnet} goto refused
+${toOwnServices(plan.storage.ownServices)}${toAllowed(plan.storage.allowedRanges)}    fib daddr type local goto refused
     ip daddr @closed goto refused
     meta nfproto ipv6 ip6 daddr != ${publicIpv6Range} goto refused
     ip6 daddr { ${closedIpv6Ranges.join(', ')} } goto refused
@@ -172,6 +177,13 @@ ${udpRouteRules(plan)}`;
 const family = (address: string) => (address.includes(':') ? 'ip6' : 'ip');
 const toNameServers = (resolvers: readonly string[]) =>
   resolvers.map((each) => `    ${family(each)} daddr ${each} meta l4proto { tcp, udp } th dport 53 accept\n`).join('');
+const toOwnServices = (services: readonly OwnService[]) =>
+  services
+    .map(({ address, port }) => {
+      const to = address === 'local' ? 'fib daddr type local' : `${family(address)} daddr ${address}`;
+      return `    ${to} tcp dport ${port} goto refused\n`;
+    })
+    .join('');
 const toAllowed = (ranges: readonly string[]) =>
   ranges.map((range) => `    ${family(range)} daddr ${range} accept\n`).join('');
 

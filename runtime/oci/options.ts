@@ -1,3 +1,4 @@
+import type { OwnService } from '../../config/own-services.ts';
 import type { SandboxDriver } from '../driver.ts';
 import type { DriverLogger } from './driver-logger.ts';
 import type { HostFence } from './fence.ts';
@@ -27,6 +28,8 @@ export interface OciDriverOptions {
   openServers?: Server[];
   /** Ranges beyond the public internet, as CIDR, that object storage may be in. Empty: none. */
   outboundRanges?: readonly string[];
+  /** The platform's own services, as they are now: object storage and sandboxes reach none of them. */
+  ownServices?: () => Promise<OwnService[]>;
   /** How long a bucket may take to be mounted, 20 s by default. */
   mountTimeoutSeconds?: number;
   /** What each sandbox may send to other machines, and receive from them. Undefined: not limited. */

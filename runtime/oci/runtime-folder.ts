@@ -95,7 +95,7 @@ function nodeBinary(): string {
 }
 
 /** Every library these programs load, the loader included, as the host's own files. */
-async function librariesOf(programs: string[]): Promise<string[]> {
+export async function librariesOf(programs: string[]): Promise<string[]> {
   const found = new Map<string, string>();
   for (const program of programs) {
     for (const [, file] of (await runCommand('ldd', [program])).matchAll(/(?:=>\s*)?(\/\S+) \(0x/g)) {
@@ -116,7 +116,7 @@ async function filesIn(folder: string): Promise<string[]> {
 }
 
 /** Changes whenever one of the files does, without reading them: hashing 130 MB takes half a second. */
-function identityOf(files: string[]): string {
+export function identityOf(files: string[]): string {
   const hash = createHash('sha256');
   for (const file of files) {
     const { size, mtimeMs, ino } = statSync(file);

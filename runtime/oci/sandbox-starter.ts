@@ -116,7 +116,7 @@ export class SandboxStarter {
   async thaw(work: Work, record: SandboxRecord): Promise<void> {
     // An s3fs of its own cannot begin while it is frozen.
     const isDirect = work.spec.storage?.direct !== undefined;
-    if (!isDirect) await this.#mount(work, record);
+    if (!isDirect) await this.#mountFrozen(work, record);
     await this.#cgroups.thaw(record.instance);
     work.watch.mark('thawed');
     try {
@@ -206,6 +206,17 @@ export class SandboxStarter {
     boot(bootDocument(work.spec, image));
     work.phases.tell('waiting_ready');
     await this.#waitForAgent(work, record, this.#timeouts.agentStartSeconds);
+  }
+
+  /** Buckets are mounted, and those that are there serve, before the sandbox's own processes go on. */
+  async #mountFrozen(work: Work, record: SandboxRecord): Promise<void> {
+    await this.#cgroups.thawStorage(record.instance);
+    try {
+      await this.#mount(work, record);
+    } catch (error) {
+      await this.#cgroups.freeze(record.instance, this.#timeouts.pauseSeconds);
+      throw error;
+    }
   }
 
   /** Before anything in the sandbox begins or goes on, so that it finds its mounts there. */

@@ -1,14 +1,17 @@
+import type { OwnService } from '../../config/own-services.ts';
 import { createOciDriver } from '../../runtime/oci/driver.ts';
 import type { LocalHost } from './local-host.ts';
 
 /** Run on its own, to be killed in the middle: opens the driver and creates one sandbox. */
-const { options, spec } = JSON.parse(process.argv[2]!) as {
+const { options, ownServices, spec } = JSON.parse(process.argv[2]!) as {
   options: ReturnType<LocalHost['options']>;
+  ownServices?: OwnService[];
   spec: ReturnType<LocalHost['spec']>;
 };
 const silent = () => {};
 const driver = await createOciDriver({
   ...options,
+  ownServices: async () => ownServices ?? [],
   logger: { debug: silent, info: silent, warn: silent, error: silent },
 });
 process.stdout.write('creating\n');

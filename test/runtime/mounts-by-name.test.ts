@@ -1,14 +1,16 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import type { MountSlot } from '../../domain/object-storage.ts';
 import { issueLeaf, openLocalCa } from '../../gateway/tls/local-ca.ts';
 import type { SandboxSpec } from '../../runtime/driver.ts';
+import { Canary } from '../support/hostile-storage.ts';
 import { S3Server } from '../support/s3-server.ts';
-import { LocalHost, shell } from './local-host.ts';
+import { LocalHost, onHost, shell } from './local-host.ts';
 import { OutsideNetwork } from './outside-network.ts';
 
 /**
@@ -48,7 +50,12 @@ afterAll(async () => {
 }, 60_000);
 
 /** The links to the servers are networks of the host's own, which are closed otherwise. */
-const options = () => ({ outboundRanges: networks.map(({ far }) => `${far}/32`) });
+const options = () => ({
+  outboundRanges: [...networks.map(({ far }) => `${far}/32`), '127.81.0.0/24'],
+  ownServices: async () => ownServices,
+});
+/** Whatever of this machine is opened, its port 443 is the platform's. */
+const ownServices = [{ address: 'local', port: 443, isInner: true }];
 
 test('s3:// and oss:// are mounted by region or by endpoint, with the bucket in the host name', async () => {
   const [s3, oss] = servers as [S3Server, S3Server];
@@ -70,7 +77,52 @@ test('s3:// and oss:// are mounted by region or by endpoint, with the bucket in 
   expect(oss.read('data', 'new')).toBe('to oss\n');
   expect(oss.read('more', 'deep/new')).toBe('to more\n');
   await host.driver.remove(spec.sandboxId);
-}, 60_000);
+}, 120_000);
+
+test('a name that leads elsewhere at a later connection leads s3fs nowhere', async () => {
+  const names = readFileSync(files.hosts, 'utf8');
+  const name = `data.${amazon}`;
+  const spec = specWith({ uri: 's3://data/', mountPoint: '/mnt/s3' });
+  await createWithNames(spec);
+  const { bucketProcesses } = await host.driver.inventory();
+  const s3fs = bucketProcesses.find((pid) => readFileSync(`/proc/${pid}/comm`, 'latin1') === 's3fs\n');
+  /** Whether whoever s3fs connects to now is the storage, by the name in its certificate. */
+  const reaches = () => {
+    const script = `const socket = require('tls').connect({ host: '127.0.0.1', port: 443, servername: '${name}', rejectUnauthorized: false });
+      const end = (word) => { console.log(word); process.exit(); };
+      socket.on('secureConnect', () => end(socket.getPeerCertificate().subjectaltname)).on('error', () => end('nothing')).on('close', () => end('nothing'));`;
+    return onHost('nsenter', `--net=/proc/${s3fs}/ns/net`, process.execPath, '-e', script);
+  };
+  const canaries: Canary[] = [];
+  try {
+    expect(reaches()).toContain(amazon);
+    // Closed; opened, but the platform's own; a sandbox's; and the machine by its other addresses.
+    for (const address of ['127.82.0.1', '127.81.0.1', host.driver.gateway, networks[0]!.near]) {
+      const canary = await Canary.start(address, 443);
+      canaries.push(canary);
+      writeFileSync(files.hosts, `${address} ${name}\n`);
+      expect([address, reaches()]).toEqual([address, 'nothing']);
+      expect(canary.connections).toBe(0);
+      await connect(address, 443);
+      expect(canary.connections).toBe(1);
+    }
+    writeFileSync(files.hosts, names);
+    expect(reaches()).toContain(amazon);
+    const { place } = await host.driver.inspect(spec.sandboxId);
+    expect((await shell(place!, spec, 'echo on > /mnt/s3/on; cat /mnt/s3/on')).output).toBe('on');
+  } finally {
+    writeFileSync(files.hosts, names);
+    for (const canary of canaries) await canary.stop();
+    await host.driver.remove(spec.sandboxId);
+  }
+}, 120_000);
+
+/** Connects until the other side closes. */
+async function connect(address: string, port: number): Promise<void> {
+  const socket = net.connect(port, address);
+  socket.resume();
+  await once(socket, 'close');
+}
 
 function specWith(...mounts: (Pick<MountSlot, 'uri' | 'mountPoint'> & Partial<MountSlot>)[]): SandboxSpec {
   const { accessKey, secretKey } = servers[0]!;
@@ -91,7 +143,7 @@ async function createWithNames(spec: SandboxSpec): Promise<void> {
     files.authorities,
     authorities,
     ...program,
-    JSON.stringify({ options: { ...own, ...options() }, spec }),
+    JSON.stringify({ options: { ...own, ...options() }, ownServices, spec }),
   ];
   const worker = spawn('unshare', ['--mount', 'sh', '-c', script, 'sh', ...words], {
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -27,7 +27,7 @@ afterAll(async () => {
 }, 60_000);
 afterAll(() => host.closeEmpty(), 60_000);
 
-const options = () => ({ outboundRanges: ['127.0.0.1/32'], mountTimeoutSeconds: 4, pauseTimeoutSeconds: 2 });
+const options = () => ({ outboundRanges: ['127.0.0.1/32'], mountTimeoutSeconds: 16, pauseTimeoutSeconds: 2 });
 const mounted = new MountedSandboxes(() => ({ host, s3 }));
 const { slot, key, anew, kept, withSandbox, specOf } = mounted;
 
@@ -80,7 +80,7 @@ test('a mount is there before the command of a sandbox from the pool begins', as
     const spec = pooled.spec({ ...ask, command: { entrypoint: ['sh', '-c'], cmd: ['echo begun > /srv/a/b/begun'] } });
     const place = await pooled.driver.create(spec);
     expect(place.from).toBe('pool');
-    const { output } = await shell(place, spec, 'until [ -s /srv/a/b/begun ]; do :; done; cat /srv/a/b/begun');
+    const { output } = await shell(place, spec, 'until [ -s /srv/a/b/begun ]; do sleep 0.05; done; cat /srv/a/b/begun');
     expect(output).toBe('begun');
     expect(s3.read('more', 'deep/er/begun')).toBe('begun\n');
   } finally {
@@ -125,15 +125,15 @@ test('a storage that takes connections and never answers fails the start in time
   const startedMs = Date.now();
   const { code, message } = await refusalOf(anew(slot({ endpoint: proxy.endpoint })));
   expect({ code, message }).toMatchObject({ code: 'object_storage_mount_failed' });
-  expect(message).toContain('did not answer in time');
-  expect(Date.now() - startedMs).toBeLessThan(12_000);
+  expect(message).toContain('could not be reached, or gave no usable answer');
+  expect(Date.now() - startedMs).toBeLessThan(20_000);
 }, 60_000);
 
 test('what cannot be mounted is disabled when best effort will do, and the rest is mounted', async () => {
   const bad = slot({ slot: 1, mountPoint: '/mnt/bad', endpoint: await deadEndpoint() });
   await withSandbox({ ...anew(slot(), bad), bestEffort: true }, async (place, spec) => {
     expect(place.slots).toEqual([slot(), { ...bad, state: 'disabled' }]);
-    const { output } = await shell(place, spec, 'cut -d" " -f2,3 /proc/mounts | grep fuse');
+    const { output } = await shell(place, spec, 'cut -d" " -f2,3 /proc/mounts | grep fuse.s3fs');
     expect(output).toBe('/mnt/data fuse.s3fs');
   });
 }, 60_000);
@@ -149,7 +149,8 @@ test('credentials are nowhere but in the memory of s3fs, and the sandbox cannot 
   await withSandbox(storage, async (place, spec) => {
     const found: string[] = [];
     const { bucketProcesses: holders, processes, shims } = await host.driver.inventory();
-    expect(holders).toHaveLength(2);
+    // The parent of both, the relay, and s3fs.
+    expect(holders).toHaveLength(3);
     for (const pid of [...holders, ...processes, ...shims]) {
       for (const file of ['cmdline', 'environ']) {
         const text = readIfThere(`/proc/${pid}/${file}`);
@@ -162,11 +163,13 @@ test('credentials are nowhere but in the memory of s3fs, and the sandbox cannot 
       if ([accessKey, secretKey, token].some((secret) => text.includes(secret))) found.push(name);
     }
     expect(found).toEqual([]);
-    for (const pid of holders) expect(readdirSync(`/proc/${pid}/root/root/.aws`)).toEqual([]);
+    const s3fs = holders.filter((pid) => readIfThere(`/proc/${pid}/comm`) === 's3fs\n');
+    expect(s3fs).toHaveLength(1);
+    expect(readdirSync(`/proc/${s3fs[0]}/root/root/.aws`)).toEqual([]);
     const { output } = await shell(
       place,
       spec,
-      `grep fuse /proc/mounts | cut -d' ' -f3,4; umount /mnt/data 2>/dev/null; mount --bind /mnt/data /mnt 2>/dev/null
+      `grep fuse.s3fs /proc/mounts | cut -d' ' -f3,4; umount /mnt/data 2>/dev/null; mount --bind /mnt/data /mnt 2>/dev/null
       ls / | grep -c storage; cut -d' ' -f2 /proc/mounts | grep -c /mnt; ls /dev/fuse 2>&1 | grep -c No`,
     );
     expect(output).toMatch(/^fuse\.s3fs rw,nosuid,nodev,[^\n]*\n0\n1\n1$/);

@@ -1,0 +1,93 @@
+import { lookup } from 'node:dns/promises';
+import net from 'node:net';
+import os from 'node:os';
+import type { Settings } from './settings.ts';
+import { turnSettings } from './turn-settings.ts';
+
+/** A service of the platform itself: an address, or `local` for every address of this machine, and its TCP port. */
+export interface OwnService {
+  address: string;
+  port: number;
+  /** Only the platform's own processes use it. Sandboxes do not reach it either, for they share the host's address. */
+  isInner: boolean;
+}
+
+/** A service that the platform consists of, as its settings name it. */
+export interface NamedService {
+  name: string;
+  host: string;
+  port: number;
+  isInner: boolean;
+}
+
+const innerServices = new Set(['database', 'Temporal', 'Temporal Web UI', 'internal service']);
+
+/**
+ * Every service that the platform consists of, as far as this process is configured with it. No address that a user
+ * names may lead to one of them, whatever ranges the operator opened.
+ */
+export function namedServices(settings: Settings): NamedService[] {
+  const services = addressesIn(settings).filter(({ port }) => port > 0);
+  return services.map((service) => ({ ...service, isInner: innerServices.has(service.name) }));
+}
+
+function addressesIn(settings: Settings): Omit<NamedService, 'isInner'>[] {
+  const turn = turnSettings(settings);
+  const urls = [
+    ['database', settings.DATABASE_URL],
+    ['Temporal', `tcp://${settings.TEMPORAL_ADDRESS}`],
+    ['Temporal Web UI', settings.TEMPORAL_UI_URL],
+    ['API', settings.PLATFORM_URL],
+    ['registry', settings.PLATFORM_REGISTRY && `${scheme(settings)}://${settings.PLATFORM_REGISTRY}`],
+    ['proxy', settings.PLATFORM_SANDBOX_PROXY_URL],
+    ...settings.PLATFORM_INTERNAL_SERVICES.map((address) => ['internal service', `tcp://${address}`]),
+  ] as [string, string | undefined][];
+  return [
+    ...urls.flatMap(([name, url]) => (url ? [{ name, ...addressOf(url) }] : [])),
+    { name: 'API', host: settings.PLATFORM_API_HOST, port: settings.PLATFORM_API_PORT },
+    { name: 'gateway', host: settings.PLATFORM_GATEWAY_HOST, port: settings.PLATFORM_GATEWAY_PORT },
+    ...(turn
+      ? [
+          { name: 'TURN', ...turn.publicAddress },
+          { name: 'TURN', ...turn.internalAddress },
+          { name: 'TURN credentials', host: '0.0.0.0', port: turn.servicePort },
+        ]
+      : []),
+  ];
+}
+
+/**
+ * The addresses that those services have now. A service on this machine is refused on every address of the machine.
+ * @returns none for a name that leads nowhere: nobody reaches a service by it either
+ */
+export async function ownServices(services: readonly NamedService[]): Promise<OwnService[]> {
+  const own = new Set(
+    Object.values(os.networkInterfaces()).flatMap((each) => (each ?? []).map(({ address }) => address)),
+  );
+  const isOwn = (address: string) => own.has(address) || /^(127\.|0\.0\.0\.0$|::1?$)/.test(address);
+  const found = await Promise.all(
+    services.map(async ({ host, port, isInner }) => {
+      const addresses = net.isIP(host) ? [host] : await addressesOf(host);
+      return addresses.map((address): OwnService => ({ address: isOwn(address) ? 'local' : address, port, isInner }));
+    }),
+  );
+  const distinct = new Map(found.flat().map((service) => [`${service.address} ${service.port}`, service]));
+  return [...distinct.values()];
+}
+
+async function addressesOf(host: string): Promise<string[]> {
+  try {
+    return (await lookup(host, { all: true })).map(({ address }) => address);
+  } catch {
+    return [];
+  }
+}
+
+const scheme = (settings: Settings) => (settings.PLATFORM_REGISTRY_INSECURE_HTTP ? 'http' : 'https');
+const usualPorts: Record<string, number> = { 'http:': 80, 'https:': 443, 'postgres:': 5432, 'postgresql:': 5432 };
+
+function addressOf(text: string): { host: string; port: number } {
+  const url = new URL(text);
+  const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
+  return { host, port: Number(url.port) || (usualPorts[url.protocol] ?? 0) };
+}
