@@ -27,6 +27,9 @@ export class MemoryDriver implements SandboxDriver {
   readonly storage = new Map<string, WantedMounts | undefined>();
   /** Makes the next call of that kind fail. */
   readonly failNext = new Map<FailingCall, DriverError>();
+  /** Calls of that kind, for one sandbox or for all, that wait until they are cancelled, as those behind a dead agent. */
+  readonly hangs = new Set<`${'create' | 'pause' | 'resume'} ${string}`>();
+  readonly hanging = new Set<string>();
   /** While set, `create` waits for it, or for its abortion. */
   hold: Promise<void> | null = null;
   /** While set for a kind of call, such calls wait for it. */
@@ -37,6 +40,7 @@ export class MemoryDriver implements SandboxDriver {
     this.calls.push(`create ${spec.sandboxId}`);
     await options.onPhase?.('deploying');
     if (this.hold) await Promise.race([this.hold, aborted(options.signal)]);
+    await this.#hangIfAsked('create', spec.sandboxId, options.signal);
     this.#failIfAsked('create');
     await options.onPhase?.('initializing');
     await options.onPhase?.('waiting_ready');
@@ -45,8 +49,9 @@ export class MemoryDriver implements SandboxDriver {
     return this.#mounted(spec, 'cold');
   }
 
-  async pause(sandboxId: string): Promise<void> {
+  async pause(sandboxId: string, signal?: AbortSignal): Promise<void> {
     this.calls.push(`pause ${sandboxId}`);
+    await this.#hangIfAsked('pause', sandboxId, signal);
     this.#failIfAsked('pause');
     if (this.states.get(sandboxId) === 'exited') {
       throw new DriverError('sandbox_absent', 'The sandbox does not run on this host');
@@ -54,9 +59,10 @@ export class MemoryDriver implements SandboxDriver {
     this.states.set(sandboxId, 'paused');
   }
 
-  async resume(spec: SandboxSpec): Promise<SandboxPlace> {
+  async resume(spec: SandboxSpec, options: CreateOptions = {}): Promise<SandboxPlace> {
     this.calls.push(`resume ${spec.sandboxId}`);
     await this.holds.get('resume');
+    await this.#hangIfAsked('resume', spec.sandboxId, options.signal);
     this.#failIfAsked('resume');
     this.states.set(spec.sandboxId, 'running');
     this.exposed.set(spec.sandboxId, spec.udpPorts);
@@ -129,6 +135,16 @@ export class MemoryDriver implements SandboxDriver {
     const failure = this.failNext.get(kind);
     this.failNext.delete(kind);
     if (failure) throw failure;
+  }
+
+  async #hangIfAsked(kind: 'create' | 'pause' | 'resume', sandboxId: string, signal?: AbortSignal): Promise<void> {
+    if (!this.hangs.has(`${kind} ${sandboxId}`) && !this.hangs.has(`${kind} all`)) return;
+    this.hanging.add(sandboxId);
+    try {
+      await aborted(signal);
+    } finally {
+      this.hanging.delete(sandboxId);
+    }
   }
 
   #place(from: SandboxPlace['from']): SandboxPlace {
