@@ -460,7 +460,9 @@ class SandboxLife {
       const { reason } = await rows.recordResumeFailed(this.#id, this.#memoryKept);
       this.#setStatus('paused', reason ?? 'resume_failed');
       this.#hostLoss.forget();
-      resume.refusal = refusalOfStart(error, 'resume_failed');
+      // The last try may have failed before its cancellation arrived there.
+      const isEnding = this.#ending !== null;
+      resume.refusal = isEnding ? endingRefusal() : refusalOfStart(error, 'resume_failed');
     } finally {
       this.#starting = null;
       resume.done = true;
@@ -777,8 +779,12 @@ class SandboxLife {
 const newTransition = (hurried: boolean): Transition => ({ hurried, recorded: false, done: false, refusal: null });
 
 /** What the caller of a resume or a restart is answered when it failed with `error`. */
+function endingRefusal(): ApplicationFailure {
+  return refused('sandbox_ended', 'The sandbox is being terminated');
+}
+
 function refusalOfStart(error: unknown, otherwise: 'resume_failed' | 'restart_failed'): ApplicationFailure {
-  if (isCancellation(error)) return refused('sandbox_ended', 'The sandbox is being terminated');
+  if (isCancellation(error)) return endingRefusal();
   if (error instanceof HostLostError || neverStarted(error)) return hostUnavailable();
   return asRefusal(error, otherwise);
 }

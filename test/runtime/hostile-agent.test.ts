@@ -30,7 +30,6 @@ while (my $client = $server->accept) {
   if ($mode eq 'bytes') { for (split //, $answer) { syswrite $client, $_ or last; select undef, undef, undef, 0.2 } }
   elsif ($mode eq 'loop') { 1 while syswrite $client, $answer }
   else { syswrite $client, $answer if length $answer }
-  exit if $mode eq 'close';
   sleep 600;
 }`;
 
@@ -54,19 +53,17 @@ async function replaceAgent(place: SandboxPlace, spec: SandboxSpec, mode: string
 
 test.each([
   ['accepts and never answers', 'once', ''],
-  ['closes without a reply', 'close', ''],
   ['answers 101', 'once', 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n'],
   ['answers with 1xx replies without end', 'loop', 'HTTP/1.1 100 Continue\r\n\r\n'.repeat(1000)],
   ['answers one byte at a time', 'bytes', `HTTP/1.1 200 OK\r\nX: ${'x'.repeat(1000)}\r\n\r\n`],
-  ['answers with a body without end', 'loop', `HTTP/1.1 200 OK\r\n\r\n${' '.repeat(10_000)}`],
 ])(
   'an agent that %s: a resume gives up in time, and a stop overtakes it',
   async (_what, mode, answer) => {
-    await host.driver.close();
-    await host.start({ agentStartTimeoutSeconds: 3 });
     const spec = host.spec();
     const place = await host.driver.create(spec);
     await replaceAgent(place, spec, mode, answer);
+    await host.driver.close();
+    await host.start({ agentStartTimeoutSeconds: 2 });
     await host.driver.pause(spec.sandboxId);
 
     const started = performance.now();

@@ -154,8 +154,8 @@ export class MemoryDriver implements SandboxDriver {
 
 function aborted(signal: AbortSignal | undefined): Promise<never> {
   return new Promise((_, reject) => {
-    signal?.addEventListener('abort', () => reject(new DriverError('aborted', 'The start was cancelled')), {
-      once: true,
-    });
+    const abort = () => reject(new DriverError('aborted', 'The start was cancelled'));
+    if (signal?.aborted) abort();
+    else signal?.addEventListener('abort', abort, { once: true });
   });
 }
