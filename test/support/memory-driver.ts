@@ -29,7 +29,7 @@ export class MemoryDriver implements SandboxDriver {
   readonly failNext = new Map<FailingCall, DriverError>();
   /** Calls of that kind, for one sandbox or for all, that wait until they are cancelled, as those behind a dead agent. */
   readonly hangs = new Set<`${'create' | 'pause' | 'resume'} ${string}`>();
-  readonly hanging = new Set<string>();
+  readonly hanging = new Map<string, AbortController>();
   /** While set, `create` waits for it, or for its abortion. */
   hold: Promise<void> | null = null;
   /** While set for a kind of call, such calls wait for it. */
@@ -92,6 +92,7 @@ export class MemoryDriver implements SandboxDriver {
 
   async stop(sandboxId: string): Promise<void> {
     this.calls.push(`stop ${sandboxId}`);
+    this.hanging.get(sandboxId)?.abort();
     if (this.states.has(sandboxId)) this.states.set(sandboxId, 'exited');
   }
 
@@ -139,9 +140,10 @@ export class MemoryDriver implements SandboxDriver {
 
   async #hangIfAsked(kind: 'create' | 'pause' | 'resume', sandboxId: string, signal?: AbortSignal): Promise<void> {
     if (!this.hangs.has(`${kind} ${sandboxId}`) && !this.hangs.has(`${kind} all`)) return;
-    this.hanging.add(sandboxId);
+    const stopper = new AbortController();
+    this.hanging.set(sandboxId, stopper);
     try {
-      await aborted(signal);
+      await aborted(signal ? AbortSignal.any([signal, stopper.signal]) : stopper.signal);
     } finally {
       this.hanging.delete(sandboxId);
     }
