@@ -778,11 +778,11 @@ class SandboxLife {
 
 const newTransition = (hurried: boolean): Transition => ({ hurried, recorded: false, done: false, refusal: null });
 
-/** What the caller of a resume or a restart is answered when it failed with `error`. */
 function endingRefusal(): ApplicationFailure {
   return refused('sandbox_ended', 'The sandbox is being terminated');
 }
 
+/** What the caller of a resume or a restart is answered when it failed with `error`. */
 function refusalOfStart(error: unknown, otherwise: 'resume_failed' | 'restart_failed'): ApplicationFailure {
   if (isCancellation(error)) return endingRefusal();
   if (error instanceof HostLostError || neverStarted(error)) return hostUnavailable();

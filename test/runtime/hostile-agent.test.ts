@@ -67,7 +67,7 @@ test.each([
     await host.driver.pause(spec.sandboxId);
 
     const started = performance.now();
-    await expect(host.driver.resume(spec)).rejects.toMatchObject({ code: 'not_ready' });
+    await expect(host.driver.resume(spec)).rejects.toMatchObject({ code: 'agent_not_answering' });
     expect(performance.now() - started).toBeLessThan(15_000);
     expect((await host.driver.inspect(spec.sandboxId)).state).toBe('paused');
 
