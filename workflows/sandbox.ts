@@ -373,13 +373,13 @@ class SandboxLife {
         return await this.#fail(hostLostFailure);
       }
       if (isCancellation(error) && this.#ending) {
-        pause.refusal = refused('sandbox_ended', 'The sandbox is being terminated');
+        pause.refusal = endingRefusal();
         return;
       }
       await rows.recordPauseFailed(this.#id);
       if (reason === 'auto_pause') this.#failedAutoPauses += 1;
       this.#setStatus('running', 'pause_failed');
-      pause.refusal = asRefusal(error, 'pause_failed');
+      pause.refusal = this.#ending ? endingRefusal() : asRefusal(error, 'pause_failed');
     } finally {
       this.#starting = null;
       pause.done = true;
@@ -460,9 +460,7 @@ class SandboxLife {
       const { reason } = await rows.recordResumeFailed(this.#id, this.#memoryKept);
       this.#setStatus('paused', reason ?? 'resume_failed');
       this.#hostLoss.forget();
-      // The last try may have failed before its cancellation arrived there.
-      const isEnding = this.#ending !== null;
-      resume.refusal = isEnding ? endingRefusal() : refusalOfStart(error, 'resume_failed');
+      resume.refusal = this.#refusalOf(error, 'resume_failed');
     } finally {
       this.#starting = null;
       resume.done = true;
@@ -483,7 +481,7 @@ class SandboxLife {
       await this.#recordRunning(await this.#hostLoss.unlessLost(scope, restartThere), run, 'restarted');
     } catch (error) {
       await this.#afterFailedRestart(restart);
-      restart.refusal = refusalOfStart(error, 'restart_failed');
+      restart.refusal = this.#refusalOf(error, 'restart_failed');
     } finally {
       this.#starting = null;
       restart.done = true;
@@ -500,6 +498,14 @@ class SandboxLife {
     else this.#pauseFrom(from === 'paused' ? this.#pausedAtMs : atMs, 'restart_failed', false);
     // What still runs has lost its host; a paused one needs none.
     if (this.#status === 'paused') this.#hostLoss.forget();
+  }
+
+  /** What the caller of a resume or a restart is answered when it failed with `error`. */
+  #refusalOf(error: unknown, otherwise: 'resume_failed' | 'restart_failed'): ApplicationFailure {
+    // The last try may have failed before its cancellation arrived there.
+    if (this.#ending || isCancellation(error)) return endingRefusal();
+    if (error instanceof HostLostError || neverStarted(error)) return hostUnavailable();
+    return asRefusal(error, otherwise);
   }
 
   /** Without a number, a report that came before the resume speaks of the processes that it replaces. */
@@ -780,11 +786,4 @@ const newTransition = (hurried: boolean): Transition => ({ hurried, recorded: fa
 
 function endingRefusal(): ApplicationFailure {
   return refused('sandbox_ended', 'The sandbox is being terminated');
-}
-
-/** What the caller of a resume or a restart is answered when it failed with `error`. */
-function refusalOfStart(error: unknown, otherwise: 'resume_failed' | 'restart_failed'): ApplicationFailure {
-  if (isCancellation(error)) return endingRefusal();
-  if (error instanceof HostLostError || neverStarted(error)) return hostUnavailable();
-  return asRefusal(error, otherwise);
 }

@@ -12,6 +12,7 @@ import {
 } from '../../runtime/driver.ts';
 
 type FailingCall = 'create' | 'pause' | 'resume' | 'restart' | 'startable' | 'expose';
+type HangingCall = 'create' | 'pause' | 'resume' | 'restart';
 
 /**
  * A driver that keeps the states of its sandboxes but runs nothing: for tests of the workflow's decisions, where hours
@@ -28,7 +29,7 @@ export class MemoryDriver implements SandboxDriver {
   /** Makes the next call of that kind fail. */
   readonly failNext = new Map<FailingCall, DriverError>();
   /** Calls of that kind, for one sandbox or for all, that wait until they are cancelled, as those behind a dead agent. */
-  readonly hangs = new Set<`${'create' | 'pause' | 'resume'} ${string}`>();
+  readonly hangs = new Set<`${HangingCall} ${string}`>();
   readonly hanging = new Map<string, AbortController>();
   /** While set, `create` waits for it, or for its abortion. */
   hold: Promise<void> | null = null;
@@ -77,6 +78,7 @@ export class MemoryDriver implements SandboxDriver {
   async restart(spec: SandboxSpec, options: CreateOptions = {}): Promise<SandboxPlace> {
     this.calls.push(`restart ${spec.sandboxId}`);
     this.states.set(spec.sandboxId, 'exited');
+    await this.#hangIfAsked('restart', spec.sandboxId, options.signal);
     if (this.holds.has('restart')) await Promise.race([this.holds.get('restart'), aborted(options.signal)]);
     this.#failIfAsked('restart');
     this.states.set(spec.sandboxId, 'running');
@@ -138,7 +140,7 @@ export class MemoryDriver implements SandboxDriver {
     if (failure) throw failure;
   }
 
-  async #hangIfAsked(kind: 'create' | 'pause' | 'resume', sandboxId: string, signal?: AbortSignal): Promise<void> {
+  async #hangIfAsked(kind: HangingCall, sandboxId: string, signal?: AbortSignal): Promise<void> {
     if (!this.hangs.has(`${kind} ${sandboxId}`) && !this.hangs.has(`${kind} all`)) return;
     const stopper = new AbortController();
     this.hanging.set(sandboxId, stopper);

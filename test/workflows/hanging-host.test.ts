@@ -90,6 +90,21 @@ test.each([true, false])(
   60_000,
 );
 
+test.each(['running', 'paused'])(
+  'an end overtakes a restart that hangs, from %s',
+  async (from) => {
+    const sandbox = from === 'paused' ? await paused() : await running();
+    const { sandboxId } = sandbox;
+    driver.hangs.add(`restart ${sandboxId}`);
+    const restarting = plane.commands.restart(sandbox, { storage: null }).catch((error) => error);
+    await until(() => driver.hanging.has(sandboxId));
+    await endsSoon(sandboxId);
+    await replays(sandboxId);
+    expect(await restarting).toMatchObject({ code: 'sandbox_ended' });
+  },
+  60_000,
+);
+
 test('an end that comes while a pause or a resume is being recorded cancels it, too', async () => {
   for (const kind of ['pause', 'resume'] as const) {
     const sandbox = kind === 'pause' ? await running() : await paused();
