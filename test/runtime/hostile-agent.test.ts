@@ -2,7 +2,13 @@ import os from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
-import { LocalHost, nothing, onHost, shell } from './local-host.ts';
+import {
+  type HostileAnswer,
+  hostileAnswers,
+  redirectToReplacement,
+  startReplacement,
+} from '../support/replaced-agent.ts';
+import { LocalHost, nothing, shell } from './local-host.ts';
 
 /** Root in a sandbox answers in its agent's place. Its host goes on, and ends the sandbox when it is asked to. */
 let host: LocalHost;
@@ -15,53 +21,18 @@ afterEach(async () => {
   await host.close();
 });
 
-const replacementPort = 5000;
-
-/** Answers each connection with a file: once and then nothing, or again and again; slowly, or as fast as it is read. */
-const replacement = `
-use IO::Socket::INET;
-$SIG{CHLD} = $SIG{PIPE} = 'IGNORE';
-my ($mode) = @ARGV;
-my $server = IO::Socket::INET->new(LocalPort => ${replacementPort}, Listen => 64, ReuseAddr => 1) or die;
-open my $file, '<:raw', '/root/answer'; local $/; my $answer = <$file>;
-while (my $client = $server->accept) {
-  next if fork;
-  sysread $client, my $request, 4096;
-  if ($mode eq 'bytes') { for (split //, $answer) { syswrite $client, $_ or last; select undef, undef, undef, 0.2 } }
-  elsif ($mode eq 'loop') { 1 while syswrite $client, $answer }
-  else { syswrite $client, $answer if length $answer }
-  sleep 600;
-}`;
-
-/** From now on whoever connects to the agent's port reaches the replacement. */
-async function replaceAgent(place: SandboxPlace, spec: SandboxSpec, mode: string, answer: string): Promise<void> {
-  const encoded = (text: string) => Buffer.from(text).toString('base64');
-  const { exitCode, output } = await shell(
-    place,
-    spec,
-    `echo ${encoded(answer)} | base64 -d >/root/answer; echo ${encoded(replacement)} | base64 -d >/root/replacement
-     setsid perl /root/replacement ${mode} </dev/null >/dev/null 2>&1 &
-     for i in $(seq 100); do perl -MIO::Socket::INET -e 'exit !IO::Socket::INET->new("127.0.0.1:${replacementPort}")' && exit 0; sleep 0.1; done; exit 1`,
-  );
-  expect([exitCode, output]).toEqual([0, '']);
+async function replaceAgent(place: SandboxPlace, spec: SandboxSpec, hostile: HostileAnswer): Promise<void> {
+  expect(await shell(place, spec, startReplacement(hostile))).toEqual({ exitCode: 0, output: '' });
   const { processes } = await host.driver.inventory();
-  const inNetwork = (...words: string[]) => onHost('nsenter', `--net=/proc/${processes[0]}/ns/net`, 'nft', ...words);
-  inNetwork('add table ip replaced');
-  inNetwork('add chain ip replaced in { type nat hook prerouting priority -100; }');
-  inNetwork(`add rule ip replaced in tcp dport ${place.agentPort} redirect to :${replacementPort}`);
+  redirectToReplacement(processes[0]!, place.agentPort);
 }
 
-test.each([
-  ['accepts and never answers', 'once', ''],
-  ['answers 101', 'once', 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n'],
-  ['answers with 1xx replies without end', 'loop', 'HTTP/1.1 100 Continue\r\n\r\n'.repeat(1000)],
-  ['answers one byte at a time', 'bytes', `HTTP/1.1 200 OK\r\nX: ${'x'.repeat(1000)}\r\n\r\n`],
-])(
-  'an agent that %s: a resume gives up in time, and a stop overtakes it',
-  async (_what, mode, answer) => {
+test.each(hostileAnswers)(
+  'an agent that $what: a resume gives up in time, and a stop overtakes it',
+  async (hostile) => {
     const spec = host.spec();
     const place = await host.driver.create(spec);
-    await replaceAgent(place, spec, mode, answer);
+    await replaceAgent(place, spec, hostile);
     await host.driver.close();
     await host.start({ agentStartTimeoutSeconds: 2 });
     await host.driver.pause(spec.sandboxId);
