@@ -27,6 +27,7 @@ import {
   type SandboxSpec,
   type WantedMounts,
 } from '../runtime/driver.ts';
+import { AccountShares, ShareInUse } from './account-shares.ts';
 
 /** Where a sandbox runs now. */
 export interface HostedPlace {
@@ -45,8 +46,12 @@ export function createSandboxHostActivities(
     orm: Orm;
     plans: PlanCatalog;
     driver: SandboxDriver;
+    /** Activities of one account at once that may wait for its sandboxes. */
+    accountShare: number;
   } & SpecSources,
 ) {
+  const shares = new AccountShares(deps.accountShare);
+  const onHost = hostWork();
   const life = new SandboxLifeRepository(deps.orm.em, deps.plans);
 
   const rowOf = async (sandboxId: string): Promise<Sandbox> => {
@@ -69,15 +74,17 @@ export function createSandboxHostActivities(
         const credentials = sealedCredentials ? deps.secrets.openFor<Credentials>(sandboxId, sealedCredentials) : {};
         const spec = toSpec(row, deps, { slots: row.objectStorage, credentials, bestEffort: false });
         const onPhase = (phase: CreatePhase) => life.step(sandboxId, 'starting', phase);
-        return hostedAt(await deps.driver.create(spec, { signal, onPhase }));
+        return shares.run(row.accountId, signal, async () =>
+          hostedAt(await deps.driver.create(spec, { signal, onPhase })),
+        );
       });
     },
 
     /** `running` → `pausing`; freezes it. */
     pauseSandbox(sandboxId: string, reason: SandboxReason, askedMs: number): Promise<void> {
-      return onHost(async () => {
-        await life.beginPause(sandboxId, reason, new Date(askedMs));
-        await deps.driver.pause(sandboxId);
+      return onHost(async (signal) => {
+        const { accountId } = await life.beginPause(sandboxId, reason, new Date(askedMs));
+        await shares.run(accountId, signal, () => deps.driver.pause(sandboxId, signal));
       });
     },
 
@@ -91,8 +98,10 @@ export function createSandboxHostActivities(
         const bestEffort = storage?.bestEffort ?? false;
         const plan = patchMounts(before.objectStorage, patch);
         requireFresh(plan, bestEffort);
-        const row = await life.beginResume(sandboxId, run ?? null);
-        return hostedAt(await deps.driver.resume(toSpec(row, deps, { ...plan, bestEffort }), { signal }));
+        return shares.run(before.accountId, signal, async () => {
+          const row = await life.beginResume(sandboxId, run ?? null);
+          return hostedAt(await deps.driver.resume(toSpec(row, deps, { ...plan, bestEffort }), { signal }));
+        });
       });
     },
 
@@ -107,9 +116,11 @@ export function createSandboxHostActivities(
         const plan = patchMounts(before.objectStorage, patch);
         requireAllCredentials(plan, bestEffort);
         const isBegun = before.status === 'resuming' && before.run === run;
-        if (!isBegun) await deps.driver.requireStartable(toSpec(before, deps), { signal });
-        const row = await life.beginRestart(sandboxId, run, new Date());
-        return hostedAt(await deps.driver.restart(toSpec(row, deps, { ...plan, bestEffort }), { signal }));
+        return shares.run(before.accountId, signal, async () => {
+          if (!isBegun) await deps.driver.requireStartable(toSpec(before, deps), { signal });
+          const row = await life.beginRestart(sandboxId, run, new Date());
+          return hostedAt(await deps.driver.restart(toSpec(row, deps, { ...plan, bestEffort }), { signal }));
+        });
       });
     },
 
@@ -158,6 +169,7 @@ export function toSpec(
   return {
     sandboxId: row.sandboxId,
     run: row.run ?? null,
+    accountId: row.accountId,
     image: row.image,
     cpuCount: row.cpuCount,
     memoryMb: row.memoryMb,
@@ -177,28 +189,58 @@ function directOf({ directMount, s3fsPath }: Sandbox): Pick<WantedMounts, 'direc
   return directMount ? { direct: { s3fsPath: s3fsPath || 's3fs' } } : {};
 }
 
-/** What the driver could not do is tried this often. An unreachable database is waited for as long as the workflow says. */
+/** What the driver could not do is tried this often. */
 const driverTries = 3;
+/** Whatever else fails, an unreachable database for example, is tried this often. */
+const otherTries = 12;
+const maxCounts = 10_000;
+/** An account that has its share of the host asks again after this. */
+const shareRetry = '2 seconds';
 
-/** Heartbeats while the work lasts, so that a dead host is noticed and a cancellation arrives; passes failures on by code. */
-async function onHost<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
-  const { heartbeatTimeoutMs } = activityInfo();
-  const beat = setInterval(() => heartbeat(), Math.max(200, (heartbeatTimeoutMs ?? 10_000) / 10));
-  try {
-    return await work(Context.current().cancellationSignal);
-  } catch (error) {
-    if (Context.current().cancellationSignal.aborted) throw new CancelledFailure('The work on the host was cancelled');
-    if (error instanceof AppError) throw ApplicationFailure.nonRetryable(error.message, error.code);
-    if (error instanceof DriverError) {
-      throw ApplicationFailure.create({
-        message: error.message,
-        type: error.code,
-        nonRetryable: !error.retryable || activityInfo().attempt >= driverTries,
-        details: error.exit ? [error.exit] : [],
-      });
+/**
+ * Heartbeats while the work lasts, so that a dead host is noticed and a cancellation arrives within a second; passes
+ * failures on by code. Tries are counted here, not by Temporal's attempts: one that the account's share did not admit
+ * is none.
+ */
+function hostWork() {
+  const failed = new Map<string, number>();
+  return async <T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> => {
+    const { heartbeatTimeoutMs, workflowExecution, activityId } = activityInfo();
+    const key = `${workflowExecution?.runId}/${activityId}`;
+    const tries = (failed.get(key) ?? 0) + 1;
+    const beat = setInterval(() => heartbeat(), Math.min(500, (heartbeatTimeoutMs ?? 10_000) / 10));
+    try {
+      const result = await work(Context.current().cancellationSignal);
+      failed.delete(key);
+      return result;
+    } catch (error) {
+      if (error instanceof ShareInUse) {
+        const options = { message: error.message, type: 'share_in_use', nextRetryDelay: shareRetry } as const;
+        throw ApplicationFailure.create(options);
+      }
+      const failure = failureOf(error, tries);
+      failed.delete(key);
+      if (failure instanceof ApplicationFailure && !failure.nonRetryable) failed.set(key, tries);
+      // A workflow that is cancelled between two tries never comes back for its count.
+      if (failed.size > maxCounts) failed.delete(failed.keys().next().value!);
+      throw failure;
+    } finally {
+      clearInterval(beat);
     }
-    throw error;
-  } finally {
-    clearInterval(beat);
+  };
+}
+
+function failureOf(error: unknown, tries: number): Error {
+  if (Context.current().cancellationSignal.aborted) return new CancelledFailure('The work on the host was cancelled');
+  if (error instanceof ApplicationFailure) return error;
+  if (error instanceof AppError) return ApplicationFailure.nonRetryable(error.message, error.code);
+  if (error instanceof DriverError) {
+    return ApplicationFailure.create({
+      message: error.message,
+      type: error.code,
+      nonRetryable: !error.retryable || tries >= driverTries,
+      details: error.exit ? [error.exit] : [],
+    });
   }
+  return ApplicationFailure.fromError(error, { nonRetryable: tries >= otherTries });
 }

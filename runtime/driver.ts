@@ -22,7 +22,7 @@ export interface SandboxDriver {
    * Freezes every process. Pausing a paused one succeeds.
    * @throws {DriverError} `pause_failed` when the freeze does not take in time; the sandbox then runs on.
    */
-  pause(sandboxId: string): Promise<void>;
+  pause(sandboxId: string, signal?: AbortSignal): Promise<void>;
 
   /**
    * Thaws a paused sandbox, or starts it again on its disk when its processes are gone (`spec` tells how).
@@ -49,7 +49,10 @@ export interface SandboxDriver {
    */
   exposeUdp(sandboxId: string, ports: readonly UdpMapping[]): Promise<void>;
 
-  /** Ends every process and takes its network away; the disk stays. Works in every state, absent included. */
+  /**
+   * Ends every process and takes its network away; the disk stays. Works in every state, absent included. Cancels a
+   * create, a resume or a pause of the sandbox that is under way or waits, and needs nothing from its agent.
+   */
   stop(sandboxId: string): Promise<void>;
 
   /** Removes everything that is left: disk, folders, reservations of addresses. Works in every state, absent included. */
@@ -79,6 +82,8 @@ export interface SandboxSpec {
   sandboxId: string;
   /** The number of this start or resume; given back with what is seen of the processes it brings up. */
   run: number | null;
+  /** The account that has it: the host shares what it can do at once between accounts. */
+  accountId: string;
   /** Image reference: `registry/repository@sha256:…`, `registry/repository:tag`, `builtin:base` or `builtin:code-interpreter`. */
   image: string;
   cpuCount: number;

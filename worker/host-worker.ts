@@ -2,12 +2,19 @@ import { type NativeConnection, Worker } from '@temporalio/worker';
 import { createSandboxHostActivities, type SpecSources } from '../activities/sandbox-host.ts';
 import type { Orm } from '../db/orm.ts';
 import type { PlanCatalog } from '../db/plans.ts';
-import { hostTaskQueue } from '../domain/task-queues.ts';
+import { hostEndingTaskQueue, hostTaskQueue } from '../domain/task-queues.ts';
 import type { SandboxDriver } from '../runtime/driver.ts';
 import { createDataConverter } from '../temporal/data-converter.ts';
 
-/** Serves the queue of one host. */
-export function createHostWorker(
+/** Activities at once, of which each waits more than it works, and those of one account. */
+const defaultSlots = { slots: 200, accountShare: 50 };
+const endingSlots = 100;
+
+/**
+ * Serves the queues of one host. Work that ends sandboxes has a queue and slots of its own: it needs nothing from the
+ * inside of a sandbox, and must not wait for work that does.
+ */
+export function createHostWorkers(
   deps: {
     connection: NativeConnection;
     namespace: string;
@@ -15,19 +22,37 @@ export function createHostWorker(
     orm: Orm;
     plans: PlanCatalog;
     driver: SandboxDriver;
+    slots?: number;
+    accountShare?: number;
   } & SpecSources,
-): Promise<Worker> {
-  return Worker.create({
+): Promise<Worker[]> {
+  const { slots, accountShare } = { ...defaultSlots, ...deps };
+  const activities = createSandboxHostActivities({ ...deps, accountShare });
+  const { stopSandbox, removeSandbox } = activities;
+  const common = {
     connection: deps.connection,
     namespace: deps.namespace,
-    taskQueue: hostTaskQueue(deps.hostId),
-    activities: createSandboxHostActivities(deps),
     dataConverter: createDataConverter(deps.secrets),
-    maxConcurrentActivityTaskExecutions: 200,
-    activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 10 },
     // A cancellation reaches work on a host with its next heartbeat.
-    maxHeartbeatThrottleInterval: '1s',
-    defaultHeartbeatThrottleInterval: '1s',
+    maxHeartbeatThrottleInterval: '500ms',
+    defaultHeartbeatThrottleInterval: '500ms',
     shutdownGraceTime: '10s',
-  });
+  } as const;
+  return Promise.all([
+    Worker.create({
+      ...common,
+      taskQueue: hostTaskQueue(deps.hostId),
+      // Ends too: those that an earlier version of the workflows put here.
+      activities,
+      maxConcurrentActivityTaskExecutions: slots,
+      activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 10 },
+    }),
+    Worker.create({
+      ...common,
+      taskQueue: hostEndingTaskQueue(deps.hostId),
+      activities: { stopSandbox, removeSandbox },
+      maxConcurrentActivityTaskExecutions: endingSlots,
+      activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 5 },
+    }),
+  ]);
 }

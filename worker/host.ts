@@ -17,7 +17,7 @@ import { createTemporalClient } from '../temporal/client.ts';
 import { describeHost } from './host-identity.ts';
 import { HostLease } from './host-lease.ts';
 import { HostReconciliation, whenGivenUp } from './host-reconciliation.ts';
-import { createHostWorker } from './host-worker.ts';
+import { createHostWorkers } from './host-worker.ts';
 import { logTemporalThrough } from './logging.ts';
 import { MetricsSampler } from './metrics-sampler.ts';
 import { requireOwnDataFolder } from './own-data-folder.ts';
@@ -97,7 +97,7 @@ if (lost) await rejoin(orm.em, host.hostId);
 const sandboxAt = (address: string) => driver.sandboxAt(address);
 const turnService = turn ? new TurnCredentialService({ turn, sandboxAt, logger }) : null;
 await turnService?.listen(driver.gateway);
-const worker = await createHostWorker({
+const workers = await createHostWorkers({
   connection,
   namespace: settings.TEMPORAL_NAMESPACE,
   hostId: host.hostId,
@@ -117,7 +117,8 @@ const sampler = new MetricsSampler({ orm, driver, hostId: host.hostId, logger })
 sampler.start();
 reconciliation.start();
 logger.info({ hostId: host.hostId }, 'ready');
-await worker.runUntil(stopSignal());
+const stopped = stopSignal();
+await Promise.all(workers.map((worker) => worker.runUntil(stopped)));
 await Promise.all([sampler.stop(), reconciliation.stop()]);
 await lease.giveUp();
 facts.stop();

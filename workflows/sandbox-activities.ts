@@ -1,7 +1,7 @@
 import { proxyActivities, proxyLocalActivities } from '@temporalio/workflow';
 import type { SandboxHostActivities } from '../activities/sandbox-host.ts';
 import type { SandboxLifeActivities } from '../activities/sandbox-life.ts';
-import { hostTaskQueue } from '../domain/task-queues.ts';
+import { hostEndingTaskQueue, hostTaskQueue } from '../domain/task-queues.ts';
 import { oneAtATime } from './one-at-a-time.ts';
 
 /** Writes of the row. They are tried until they succeed: a life must not end because Postgres is away for a while. */
@@ -12,7 +12,10 @@ export const rows = oneAtATime(
   }),
 );
 
-/** Starting may pull an image; a host that went silent is noticed by its heartbeat, one that is away by the queue's limit. */
+/**
+ * Starting may pull an image; a host that went silent is noticed by its heartbeat, one that is away by the queue's limit.
+ * Most of the attempts are for an account that has its share of the host: the host itself ends a start that fails.
+ */
 export function startingOn(hostId: string) {
   return proxyActivities<Pick<SandboxHostActivities, 'startSandbox' | 'resumeSandbox' | 'restartSandbox'>>({
     taskQueue: hostTaskQueue(hostId),
@@ -20,7 +23,7 @@ export function startingOn(hostId: string) {
     startToCloseTimeout: '20m',
     heartbeatTimeout: '10s',
     cancellationType: 'WAIT_CANCELLATION_COMPLETED',
-    retry: { initialInterval: '500ms', maximumInterval: '10s', maximumAttempts: 12 },
+    retry: { initialInterval: '500ms', maximumInterval: '10s', maximumAttempts: 30 },
   });
 }
 
@@ -40,7 +43,7 @@ export function pausingOn(hostId: string) {
 /** Cleaning has an end: what a host that is away could not clean, it cleans when it reconciles. */
 export function cleaningOn(hostId: string) {
   return proxyActivities<Pick<SandboxHostActivities, 'stopSandbox' | 'removeSandbox'>>({
-    taskQueue: hostTaskQueue(hostId),
+    taskQueue: hostEndingTaskQueue(hostId),
     scheduleToStartTimeout: '30s',
     startToCloseTimeout: '60s',
     scheduleToCloseTimeout: '3m',

@@ -125,6 +125,7 @@ class SandboxLife {
   #run = 0;
   /** The number of the last start or resume that was tried. */
   #attempts = 0;
+  /** Work on the host that an end cancels. */
   #starting: CancellationScope | null = null;
   #fullHosts = 0;
   readonly #hostLoss = new HostLoss();
@@ -360,7 +361,9 @@ class SandboxLife {
       pause.recorded = true;
     }
     try {
-      const memoryKept = await this.#bringToStand(reason, askedMs);
+      const scope = new CancellationScope();
+      if (this.#mayCancel(scope)) this.#starting = scope;
+      const memoryKept = await this.#bringToStand(scope, reason, askedMs);
       const atMs = Date.now();
       await rows.recordPaused(this.#id, reason, atMs, memoryKept);
       this.#pauseFrom(atMs, reason, memoryKept);
@@ -369,21 +372,33 @@ class SandboxLife {
         pause.refusal = refused('sandbox_ended', hostLostFailure.failure.message);
         return await this.#fail(hostLostFailure);
       }
+      if (isCancellation(error) && this.#ending) {
+        pause.refusal = endingRefusal();
+        return;
+      }
       await rows.recordPauseFailed(this.#id);
       if (reason === 'auto_pause') this.#failedAutoPauses += 1;
       this.#setStatus('running', 'pause_failed');
-      pause.refusal = asRefusal(error, 'pause_failed');
+      pause.refusal = this.#ending ? endingRefusal() : asRefusal(error, 'pause_failed');
     } finally {
+      this.#starting = null;
       pause.done = true;
       this.#pause = null;
     }
   }
 
+  /** Whether an end cancels a pause, and a resume that is being recorded. A life that began earlier ends them first. */
+  #mayCancel(scope: CancellationScope): boolean {
+    if (!patched('an-end-cancels-what-is-under-way')) return false;
+    if (this.#ending) scope.cancel();
+    return true;
+  }
+
   /** @returns whether its processes are still there, frozen */
-  async #bringToStand(reason: SandboxReason, askedMs: number): Promise<boolean> {
+  async #bringToStand(scope: CancellationScope, reason: SandboxReason, askedMs: number): Promise<boolean> {
     const freeze = reason !== 'auto_pause' || this.#failedAutoPauses < autoPauseTries;
     const { hostId } = this.#plan;
-    await this.#hostLoss.unlessLost(new CancellationScope(), () =>
+    await this.#hostLoss.unlessLost(scope, () =>
       freeze ? pausingOn(hostId).pauseSandbox(this.#id, reason, askedMs) : cleaningOn(hostId).stopSandbox(this.#id),
     );
     return freeze;
@@ -437,6 +452,7 @@ class SandboxLife {
       }
       const scope = new CancellationScope();
       this.#starting = scope;
+      if (resume.hurried) this.#mayCancel(scope);
       this.#dropUnnumberedReports();
       const resumeThere = () => startingOn(this.#plan.hostId).resumeSandbox(this.#id, resume.storage ?? null, run);
       await this.#recordRunning(await this.#hostLoss.unlessLost(scope, resumeThere), run);
@@ -444,7 +460,7 @@ class SandboxLife {
       const { reason } = await rows.recordResumeFailed(this.#id, this.#memoryKept);
       this.#setStatus('paused', reason ?? 'resume_failed');
       this.#hostLoss.forget();
-      resume.refusal = refusalOfStart(error, 'resume_failed');
+      resume.refusal = this.#refusalOf(error, 'resume_failed');
     } finally {
       this.#starting = null;
       resume.done = true;
@@ -465,7 +481,7 @@ class SandboxLife {
       await this.#recordRunning(await this.#hostLoss.unlessLost(scope, restartThere), run, 'restarted');
     } catch (error) {
       await this.#afterFailedRestart(restart);
-      restart.refusal = refusalOfStart(error, 'restart_failed');
+      restart.refusal = this.#refusalOf(error, 'restart_failed');
     } finally {
       this.#starting = null;
       restart.done = true;
@@ -482,6 +498,14 @@ class SandboxLife {
     else this.#pauseFrom(from === 'paused' ? this.#pausedAtMs : atMs, 'restart_failed', false);
     // What still runs has lost its host; a paused one needs none.
     if (this.#status === 'paused') this.#hostLoss.forget();
+  }
+
+  /** What the caller of a resume or a restart is answered when it failed with `error`. */
+  #refusalOf(error: unknown, otherwise: 'resume_failed' | 'restart_failed'): ApplicationFailure {
+    // The last try may have failed before its cancellation arrived there.
+    if (this.#ending || isCancellation(error)) return endingRefusal();
+    if (error instanceof HostLostError || neverStarted(error)) return hostUnavailable();
+    return asRefusal(error, otherwise);
   }
 
   /** Without a number, a report that came before the resume speaks of the processes that it replaces. */
@@ -760,9 +784,6 @@ class SandboxLife {
 
 const newTransition = (hurried: boolean): Transition => ({ hurried, recorded: false, done: false, refusal: null });
 
-/** What the caller of a resume or a restart is answered when it failed with `error`. */
-function refusalOfStart(error: unknown, otherwise: 'resume_failed' | 'restart_failed'): ApplicationFailure {
-  if (isCancellation(error)) return refused('sandbox_ended', 'The sandbox is being terminated');
-  if (error instanceof HostLostError || neverStarted(error)) return hostUnavailable();
-  return asRefusal(error, otherwise);
+function endingRefusal(): ApplicationFailure {
+  return refused('sandbox_ended', 'The sandbox is being terminated');
 }

@@ -72,7 +72,7 @@ export class SandboxMounts {
     }
     const kept = held.filter((each) => !outdated.includes(each));
     try {
-      for (const each of made) await enter(container, each.slot, 'bind', [`holder=${each.holder.pid}`]);
+      for (const each of made) await enter(container, each.slot, 'bind', [`holder=${each.holder.pid}`], signal);
     } catch (error) {
       await Promise.all(made.map(({ holder }) => endHolder(holder)));
       await writeHeld(container.folder, kept);
@@ -103,7 +103,7 @@ export class SandboxMounts {
    * frozen nor ended.
    * @returns how many
    */
-  async cutHanging(folder: string): Promise<number> {
+  async cutHanging(folder: string, signal?: AbortSignal): Promise<number> {
     const held = (await readHeld(folder)).filter(({ holder }) => isAlive(holder));
     if (held.length === 0) return 0;
     const minors = held.flatMap(({ minor }) => (minor === null ? [] : [String(minor)]));
@@ -111,6 +111,7 @@ export class SandboxMounts {
 for m; do read waiting < $m/waiting && [ $waiting -gt 0 ] && echo $m; done; :`;
     const hanging = await runCommand('unshare', ['--mount', 'sh', '-c', script, 'sh', ...minors], {
       timeoutSeconds: commandTimeoutSeconds,
+      ...(signal && { signal }),
     });
     const cut = held.filter(({ minor }) => hanging.split('\n').includes(String(minor)));
     await Promise.all(cut.map(({ holder }) => endHolder(holder)));
@@ -126,7 +127,7 @@ for m; do read waiting < $m/waiting && [ $waiting -gt 0 ] && echo $m; done; :`;
     signal: AbortSignal | undefined,
   ): Promise<void> {
     const { direct } = wanted;
-    await enter(container, slot, 'prepare', direct ? ['direct=1'] : []);
+    await enter(container, slot, 'prepare', direct ? ['direct=1'] : [], signal);
     let mine: HeldMount | null = null;
     try {
       const minor = await holdBucket(container, slot, wanted.credentials[slot.slot]!, {
@@ -185,11 +186,16 @@ async function enter(
   slot: MountSlot,
   action: 'prepare' | 'bind' | 'unbind',
   more: string[] = [],
+  signal?: AbortSignal,
 ): Promise<void> {
   const args = [`arch=${process.arch}`, `init=${container.initPid}`, `target=${slot.mountPoint}`, `action=${action}`];
   try {
-    await runCommand('perl', [binderFile, ...args, ...more], { timeoutSeconds: commandTimeoutSeconds });
+    await runCommand('perl', [binderFile, ...args, ...more], {
+      timeoutSeconds: commandTimeoutSeconds,
+      ...(signal && { signal }),
+    });
   } catch (error) {
+    signal?.throwIfAborted();
     throw mountFailure(slot, explain(error, slot.mountPoint), error);
   }
 }

@@ -262,11 +262,18 @@ export class Cgroups {
    * Stops every process of an instance where it stands.
    * @param servers of its processes those that others may wait for, and then cannot be stopped; these are stopped last.
    *   Version 2 knows no such order.
+   * @param signal ends the wait for the kernel
    * @returns false when the kernel did not manage in time; the processes then run again.
    */
-  async freeze(instance: string, timeoutSeconds: number, servers: readonly number[] = []): Promise<boolean> {
+  async freeze(
+    instance: string,
+    timeoutSeconds: number,
+    servers: readonly number[] = [],
+    signal?: AbortSignal,
+  ): Promise<boolean> {
     const ordered = this.version === 1 && servers.length > 0;
-    const frozen = () => until(() => this.isFrozen(instance), { timeoutSeconds, everyMs: 2 });
+    const isDone = () => this.isFrozen(instance) || signal?.aborted === true;
+    const frozen = async () => (await until(isDone, { timeoutSeconds, everyMs: 2 })) && this.isFrozen(instance);
     if (ordered) await this.#moveIn('freezer', '', servers);
     await writeFile(this.freezerFile(instance), this.version === 2 ? '1' : 'FROZEN');
     let done = await frozen();

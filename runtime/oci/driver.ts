@@ -105,8 +105,8 @@ class LocalDriver implements OciDriver {
   readonly #timeouts: StartTimeouts;
   readonly #lock = new KeyedLock();
   readonly #records: SandboxRecords;
-  /** Creates and resumes that go on now; `stop` aborts them. */
-  readonly #underway = new Map<string, AbortController>();
+  /** Creates, resumes and pauses of each sandbox that go on now or wait for its lock; `stop` aborts them. */
+  readonly #underway = new Map<string, Set<AbortController>>();
   readonly #starter: SandboxStarter;
   readonly #exits: ExitWatch;
   readonly #meter: UsageMeter;
@@ -271,8 +271,8 @@ class LocalDriver implements OciDriver {
     });
   }
 
-  async pause(sandboxId: string): Promise<void> {
-    await this.#lock.run(sandboxId, async () => {
+  async pause(sandboxId: string, callersSignal?: AbortSignal): Promise<void> {
+    await this.#runCancellable(sandboxId, callersSignal, async (signal) => {
       const folder = this.#folderOf(sandboxId);
       const record = this.#records.get(sandboxId);
       if (record?.phase !== 'ready' || !this.#runner.isRunning(folder)) {
@@ -282,10 +282,12 @@ class LocalDriver implements OciDriver {
       }
       const freeze = async () => {
         const servers = await this.#mounts.serversAmong(folder, await this.#cgroups.processesOf(record.instance));
-        return this.#cgroups.freeze(record.instance, this.#timeouts.pauseSeconds, servers);
+        return this.#cgroups.freeze(record.instance, this.#timeouts.pauseSeconds, servers, signal);
       };
       // What waits for a bucket that does not answer cannot be frozen.
-      if (!(await freeze()) && !((await this.#mounts.cutHanging(folder)) > 0 && (await freeze()))) {
+      const isHanging = async () => !signal.aborted && (await this.#mounts.cutHanging(folder, signal)) > 0;
+      if (!(await freeze()) && !((await isHanging()) && (await freeze()))) {
+        signal.throwIfAborted();
         throw new DriverError('pause_failed', 'The sandbox could not be frozen in time', { retryable: true });
       }
       this.#meter.end(sandboxId);
@@ -315,12 +317,12 @@ class LocalDriver implements OciDriver {
   }
 
   async stop(sandboxId: string): Promise<void> {
-    this.#underway.get(sandboxId)?.abort(new DriverError('aborted', 'The sandbox was stopped'));
+    this.#cancel(sandboxId, new DriverError('aborted', 'The sandbox was stopped'));
     await this.#lock.run(sandboxId, () => this.#stopNow(sandboxId));
   }
 
   async remove(sandboxId: string): Promise<void> {
-    this.#underway.get(sandboxId)?.abort(new DriverError('aborted', 'The sandbox was removed'));
+    this.#cancel(sandboxId, new DriverError('aborted', 'The sandbox was removed'));
     await this.#lock.run(sandboxId, async () => {
       await this.#stopNow(sandboxId);
       await this.#deleteFolder(this.#folderOf(sandboxId));
@@ -411,12 +413,8 @@ class LocalDriver implements OciDriver {
     const folder = this.#folderOf(spec.sandboxId);
     const phases = new PhaseTeller(options.onPhase);
     const watch = new Stopwatch();
-    return this.#lock.run(spec.sandboxId, async () => {
-      const stopper = new AbortController();
-      this.#underway.set(spec.sandboxId, stopper);
-      const signal = options.signal ? AbortSignal.any([options.signal, stopper.signal]) : stopper.signal;
+    return this.#runCancellable(spec.sandboxId, options.signal, async (signal) => {
       try {
-        signal.throwIfAborted();
         const place = await act({ spec, folder, phases, watch, signal });
         await this.#exposeAs(spec, place);
         watch.mark('done');
@@ -424,10 +422,36 @@ class LocalDriver implements OciDriver {
         return place;
       } catch (error) {
         throw startFailure(error, signal);
-      } finally {
-        this.#underway.delete(spec.sandboxId);
       }
     });
+  }
+
+  /** Runs work on a sandbox alone. `stop` and `remove` cancel it, also while it waits for its turn. */
+  async #runCancellable<Result>(
+    sandboxId: string,
+    callersSignal: AbortSignal | undefined,
+    work: (signal: AbortSignal) => Promise<Result>,
+  ): Promise<Result> {
+    const stopper = new AbortController();
+    const signal = callersSignal ? AbortSignal.any([callersSignal, stopper.signal]) : stopper.signal;
+    const underway = this.#underway.get(sandboxId) ?? new Set();
+    this.#underway.set(sandboxId, underway.add(stopper));
+    try {
+      return await this.#lock.run(sandboxId, async () => {
+        signal.throwIfAborted();
+        return work(signal);
+      });
+    } catch (error) {
+      if (!signal.aborted || error instanceof DriverError) throw error;
+      throw new DriverError('aborted', 'The work was cancelled', { cause: error });
+    } finally {
+      underway.delete(stopper);
+      if (underway.size === 0) this.#underway.delete(sandboxId);
+    }
+  }
+
+  #cancel(sandboxId: string, reason: DriverError): void {
+    for (const stopper of this.#underway.get(sandboxId) ?? []) stopper.abort(reason);
   }
 
   async #start(work: Work, before: SandboxRecord | null): Promise<SandboxPlace> {

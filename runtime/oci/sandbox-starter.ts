@@ -6,7 +6,7 @@ import { DriverError, type SandboxPlace, type SandboxSpec } from '../driver.ts';
 import type { UnpackedImage } from '../images/unpacked-image.ts';
 import type { SandboxMounts } from '../mounts/sandbox-mounts.ts';
 import { runCommand } from '../process/command.ts';
-import { Semaphore } from '../process/semaphore.ts';
+import { FairSemaphore } from '../process/fair-semaphore.ts';
 import { AgentClient, AgentError, type AgentInit } from './agent-client.ts';
 import { requireHostDisk } from './blank-disk.ts';
 import type { Cgroups } from './cgroups.ts';
@@ -42,6 +42,9 @@ export interface StartTimeouts {
 const endCheckIntervalMs = 50;
 const notAnswering =
   "The sandbox's agent does not answer, so the sandbox stays paused with its memory. Resume it again, or start it anew on its disk with POST /v1/sandboxes/{sandbox_id}/restart";
+const cancelledFreezeSeconds = 1;
+/** Longer than an agent takes to start on a busy host. Beyond it a start waits, and keeps no processor busy. */
+const busyStartMs = 3000;
 
 /** Brings a sandbox to the point where it is ready, from an image, a disk, a pool member or the freezer. */
 export class SandboxStarter {
@@ -53,8 +56,11 @@ export class SandboxStarter {
   readonly #records: SandboxRecords;
   readonly #timeouts: StartTimeouts;
   readonly #imageOf: (reference: string, signal: AbortSignal) => Promise<UnpackedImage>;
-  /** A cold start keeps a processor busy; more of them at once would only all be late. */
-  readonly #coldStarts = new Semaphore(2 * os.availableParallelism());
+  /**
+   * A cold start keeps a processor busy; more of them at once would only all be late. Half of them are for other
+   * accounts than the one that starts most.
+   */
+  readonly #coldStarts = new FairSemaphore(2 * os.availableParallelism(), os.availableParallelism());
 
   constructor(parts: {
     copy: Copy;
@@ -125,7 +131,9 @@ export class SandboxStarter {
       await work.phases.finish();
     } catch (error) {
       if (this.#runner.isRunning(work.folder)) {
-        await this.#cgroups.freeze(record.instance, this.#timeouts.pauseSeconds);
+        // A stop comes next where the resume was cancelled, and waits for this.
+        const seconds = work.signal.aborted ? cancelledFreezeSeconds : this.#timeouts.pauseSeconds;
+        await this.#cgroups.freeze(record.instance, seconds);
       }
       if (!(error instanceof AgentError)) throw error;
       throw new DriverError('agent_not_answering', notAnswering, { cause: error });
@@ -134,7 +142,9 @@ export class SandboxStarter {
 
   async #startCold(work: Work, image: UnpackedImage): Promise<SandboxRecord> {
     const { spec, folder, watch, signal } = work;
-    return this.#coldStarts.run(async () => {
+    const permit = await this.#coldStarts.take(spec.accountId, signal);
+    let waiting: NodeJS.Timeout | undefined;
+    try {
       signal.throwIfAborted();
       const connection = this.#network.take(spec.sandboxId, spec.allowInternetAccess);
       const record = recordOf(spec, spec.sandboxId, connection.address);
@@ -152,6 +162,8 @@ export class SandboxStarter {
           signal,
         });
         work.phases.tell('initializing');
+        // From here on it depends on the sandbox's storage and agent, so the permit is not held for as long as they like.
+        waiting = setTimeout(() => permit.release(), busyStartMs);
         await this.#mount(work, record);
         await this.#boot(work, record, image, boot);
       } catch (error) {
@@ -159,7 +171,10 @@ export class SandboxStarter {
         throw error;
       }
       return record;
-    });
+    } finally {
+      clearTimeout(waiting);
+      permit.release();
+    }
   }
 
   /** Makes a pool member this sandbox: from the rename on it is found as its half-made beginning. */
@@ -187,7 +202,9 @@ export class SandboxStarter {
         writeFile(`${files}/hosts`, hosts),
         writeFile(`${files}/hostname`, hostname),
         writeFile(`/proc/${member.shimPid}/root/mnt/own/meminfo`, ownFileTexts(spec).meminfo!),
-        runCommand('nsenter', [`--uts=/proc/${member.initPid}/ns/uts`, 'hostname', spec.sandboxId]),
+        runCommand('nsenter', [`--uts=/proc/${member.initPid}/ns/uts`, 'hostname', spec.sandboxId], {
+          signal: work.signal,
+        }),
       ]);
       work.phases.tell('initializing');
       await this.#mount(work, record);

@@ -210,7 +210,7 @@ async function misplaceSecrets(): Promise<void> {
   const statuses = [
     await api.request('POST', '/v1/sandboxes', { ...small, object_storage: [mount] }),
     await api.request('POST', '/v1/sandboxes', { ...small, object_storage: [{ ...mount, [s3.secretKey]: 1 }] }),
-    await api.request('POST', '/v1/sandboxes', { ...small, env_vars: { [`a b ${variable}`]: variable } }),
+    await api.request('POST', '/v1/sandboxes', { ...small, env_vars: { [`a=b ${variable}`]: variable } }),
     await api.request('POST', `${url}/exec`, { command: 7, env: { OWN: ofSandbox['a variable of a command'] } }),
     await api.request('POST', '/v1/api-keys', { name: key, key: 'x'.repeat(2_000_000) }),
     await platform.client(`${key}x`).request('GET', '/v1/users/me'),

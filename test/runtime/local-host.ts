@@ -49,6 +49,7 @@ export class LocalHost {
     return {
       sandboxId: `sbx-test${this.#numbered}`,
       run: 1,
+      accountId: 'acc-test',
       image: 'builtin:base',
       cpuCount: 1,
       memoryMb: 256,

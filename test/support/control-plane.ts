@@ -20,7 +20,7 @@ import type { SandboxDriver } from '../../runtime/driver.ts';
 import { createDataConverter } from '../../temporal/data-converter.ts';
 import { createControlWorker } from '../../worker/control-worker.ts';
 import { HostLease } from '../../worker/host-lease.ts';
-import { createHostWorker } from '../../worker/host-worker.ts';
+import { createHostWorkers } from '../../worker/host-worker.ts';
 import { OutboxRelay } from '../../worker/outbox-relay.ts';
 import { SandboxFacts } from '../../worker/sandbox-facts.ts';
 import { ensureWorkflowBundle } from '../../worker/workflow-bundle.ts';
@@ -57,6 +57,7 @@ export async function startControlPlane(options: {
   driver: SandboxDriver;
   planName?: string;
   temporal?: { connection: ConnectionLike; nativeConnection: NativeConnection; namespace: string };
+  hostWorker?: { slots: number; accountShare: number };
   /** Without a relay, only what a caller starts is started. */
   relay?: boolean;
 }): Promise<ControlPlane> {
@@ -76,11 +77,11 @@ export async function startControlPlane(options: {
   const hostId = newId('host');
   const common = { connection: nativeConnection, namespace, orm, plans, secrets };
   const workflowBundle = await ensureWorkflowBundle(path.join(os.tmpdir(), 'sandbox-platform-test-bundles'));
-  const [control, host] = await Promise.all([
+  const [control, hosts] = await Promise.all([
     createControlWorker({ ...common, workflowBundle }),
-    createHostWorker({ ...common, hostId, driver: options.driver }),
+    createHostWorkers({ ...common, hostId, driver: options.driver, ...options.hostWorker }),
   ]);
-  const running = [control.run(), host.run()];
+  const running = [control.run(), ...hosts.map((host) => host.run())];
   const lease = new HostLease({
     databaseUrl: database.url,
     fence: { isClosed: false, keepOpenUntil: async () => {}, open: async () => {} },
@@ -147,7 +148,7 @@ export async function startControlPlane(options: {
       await relay.stop();
       facts.stop();
       control.shutdown();
-      host.shutdown();
+      for (const host of hosts) host.shutdown();
       await Promise.all(running);
       await lease.giveUp();
       await own?.close();

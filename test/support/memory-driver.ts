@@ -12,6 +12,7 @@ import {
 } from '../../runtime/driver.ts';
 
 type FailingCall = 'create' | 'pause' | 'resume' | 'restart' | 'startable' | 'expose';
+type HangingCall = 'create' | 'pause' | 'resume' | 'restart';
 
 /**
  * A driver that keeps the states of its sandboxes but runs nothing: for tests of the workflow's decisions, where hours
@@ -27,6 +28,9 @@ export class MemoryDriver implements SandboxDriver {
   readonly storage = new Map<string, WantedMounts | undefined>();
   /** Makes the next call of that kind fail. */
   readonly failNext = new Map<FailingCall, DriverError>();
+  /** Calls of that kind, for one sandbox or for all, that wait until they are cancelled, as those behind a dead agent. */
+  readonly hangs = new Set<`${HangingCall} ${string}`>();
+  readonly hanging = new Map<string, AbortController>();
   /** While set, `create` waits for it, or for its abortion. */
   hold: Promise<void> | null = null;
   /** While set for a kind of call, such calls wait for it. */
@@ -37,6 +41,7 @@ export class MemoryDriver implements SandboxDriver {
     this.calls.push(`create ${spec.sandboxId}`);
     await options.onPhase?.('deploying');
     if (this.hold) await Promise.race([this.hold, aborted(options.signal)]);
+    await this.#hangIfAsked('create', spec.sandboxId, options.signal);
     this.#failIfAsked('create');
     await options.onPhase?.('initializing');
     await options.onPhase?.('waiting_ready');
@@ -45,8 +50,9 @@ export class MemoryDriver implements SandboxDriver {
     return this.#mounted(spec, 'cold');
   }
 
-  async pause(sandboxId: string): Promise<void> {
+  async pause(sandboxId: string, signal?: AbortSignal): Promise<void> {
     this.calls.push(`pause ${sandboxId}`);
+    await this.#hangIfAsked('pause', sandboxId, signal);
     this.#failIfAsked('pause');
     if (this.states.get(sandboxId) === 'exited') {
       throw new DriverError('sandbox_absent', 'The sandbox does not run on this host');
@@ -54,9 +60,10 @@ export class MemoryDriver implements SandboxDriver {
     this.states.set(sandboxId, 'paused');
   }
 
-  async resume(spec: SandboxSpec): Promise<SandboxPlace> {
+  async resume(spec: SandboxSpec, options: CreateOptions = {}): Promise<SandboxPlace> {
     this.calls.push(`resume ${spec.sandboxId}`);
     await this.holds.get('resume');
+    await this.#hangIfAsked('resume', spec.sandboxId, options.signal);
     this.#failIfAsked('resume');
     this.states.set(spec.sandboxId, 'running');
     this.exposed.set(spec.sandboxId, spec.udpPorts);
@@ -71,6 +78,7 @@ export class MemoryDriver implements SandboxDriver {
   async restart(spec: SandboxSpec, options: CreateOptions = {}): Promise<SandboxPlace> {
     this.calls.push(`restart ${spec.sandboxId}`);
     this.states.set(spec.sandboxId, 'exited');
+    await this.#hangIfAsked('restart', spec.sandboxId, options.signal);
     if (this.holds.has('restart')) await Promise.race([this.holds.get('restart'), aborted(options.signal)]);
     this.#failIfAsked('restart');
     this.states.set(spec.sandboxId, 'running');
@@ -86,6 +94,7 @@ export class MemoryDriver implements SandboxDriver {
 
   async stop(sandboxId: string): Promise<void> {
     this.calls.push(`stop ${sandboxId}`);
+    this.hanging.get(sandboxId)?.abort();
     if (this.states.has(sandboxId)) this.states.set(sandboxId, 'exited');
   }
 
@@ -131,6 +140,17 @@ export class MemoryDriver implements SandboxDriver {
     if (failure) throw failure;
   }
 
+  async #hangIfAsked(kind: HangingCall, sandboxId: string, signal?: AbortSignal): Promise<void> {
+    if (!this.hangs.has(`${kind} ${sandboxId}`) && !this.hangs.has(`${kind} all`)) return;
+    const stopper = new AbortController();
+    this.hanging.set(sandboxId, stopper);
+    try {
+      await aborted(signal ? AbortSignal.any([signal, stopper.signal]) : stopper.signal);
+    } finally {
+      this.hanging.delete(sandboxId);
+    }
+  }
+
   #place(from: SandboxPlace['from']): SandboxPlace {
     return { address: '10.99.0.2', agentPort: 49_983, from };
   }
@@ -138,8 +158,8 @@ export class MemoryDriver implements SandboxDriver {
 
 function aborted(signal: AbortSignal | undefined): Promise<never> {
   return new Promise((_, reject) => {
-    signal?.addEventListener('abort', () => reject(new DriverError('aborted', 'The start was cancelled')), {
-      once: true,
-    });
+    const abort = () => reject(new DriverError('aborted', 'The start was cancelled'));
+    if (signal?.aborted) abort();
+    else signal?.addEventListener('abort', abort, { once: true });
   });
 }

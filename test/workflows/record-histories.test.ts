@@ -78,6 +78,25 @@ test('terminated while starting', async () => {
   await endOf('sandbox-terminated-while-starting', sandbox.sandboxId);
 });
 
+test('terminated while pausing', async () => {
+  const sandbox = await runningSandbox();
+  driver.hangs.add(`pause ${sandbox.sandboxId}`);
+  await plane.commands.pause(sandbox, { wait: false });
+  await until(() => driver.hanging.has(sandbox.sandboxId));
+  await plane.commands.terminate(sandbox, { forget: false });
+  await endOf('sandbox-terminated-while-pausing', sandbox.sandboxId);
+});
+
+test('terminated while resuming', async () => {
+  const sandbox = await runningSandbox();
+  await plane.commands.pause(sandbox, { wait: true });
+  driver.hangs.add(`resume ${sandbox.sandboxId}`);
+  await plane.commands.resume(sandbox, { wait: false });
+  await until(() => driver.hanging.has(sandbox.sandboxId));
+  await plane.commands.terminate(sandbox, { forget: false });
+  await endOf('sandbox-terminated-while-resuming', sandbox.sandboxId);
+});
+
 test('ports changed, also when the host refuses at first', async () => {
   await offerUdpPorts(plane.orm.em, plane.hostId, {
     publicAddress: 'localhost',

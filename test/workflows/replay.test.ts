@@ -29,6 +29,8 @@ const expected = [
   'sandbox-restarted',
   'sandbox-runtime-exited',
   'sandbox-terminated',
+  'sandbox-terminated-while-pausing',
+  'sandbox-terminated-while-resuming',
   'sandbox-terminated-while-starting',
 ];
 

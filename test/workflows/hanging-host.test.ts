@@ -1,0 +1,151 @@
+import os from 'node:os';
+import path from 'node:path';
+import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
+import { Worker } from '@temporalio/worker';
+import { createAccount } from '../../db/repositories/accounts.ts';
+import { createDataConverter } from '../../temporal/data-converter.ts';
+import { ensureWorkflowBundle } from '../../worker/workflow-bundle.ts';
+import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
+import { MemoryDriver } from '../support/memory-driver.ts';
+import { until } from '../support/until.ts';
+
+/** Work on a host that does not come to an end by itself: an end overtakes it, and other accounts do not notice it. */
+const driver = new MemoryDriver();
+const slots = 8;
+let plane: ControlPlane;
+
+beforeAll(async () => {
+  const hostWorker = { slots, accountShare: 3 };
+  plane = await startControlPlane({ driver, planName: 'enterprise', relay: false, hostWorker });
+}, 120_000);
+afterAll(() => plane?.stop());
+afterEach(() => driver.hangs.clear());
+
+async function running(accountId = plane.account.accountId) {
+  const sandbox = await plane.admit({ accountId });
+  await plane.commands.start(sandbox, { wait: true });
+  return plane.row(sandbox.sandboxId);
+}
+
+async function paused() {
+  const sandbox = await running();
+  await plane.commands.pause(sandbox, { wait: true });
+  return plane.row(sandbox.sandboxId);
+}
+
+/** An end is there long before anything that hangs would give up by itself. */
+async function endsSoon(sandboxId: string): Promise<void> {
+  const started = performance.now();
+  await plane.commands.terminate(await plane.row(sandboxId), { forget: false });
+  await plane.client.workflow.getHandle(sandboxId).result();
+  expect(performance.now() - started).toBeLessThan(10_000);
+  expect((await plane.row(sandboxId)).status).toBe('terminated');
+  expect(driver.hanging.has(sandboxId)).toBe(false);
+  expect(driver.calls).toContain(`remove ${sandboxId}`);
+}
+
+/** Another worker can take its workflow up, whenever. */
+async function replays(sandboxId: string): Promise<void> {
+  const codePath = await ensureWorkflowBundle(path.join(os.tmpdir(), 'sandbox-platform-test-bundles'));
+  const dataConverter = createDataConverter(plane.secrets);
+  const history = await plane.client.workflow.getHandle(sandboxId).fetchHistory();
+  await Worker.runReplayHistory({ workflowBundle: { codePath }, dataConverter }, history, sandboxId);
+}
+
+test('an end overtakes a start that hangs', async () => {
+  driver.hangs.add('create all');
+  const { sandboxId } = await plane.admit();
+  const started = plane.commands.start(await plane.row(sandboxId), { wait: true });
+  await until(() => driver.hanging.has(sandboxId));
+  await endsSoon(sandboxId);
+  await replays(sandboxId);
+  await started;
+}, 60_000);
+
+test.each([true, false])(
+  'an end overtakes a pause that hangs (answered at its end: %s)',
+  async (wait) => {
+    const sandbox = await running();
+    const { sandboxId } = sandbox;
+    driver.hangs.add(`pause ${sandboxId}`);
+    const pausing = plane.commands.pause(sandbox, { wait }).catch((error) => error);
+    await until(() => driver.hanging.has(sandboxId));
+    await endsSoon(sandboxId);
+    if (wait) expect(await pausing).toMatchObject({ code: 'sandbox_ended' });
+  },
+  60_000,
+);
+
+test.each([true, false])(
+  'an end overtakes a resume that hangs (answered at its end: %s)',
+  async (wait) => {
+    const sandbox = await paused();
+    const { sandboxId } = sandbox;
+    driver.hangs.add(`resume ${sandboxId}`);
+    const resuming = plane.commands.resume(sandbox, { wait }).catch((error) => error);
+    await until(() => driver.hanging.has(sandboxId));
+    await endsSoon(sandboxId);
+    if (wait) expect(await resuming).toMatchObject({ code: 'sandbox_ended' });
+  },
+  60_000,
+);
+
+test.each(['running', 'paused'])(
+  'an end overtakes a restart that hangs, from %s',
+  async (from) => {
+    const sandbox = from === 'paused' ? await paused() : await running();
+    const { sandboxId } = sandbox;
+    driver.hangs.add(`restart ${sandboxId}`);
+    const restarting = plane.commands.restart(sandbox, { storage: null }).catch((error) => error);
+    await until(() => driver.hanging.has(sandboxId));
+    await endsSoon(sandboxId);
+    await replays(sandboxId);
+    expect(await restarting).toMatchObject({ code: 'sandbox_ended' });
+  },
+  60_000,
+);
+
+test('an end that comes while a pause or a resume is being recorded cancels it, too', async () => {
+  for (const kind of ['pause', 'resume'] as const) {
+    const sandbox = kind === 'pause' ? await running() : await paused();
+    const { sandboxId } = sandbox;
+    driver.hangs.add(`${kind} ${sandboxId}`);
+    const asked = plane.commands[kind](sandbox, { wait: false }).catch(() => {});
+    await endsSoon(sandboxId);
+    await replays(sandboxId);
+    await asked;
+  }
+}, 60_000);
+
+test('an account whose sandboxes all hang has its share of a host; other accounts start, and its own can be ended', async () => {
+  const email = 'neighbour@example.com';
+  const wanted = { email, displayName: 'Neighbour', planName: 'enterprise', role: 'user' } as const;
+  const neighbour = await plane.orm.em.fork().transactional((em) => createAccount(em, wanted));
+  const projectOf = { accountId: neighbour.accountId, ownerUserId: neighbour.userId, projectId: neighbour.projectId };
+  const create = async () => {
+    const sandbox = await plane.admit(projectOf);
+    const started = performance.now();
+    await plane.commands.start(sandbox, { wait: true });
+    expect((await plane.row(sandbox.sandboxId)).status).toBe('running');
+    return performance.now() - started;
+  };
+  const median = (values: number[]) => values.sort((a, b) => a - b)[Math.floor(values.length / 2)]!;
+  const usual = [await create(), await create(), await create(), await create(), await create()];
+
+  const hostile = [];
+  for (let at = 0; at < 2 * slots; at += 1) hostile.push(await paused());
+  driver.hangs.add('resume all');
+  const resumes = hostile.map((sandbox) => plane.commands.resume(sandbox, { wait: true }).catch((error) => error));
+  await until(() => driver.hanging.size === 3);
+  const meanwhile = [await create(), await create(), await create(), await create(), await create()];
+  expect(driver.hanging.size).toBe(3);
+  process.stdout.write(
+    `create: usually ${median(usual).toFixed(0)} ms, beside hanging ones ${median(meanwhile).toFixed(0)} ms\n`,
+  );
+  expect(median(meanwhile)).toBeLessThan(3 * Math.max(500, median(usual)));
+
+  const ends = hostile.map(({ sandboxId }) => endsSoon(sandboxId));
+  await Promise.all(ends);
+  for (const outcome of await Promise.all(resumes)) expect(outcome).toMatchObject({ code: 'sandbox_ended' });
+  expect(driver.hanging.size).toBe(0);
+}, 120_000);
