@@ -100,7 +100,8 @@ export function createSandboxHostActivities(
         requireFresh(plan, bestEffort);
         return shares.run(before.accountId, signal, async () => {
           const row = await life.beginResume(sandboxId, run ?? null);
-          return hostedAt(await deps.driver.resume(toSpec(row, deps, { ...plan, bestEffort }), { signal }));
+          const spec = toSpec(row, deps, { ...plan, bestEffort });
+          return hostedAt(await deps.driver.resume(spec, { signal }).catch(refuseWithoutRoom));
         });
       });
     },
@@ -155,6 +156,12 @@ export interface SpecSources {
 }
 
 type Credentials = Record<number, MountCredentials>;
+
+/** The row admitted it a moment before the disk filled. */
+function refuseWithoutRoom(error: unknown): never {
+  if (!(error instanceof DriverError && error.code === 'host_disk_full')) throw error;
+  throw new AppError('no_capacity', 'The host of this sandbox has no free disk space now; try again later');
+}
 
 function hostedAt({ address, agentPort, slots }: SandboxPlace): HostedPlace {
   return { address, agentPort, ...(slots && { slots }) };
