@@ -157,6 +157,18 @@ const settingsSchema = z.object({
   PLATFORM_OUTBOUND_RANGES: textOr('none')
     .transform((list) => (list === 'none' ? [] : list.split(',').map((range) => range.trim())))
     .pipe(z.array(z.union([z.cidrv4(), z.cidrv6()]))),
+  /**
+   * Comma-separated IPv4 networks (CIDR) that this host lets TCP connections to its sandboxes in from: where gateways and
+   * APIs run that the sandboxes' subnet is routed to. Empty: none, only this host's own processes reach sandboxes.
+   */
+  PLATFORM_ROUTED_NETWORKS: z.preprocess(
+    emptyIsUnset,
+    z
+      .string()
+      .default('')
+      .transform((list) => (list === '' ? [] : words(list)))
+      .pipe(z.array(z.cidrv4())),
+  ),
   /** Comma-separated resolvers for sandboxes. Empty: the host's upstream servers. */
   PLATFORM_SANDBOX_DNS: text(),
   /** Where clients reach UDP ports of sandboxes on this host. Empty: the address it reaches the internet from. */

@@ -50,6 +50,7 @@ const [orm, connection, driver] = await Promise.all([
       ...(proxy ? await serverAddresses('proxy', proxy, logger) : []),
     ],
     bandwidthMbps: settings.PLATFORM_SANDBOX_BANDWIDTH_MBPS || undefined,
+    routedNetworks: settings.PLATFORM_ROUTED_NETWORKS,
     outboundRanges: settings.PLATFORM_OUTBOUND_RANGES,
     warmPoolSize: settings.PLATFORM_WARM_POOL_SIZE,
     baseImage: settings.PLATFORM_BASE_IMAGE,

@@ -10,6 +10,7 @@ import type { UdpMapping } from '../../domain/ports.ts';
 import { CommandError, runCommand } from '../process/command.ts';
 import { until } from '../process/until.ts';
 import type { Copy } from './copy.ts';
+import { forgetDocker, passDocker } from './docker-firewall.ts';
 import type { DriverLogger } from './driver-logger.ts';
 import { formatIpv4, formatIpv4Network, type Ipv4Network, overlaps, parseIpv4, parseIpv4Network } from './ipv4.ts';
 import { firewallRules, type Server, type UdpRoute, udpRouteRules } from './nft-rules.ts';
@@ -58,6 +59,8 @@ export interface NetworkOptions {
   /** TCP ports of the gateway address that every sandbox may reach. */
   hostServicePorts?: number[];
   openServers?: Server[];
+  /** IPv4 networks, as CIDR, whose machines may open TCP connections to sandboxes. */
+  routedNetworks?: readonly string[];
   bandwidthMbps?: number;
   /** CIDR ranges beyond the public internet that object storage may be in. */
   outboundRanges?: readonly string[];
@@ -247,6 +250,7 @@ export class SandboxNetwork {
     if ((await routes()).some((route) => route.dst === this.subnet)) {
       await runCommand('ip', ['route', 'del', 'unreachable', this.subnet]);
     }
+    await forgetDocker(this.#interfacePrefix);
     if (await this.hasFirewall()) await runCommand('nft', ['delete', 'table', 'inet', this.#copy.table]);
   }
 
@@ -263,6 +267,7 @@ export class SandboxNetwork {
     this.#hostAddress = uplink?.addr_info[0]?.local ?? null;
     // Before the first sandbox can send anything.
     await this.#loadFirewall(addresses);
+    await passDocker(this.#interfacePrefix);
     await this.#holdGateway();
     if ((await readFile('/proc/sys/net/ipv4/ip_forward', 'latin1')).trim() !== '1') {
       await writeFile('/proc/sys/net/ipv4/ip_forward', '1');
@@ -284,6 +289,10 @@ route replace unreachable ${this.subnet}
     });
   }
 
+  get #interfacePrefix(): string {
+    return `${this.#copy.interface}-`;
+  }
+
   async #loadFirewall(addresses: AddressRow[]): Promise<void> {
     const hostNetworks = new Set<string>();
     for (const row of addresses.filter((each) => !each.ifname.startsWith(this.#copy.interface))) {
@@ -294,13 +303,14 @@ route replace unreachable ${this.subnet}
     await this.#writeFirewall(() =>
       firewallRules({
         table: this.#copy.table,
-        interfacePrefix: `${this.#copy.interface}-`,
+        interfacePrefix: this.#interfacePrefix,
         internetGroup,
         subnet: this.subnet,
         resolvers: this.resolvers,
         hostNetworks: [...hostNetworks],
         hostServices: (this.#options.hostServicePorts ?? []).map((port) => ({ address: this.gateway, port })),
         openServers: this.#options.openServers ?? [],
+        routedNetworks: this.#options.routedNetworks ?? [],
         bandwidthMbps: this.#options.bandwidthMbps,
         udpRange: this.udpRange,
         udpRoutes: this.#udpRoutes(),
@@ -340,6 +350,9 @@ route replace unreachable ${this.subnet}
       if (!existsSync(`/sys/class/net/${this.#copy.interface}`)) {
         await this.#holdGateway();
         this.#logger.error({ interface: this.#copy.interface }, "the sandboxes' gateway had been removed; it is back");
+      }
+      if (await passDocker(this.#interfacePrefix)) {
+        this.#logger.warn({}, 'the firewall of Docker did not let connections of sandboxes pass; it does again');
       }
       if (await this.hasFirewall()) return await this.#putUdpRoutesBack();
       await this.#loadFirewall(await interfaceAddresses());

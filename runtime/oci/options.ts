@@ -27,6 +27,8 @@ export interface OciDriverOptions {
   openServers?: Server[];
   /** Ranges beyond the public internet, as CIDR, that object storage may be in. Empty: none. */
   outboundRanges?: readonly string[];
+  /** IPv4 networks, as CIDR, whose machines may open TCP connections to sandboxes. Empty: only this host may. */
+  routedNetworks?: readonly string[];
   /** How long a bucket may take to be mounted, 20 s by default. */
   mountTimeoutSeconds?: number;
   /** What each sandbox may send to other machines, and receive from them. Undefined: not limited. */
