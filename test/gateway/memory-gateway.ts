@@ -8,6 +8,14 @@ import type { GatewayLimits } from '../../gateway/connection-limits.ts';
 import type { SandboxRoute } from '../../gateway/routes.ts';
 import { until } from '../support/until.ts';
 
+/** One serving process, as `memory-serving-process.ts` logs it. */
+export interface ProcessState {
+  pid: number;
+  open: { connections: number; sandboxes: number; clients: number };
+  /** Of the JavaScript heap and of buffers. */
+  liveBytes: number;
+}
+
 /** A gateway of several processes, with routes in memory. */
 export class MemoryGateway {
   readonly log: Record<string, unknown>[] = [];
@@ -56,6 +64,20 @@ export class MemoryGateway {
   /** Bytes of memory that all its processes have now. */
   get memoryBytes(): number {
     return this.pids.map(residentBytes).reduce((sum, bytes) => sum + bytes, 0);
+  }
+
+  /** What each serving process has open, and its live memory, after a collection of garbage. */
+  async states(): Promise<ProcessState[]> {
+    const { pids } = this;
+    const known = this.lines('state').length;
+    for (const pid of pids) process.kill(pid, 'SIGHUP');
+    await until(() => this.lines('state').length >= known + pids.length, 30_000);
+    return this.lines('state').slice(known) as unknown as ProcessState[];
+  }
+
+  /** Ends the primary alone, by SIGKILL. */
+  killPrimary(): void {
+    this.#child.kill('SIGKILL');
   }
 
   /** Ends it in order. Returns its exit code. */

@@ -1,7 +1,10 @@
 import { execFile } from 'node:child_process';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { expect } from '@jest/globals';
 import type { CampaignResult } from './campaign.ts';
+
+const MOST_IDLE_CPU_MS = 60;
 
 /** Plays a campaign in a process of its own: the test runner must not slow its clients down. */
 export async function playCampaignApart(rounds: number, seed: number, blockRounds: number): Promise<CampaignResult> {
@@ -15,4 +18,16 @@ export async function playCampaignApart(rounds: number, seed: number, blockRound
     },
   );
   return JSON.parse(stdout);
+}
+
+/** What every campaign must end with, however long it was. */
+export function expectUnharmed(result: CampaignResult): void {
+  expect(result).toMatchObject({ exits: 0, hangs: [], faults: [] });
+  const { cpuMs, idleCpuMs, sockets, open } = result.afterwards;
+  expect({ sockets, open }).toEqual({
+    sockets: 0,
+    open: open.map(() => ({ connections: 0, sandboxes: 0, clients: 0 })),
+  });
+  // An idle gateway's timers need a few milliseconds; one endless exchange needs all that a processor has left.
+  expect(cpuMs).toBeLessThanOrEqual(Math.max(MOST_IDLE_CPU_MS, 3 * idleCpuMs));
 }

@@ -1,7 +1,9 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
-import { MemoryGateway } from '../memory-gateway.ts';
+import { setTimeout as delay } from 'node:timers/promises';
+import { cpuMsOf } from '../../../bench/process-cpu.ts';
+import { MemoryGateway, type ProcessState, socketsOf } from '../memory-gateway.ts';
 import { hostOf } from '../started-gateway.ts';
 import { CLIENT_KINDS, type ClientKind, HostileClients } from './clients.ts';
 import { SeededRandom } from './random.ts';
@@ -27,8 +29,25 @@ export interface CampaignResult {
   /** Latencies of the second tenant, milliseconds. */
   p99Ms: { hostile: number; plain: number };
   samples: { hostile: number; plain: number };
+  /** Resident memory of the serving processes together: the most after any block. */
   memoryBytes: number;
+  /** Their live memory (JavaScript heap and buffers, after a collection): after the first tenth, and at the end. */
+  liveBytes: { afterTenth: number; atEnd: number };
+  /** Once every client and every server has gone. */
+  afterwards: {
+    /** Processor time of the serving processes over two seconds; `idle` is the same before the campaign. */
+    cpuMs: number;
+    idleCpuMs: number;
+    /** Sockets beyond those of a gateway that has served nobody. */
+    sockets: number;
+    /** Of every process: what it says it has open. */
+    open: ProcessState['open'][];
+  };
 }
+
+const CPU_WINDOW_MS = 2000;
+/** How long connections may take to end when both sides have gone. */
+const CLOSE_TIMEOUT_MS = 10_000;
 
 /** Plays hostile and plain replies in turns through a gateway of two processes, beside a second tenant. */
 export async function playCampaign(options: CampaignOptions): Promise<CampaignResult> {
@@ -56,7 +75,10 @@ export async function playCampaign(options: CampaignOptions): Promise<CampaignRe
     p99Ms: { hostile: 0, plain: 0 },
     samples: { hostile: 0, plain: 0 },
     memoryBytes: 0,
+    liveBytes: { afterTenth: 0, atEnd: 0 },
+    afterwards: { cpuMs: 0, idleCpuMs: await cpuMsIn(CPU_WINDOW_MS, gateway), sockets: 0, open: [] },
   };
+  const socketsBefore = socketCount(gateway);
 
   const playRound = async () => {
     const roundSeed = seeds.below(2 ** 32);
@@ -89,7 +111,11 @@ export async function playCampaign(options: CampaignOptions): Promise<CampaignRe
       }
       result.memoryBytes = Math.max(result.memoryBytes, gateway.memoryBytes);
       result.exits = gateway.lines('a gateway process ended').length;
+      if (result.liveBytes.afterTenth === 0 && played + blockRounds >= rounds / 10) {
+        result.liveBytes.afterTenth = await liveBytesOf(gateway);
+      }
     }
+    result.liveBytes.atEnd = await liveBytesOf(gateway);
     const samples = await second.finish();
     for (const kind of ['hostile', 'plain'] as const) {
       result.samples[kind] = samples[kind].length;
@@ -97,6 +123,18 @@ export async function playCampaign(options: CampaignOptions): Promise<CampaignRe
     }
     if (result.exits === 0 && gateway.pids.join() !== pids.join()) result.exits = 1;
     result.faults = [...gateway.lines('exchange failed'), ...gateway.lines('connection failed')];
+
+    clients.close();
+    second.kill();
+    await Promise.all([replies.stop(), calls.stop()]);
+    const { afterwards } = result;
+    const deadline = performance.now() + CLOSE_TIMEOUT_MS;
+    do {
+      await delay(100);
+      afterwards.sockets = socketCount(gateway) - socketsBefore;
+    } while (afterwards.sockets > 0 && performance.now() < deadline);
+    afterwards.open = (await gateway.states()).map(({ open }) => open);
+    afterwards.cpuMs = await cpuMsIn(CPU_WINDOW_MS, gateway);
     return result;
   } finally {
     clients.close();
@@ -104,6 +142,22 @@ export async function playCampaign(options: CampaignOptions): Promise<CampaignRe
     await gateway.stop();
     await Promise.all([replies.stop(), calls.stop()]);
   }
+}
+
+function socketCount(gateway: MemoryGateway): number {
+  return gateway.pids.map(socketsOf).reduce((sum, count) => sum + count, 0);
+}
+
+async function liveBytesOf(gateway: MemoryGateway): Promise<number> {
+  return (await gateway.states()).reduce((sum, { liveBytes }) => sum + liveBytes, 0);
+}
+
+/** Processor time that the serving processes use within that many milliseconds. */
+async function cpuMsIn(windowMs: number, gateway: MemoryGateway): Promise<number> {
+  const sum = () => gateway.pids.map(cpuMsOf).reduce((total, ms) => total + ms, 0);
+  const before = sum();
+  await delay(windowMs);
+  return sum() - before;
 }
 
 /** A client and a server of another sandbox, in a process of their own. */

@@ -61,6 +61,15 @@ function sendInPieces(socket: net.Socket, bytes: Buffer, random: SeededRandom): 
   socket.write(bytes.subarray(0, cut));
   setImmediate(() => {
     socket.write(bytes.subarray(cut));
-    setTimeout(() => (resets ? socket.resetAndDestroy() : socket.end()), LINGER_MS);
+    setTimeout(() => (resets ? reset(socket) : socket.end()), LINGER_MS);
   });
+}
+
+/**
+ * Ends a connection with a reset. While a socket sends its FIN, Node cannot reset it, leaves its descriptor open for ever
+ * and may poll it without a pause: such a socket is closed in the ordinary way.
+ */
+function reset(socket: net.Socket): void {
+  if (socket.writableEnded) socket.destroy();
+  else socket.resetAndDestroy();
 }

@@ -1,5 +1,7 @@
+import v8 from 'node:v8';
+import vm from 'node:vm';
 import { pino } from 'pino';
-import { createGateway } from '../../../gateway/gateway.ts';
+import { createGateway, type Gateway } from '../../../gateway/gateway.ts';
 import { serveAsMember } from '../../../gateway/processes/serve.ts';
 import { RouteCache } from '../../../gateway/route-cache.ts';
 import { openCertificates } from '../../../gateway/tls/certificates.ts';
@@ -7,12 +9,23 @@ import { MemoryRoutes } from '../memory-routes.ts';
 
 /**
  * A gateway process with the routes and limits of its environment: `GATEWAY_ROUTES`, a list of routes, and
- * `GATEWAY_LIMITS`. At SIGUSR2 it throws an exception that nothing catches.
+ * `GATEWAY_LIMITS`. At SIGUSR2 it throws an exception that nothing catches. At SIGHUP it collects garbage and logs what is
+ * open and how much memory is live.
  */
 const logger = pino({ name: 'gateway' });
 process.on('SIGUSR2', () => {
   throw new Error('asked for by a signal');
 });
+
+v8.setFlagsFromString('--expose-gc');
+const collectGarbage: () => void = vm.runInNewContext('gc');
+
+function logState(gateway: Gateway): void {
+  collectGarbage();
+  const { heapUsed, external } = process.memoryUsage();
+  const { malloced_memory } = v8.getHeapStatistics();
+  logger.info({ open: gateway.stats(), liveBytes: heapUsed + external, heapUsed, external, malloced_memory }, 'state');
+}
 
 await serveAsMember(logger, async ({ counts, ticketKeys }) => {
   const routes = new MemoryRoutes();
@@ -30,8 +43,9 @@ await serveAsMember(logger, async ({ counts, ticketKeys }) => {
     recordAccess: async () => undefined,
     logger,
   });
+  process.on('SIGHUP', () => logState(gateway));
   return {
-    listen: () => gateway.listen(Number(process.env.PLATFORM_GATEWAY_PORT ?? 0), '127.0.0.1'),
+    listenOn: (socket) => gateway.listenOn(socket),
     close: (drainMs) => gateway.close(drainMs),
   };
 });
