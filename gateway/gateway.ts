@@ -6,6 +6,7 @@ import { type CountExchange, DEFAULT_LIMITS, type GatewayLimits, NO_OTHER_PROCES
 import { Http1Front } from './http1-front.ts';
 import { Http2Front } from './http2-front.ts';
 import { Listener } from './listener.ts';
+import type { SocketHandle } from './processes/bound-socket.ts';
 import type { RouteTable } from './routes.ts';
 import { SandboxProxy } from './sandbox-proxy.ts';
 import type { CertificateSource } from './tls/certificates.ts';
@@ -32,6 +33,8 @@ export interface GatewayOptions {
 export interface Gateway {
   /** Starts to listen. Rejects when the address is taken. */
   listen(port: number, host: string): Promise<net.AddressInfo>;
+  /** Listens on a socket that another process has bound. */
+  listenOn(socket: SocketHandle): Promise<net.AddressInfo>;
   /** Stops accepting, lets requests end for up to `drainMs` (10 s), then breaks them off. */
   close(drainMs?: number): Promise<void>;
   /** What is open now. */
@@ -68,7 +71,8 @@ export function createGateway(options: GatewayOptions): Gateway {
   });
   certificates.watch((certificate) => listener.setCertificate(certificate));
   return {
-    listen: (port, host) => listener.listen(port, host),
+    listen: (port, host) => listener.listen({ port, host }),
+    listenOn: (socket) => listener.listen(socket),
     async close(drainMs = DRAIN_TIMEOUT_MS) {
       const gone = listener.stop();
       http1.drain();

@@ -5,10 +5,13 @@ import type { BoundedLog } from './bounded-log.ts';
 import { BoundedCounts, type CountExchange, clientKey, type GatewayLimits } from './connection-limits.ts';
 import type { ClientConnection } from './exchange.ts';
 import { guarded } from './fault-boundary.ts';
+import type { SocketHandle } from './processes/bound-socket.ts';
 
 const TLS_HANDSHAKE_BYTE = 0x16;
 /** How HTTP/2 with prior knowledge begins; no method of HTTP/1.1 does. */
 const HTTP2_PREFACE_START = 'PRI';
+/** Connections that the kernel keeps until they are accepted. */
+const BACKLOG = 4096;
 const KEEPALIVE_PROBE_DELAY_MS = 30_000;
 
 export interface Certificate {
@@ -79,13 +82,15 @@ export class Listener {
   }
 
   /** Starts to listen. Rejects when the address is taken. */
-  listen(port: number, host: string): Promise<net.AddressInfo> {
+  listen(place: { port: number; host: string } | SocketHandle): Promise<net.AddressInfo> {
     return new Promise((resolve, reject) => {
       this.#server.once('error', reject);
-      this.#server.listen({ port, host, backlog: 4096 }, () => {
+      this.#server.once('listening', () => {
         this.#server.off('error', reject);
         resolve(this.#server.address() as net.AddressInfo);
       });
+      if ('port' in place) this.#server.listen({ ...place, backlog: BACKLOG });
+      else this.#server.listen(place, BACKLOG);
     });
   }
 

@@ -10,6 +10,8 @@ const logger = pino({ level: settings.PLATFORM_LOG_LEVEL, name: 'gateway' }, log
 const processes = new GatewayProcesses({
   program: path.join(import.meta.dirname, 'serving-process.ts'),
   count: settings.PLATFORM_GATEWAY_PROCESSES,
+  host: settings.PLATFORM_GATEWAY_HOST,
+  port: settings.PLATFORM_GATEWAY_PORT,
   logger,
   onGivenUp: () => {
     logger.fatal('no gateway process can be started');

@@ -45,7 +45,7 @@ await serveAsMember(logger, async ({ counts, ticketKeys }) => {
     logger,
   });
   return {
-    listen: () => gateway.listen(settings.PLATFORM_GATEWAY_PORT, settings.PLATFORM_GATEWAY_HOST),
+    listenOn: (socket) => gateway.listenOn(socket),
     close: async (drainMs) => {
       await gateway.close(drainMs);
       await changes.close();

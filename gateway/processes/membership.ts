@@ -1,3 +1,4 @@
+import type { SocketHandle } from './bound-socket.ts';
 import type { FromProcess, ToProcess } from './messages.ts';
 import { SharedCounts } from './shared-counts.ts';
 
@@ -7,9 +8,12 @@ const SIGN_OF_LIFE_INTERVAL_MS = 1000;
 export class Membership {
   readonly counts = new SharedCounts((counts) => this.#send({ kind: 'counts', counts }));
   readonly ticketKeys: Buffer;
+  /** The gateway's port, which the primary has bound. */
+  readonly socket: SocketHandle;
 
-  private constructor(ticketKeys: Buffer, onStop: () => void) {
+  private constructor(ticketKeys: Buffer, socket: SocketHandle, onStop: () => void) {
     this.ticketKeys = ticketKeys;
+    this.socket = socket;
     process.on('message', (message: ToProcess) => {
       if (message.kind === 'stop') onStop();
       else if (message.kind === 'others') this.counts.setOthers(message.counts);
@@ -20,16 +24,19 @@ export class Membership {
   /** @param onStop the primary asks this process to drain and exit */
   static join(onStop: () => void): Promise<Membership> {
     if (!process.send) throw new Error('this program is started by gateway/server.ts');
+    // The primary has ended.
+    process.once('disconnect', () => process.exit(1));
     return new Promise((resolve) => {
-      process.once('message', (message: ToProcess) => {
+      process.once('message', (message: ToProcess, socket) => {
         if (message.kind !== 'welcome') throw new Error(`${message.kind} came before the welcome`);
-        resolve(new Membership(Buffer.from(message.ticketKeys, 'base64'), onStop));
+        const ticketKeys = Buffer.from(message.ticketKeys, 'base64');
+        resolve(new Membership(ticketKeys, socket as unknown as SocketHandle, onStop));
       });
     });
   }
 
-  ready(host: string, port: number): void {
-    this.#send({ kind: 'ready', host, port });
+  ready(): void {
+    this.#send({ kind: 'ready' });
   }
 
   leaving(): void {
@@ -37,7 +44,6 @@ export class Membership {
   }
 
   #send(message: FromProcess): void {
-    // The primary's end disconnects; this process then exits by itself.
     if (process.connected) process.send!(message, undefined, undefined, () => undefined);
   }
 }

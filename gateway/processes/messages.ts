@@ -3,8 +3,8 @@ export type Count = [kind: string, key: string, count: number];
 
 /** From a serving process to the primary. */
 export type FromProcess =
-  /** It accepts connections there. */
-  | { kind: 'ready'; host: string; port: number }
+  /** It accepts connections. */
+  | { kind: 'ready' }
   /** Its event loop turns. */
   | { kind: 'alive' }
   /** It accepts no more and exits once its requests have ended. */
@@ -14,7 +14,7 @@ export type FromProcess =
 
 /** From the primary to a serving process. */
 export type ToProcess =
-  /** The first message. `ticketKeys`: base64, so that every process resumes the TLS sessions of the others. */
+  /** The first message; the listening socket's handle comes with it. `ticketKeys`: base64, so that every process resumes the TLS sessions of the others. */
   | { kind: 'welcome'; ticketKeys: string }
   /** What the other processes count together, of keys that changed. */
   | { kind: 'others'; counts: Count[] }

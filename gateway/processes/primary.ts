@@ -1,7 +1,8 @@
-import cluster, { type Worker } from 'node:cluster';
+import { type ChildProcess, fork, type SendHandle } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
+import { BoundSocket, type SocketHandle } from './bound-socket.ts';
 import { CountLedger } from './count-ledger.ts';
 import type { Count, FromProcess, ToProcess } from './messages.ts';
 
@@ -20,13 +21,16 @@ export interface GatewayProcessesOptions {
   /** The program of a serving process; it uses `Membership`. */
   program: string;
   count: number;
+  host: string;
+  port: number;
   logger: Logger;
   /** No process serves, and none can be started. */
   onGivenUp: () => void;
 }
 
 interface Member {
-  worker: Worker;
+  id: number;
+  child: ChildProcess;
   state: 'starting' | 'serving' | 'leaving';
   missedSigns: number;
 }
@@ -36,70 +40,83 @@ interface Member {
  * it. This process handles no request. It starts each one that ends again, ends one that hangs, and adds up their
  * counts for the limits that hold for all of them.
  *
- * The kernel gives a new connection to a process that accepts (`SCHED_NONE`): one that hangs gets none, and what waits
- * in the queue is not lost with any of them.
+ * The kernel gives a new connection to a process that accepts: one that hangs gets none. This process holds the socket
+ * as well, so that connections wait in its queue when no process is left. When this process ends, however it ends, the
+ * kernel kills the others (PR_SET_PDEATHSIG), those that hang too.
  */
 export class GatewayProcesses {
   readonly #options: GatewayProcessesOptions;
   readonly #members = new Map<number, Member>();
   readonly #ledger = new CountLedger();
   readonly #ticketKeys = randomBytes(48).toString('base64');
-  readonly #ready = Promise.withResolvers<{ host: string; port: number }>();
+  readonly #ready = Promise.withResolvers<void>();
   readonly #stopping = new AbortController();
-  #address: { host: string; port: number } | null = null;
+  #socket: BoundSocket | null = null;
+  #lastId = 0;
   #failedStarts = 0;
   #isReady = false;
 
   constructor(options: GatewayProcessesOptions) {
     this.#options = options;
-    cluster.schedulingPolicy = cluster.SCHED_NONE;
-    cluster.setupPrimary({ exec: options.program, args: [] });
   }
 
-  /** Resolves with the address once every process serves. Rejects when one ends before. */
-  start(): Promise<{ host: string; port: number }> {
+  /** Resolves with the address once every process serves. Rejects when the address is taken, or when one ends before. */
+  async start(): Promise<{ host: string; port: number }> {
+    this.#socket = await BoundSocket.bind(this.#options.host, this.#options.port);
     for (let i = 0; i < this.#options.count; i++) this.#fork();
     const timer = setInterval(() => this.#endHung(), CHECK_INTERVAL_MS).unref();
     this.#stopping.signal.addEventListener('abort', () => clearInterval(timer));
-    return this.#ready.promise;
+    await this.#ready.promise;
+    const { host, port } = this.#socket;
+    return { host, port };
   }
 
   /** Lets every process drain and waits for their end. */
   async stop(): Promise<void> {
     this.#stopping.abort();
-    const ended = [...this.#members.values()].map(({ worker }) => endOf(worker));
-    for (const { worker, state } of this.#members.values()) {
-      if (state === 'starting') worker.process.kill('SIGKILL');
-      else this.#send(worker, { kind: 'stop' });
+    this.#socket?.close();
+    const ended = [...this.#members.values()].map(({ child }) => endOf(child));
+    for (const { child, state } of this.#members.values()) {
+      if (state === 'starting') child.kill('SIGKILL');
+      else this.#send(child, { kind: 'stop' });
     }
     const late = AbortSignal.timeout(STOP_TIMEOUT_MS);
     late.addEventListener('abort', () => {
-      for (const { worker } of this.#members.values()) worker.process.kill('SIGKILL');
+      for (const { child } of this.#members.values()) child.kill('SIGKILL');
     });
     await Promise.all(ended);
   }
 
   #fork(): void {
     const { logger } = this.#options;
-    const worker = cluster.fork();
-    const member: Member = { worker, state: 'starting', missedSigns: 0 };
-    this.#members.set(worker.id, member);
-    const slow = setTimeout(() => {
-      logger.error({ childPid: worker.process.pid }, 'a gateway process did not get ready');
-      worker.process.kill('SIGKILL');
-    }, READY_TIMEOUT_MS);
-    worker.on('message', (message: FromProcess) => {
-      if (message.kind === 'ready') clearTimeout(slow);
-      this.#onMessage(member, message);
+    // setpriv(1) of util-linux asks for the signal and then becomes Node.
+    const child = fork(this.#options.program, [], {
+      execPath: 'setpriv',
+      execArgv: ['--pdeathsig', 'KILL', '--', process.execPath, ...process.execArgv],
     });
-    // A send that crosses the end of its process; 'exit' follows.
-    worker.on('error', (error) => logger.debug({ err: error }, 'message to a gateway process lost'));
-    worker.once('exit', (code, signal) => {
+    const member: Member = { id: ++this.#lastId, child, state: 'starting', missedSigns: 0 };
+    this.#members.set(member.id, member);
+    const slow = setTimeout(() => {
+      logger.error({ childPid: child.pid }, 'a gateway process did not get ready');
+      child.kill('SIGKILL');
+    }, READY_TIMEOUT_MS);
+    child.on('message', (message) => {
+      const received = message as FromProcess;
+      if (received.kind === 'ready') clearTimeout(slow);
+      this.#onMessage(member, received);
+    });
+    const onExit = (code: number | null, signal: string | null) => {
       clearTimeout(slow);
       this.#onExit(member, code, signal);
+    };
+    child.once('exit', onExit);
+    child.on('error', (error) => {
+      logger.error({ err: error, childPid: child.pid }, 'a gateway process could not be started or reached');
+      // It was never started, so no exit follows.
+      if (child.pid === undefined) onExit(null, null);
     });
-    this.#send(worker, { kind: 'welcome', ticketKeys: this.#ticketKeys });
-    this.#send(worker, { kind: 'others', counts: this.#ledger.othersOf(worker.id) });
+    this.#send(child, { kind: 'welcome', ticketKeys: this.#ticketKeys }, this.#socket!.handle);
+    this.#send(child, { kind: 'others', counts: this.#ledger.othersOf(member.id) });
   }
 
   #onMessage(member: Member, message: FromProcess): void {
@@ -109,16 +126,15 @@ export class GatewayProcesses {
         if (member.state !== 'starting') return;
         member.state = 'serving';
         this.#failedStarts = 0;
-        this.#options.logger.info({ childPid: member.worker.process.pid }, 'a gateway process serves');
-        this.#address ??= { host: message.host, port: message.port };
+        this.#options.logger.info({ childPid: member.child.pid }, 'a gateway process serves');
         this.#settleReady();
         return;
       case 'leaving':
         this.#leave(member);
         return;
       case 'counts':
-        for (const count of message.counts) this.#ledger.set(member.worker.id, count);
-        this.#tellOthers(member.worker.id, message.counts);
+        for (const count of message.counts) this.#ledger.set(member.id, count);
+        this.#tellOthers(member.id, message.counts);
         return;
       case 'alive':
         return;
@@ -129,15 +145,15 @@ export class GatewayProcesses {
     const isServing = [...this.#members.values()].every(({ state }) => state === 'serving');
     if (this.#isReady || !isServing) return;
     this.#isReady = true;
-    this.#ready.resolve(this.#address!);
+    this.#ready.resolve();
   }
 
   #onExit(member: Member, code: number | null, signal: string | null): void {
-    const { worker } = member;
-    this.#members.delete(worker.id);
-    this.#tellOthers(worker.id, this.#ledger.remove(worker.id));
+    const { id, child } = member;
+    this.#members.delete(id);
+    this.#tellOthers(id, this.#ledger.remove(id));
     if (this.#stopping.signal.aborted) return;
-    const end = { childPid: worker.process.pid, code, signal };
+    const end = { childPid: child.pid, code, signal };
     if (!this.#isReady) {
       this.#ready.reject(new Error(`a gateway process ended while starting: ${JSON.stringify(end)}`));
       return;
@@ -165,28 +181,29 @@ export class GatewayProcesses {
   }
 
   #endHung(): void {
-    for (const { worker, state, ...member } of this.#members.values()) {
+    for (const { child, state, ...member } of this.#members.values()) {
       if (state === 'starting' || member.missedSigns < MAX_MISSED_SIGNS) continue;
-      this.#options.logger.error({ childPid: worker.process.pid }, 'a gateway process hangs and is ended');
-      worker.process.kill('SIGKILL');
+      this.#options.logger.error({ childPid: child.pid }, 'a gateway process hangs and is ended');
+      child.kill('SIGKILL');
     }
     for (const member of this.#members.values()) member.missedSigns++;
   }
 
   #tellOthers(processId: number, counts: Count[]): void {
     if (counts.length === 0) return;
-    for (const { worker } of this.#members.values()) {
-      if (worker.id === processId) continue;
-      const sums = counts.map(([kind, key]): Count => [kind, key, this.#ledger.others(worker.id, kind, key)]);
-      this.#send(worker, { kind: 'others', counts: sums });
+    for (const { id, child } of this.#members.values()) {
+      if (id === processId) continue;
+      const sums = counts.map(([kind, key]): Count => [kind, key, this.#ledger.others(id, kind, key)]);
+      this.#send(child, { kind: 'others', counts: sums });
     }
   }
 
-  #send(worker: Worker, message: ToProcess): void {
-    if (worker.isConnected()) worker.send(message, undefined, undefined, () => undefined);
+  /** A message that crosses the end of its process is lost; 'exit' follows. */
+  #send(child: ChildProcess, message: ToProcess, socket?: SocketHandle): void {
+    if (child.connected) child.send(message, socket as SendHandle | undefined, undefined, () => undefined);
   }
 }
 
-function endOf(worker: Worker): Promise<void> {
-  return new Promise((resolve) => worker.once('exit', () => resolve()));
+function endOf(child: ChildProcess): Promise<void> {
+  return new Promise((resolve) => child.once('exit', () => resolve()));
 }

@@ -1,5 +1,5 @@
-import type net from 'node:net';
 import type { Logger } from 'pino';
+import type { SocketHandle } from './bound-socket.ts';
 import { Membership } from './membership.ts';
 
 /** How long a process that met an exception nobody caught lets its requests end. */
@@ -8,7 +8,7 @@ const FAILING_EXIT_MS = 5000;
 
 /** What one process serves. */
 export interface Serving {
-  listen(): Promise<net.AddressInfo>;
+  listenOn(socket: SocketHandle): Promise<unknown>;
   /** Accepts no more and lets requests end, for up to `drainMs`. */
   close(drainMs?: number): Promise<void>;
 }
@@ -54,6 +54,6 @@ export async function serveAsMember(
 
   membership = await Membership.join(() => end(0));
   serving = await makeServing(membership);
-  const { address, port } = await serving.listen();
-  membership.ready(address, port);
+  await serving.listenOn(membership.socket);
+  membership.ready();
 }

@@ -1,7 +1,9 @@
+import { existsSync } from 'node:fs';
 import type http from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import tls from 'node:tls';
 import { afterEach, expect, test } from '@jest/globals';
+import { BoundSocket } from '../../gateway/processes/bound-socket.ts';
 import { until } from '../support/until.ts';
 import { RawConnection, send } from './client.ts';
 import { MemoryGateway, socketsOf } from './memory-gateway.ts';
@@ -72,6 +74,7 @@ test('a process that dies takes only its own connections, and another takes its 
   }
   for (const connection of alive) await connection.expect('ok');
   await until(() => gateway.pids.length === 2 && !gateway.pids.includes(victim));
+  await until(() => gateway.lines('a gateway process ended').length === 1);
   expect(gateway.pids).toContain(survivor);
   expect(gateway.lines('a gateway process ended')).toMatchObject([{ childPid: victim, signal: 'SIGKILL' }]);
   expect(await gateway.stop()).toBe(0);
@@ -92,8 +95,34 @@ test('a process with an uncaught exception logs it, lets its requests end, and i
   for (const response of waiting) response.end('finished');
   for (const connection of connections) await connection.expect('finished');
   expect((await ask()).text).toBe('ok');
-  await until(() => !gateway.pids.includes(victim));
+  await until(() => gateway.lines('a gateway process ended').length === 1);
   expect(gateway.lines('a gateway process ended')).toMatchObject([{ childPid: victim, code: 1 }]);
+});
+
+test('while every process is dead, connections wait instead of being refused', async () => {
+  await start();
+  const victims = gateway.pids;
+  for (const pid of victims) process.kill(pid, 'SIGKILL');
+  await until(() => gateway.lines('a gateway process ended').length === 2);
+  const connection = open(REQUEST);
+  await connection.expect('ok');
+  expect(gateway.pids.filter((pid) => victims.includes(pid))).toEqual([]);
+});
+
+test('no process outlives the primary, a hung one neither', async () => {
+  await start();
+  const pids = gateway.pids;
+  process.kill(pids[0]!, 'SIGSTOP');
+  gateway.killPrimary();
+  await until(() => pids.every((pid) => !existsSync(`/proc/${pid}`)));
+});
+
+test('a gateway does not start on a port that is taken', async () => {
+  await start();
+  const { port } = gateway;
+  await expect(BoundSocket.bind('127.0.0.1', port)).rejects.toThrow(`cannot bind 127.0.0.1:${port}: EADDRINUSE`);
+  // Not an address of this machine.
+  await expect(BoundSocket.bind('192.0.2.1', 0)).rejects.toThrow('EADDRNOTAVAIL');
 });
 
 test('a process that hangs gets no new connections and is replaced', async () => {

@@ -7,6 +7,8 @@ const logger = pino({ name: 'gateway' });
 const processes = new GatewayProcesses({
   program: path.join(import.meta.dirname, 'memory-serving-process.ts'),
   count: Number(process.env.GATEWAY_PROCESSES),
+  host: '127.0.0.1',
+  port: 0,
   logger,
   onGivenUp: () => process.exit(1),
 });

@@ -1,0 +1,51 @@
+import { lookup } from 'node:dns/promises';
+import net from 'node:net';
+import { getSystemErrorName } from 'node:util';
+
+/** Node's own handle of a TCP socket. It can be sent to child processes, and `net.Server` listens on it. */
+export interface SocketHandle {
+  getsockname(address: { address?: string; port?: number }): number;
+  close(): void;
+}
+
+/** What `node:cluster` binds its sockets with. Node has no public way to bind one without accepting from it. */
+const { _createServerHandle: bindHandle } = net as unknown as {
+  _createServerHandle(address: string, port: number, family: number): SocketHandle | number;
+};
+
+/**
+ * A TCP socket with an address, from which the process that holds it does not accept. As long as it is held, connections
+ * that come while no other process accepts wait in the kernel's queue.
+ */
+export class BoundSocket {
+  readonly handle: SocketHandle;
+  readonly host: string;
+  readonly port: number;
+
+  private constructor(handle: SocketHandle, host: string, port: number) {
+    this.handle = handle;
+    this.host = host;
+    this.port = port;
+  }
+
+  /** Rejects when the address is taken or not of this machine. */
+  static async bind(host: string, port: number): Promise<BoundSocket> {
+    const { address, family } = await lookup(host);
+    const handle = bindHandle(address, port, family);
+    if (typeof handle === 'number') throw bindError(handle, host, port);
+    const bound: { address?: string; port?: number } = {};
+    // An address that is taken is reported only now.
+    const error = handle.getsockname(bound);
+    if (error === 0) return new BoundSocket(handle, bound.address!, bound.port!);
+    handle.close();
+    throw bindError(error, host, port);
+  }
+
+  close(): void {
+    this.handle.close();
+  }
+}
+
+function bindError(error: number, host: string, port: number): Error {
+  return new Error(`cannot bind ${host}:${port}: ${getSystemErrorName(error)}`);
+}
