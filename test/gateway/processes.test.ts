@@ -65,6 +65,9 @@ test('a process that dies takes only its own connections, and another takes its 
   const [victim, survivor] = gateway.pids as [number, number];
   process.kill(victim, 'SIGKILL');
   expect((await ask()).text).toBe('ok');
+  // Only then has the kernel closed all of its connections.
+  await until(() => gateway.lines('a gateway process ended').length === 1);
+  await until(() => gateway.pids.length === 2 && !gateway.pids.includes(victim));
   await until(() => idle.some((connection) => connection.isClosed));
   const alive = idle.filter((connection) => !connection.isClosed);
   expect(alive.length).toBeGreaterThan(0);
@@ -73,8 +76,6 @@ test('a process that dies takes only its own connections, and another takes its 
     connection.write(REQUEST);
   }
   for (const connection of alive) await connection.expect('ok');
-  await until(() => gateway.pids.length === 2 && !gateway.pids.includes(victim));
-  await until(() => gateway.lines('a gateway process ended').length === 1);
   expect(gateway.pids).toContain(survivor);
   expect(gateway.lines('a gateway process ended')).toMatchObject([{ childPid: victim, signal: 'SIGKILL' }]);
   expect(await gateway.stop()).toBe(0);
