@@ -92,7 +92,8 @@ export function createSandboxHostActivities(
         const plan = patchMounts(before.objectStorage, patch);
         requireFresh(plan, bestEffort);
         const row = await life.beginResume(sandboxId, run ?? null);
-        return hostedAt(await deps.driver.resume(toSpec(row, deps, { ...plan, bestEffort }), { signal }));
+        const spec = toSpec(row, deps, { ...plan, bestEffort });
+        return hostedAt(await deps.driver.resume(spec, { signal }).catch(refuseWithoutRoom));
       });
     },
 
@@ -144,6 +145,12 @@ export interface SpecSources {
 }
 
 type Credentials = Record<number, MountCredentials>;
+
+/** The row admitted it a moment before the disk filled. */
+function refuseWithoutRoom(error: unknown): never {
+  if (!(error instanceof DriverError && error.code === 'host_disk_full')) throw error;
+  throw new AppError('no_capacity', 'The host of this sandbox has no free disk space now; try again later');
+}
 
 function hostedAt({ address, agentPort, slots }: SandboxPlace): HostedPlace {
   return { address, agentPort, ...(slots && { slots }) };

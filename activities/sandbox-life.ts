@@ -3,7 +3,7 @@ import type { SandboxFailure } from '../db/entities/sandbox.ts';
 import type { Orm } from '../db/orm.ts';
 import type { PlanCatalog } from '../db/plans.ts';
 import { type RunningPlace, SandboxLifeRepository } from '../db/repositories/sandbox-life.ts';
-import { warnOfExpiry, warnOfTimeout } from '../db/repositories/sandbox-warnings.ts';
+import { warnOfDiskPressure, warnOfExpiry, warnOfTimeout } from '../db/repositories/sandbox-warnings.ts';
 import { AppError } from '../domain/errors.ts';
 import type { LifecycleOutcome, SandboxReason, SandboxStatus } from '../domain/sandbox-state.ts';
 import { isOver } from '../domain/sandbox-state.ts';
@@ -97,6 +97,9 @@ export function createSandboxLifeActivities({ orm, plans }: { orm: Orm; plans: P
     },
     async warnOfExpiry(sandboxId: string, expiresMs: number): Promise<void> {
       await warnOfExpiry(orm.em, sandboxId, new Date(expiresMs));
+    },
+    async warnOfDiskPressure(sandboxId: string, pausedAtMs: number): Promise<void> {
+      await warnOfDiskPressure(orm.em, sandboxId, new Date(pausedAtMs));
     },
   };
 }

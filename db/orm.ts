@@ -21,6 +21,7 @@ import { Migration20261122NearestRegions } from './migrations/20261122-nearest-r
 import { Migration20261122ObjectStorage } from './migrations/20261122-object-storage.ts';
 import { Migration20261122Ports } from './migrations/20261122-ports.ts';
 import { Migration20261122SandboxRuns } from './migrations/20261122-sandbox-runs.ts';
+import { Migration20261123FullDisks } from './migrations/20261123-full-disks.ts';
 import { ReticentDriver } from './reticent-driver.ts';
 import { limitSessions, reclaimLostConnections, type SessionLimits } from './session-pool.ts';
 
@@ -79,6 +80,7 @@ export async function createOrm(
         { name: '20261122-nearest-regions', class: Migration20261122NearestRegions },
         { name: '20261122-metrics-quarters', class: Migration20261122MetricsQuarters },
         { name: '20261122-sandbox-runs', class: Migration20261122SandboxRuns },
+        { name: '20261123-full-disks', class: Migration20261123FullDisks },
       ],
     },
     discovery: { warnWhenNoEntities: false },

@@ -9,7 +9,11 @@ export interface HostRoom {
   diskGb: { capacity: number; reserved: number };
   /** Of the host's range that leads to sandboxes. */
   udpPorts: { capacity: number; reserved: number };
+  /** Which of its disks is nearly full: that of the sandboxes, or the one that images are unpacked on. */
+  fullDisk?: FullDisk | null;
 }
+
+export type FullDisk = 'data' | 'cache';
 
 export interface RoomNeeded {
   cpu: number;
@@ -45,9 +49,15 @@ export function bestFit(hosts: readonly HostRoom[], needed: RoomNeeded): HostRoo
 /** Whether a host can take this much more. */
 export function fits(host: HostRoom, needed: RoomNeeded): boolean {
   return (
+    !isDiskFull(host, needed) &&
     host.cpu.reserved + needed.cpu <= host.cpu.capacity &&
     host.memoryMb.reserved + needed.memoryMb <= host.memoryMb.capacity &&
     host.diskGb.reserved + needed.diskGb <= host.diskGb.capacity &&
     host.udpPorts.reserved + needed.udpPorts <= host.udpPorts.capacity
   );
+}
+
+/** Whether a nearly full disk of the host stands in the way. What resumes has its image and its disk already. */
+export function isDiskFull(host: HostRoom, needed: RoomNeeded): boolean {
+  return host.fullDisk === 'data' || (host.fullDisk === 'cache' && needed.diskGb > 0);
 }

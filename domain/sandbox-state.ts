@@ -34,6 +34,7 @@ export const sandboxReasons = [
   'host_restarted',
   'host_disk_full',
   'disk_lost',
+  'host_disk_pressure',
   'runtime_exited',
   'pause_failed',
   'resume_failed',

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { mkdirSync, readFileSync, statfsSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statfsSync, statSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { writeFileDurablySync } from '../config/durable-file.ts';
@@ -9,7 +9,6 @@ import { makeId } from '../domain/ids.ts';
 
 /** Who this host is, and what sandboxes may reserve on it: what the machine has, times the overcommit settings. */
 export function describeHost(settings: Settings): HostRegistration {
-  const disk = statfsSync(settings.PLATFORM_DATA_DIR);
   const gib = 1024 ** 3;
   return {
     hostId: settings.PLATFORM_HOST_ID ?? keptHostId(settings.PLATFORM_DATA_DIR),
@@ -17,12 +16,23 @@ export function describeHost(settings: Settings): HostRegistration {
     regionName: settings.PLATFORM_REGION_NAME,
     cpuCapacity: Math.floor(os.availableParallelism() * settings.PLATFORM_HOST_CPU_OVERCOMMIT),
     memoryMbCapacity: Math.floor((os.totalmem() / 1024 ** 2) * settings.PLATFORM_HOST_MEMORY_OVERCOMMIT),
-    diskGbCapacity: Math.floor(((disk.bavail * disk.bsize) / gib) * settings.PLATFORM_HOST_DISK_OVERCOMMIT),
+    diskGbCapacity: Math.floor((diskBytes(settings.PLATFORM_DATA_DIR) / gib) * settings.PLATFORM_HOST_DISK_OVERCOMMIT),
     bandwidthMbps: settings.PLATFORM_SANDBOX_BANDWIDTH_MBPS || undefined,
   };
 }
 
 const keptHostIdForm = /^host-[a-z0-9]{20}$/;
+
+/** What is free, and what the sandboxes that are here hold: a start on a full disk offers as much as one on an empty one. */
+function diskBytes(dataDir: string): number {
+  const { bavail, bsize } = statfsSync(dataDir);
+  const sandboxes = path.join(dataDir, 'oci', 'sandboxes');
+  const held = (existsSync(sandboxes) ? readdirSync(sandboxes) : []).map((name) => {
+    const disk = statSync(path.join(sandboxes, name, 'disk.ext4'), { throwIfNoEntry: false });
+    return (disk?.blocks ?? 0) * 512;
+  });
+  return held.reduce((sum, bytes) => sum + bytes, bavail * bsize);
+}
 
 /** A host keeps its name across restarts: its sandboxes are found by it. */
 function keptHostId(dataDir: string): string {

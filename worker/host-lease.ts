@@ -14,7 +14,7 @@ export const awaySeconds = 900;
 /** Keeps a host's lease alive as long as the process is, and its sandboxes running only as long as the lease is. */
 export class HostLease {
   readonly #connection: LeaseConnection;
-  readonly #host: HostRegistration;
+  readonly #describe: () => HostRegistration;
   readonly #fence: HostFence;
   readonly #leaseSeconds: number;
   readonly #logger: Logger;
@@ -22,18 +22,20 @@ export class HostLease {
   #timer: NodeJS.Timeout | null = null;
   #renewing: Promise<void> | null = null;
   #offers = false;
+  #heldUntilSeconds = 0;
 
   /** @param deps.onLost the host was given up: its sandboxes are failed, and it must begin anew */
   constructor(deps: {
     databaseUrl: string;
-    host: HostRegistration;
+    /** Asked at each renewal: what a disk can hold changes. */
+    describe: () => HostRegistration;
     fence: HostFence;
     leaseSeconds: number;
     logger: Logger;
     onLost: () => void;
   }) {
     this.#connection = new LeaseConnection(deps.databaseUrl, (deps.leaseSeconds * 1000) / 5);
-    this.#host = deps.host;
+    this.#describe = deps.describe;
     this.#fence = deps.fence;
     this.#leaseSeconds = deps.leaseSeconds;
     this.#logger = deps.logger;
@@ -60,12 +62,17 @@ export class HostLease {
     else await this.#letRun();
   }
 
+  /** Lets sandboxes go on that stand still, if the lease lasts. */
+  async letRunIfHeld(): Promise<void> {
+    if (uptimeSeconds() < this.#heldUntilSeconds) await this.#letRun();
+  }
+
   /** From now on no new sandboxes come here. Those that are here go on. */
   async giveUp(): Promise<void> {
     if (this.#timer) clearInterval(this.#timer);
     await this.#renewing;
     const asked = uptimeSeconds();
-    await endLease(this.#connection.run, this.#host.hostId, awaySeconds);
+    await endLease(this.#connection.run, this.#describe().hostId, awaySeconds);
     await this.#fence.keepOpenUntil(asked + awaySeconds * fencedAfter);
     this.#connection.close();
   }
@@ -88,14 +95,16 @@ export class HostLease {
     // Before it is asked for: whatever the database then grants ends later than what is counted on here.
     const asked = uptimeSeconds();
     const lease = { seconds: this.#leaseSeconds, offers: this.#offers };
-    const { lost } = await renewLease(this.#connection.run, this.#host, lease);
-    if (!lost) await this.#fence.keepOpenUntil(asked + this.#leaseSeconds * fencedAfter);
+    const { lost } = await renewLease(this.#connection.run, this.#describe(), lease);
+    if (!lost) {
+      this.#heldUntilSeconds = asked + this.#leaseSeconds * fencedAfter;
+      await this.#fence.keepOpenUntil(this.#heldUntilSeconds);
+    }
     return { lost };
   }
 
   async #letRun(): Promise<void> {
-    if (!this.#fence.isClosed) return;
-    await this.#fence.open();
-    this.#logger.warn('sandboxes stood still because the lease was not renewed in time; they go on');
+    if (!this.#fence.isClosed || !(await this.#fence.open())) return;
+    this.#logger.warn('sandboxes stood still, for want of a lease or of room on the disk; they go on');
   }
 }

@@ -6,7 +6,7 @@ import type { PlanCatalog } from '../db/plans.ts';
 import { type RestingSandbox, restingSandboxes, sandboxesBoundTo, sandboxesOnHost } from '../db/repositories/hosts.ts';
 import { SandboxLifeRepository } from '../db/repositories/sandbox-life.ts';
 import { isOver } from '../domain/sandbox-state.ts';
-import type { SandboxDriver, SandboxInspection, SandboxSpec } from '../runtime/driver.ts';
+import { DriverError, type SandboxDriver, type SandboxInspection, type SandboxSpec } from '../runtime/driver.ts';
 import type { SandboxFacts } from './sandbox-facts.ts';
 
 export interface ReconcilingDriver extends SandboxDriver {
@@ -16,8 +16,8 @@ export interface ReconcilingDriver extends SandboxDriver {
   repairLinks(sandboxes: readonly RestingSandbox[]): Promise<string[]>;
 }
 
-/** What a report speaks of. A disk that is lost after the processes is reported at once. */
-type Loss = 'processes' | 'disk';
+/** What a report speaks of: `room` of a frozen one that its host's disk has no room for. Another one is sent at once. */
+type Loss = 'processes' | 'disk' | 'room';
 
 const everyMs = 4000;
 /** A workflow has acted on a report long before; if not, it gets the report again. */
@@ -103,13 +103,25 @@ export class HostReconciliation {
   /** A pause or a resume was given up while this host was away, though it had been done; the row is what counts. */
   async #bringToRest(row: Sandbox): Promise<void> {
     if (row.status !== 'running' && row.status !== 'paused') return;
-    const { state } = await this.#driver.inspect(row.sandboxId);
+    const found = await this.#driver.inspect(row.sandboxId);
+    const { state } = found;
     if (row.status === 'paused' && state === 'running') await this.#driver.pause(row.sandboxId);
-    if (row.status === 'running' && state === 'paused') await this.#driver.resume(this.#specOf(row));
+    if (row.status === 'running' && state === 'paused') await this.#goOn(row, found);
     // A host whose record of it was lost knows none of its UDP ports.
     const { udpPorts } = this.#specOf(row);
     if (udpPorts.length > 0 && state !== 'exited' && state !== 'absent') {
       await this.#driver.exposeUdp(row.sandboxId, udpPorts);
+    }
+  }
+
+  /** On a disk that is full it is not resumed but stays frozen, and its row becomes `paused`. */
+  async #goOn(row: Sandbox, found: SandboxInspection): Promise<void> {
+    try {
+      await this.#driver.resume(this.#specOf(row));
+    } catch (error) {
+      if (!(error instanceof DriverError && error.code === 'host_disk_full')) throw error;
+      const pressure = { run: found.run, ended: false };
+      this.#report(row.sandboxId, found, 'room', () => this.#facts.diskPressure(row.sandboxId, pressure));
     }
   }
 

@@ -14,6 +14,7 @@ import { askForHostWatch, lastAliveAt, rejoin } from '../db/repositories/hosts.t
 import { offerUdpPorts } from '../db/repositories/udp-ports.ts';
 import { createOciDriver } from '../runtime/oci/driver.ts';
 import { createTemporalClient } from '../temporal/client.ts';
+import { DiskWatch } from './disk-watch.ts';
 import { describeHost } from './host-identity.ts';
 import { HostLease } from './host-lease.ts';
 import { HostReconciliation, whenGivenUp } from './host-reconciliation.ts';
@@ -67,7 +68,7 @@ const environments = {
 const facts = new SandboxFacts({ client: createTemporalClient(settings, secrets), logger });
 const lease = new HostLease({
   databaseUrl: settings.DATABASE_URL,
-  host,
+  describe: () => describeHost({ ...settings, PLATFORM_HOST_ID: host.hostId }),
   fence: driver.fence,
   leaseSeconds: settings.PLATFORM_HOST_LEASE_SECONDS,
   logger,
@@ -79,6 +80,18 @@ const lease = new HostLease({
 });
 const lastAlive = (await lastAliveAt(orm.em, host.hostId)) ?? new Date();
 const { lost } = await lease.hold();
+// First of all: the sandboxes that run write while this process starts.
+const diskWatch = new DiskWatch({
+  orm,
+  driver,
+  fence: driver.fence,
+  lease,
+  facts,
+  hostId: host.hostId,
+  cacheDir: settings.PLATFORM_CACHE_DIR,
+  logger,
+});
+await diskWatch.start();
 if (lost) await whenGivenUp(orm, host.hostId, logger);
 driver.onExit((exit) => facts.exited(exit));
 const reconciliation = new HostReconciliation({
@@ -116,6 +129,7 @@ sampler.start();
 reconciliation.start();
 logger.info({ hostId: host.hostId }, 'ready');
 await worker.runUntil(stopSignal());
+await diskWatch.stop();
 await Promise.all([sampler.stop(), reconciliation.stop()]);
 await lease.giveUp();
 facts.stop();

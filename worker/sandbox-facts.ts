@@ -50,6 +50,14 @@ export class SandboxFacts {
     await this.#report(sandboxId, { kind: 'diskLost', run });
   }
 
+  /**
+   * The disk of the host is nearly full, and the host has frozen or ended its processes for that.
+   * @throws {Error} when the host stops before the report is accepted
+   */
+  async diskPressure(sandboxId: string, { run, ended }: { run: number | null; ended: boolean }): Promise<void> {
+    await this.#report(sandboxId, { kind: 'diskPressure', run, ended });
+  }
+
   stop(): void {
     this.#stopping.abort(new Error('the host is stopping'));
   }

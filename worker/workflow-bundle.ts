@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto';
-import { existsSync, globSync, mkdirSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
 import { bundleWorkflowCode } from '@temporalio/worker';
 import { writeFileDurablySync } from '../config/durable-file.ts';
+import { isOutOfSpace } from '../runtime/disk/out-of-space.ts';
 
 const root = path.resolve(import.meta.dirname, '..');
 
@@ -20,9 +22,17 @@ export async function ensureWorkflowBundle(cacheDir: string): Promise<string> {
     failureConverterPath: path.join(root, 'temporal/failure-converter.cjs'),
     logger: quiet,
   });
-  mkdirSync(path.dirname(file), { recursive: true });
-  writeFileDurablySync(file, code);
-  return file;
+  try {
+    mkdirSync(path.dirname(file), { recursive: true });
+    writeFileDurablySync(file, code);
+    return file;
+  } catch (error) {
+    if (!isOutOfSpace(error)) throw error;
+    // Without a cache the worker starts all the same, for this once.
+    const own = path.join(mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-workflows-')), 'bundle.js');
+    writeFileSync(own, code);
+    return own;
+  }
 }
 
 function hashSources(): string {

@@ -25,9 +25,7 @@ export class SandboxInbox {
   /** The next report to act on, with all that it makes obsolete taken out. Null: there is none. */
   take(run: number): HostReport | null {
     const present = this.#reports.filter((report) => isPresent(report, run));
-    // A lost disk explains lost memory, and lost memory an exit of the same processes; never the other way round.
-    const first = (kind: HostReport['kind']) => present.find((report) => report.kind === kind);
-    const taken = first('diskLost') ?? first('memoryLost') ?? present[0] ?? null;
+    const taken = present.toSorted((one, other) => rankOf(one) - rankOf(other))[0] ?? null;
     this.#reports = present.filter((report) => report.run !== null && report.run > (taken?.run ?? run));
     return taken;
   }
@@ -45,6 +43,15 @@ export class SandboxInbox {
   carry(): HostReport[] {
     return [...this.#reports];
   }
+}
+
+/**
+ * The least explains the others of the same processes: a lost disk, then a host that ended them, then lost memory, then
+ * an exit.
+ */
+function rankOf(report: HostReport): number {
+  if (report.kind === 'diskPressure') return report.ended ? 1 : 4;
+  return { diskLost: 0, memoryLost: 2, exited: 3 }[report.kind];
 }
 
 const isPresent = (report: HostReport, run: number) => report.run === null || report.run >= run;

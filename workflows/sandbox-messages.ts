@@ -114,7 +114,9 @@ export type HostReport =
   /** The processes are gone without a record of how they ended; the disk is there. `at` is RFC 3339. */
   | { kind: 'memoryLost'; run: number | null; at: string }
   /** Nothing of it is left on the host, its disk included. */
-  | { kind: 'diskLost'; run: number | null };
+  | { kind: 'diskLost'; run: number | null }
+  /** The disk of the host is nearly full, so the host has frozen the processes, or ended them; the sandbox is paused. */
+  | { kind: 'diskPressure'; run: number | null; ended: boolean };
 
 export const hostReportSignal = defineSignal<[HostReport]>('hostReport');
 

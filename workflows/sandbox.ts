@@ -36,6 +36,7 @@ import {
   addPortUpdate,
   connectUpdate,
   endSignal,
+  type HostReport,
   hostLostSignal,
   hostReportSignal,
   hostRestartedSignal,
@@ -284,9 +285,7 @@ class SandboxLife {
     if (this.#ending || this.#pause || this.#restart) return;
     if (this.#hostLoss.happened) return this.#fail(hostLostFailure);
     const report = this.#inbox.take(this.#run);
-    if (report?.kind === 'diskLost') return this.#fail(diskLostFailure);
-    if (report?.kind === 'memoryLost') return this.#afterHostRestart(Date.parse(report.at));
-    if (report) return this.#afterExit(report.exit);
+    if (report) return this.#afterReport(report);
     if (somethingElse) return;
     if (warning) await rows.warnOfTimeout(this.#id, deadlineMs, warning.beforeSeconds);
     else if (this.#plan.autoPause) this.#askPause('auto_pause', false);
@@ -323,6 +322,14 @@ class SandboxLife {
     this.#hostLoss.tell();
   }
 
+  async #afterReport(report: HostReport): Promise<void> {
+    if (report.kind === 'diskLost') return this.#fail(diskLostFailure);
+    if (report.kind === 'exited') return this.#afterExit(report.exit);
+    if (report.kind === 'memoryLost') return this.#afterHostRestart(Date.parse(report.at));
+    if (report.ended) return this.#afterDiskPressure();
+    this.#askPause('host_disk_pressure', false);
+  }
+
   /** Its processes ended by themselves. */
   async #afterExit(exit: RuntimeExit): Promise<void> {
     const message = exit.outOfMemory
@@ -335,6 +342,14 @@ class SandboxLife {
   async #afterHostRestart(atMs: number): Promise<void> {
     await rows.recordPaused(this.#id, 'host_restarted', atMs, false);
     this.#pauseFrom(atMs, 'host_restarted', false);
+  }
+
+  /** The host ended its processes before they took the last of its disk. */
+  async #afterDiskPressure(): Promise<void> {
+    const atMs = Date.now();
+    await rows.recordPaused(this.#id, 'host_disk_pressure', atMs, false);
+    this.#pauseFrom(atMs, 'host_disk_pressure', false);
+    await rows.warnOfDiskPressure(this.#id, atMs);
   }
 
   /** The frozen processes of a paused one are gone; the disk is what a paused sandbox promises, and it is there. */
@@ -364,6 +379,7 @@ class SandboxLife {
       const atMs = Date.now();
       await rows.recordPaused(this.#id, reason, atMs, memoryKept);
       this.#pauseFrom(atMs, reason, memoryKept);
+      if (reason === 'host_disk_pressure') await rows.warnOfDiskPressure(this.#id, atMs);
     } catch (error) {
       if (error instanceof HostLostError) {
         pause.refusal = refused('sandbox_ended', hostLostFailure.failure.message);
@@ -412,7 +428,8 @@ class SandboxLife {
     if (this.#ending || this.#resume || this.#restart) return;
     const report = this.#inbox.take(this.#run);
     if (report?.kind === 'diskLost') return this.#fail(diskLostFailure);
-    if (report) return this.#loseMemory();
+    // Frozen by the host is what a paused sandbox is anyway.
+    if (report && (report.kind !== 'diskPressure' || report.ended)) return this.#loseMemory();
     if (somethingElse || expires === null) return;
     if (warnAt !== null) {
       await rows.warnOfExpiry(this.#id, expires);

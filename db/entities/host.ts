@@ -18,6 +18,8 @@ export const Host = defineEntity({
     /** The range that leads to sandboxes; null: it has none. */
     udpPortFirst: p.integer().nullable(),
     udpPortLast: p.integer().nullable(),
+    /** `data` or `cache`: its disk that is nearly full. Null: neither is. */
+    fullDisk: p.string().nullable(),
     leaseExpiresAt: p.datetime(3),
     /** It stopped in order and comes back: until then it is missed by nobody. */
     awayUntil: p.datetime(3).nullable(),

@@ -1,7 +1,7 @@
 import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
 import { AppError, notFound } from '../../domain/errors.ts';
 import { lifeStartOf } from '../../domain/life-plan.ts';
-import { chooseHost, fits, type HostRoom, type RoomNeeded } from '../../domain/placement.ts';
+import { chooseHost, type FullDisk, fits, type HostRoom, isDiskFull, type RoomNeeded } from '../../domain/placement.ts';
 import { checkPlanLimits, type Plan } from '../../domain/plans.ts';
 import { udpPortsOf } from '../../domain/ports.ts';
 import { anyRegion, type RegionWish } from '../../domain/regions.ts';
@@ -130,22 +130,28 @@ export async function reserveHost(
       throw new AppError('host_unavailable', 'The host of this sandbox is away; try again when it is back');
     }
     const chosen = chooseHost(open, needed, where.wish ?? anyRegion);
-    if (!chosen) throw noRoom(where.wish);
+    if (!chosen)
+      throw noRoom(
+        where,
+        open.some((room) => isDiskFull(room, needed)),
+      );
     await tx.execute('select 1 from hosts where host_id = ? for update', [chosen.hostId]);
     const [locked] = await readRooms(tx, chosen.hostId);
     if (locked && fits(locked, needed)) return locked;
     full.add(chosen.hostId);
-    if (where.hostId) throw new AppError('no_capacity', 'The host of this sandbox has no room now; try again later');
+    if (where.hostId) throw noRoom(where, locked !== undefined && isDiskFull(locked, needed));
   }
 }
 
-function noRoom(wish: RegionWish | undefined): AppError {
-  return wish?.forced
-    ? new AppError(
-        'locality_constraint_failed',
-        `No host of the region ${wish.nearest[0]} has room for this sandbox now`,
-      )
-    : new AppError('no_capacity', 'No host has room for this sandbox now; try again later');
+/** @param diskIsFull a host was left out because its disk is nearly full */
+function noRoom({ wish, hostId }: { wish?: RegionWish; hostId?: string }, diskIsFull: boolean): AppError {
+  const what = diskIsFull ? 'free disk space' : 'room';
+  if (wish?.forced) {
+    const message = `No host of the region ${wish.nearest[0]} has ${what} for this sandbox now`;
+    return new AppError('locality_constraint_failed', message);
+  }
+  const who = hostId ? 'The host of this sandbox has no' : 'No host has';
+  return new AppError('no_capacity', `${who} ${what} for this sandbox now; try again later`);
 }
 
 interface RoomRow {
@@ -155,6 +161,7 @@ interface RoomRow {
   memory_mb_capacity: number;
   disk_gb_capacity: number;
   udp_port_capacity: number;
+  full_disk: FullDisk | null;
   cpu: string;
   memory_mb: string;
   disk_gb: string;
@@ -164,7 +171,7 @@ interface RoomRow {
 /** Of hosts that take sandboxes now. */
 export async function readRooms(tx: EntityManager, hostId: string | null = null): Promise<HostRoom[]> {
   const rows = (await tx.execute(
-    `select h.host_id, h.region, h.cpu_capacity, h.memory_mb_capacity, h.disk_gb_capacity,
+    `select h.host_id, h.region, h.cpu_capacity, h.memory_mb_capacity, h.disk_gb_capacity, h.full_disk,
             coalesce(h.udp_port_last - h.udp_port_first + 1, 0) as udp_port_capacity,
             coalesce(sum(s.cpu_count) filter (where s.holds_compute and s.status <> 'paused'), 0) as cpu,
             coalesce(sum(s.memory_mb) filter (where s.holds_compute), 0) as memory_mb,
@@ -183,5 +190,6 @@ export async function readRooms(tx: EntityManager, hostId: string | null = null)
     memoryMb: { capacity: row.memory_mb_capacity, reserved: Number(row.memory_mb) },
     diskGb: { capacity: row.disk_gb_capacity, reserved: Number(row.disk_gb) },
     udpPorts: { capacity: row.udp_port_capacity, reserved: Number(row.udp_ports) },
+    fullDisk: row.full_disk,
   }));
 }

@@ -1,4 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import type { FullDisk } from '../../domain/placement.ts';
 import { Host } from '../entities/host.ts';
 import { OutboxEntry } from '../entities/outbox-entry.ts';
 import { Sandbox } from '../entities/sandbox.ts';
@@ -69,6 +70,11 @@ export async function hostStanding(em: EntityManager, hostId: string): Promise<H
     [hostId],
   )) as { lost: boolean; is_there: boolean }[];
   return { isThere: row?.is_there ?? false, lost: row?.lost ?? false };
+}
+
+/** Says which disk of a host is nearly full; null: none is. Sandboxes then go to others. */
+export async function setFullDisk(em: EntityManager, hostId: string, fullDisk: FullDisk | null): Promise<void> {
+  await em.fork().execute('update hosts set full_disk = ? where host_id = ?', [fullDisk, hostId]);
 }
 
 /** Whether sandboxes may be started on this host now. */

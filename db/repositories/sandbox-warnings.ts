@@ -29,6 +29,18 @@ export async function warnOfExpiry(em: EntityManager, sandboxId: string, expires
   });
 }
 
+/** Tells the owner that a sandbox was paused because the disk of its host is nearly full. */
+export async function warnOfDiskPressure(em: EntityManager, sandboxId: string, pausedAt: Date): Promise<void> {
+  await warn(em, sandboxId, {
+    type: 'sandbox_host_disk_pressure',
+    key: String(pausedAt.getTime()),
+    title: 'A sandbox was paused: the disk of its host is nearly full',
+    text: (name) =>
+      `${name} was writing much while the disk of its host had little room left, and was paused at ${pausedAt.toISOString()}. ` +
+      'It can be resumed when there is room again.',
+  });
+}
+
 async function warn(
   em: EntityManager,
   sandboxId: string,

@@ -2,6 +2,8 @@ import { hkdfSync, randomBytes } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { writeFileDurablySync } from '../../config/durable-file.ts';
+import { releaseBallastIfFull } from '../../runtime/disk/ballast.ts';
+import { isOutOfSpace } from '../../runtime/disk/out-of-space.ts';
 import { ProcessRecord } from '../embedded/process-record.ts';
 import { LockHeldError, lockFile } from '../setup/file-lock.mjs';
 
@@ -38,7 +40,9 @@ export async function openDataFolder(dir: string, secretKey?: string): Promise<D
   fs.chmodSync(dir, 0o711);
   const pidFile = path.join(dir, 'platform.pid');
   const lock = await takeLock(dir, pidFile);
-  fs.writeFileSync(pidFile, `${process.pid}\n`);
+  // Whatever comes now writes here: a start on a full disk takes what was kept for it.
+  releaseBallastIfFull(path.join(dir, 'oci'));
+  writePid(pidFile, `${process.pid}\n`);
   const logDir = path.join(dir, 'logs');
   fs.mkdirSync(logDir, { recursive: true, mode: 0o700 });
   return {
@@ -46,7 +50,9 @@ export async function openDataFolder(dir: string, secretKey?: string): Promise<D
     logDir,
     record: new ProcessRecord(path.join(dir, 'processes.json')),
     secretKey: secretKey ?? loadOrMakeSecretKey(path.join(dir, 'secret-key')),
-    markStopping: () => fs.writeFileSync(pidFile, `${process.pid} ${stopping}\n`),
+    markStopping() {
+      writePid(pidFile, `${process.pid} ${stopping}\n`);
+    },
     async release() {
       fs.rmSync(pidFile, { force: true });
       await lock.release();
@@ -65,6 +71,15 @@ async function takeLock(dir: string, pidFile: string): Promise<{ release(): Prom
     throw new DataFolderInUseError(
       `A platform already runs on ${dir} (pid ${pid}). Stop it first, or name another folder in PLATFORM_DATA_DIR.`,
     );
+  }
+}
+
+/** For people, and for a start that meets a stop. A full disk keeps neither from starting nor from stopping. */
+function writePid(file: string, text: string): void {
+  try {
+    fs.writeFileSync(file, text);
+  } catch (error) {
+    if (!isOutOfSpace(error)) throw error;
   }
 }
 

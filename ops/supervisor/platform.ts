@@ -1,8 +1,12 @@
+import fs from 'node:fs';
 import path from 'node:path';
 import { Connection } from '@temporalio/client';
 import { loadSettings, type Settings } from '../../config/settings.ts';
+import { releaseBallastIfFull } from '../../runtime/disk/ballast.ts';
+import { hasRoomToAdmit, readDiskRoom } from '../../runtime/disk/disk-room.ts';
 import type { ProgramHome } from '../embedded/child-program.ts';
 import { ensureNamespace } from '../embedded/temporal-namespace.ts';
+import { cacheDir } from '../toolchain/locations.mjs';
 import { reachable, settleAddresses } from './addresses.ts';
 import type { DataFolder } from './data-folder.ts';
 import { embeddedParts } from './embedded-parts.ts';
@@ -71,6 +75,7 @@ export class Platform {
   async start(): Promise<StartedPlatform> {
     const leftovers = await this.#folder.record.endLeftovers();
     if (leftovers.length > 0) this.#report(`ended what a former start had left running: ${leftovers.join(', ')}`);
+    reportFullDisks([path.join(this.#folder.dir, 'oci'), cacheDir(this.#given)], this.#report);
     const addresses = await settleAddresses(this.#folder, this.#given);
     const settings = loadSettings(addresses.processEnv);
     writeProcessSettings(this.#folder.dir, addresses.processEnv);
@@ -137,6 +142,17 @@ export class Platform {
     if (madeApiKey) markNewApiKey(dir);
     writePlatformEnv(dir, env);
     return env;
+  }
+}
+
+/** Takes what is kept for a start on a full disk, and says where sandboxes will find no room. */
+function reportFullDisks(folders: readonly string[], report: (text: string) => void): void {
+  for (const folder of folders.filter((each) => fs.existsSync(each))) {
+    if (releaseBallastIfFull(folder)) report(`the disk of ${folder} is full; the reserve there was released`);
+    const room = readDiskRoom(folder);
+    if (hasRoomToAdmit(room)) continue;
+    const free = `${Math.floor(room.freeBytes / 1024 ** 2)} MiB and ${room.freeInodes} inodes are free`;
+    report(`the disk of ${folder} is nearly full (${free}); delete sandboxes, or make room otherwise`);
   }
 }
 

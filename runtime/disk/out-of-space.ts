@@ -1,4 +1,6 @@
-/** Whether a file system had no blocks, no inodes or no quota left. */
+/** Whether a file system had no blocks, no inodes or no quota left, for us or for a program that we ran. */
 export function isOutOfSpace(error: unknown): boolean {
-  return ['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException | null)?.code ?? '');
+  const { code, stderr } = (error ?? {}) as { code?: unknown; stderr?: unknown };
+  if (code === 'ENOSPC' || code === 'EDQUOT') return true;
+  return typeof stderr === 'string' && /no space left|quota exceeded/i.test(stderr);
 }

@@ -1,13 +1,12 @@
 import { closeSync, existsSync, fstatSync, openSync, readSync } from 'node:fs';
-import { mkdir, open, rm, statfs } from 'node:fs/promises';
+import { mkdir, open, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { renameDurably } from '../../config/durable-file.ts';
+import { hasRoomToAdmit, readDiskRoom } from '../disk/disk-room.ts';
 import { DriverError } from '../driver.ts';
 import { runCommand } from '../process/command.ts';
 
 const bytesPerGb = 1024 ** 3;
-/** Below this the host's disk counts as full: the sandboxes that run still write to theirs. */
-const reserveBytes = 2 * bytesPerGb;
 const building = new Map<string, Promise<string>>();
 
 /**
@@ -53,10 +52,8 @@ async function makeBlankDisk(file: string, storageGb: number): Promise<string> {
   return file;
 }
 
-/** @throws {DriverError} `host_disk_full` when the file system of the disks is about to be full. */
-export async function requireHostDisk(folder: string): Promise<void> {
-  const { bavail, bsize, ffree, files } = await statfs(folder);
-  if (bavail * bsize < reserveBytes || (files > 0 && ffree < 1000)) {
-    throw new DriverError('host_disk_full', "The host's disk is full", { retryable: true });
-  }
+/** @throws {DriverError} `host_disk_full` when the file system of the disks has no room for one more sandbox. */
+export function requireHostDisk(folder: string): void {
+  if (hasRoomToAdmit(readDiskRoom(folder))) return;
+  throw new DriverError('host_disk_full', "The host's disk is full", { retryable: true });
 }

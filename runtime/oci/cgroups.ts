@@ -230,8 +230,37 @@ export class Cgroups {
     return { file: this.freezerFile(''), text: this.version === 2 ? '1' : 'FROZEN' };
   }
 
+  /** Whether they were told to stand still; what is in a system call does so when the call ends. */
   get isFenced(): boolean {
-    return this.isFrozen('');
+    const file = this.version === 2 ? 'cgroup.freeze' : 'freezer.self_freezing';
+    try {
+      return readFileSync(this.#file('freezer', '', file), 'latin1').trim() === '1';
+    } catch (error) {
+      if (writeErrorsOfGoneGroup.has((error as NodeJS.ErrnoException).code ?? '')) return false;
+      throw error;
+    }
+  }
+
+  /** Bytes that an instance, or all of them together (`''`), wrote to files and that are not on the disk yet. */
+  unwrittenBytes(instance: string): number {
+    const names = this.version === 2 ? 'file_dirty|file_writeback' : 'total_dirty|total_writeback';
+    try {
+      const text = readFileSync(this.usageFiles(instance).memoryStat, 'latin1');
+      const found = text.matchAll(new RegExp(`^(?:${names}) (\\d+)$`, 'gm'));
+      return [...found].reduce((sum, [, bytes]) => sum + Number(bytes), 0);
+    } catch (error) {
+      if (writeErrorsOfGoneGroup.has((error as NodeJS.ErrnoException).code ?? '')) return 0;
+      throw error;
+    }
+  }
+
+  /** Tells every process of an instance to stop where it stands, without waiting until each has. */
+  async halt(instance: string): Promise<void> {
+    try {
+      await writeFile(this.freezerFile(instance), this.version === 2 ? '1' : 'FROZEN');
+    } catch (error) {
+      if (!writeErrorsOfGoneGroup.has((error as NodeJS.ErrnoException).code ?? '')) throw error;
+    }
   }
 
   async liftFence(): Promise<void> {

@@ -1,8 +1,11 @@
-import { existsSync } from 'node:fs';
-import { mkdtemp, rename, rm } from 'node:fs/promises';
+import { randomBytes } from 'node:crypto';
+import { existsSync, statSync } from 'node:fs';
+import { rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { MountSlot } from '../../domain/object-storage.ts';
 import type { UdpMapping } from '../../domain/ports.ts';
+import { type DiskRoom, hasRoomToAdmit, readDiskRoom } from '../disk/disk-room.ts';
+import { isOutOfSpace } from '../disk/out-of-space.ts';
 import {
   type CreateOptions,
   DriverError,
@@ -31,7 +34,7 @@ import { type Inventory, takeInventory } from './inventory.ts';
 import { raiseKernelLimits } from './kernel-limits.ts';
 import { SandboxNetwork } from './network.ts';
 import { findRuntime } from './oci-runtime.ts';
-import type { LinkedSandbox, OciDriver, OciDriverOptions } from './options.ts';
+import type { DiskUse, LinkedSandbox, OciDriver, OciDriverOptions } from './options.ts';
 import { PhaseTeller } from './phase-teller.ts';
 import { requirePrerequisites } from './prerequisites.ts';
 import { type ReconcileReport, removeOrphans } from './reconcile.ts';
@@ -194,6 +197,7 @@ class LocalDriver implements OciDriver {
       size: this.#options.warmPoolSize,
       image: () => this.#imageOf(baseImageName, new AbortController().signal),
       isBusy: () => this.#underway.size > 0,
+      hasRoom: () => hasRoomToAdmit(this.diskRoom()),
       logger: this.#options.logger,
     });
     await this.#pool.open();
@@ -235,6 +239,7 @@ class LocalDriver implements OciDriver {
         // Before the thaw: an end of the processes from now on is one of this run.
         const present = await this.#number(work, record);
         if (!present.remade && !this.#cgroups.isFrozen(present.instance)) return this.#standing(work, present);
+        requireHostDisk(this.#copy.folder);
         // A sandbox that cannot be reached would look like one whose agent does not answer.
         await this.#repairLink(present, spec.allowInternetAccess);
         await this.#starter.thaw(work, present);
@@ -252,7 +257,7 @@ class LocalDriver implements OciDriver {
   async requireStartable(spec: SandboxSpec, { signal }: CreateOptions = {}): Promise<void> {
     const never = new AbortController().signal;
     try {
-      await requireHostDisk(this.#copy.folder);
+      requireHostDisk(this.#copy.folder);
       if (!hasDisk(this.#folderOf(spec.sandboxId))) throw diskGone();
       await this.#imageOf(spec.image, signal ?? never);
     } catch (error) {
@@ -322,7 +327,10 @@ class LocalDriver implements OciDriver {
   async remove(sandboxId: string): Promise<void> {
     this.#underway.get(sandboxId)?.abort(new DriverError('aborted', 'The sandbox was removed'));
     await this.#lock.run(sandboxId, async () => {
-      await this.#stopNow(sandboxId);
+      await this.#stopNow(sandboxId).catch((error) => {
+        // Its processes have ended, and the record that could not be written goes now.
+        if (!isOutOfSpace(error)) throw error;
+      });
       await this.#deleteFolder(this.#folderOf(sandboxId));
       this.#records.forget(sandboxId);
     });
@@ -351,6 +359,42 @@ class LocalDriver implements OciDriver {
 
   onExit(listener: (exit: SandboxExit) => unknown): void {
     this.#exits.onExit(listener);
+  }
+
+  get diskFolder(): string {
+    return this.#copy.folder;
+  }
+
+  diskRoom(): DiskRoom {
+    const room = readDiskRoom(this.#copy.folder);
+    return { ...room, bytes: room.bytes - this.#cgroups.unwrittenBytes('') };
+  }
+
+  async diskUse(): Promise<DiskUse[]> {
+    const uses: DiskUse[] = [];
+    for (const sandboxId of this.#meter.sandboxIds) {
+      const folder = this.#folderOf(sandboxId);
+      const record = this.#records.get(sandboxId);
+      const disk = statSync(path.join(folder, 'disk.ext4'), { throwIfNoEntry: false });
+      if (!record || !disk) continue;
+      const bytes = disk.blocks * 512 + this.#cgroups.unwrittenBytes(record.instance);
+      uses.push({ sandboxId, run: record.run ?? null, bytes, isFrozen: this.#cgroups.isFrozen(record.instance) });
+    }
+    return uses;
+  }
+
+  async halt(sandboxId: string): Promise<void> {
+    const record = this.#records.get(sandboxId);
+    if (record?.phase === 'ready') await this.#cgroups.halt(record.instance);
+  }
+
+  async endAtOnce(sandboxId: string): Promise<void> {
+    const record = this.#records.get(sandboxId);
+    if (!record) return;
+    this.#exits.delete(sandboxId);
+    // Before anything that may wait for it: each moment costs room.
+    await this.#cgroups.kill(record.instance);
+    await this.stop(sandboxId);
   }
 
   async reconcile(knownSandboxIds: Iterable<string>): Promise<ReconcileReport> {
@@ -459,13 +503,22 @@ class LocalDriver implements OciDriver {
     this.#exits.delete(sandboxId);
     this.#meter.end(sandboxId);
     const record = this.#records.get(sandboxId);
-    if (record && record.phase !== 'stopped' && existsSync(folder)) {
-      await this.#records.write({ ...record, phase: 'stopped' });
-    }
+    const recordStopped = async () => {
+      if (record && record.phase !== 'stopped' && existsSync(folder)) {
+        await this.#records.write({ ...record, phase: 'stopped' });
+      }
+    };
+    let isRecorded = true;
+    await recordStopped().catch((error) => {
+      // The end gives room back, so it comes first where there is none.
+      if (!isOutOfSpace(error)) throw error;
+      isRecorded = false;
+    });
     // Without its files, what it has outside of its folder is found through the kernel.
     const isWhole = record !== null && readPids(folder) !== null;
     if (record) await this.#end(record);
     if (!isWhole) await this.#runner.endStrays(sandboxId, folder);
+    if (!isRecorded) await recordStopped();
   }
 
   #measure(record: SandboxRecord): void {
@@ -482,16 +535,19 @@ class LocalDriver implements OciDriver {
     return this.#runner.end(this.#folderOf(record.sandboxId), record.instance, record.address);
   }
 
-  /** Moves the folder aside first, so that a deletion that is cut short leaves no half a sandbox. */
+  /** Moves the folder aside first, so that a deletion that is cut short leaves no half a sandbox. Needs no room. */
   async #deleteFolder(folder: string): Promise<void> {
-    const grave = await mkdtemp(path.join(this.#copy.trashFolder, 'sandbox-'));
+    const trash = path.join(this.#copy.trashFolder, `sandbox-${randomBytes(6).toString('hex')}`);
     try {
-      await rename(folder, path.join(grave, 'folder'));
+      await rename(folder, trash);
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-    } finally {
-      await rm(grave, { recursive: true, force: true });
+      const { code } = error as NodeJS.ErrnoException;
+      if (code === 'ENOENT') return;
+      if (!isOutOfSpace(error)) throw error;
+      // The trash folder itself could not grow by an entry.
+      await rm(folder, { recursive: true, force: true });
     }
+    await rm(trash, { recursive: true, force: true });
   }
 
   async #imageOf(reference: string, signal: AbortSignal): Promise<UnpackedImage> {

@@ -1,3 +1,4 @@
+import { isOutOfSpace } from '../disk/out-of-space.ts';
 import { DriverError } from '../driver.ts';
 import { CommandError } from '../process/command.ts';
 import { AgentError } from './agent-client.ts';
@@ -29,9 +30,7 @@ export function imageFailure(error: unknown, signal: AbortSignal): DriverError {
 }
 
 const isDiskFull = (error: unknown) =>
-  (error as NodeJS.ErrnoException)?.code === 'ENOSPC' ||
-  (error instanceof CommandError && /no space left/i.test(error.stderr)) ||
-  (error instanceof LaunchError && /no space left/i.test(error.message));
+  isOutOfSpace(error) || (error instanceof LaunchError && /no space left/i.test(error.message));
 
 const diskFull = (cause: unknown) =>
   new DriverError('host_disk_full', "The host's disk is full", { cause, retryable: true });

@@ -1,20 +1,31 @@
 import { spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
-import { rename, rm, writeFile } from 'node:fs/promises';
+import { open, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import { readDiskRoom } from '../disk/disk-room.ts';
+import { isOutOfSpace } from '../disk/out-of-space.ts';
 import type { Cgroups } from './cgroups.ts';
 import type { Copy } from './copy.ts';
 
 const guardFile = path.join(import.meta.dirname, 'lease-guard.pl');
 
-/** Lets a host's sandboxes run only as long as the host may have them. */
+/** Lets a host's sandboxes run only as long as the host may have them and its disk has room for what they write. */
 export interface HostFence {
   /** They may run until then, by `uptimeSeconds`. A process of its own sees to it, also after this one's end. */
   keepOpenUntil(uptimeSeconds: number): Promise<void>;
-  /** Whether all of them stand still. */
+  /** Whether all of them were told to stand still. */
   readonly isClosed: boolean;
-  /** Lets them go on; those that are paused stay so. */
-  open(): Promise<void>;
+  /**
+   * Lets them go on; those that are paused stay so.
+   * @returns false when the disk has no room for what they would write; they then stand still further
+   */
+  open(): Promise<boolean>;
+}
+
+/** The same, where it keeps a part of the disk free. */
+export interface DiskFence extends HostFence {
+  /** How much of the disk sandboxes must leave free: they all stand still before they take it. */
+  keepFree(bytes: number): Promise<void>;
 }
 
 /** Seconds since the machine booted, those in which it slept included. */
@@ -22,26 +33,35 @@ export function uptimeSeconds(): number {
   return Number(readFileSync('/proc/uptime', 'latin1').split(' ')[0]);
 }
 
+/** Of a fixed length, so that on a full disk the file can be overwritten in place. */
+const leaseLength = 63;
+const statfsSystemCall = process.arch === 'arm64' ? 43 : 137;
+
 /**
  * The fence of one copy: the freezer of the control group above all its sandboxes. That is one write for any number of
  * them, and leaves alone which of them are paused.
  */
-export class Fence implements HostFence {
+export class Fence implements DiskFence {
   readonly #cgroups: Cgroups;
+  readonly #folder: string;
   readonly #leaseFile: string;
+  #untilSeconds: number | null = null;
+  #keptBytes: number;
 
   constructor(copy: Copy, cgroups: Cgroups) {
     this.#cgroups = cgroups;
+    this.#folder = copy.folder;
     this.#leaseFile = path.join(copy.folder, 'lease');
+    this.#keptBytes = readDiskRoom(copy.folder).limits.reserveBytes;
   }
 
   async keepOpenUntil(uptimeSeconds: number): Promise<void> {
-    // Not synced: it counts from this machine's start, so a power cut ends its meaning, and a slow disk must not end it.
-    await writeFile(`${this.#leaseFile}.new`, `${uptimeSeconds}\n`, { mode: 0o600 });
-    await rename(`${this.#leaseFile}.new`, this.#leaseFile);
+    this.#untilSeconds = uptimeSeconds;
+    await this.#write();
     // One that runs already keeps its lock, and the new one ends at once.
     const { file, text } = this.#cgroups.fence;
-    const guard = spawn('perl', [guardFile, this.#leaseFile, file, text, ...this.#cgroups.shimFolders()], {
+    const disk = [this.#folder, String(statfsSystemCall), this.#cgroups.usageFiles('').memoryStat];
+    const guard = spawn('perl', [guardFile, this.#leaseFile, file, text, ...disk, ...this.#cgroups.shimFolders()], {
       env: { PATH: process.env.PATH, LC_ALL: 'C' },
       detached: true,
       stdio: 'ignore',
@@ -50,17 +70,42 @@ export class Fence implements HostFence {
     guard.unref();
   }
 
+  async keepFree(bytes: number): Promise<void> {
+    if (bytes === this.#keptBytes) return;
+    this.#keptBytes = bytes;
+    if (this.#untilSeconds !== null) await this.#write();
+  }
+
   get isClosed(): boolean {
     return this.#cgroups.isFenced;
   }
 
-  open(): Promise<void> {
-    return this.#cgroups.liftFence();
+  async open(): Promise<boolean> {
+    const { bytes } = readDiskRoom(this.#folder);
+    if (bytes - this.#cgroups.unwrittenBytes('') < this.#keptBytes) return false;
+    await this.#cgroups.liftFence();
+    return true;
   }
 
   /** Ends the guard, within a second. */
   async teardown(): Promise<void> {
     if (existsSync(this.#leaseFile)) await rm(this.#leaseFile);
     await rm(`${this.#leaseFile}.lock`, { force: true });
+  }
+
+  async #write(): Promise<void> {
+    const { freeBytes, bytes } = readDiskRoom(this.#folder);
+    const missingBallast = freeBytes - bytes;
+    const text = `${this.#untilSeconds} ${this.#keptBytes + missingBallast}`.padEnd(leaseLength);
+    try {
+      // Not synced: it counts from this machine's start, so a power cut ends its meaning, and a slow disk must not end it.
+      await writeFile(`${this.#leaseFile}.new`, `${text}\n`, { mode: 0o600 });
+      await rename(`${this.#leaseFile}.new`, this.#leaseFile);
+    } catch (error) {
+      if (!isOutOfSpace(error)) throw error;
+      // The same number of bytes in the same block needs no room.
+      const handle = await open(this.#leaseFile, 'r+');
+      await handle.write(`${text}\n`, 0).finally(() => handle.close());
+    }
   }
 }

@@ -1,14 +1,18 @@
 #!/usr/bin/perl
-# Makes all sandboxes of a host stand still when the host's lease was not renewed in time, whatever has become of the
-# host worker: killed, stopped, hanging or cut off. It never lets them go on; the worker does, once it has its lease.
+# Makes all sandboxes of a host stand still when the host's lease was not renewed in time, or when they have written so
+# much that the platform's reserve on the disk would be next; whatever has become of the host worker: killed, stopped,
+# hanging or cut off. It never lets them go on; the worker does, once it has its lease and the disk has room.
 #
-# Arguments: the lease's file, the file and the text that freeze the group of all sandboxes, the folders of control
-# groups it moves to. The file says until when, in seconds since the machine booted; the guard ends when it is gone.
+# Arguments: the lease's file, the file and the text that freeze the group of all sandboxes, the folder of their disks,
+# the number of the system call statfs, the group's memory.stat, the folders of control groups it moves to.
+# The file says until when, in seconds since the machine booted, and how many bytes of the disk must stay free. The
+# guard ends when it is gone.
 use strict;
 use warnings;
 use Fcntl qw(:flock);
 
-my ($lease, $freezer, $frozen, @groups) = @ARGV;
+my ($lease, $freezer, $frozen, $folder, $statfs, $memory, @groups) = @ARGV;
+my ($longest_pause, $shortest_pause, $bytes_per_second) = (0.25, 0.02, 4e9);
 $0 = "lease-guard $lease";
 $SIG{HUP} = $SIG{INT} = 'IGNORE';
 
@@ -16,18 +20,39 @@ open my $lock, '>>', "$lease.lock" or die "$lease.lock: $!";
 exit 0 unless flock $lock, LOCK_EX | LOCK_NB;    # another guards already
 for my $group (@groups) { write_file("$group/cgroup.procs", '0') or warn "join $group: $!\n" }
 
-while (defined(my $until = first_word($lease))) {
-    my $now = first_word('/proc/uptime');
-    if ($now > $until && (first_word($freezer) // '') ne $frozen) {
+while (my ($until, $floor) = words($lease)) {
+    my ($now) = words('/proc/uptime');
+    my $left = free_bytes() - ($floor // 0);
+    # What is written but not on the disk yet counts. It is asked for only where it can matter.
+    $left -= unwritten_bytes() if $left < $bytes_per_second;
+    if (($now > $until || $left < 0) && ((words($freezer))[0] // '') ne $frozen) {
         write_file($freezer, $frozen) or $!{ENOENT} or warn "freeze: $!\n";
     }
-    select undef, undef, undef, 0.25;
+    # Looks again before the fastest disk could have taken what is left.
+    my $pause = $left / $bytes_per_second;
+    $pause = $longest_pause if $pause > $longest_pause;
+    $pause = $shortest_pause if $pause < $shortest_pause;
+    select undef, undef, undef, $pause;
 }
 
-sub first_word {
-    open my $in, '<', shift or return undef;
-    my ($word) = split ' ', scalar(<$in>) // '';
-    return $word;
+# Without what the file system keeps for root.
+sub free_bytes {
+    my $answer = "\0" x 256;
+    return 9e18 if syscall($statfs + 0, $folder, $answer) != 0;
+    my (undef, $block, undef, undef, $available) = unpack 'q5', $answer;
+    return $block * $available;
+}
+
+sub unwritten_bytes {
+    open my $in, '<', $memory or return 0;
+    my $sum = 0;
+    while (<$in>) { $sum += $1 if /^(?:total_dirty|total_writeback|file_dirty|file_writeback) (\d+)$/ }
+    return $sum;
+}
+
+sub words {
+    open my $in, '<', shift or return;
+    return split ' ', scalar(<$in>) // '';
 }
 
 sub write_file {

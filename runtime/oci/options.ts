@@ -1,7 +1,8 @@
 import type { OwnService } from '../../config/own-services.ts';
+import type { DiskRoom } from '../disk/disk-room.ts';
 import type { SandboxDriver } from '../driver.ts';
 import type { DriverLogger } from './driver-logger.ts';
-import type { HostFence } from './fence.ts';
+import type { DiskFence } from './fence.ts';
 import type { Inventory } from './inventory.ts';
 import type { Server } from './nft-rules.ts';
 import type { ReconcileReport } from './reconcile.ts';
@@ -64,6 +65,17 @@ export interface LinkedSandbox {
   allowInternetAccess: boolean;
 }
 
+/** What a sandbox that runs holds of the host's disk. */
+export interface DiskUse {
+  sandboxId: string;
+  /** The start or resume that brought up its processes; null where none was numbered. */
+  run: number | null;
+  /** What it wrote and is not on the disk yet included. */
+  bytes: number;
+  /** Every process of it stands still. */
+  isFrozen: boolean;
+}
+
 /** The driver of this machine, with what a host worker and its tests need beyond the interface. */
 export interface OciDriver extends SandboxDriver {
   /** Names this copy in cgroups, interfaces and the firewall. */
@@ -76,7 +88,17 @@ export interface OciDriver extends SandboxDriver {
   readonly udpRange: PortRange | null;
   readonly runtime: 'crun' | 'runc';
   /** Holds all sandboxes of this copy. */
-  readonly fence: HostFence;
+  readonly fence: DiskFence;
+  /** Folder of the sandboxes' disks. */
+  readonly diskFolder: string;
+  /** What is free there, less what sandboxes wrote that is not on the disk yet. */
+  diskRoom(): DiskRoom;
+  /** Of each sandbox that was not paused. */
+  diskUse(): Promise<DiskUse[]>;
+  /** Tells its processes to stand still and returns at once; `pause` makes it a pause. */
+  halt(sandboxId: string): Promise<void>;
+  /** Ends its processes, whatever else is under way with it; its disk stays. `onExit` is not called. */
+  endAtOnce(sandboxId: string): Promise<void>;
   /** Frozen sandboxes that wait for a claim. */
   readonly poolReady: number;
   /** Removes everything of this copy that belongs to no sandbox of the list. Call it when the host starts. */

@@ -4,6 +4,7 @@ import { chmod, copyFile, cp, link, mkdir, readdir, readFile, rm } from 'node:fs
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { renameDurably, writeFileDurably } from '../../config/durable-file.ts';
+import { isOutOfSpace } from '../disk/out-of-space.ts';
 import { runCommand } from '../process/command.ts';
 import { withFileLock } from '../process/file-lock.ts';
 
@@ -34,7 +35,10 @@ export async function ensureRuntimeFolder(cacheDir: string, agentDir: string): P
   const known = await readFile(memoFile, 'utf8').catch(() => null);
   if (known !== null && existsSync(known)) return known;
   const folder = await assembleRuntimeFolder(cacheDir, agentDir, node, agentFiles);
-  await writeFileDurably(memoFile, folder);
+  await writeFileDurably(memoFile, folder).catch((error) => {
+    // It only saves the next start the search.
+    if (!isOutOfSpace(error)) throw error;
+  });
   return folder;
 }
 

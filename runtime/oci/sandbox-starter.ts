@@ -89,7 +89,7 @@ export class SandboxStarter {
   ): Promise<{ record: SandboxRecord; from: SandboxPlace['from'] }> {
     const { spec, folder, phases, watch, signal } = work;
     phases.tell('deploying');
-    await requireHostDisk(this.#copy.folder);
+    requireHostDisk(this.#copy.folder);
     if (before) await this.#runner.end(folder, before.instance, before.address);
     const image = await this.#imageOf(spec.image, signal);
     watch.mark('image');

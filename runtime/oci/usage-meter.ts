@@ -42,6 +42,11 @@ export class UsageMeter {
     this.#metered.delete(sandboxId);
   }
 
+  /** Those that run. */
+  get sandboxIds(): string[] {
+    return [...this.#metered.keys()];
+  }
+
   async read(): Promise<SandboxUsage[]> {
     const traffic = readTraffic();
     const usages: SandboxUsage[] = [];

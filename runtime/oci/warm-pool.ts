@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { writeFileDurably } from '../../config/durable-file.ts';
 import { readDocumentOrSetAside } from '../../config/readable-document.ts';
+import { isOutOfSpace } from '../disk/out-of-space.ts';
 import type { UnpackedImage } from '../images/unpacked-image.ts';
 import { until } from '../process/until.ts';
 import type { Cgroups } from './cgroups.ts';
@@ -50,6 +51,7 @@ export class WarmPool {
   readonly #size: number;
   readonly #image: () => Promise<UnpackedImage>;
   readonly #isBusy: () => boolean;
+  readonly #hasRoom: () => boolean;
   readonly #logger: DriverLogger;
   readonly #closing = new AbortController();
   readonly #members: PoolMember[] = [];
@@ -65,6 +67,8 @@ export class WarmPool {
     image: () => Promise<UnpackedImage>;
     /** Whether sandboxes are being created now; members give way for a while. */
     isBusy: () => boolean;
+    /** Whether the disk has room for more members; until then there are only those that are there. */
+    hasRoom: () => boolean;
     logger: DriverLogger;
   }) {
     this.#copy = parts.copy;
@@ -74,6 +78,7 @@ export class WarmPool {
     this.#size = parts.size;
     this.#image = parts.image;
     this.#isBusy = parts.isBusy;
+    this.#hasRoom = parts.hasRoom;
     this.#logger = parts.logger;
   }
 
@@ -103,7 +108,10 @@ export class WarmPool {
     this.#closing.abort();
     await this.#filling;
     await Promise.all(this.#members.splice(0).map((member) => this.#discard(member)));
-    await writeFileDurably(this.#sizesFile, JSON.stringify(this.#askedSizes));
+    await writeFileDurably(this.#sizesFile, JSON.stringify(this.#askedSizes)).catch((error) => {
+      // A guess for the next start; it does without.
+      if (!isOutOfSpace(error)) throw error;
+    });
   }
 
   get #sizesFile(): string {
@@ -111,7 +119,7 @@ export class WarmPool {
   }
 
   #fill(): void {
-    if (this.#filling || this.#size === 0 || this.#closing.signal.aborted) return;
+    if (this.#filling || this.#size === 0 || this.#closing.signal.aborted || !this.#hasRoom()) return;
     this.#filling = this.#fillUp()
       .catch((error) => {
         if (!this.#closing.signal.aborted) this.#logger.warn({ err: error }, 'the warm pool could not be filled');

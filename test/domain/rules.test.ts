@@ -114,6 +114,9 @@ describe('placement', () => {
   test('finds none where any one resource is short', () => {
     expect(bestFit([host('no-memory', 8000), host('no-cpu', 0, 7)], needed)).toBeNull();
     expect(bestFit([host('few-udp-ports', 0)], { ...needed, udpPorts: 5 })).toBeNull();
+    expect(bestFit([{ ...host('full-disk', 0), fullDisk: 'data' }], { ...needed, diskGb: 0 })).toBeNull();
+    expect(bestFit([{ ...host('full-cache', 0), fullDisk: 'cache' }], needed)).toBeNull();
+    expect(fits({ ...host('full-cache', 0), fullDisk: 'cache' }, { ...needed, diskGb: 0 })).toBe(true);
     expect(fits(host('exact', 8192 - 1024, 6), needed)).toBe(true);
   });
 });

@@ -42,7 +42,7 @@ export interface RunningPart {
  * started again at once, as a supervisor would.
  */
 export class FaultyPlatform {
-  readonly dataDir = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-faults-'));
+  readonly dataDir: string;
   settings!: Settings;
   secrets!: PlatformSecrets;
   temporal!: Client;
@@ -59,9 +59,21 @@ export class FaultyPlatform {
   #folder!: DataFolder;
   #stopping = false;
 
-  /** @param given settings over the defaults */
-  static async start(given: NodeJS.ProcessEnv = {}): Promise<FaultyPlatform> {
-    const platform = new FaultyPlatform();
+  private constructor(dataDir: string, apiKey: string | undefined) {
+    this.dataDir = dataDir;
+    if (apiKey) this.apiKey = apiKey;
+  }
+
+  /**
+   * @param given settings over the defaults
+   * @param kept the data folder to start on, and the key that an earlier start on it made
+   */
+  static async start(
+    given: NodeJS.ProcessEnv = {},
+    kept: { dataDir?: string; apiKey?: string } = {},
+  ): Promise<FaultyPlatform> {
+    const dataDir = kept.dataDir ?? fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-faults-'));
+    const platform = new FaultyPlatform(dataDir, kept.apiKey);
     try {
       await platform.#start(given);
     } catch (error) {
@@ -99,7 +111,7 @@ export class FaultyPlatform {
     await Promise.all(Object.keys(scripts).map((name) => this.up(name)));
     this.orm = await createOrm(this.settings.DATABASE_URL, 4);
     this.temporal = createTemporalClient(this.settings, this.secrets);
-    this.apiKey = apiKey!;
+    this.apiKey ??= apiKey!;
     this.api = new PlatformClient(this.settings.PLATFORM_URL!, this.apiKey);
     await this.untilReady();
   }
@@ -209,8 +221,8 @@ export class FaultyPlatform {
   }
 
   /** Takes everything of the stopped platform from the machine, sandboxes that a failed test left included. */
-  async removeData(): Promise<void> {
-    await removeHost(this.dataDir);
+  async removeData(options: { keepFolder?: boolean } = {}): Promise<void> {
+    await removeHost(this.dataDir, options);
   }
 }
 

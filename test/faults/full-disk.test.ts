@@ -1,62 +1,126 @@
-import { execFileSync } from 'node:child_process';
-import fs from 'node:fs';
-import os from 'node:os';
-import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { SandboxView } from '../../ops/client/platform-client.ts';
 import { until } from '../support/until.ts';
 import { FaultyPlatform, removeHost } from './faulty-platform.ts';
 import { remains } from './matrix.ts';
+import { TightDisk } from './tight-disk.ts';
 import { small } from './transitions.ts';
 
-/** Two hosts; the disk of the one in the region `tight` can be filled. */
+/** Everything of the platform lies on a disk of 4 GB; a second host, in the region `wide`, has a disk of its own. */
 let platform: FaultyPlatform;
-const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-tight-host-'));
-const disk = path.join(folder, 'disk');
-const dataDir = path.join(folder, 'data');
-const fill = path.join(dataDir, 'fill');
+const disk = new TightDisk('4G');
+const wideDisk = new TightDisk('8G');
+const parts = ['api', 'gateway', 'worker', 'host', 'temporal', 'postgres'];
 
 beforeAll(async () => {
-  execFileSync('truncate', ['-s', '4G', disk]);
-  execFileSync('mkfs.ext4', ['-q', '-F', disk]);
-  fs.mkdirSync(dataDir);
-  execFileSync('mount', ['-o', 'loop', disk, dataDir]);
-  platform = await FaultyPlatform.start();
-  platform.addProcess('tight-host', 'worker/host.ts', { PLATFORM_DATA_DIR: dataDir, PLATFORM_REGION: 'tight' });
-  await platform.up('tight-host');
-  const hosts = () => platform.rows('select 1 from hosts where lease_expires_at > now()');
-  await until(async () => (await hosts()).length === 2, 60_000);
+  platform = await FaultyPlatform.start({ PLATFORM_REGION: 'tight' }, { dataDir: disk.folder });
 }, 240_000);
 afterAll(async () => {
   await platform?.stop();
-  await removeHost(dataDir, { keepFolder: true });
-  execFileSync('umount', [dataDir]);
-  fs.rmSync(folder, { recursive: true });
-  await platform?.removeData();
+  await removeHost(wideDisk.folder, { keepFolder: true });
+  await platform?.removeData({ keepFolder: true });
+  await disk.remove();
+  await wideDisk.remove();
 }, 60_000);
 
-const create = (force: boolean) => platform.api.createSandbox({ ...small, locality: { region: 'tight', force } });
+const wanted = { ...small, storage_gb: 8, memory_mb: 256 };
+const create = (region = 'tight', force = true) =>
+  platform.api.request<SandboxView>('POST', '/v1/sandboxes', { ...wanted, locality: { region, force } });
+const created = async () => {
+  const { body } = await create();
+  expect(body.data).toMatchObject({ status: 'running' });
+  return body.data;
+};
+const resume = ({ sandbox_id }: SandboxView) => platform.api.request('POST', `/v1/sandboxes/${sandbox_id}/resume`, {});
+const pids = () => parts.map((name) => [name, platform.pid(name)]);
 const regionOf = async ({ sandbox_id }: SandboxView) =>
   (await platform.rows<{ region: string }>('select region from sandboxes where sandbox_id = ?', [sandbox_id]))[0]!
     .region;
 
-test('a host whose disk is full takes nothing new; what runs there goes on, and others take what may go elsewhere', async () => {
-  const before = await create(true);
-  execFileSync('fallocate', ['-l', '2500M', fill]);
-  expect(await create(true)).toMatchObject({ status: 'failed', reason: 'host_disk_full' });
-  const elsewhere = await create(false);
-  expect(elsewhere.status).toBe('running');
-  expect(await regionOf(elsewhere)).not.toBe('tight');
-  const agent = platform.agent(before);
+async function writeMuch(sandbox: SandboxView, megabytes: number): Promise<void> {
+  const agent = platform.agent(sandbox);
+  await agent.start('/bin/sh', ['-c', `dd if=/dev/zero of=/root/big bs=1M count=${megabytes}`]);
+  agent.close();
+}
+
+async function works(sandbox: SandboxView): Promise<void> {
+  const agent = platform.agent(sandbox);
   await agent.upload('/root/written.txt', 'written');
   expect((await agent.download('/root/written.txt')).toString()).toBe('written');
   agent.close();
-  fs.rmSync(fill);
-  const after = await create(true);
-  expect(after.status).toBe('running');
-  expect(await regionOf(after)).toBe('tight');
+}
+
+test('sandboxes that fill the disk are paused before anything of the platform fails; a delete makes room', async () => {
+  const writers = [await created(), await created()] as const;
+  const calm = await created();
+  const before = pids();
+  for (const writer of writers) await writeMuch(writer, 2400);
+  for (const { sandbox_id } of writers) {
+    const { reason } = await platform.api.untilStatus(sandbox_id, 'paused', 60_000);
+    expect(reason).toBe('host_disk_pressure');
+  }
+  const isTold = async ({ sandbox_id }: SandboxView) =>
+    (
+      await platform.rows(
+        "select 1 from notifications where type = 'sandbox_host_disk_pressure' and related_entity_id = ?",
+        [sandbox_id],
+      )
+    ).length === 1;
+  await until(async () => (await Promise.all(writers.map(isTold))).every(Boolean));
+  // The reserve is there: a tenth of the disk, and half of it at the very least.
+  expect(disk.freeMib()).toBeGreaterThan(200);
+
+  expect(await create()).toMatchObject({ status: 409, body: { code: 'locality_constraint_failed' } });
+  expect((await create('tight', false)).body).toMatchObject({
+    code: 'no_capacity',
+    error: expect.stringContaining('disk space'),
+  });
+  expect(await resume(writers[0])).toMatchObject({ status: 503, body: { code: 'no_capacity' } });
+  expect(await platform.api.sandbox(writers[0].sandbox_id)).toMatchObject({ reason: 'host_disk_pressure' });
+  await works(calm);
+
+  expect([pids(), platform.ends]).toEqual([before, []]);
+  await platform.api.deleteSandbox(writers[0].sandbox_id);
+  await until(async () => (await create()).status === 201, 30_000);
+  await until(async () => (await resume(writers[1])).body.success, 30_000);
+  expect([pids(), platform.ends]).toEqual([before, []]);
+}, 240_000);
+
+test('a host whose disk is full takes nothing new; what runs there goes on, and others take what may go elsewhere', async () => {
+  expect(await remains(platform, [platform.dataDir])).toEqual([]);
+  platform.addProcess('wide-host', 'worker/host.ts', { PLATFORM_DATA_DIR: wideDisk.folder, PLATFORM_REGION: 'wide' });
+  await platform.up('wide-host');
+  await until(
+    async () => (await platform.rows('select 1 from hosts where lease_expires_at > now()')).length === 2,
+    60_000,
+  );
+  const before = await created();
+  disk.fill(600);
+  await until(async () => (await create()).status === 409, 30_000);
+  const { body } = await create('tight', false);
+  expect(body.data.status).toBe('running');
+  expect(await regionOf(body.data)).toBe('wide');
+  await works(before);
+  disk.empty();
+  await until(async () => (await create()).status === 201, 30_000);
+  expect(await remains(platform, [platform.dataDir, wideDisk.folder])).toEqual([]);
+  await platform.down('wide-host');
 }, 120_000);
 
+test('the platform starts on a disk that is full to the last byte, and sandboxes on it can be deleted', async () => {
+  const before = await created();
+  await platform.stop();
+  disk.fill(0);
+  platform = await FaultyPlatform.start(
+    { PLATFORM_REGION: 'tight' },
+    { dataDir: disk.folder, apiKey: platform.apiKey },
+  );
+  expect((await create('tight', false)).body.code).toBe('no_capacity');
+  await platform.api.deleteSandbox(before.sandbox_id);
+  disk.empty();
+  await until(async () => (await create()).status === 201, 30_000);
+}, 180_000);
+
 test('nothing is left of it', async () => {
-  expect(await remains(platform, [platform.dataDir, dataDir])).toEqual([]);
+  expect(await remains(platform, [platform.dataDir])).toEqual([]);
 }, 60_000);

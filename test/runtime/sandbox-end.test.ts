@@ -244,7 +244,7 @@ test('a sandbox whose agent hangs is not resumed, and stays paused', async () =>
 test('a host whose disk is nearly full starts nothing, and says so', async () => {
   const small = path.join(host.dataDir, 'small');
   mkdirSync(small);
-  onHost('mount', '-t', 'tmpfs', '-o', 'size=1g', 'small', small);
+  onHost('mount', '-t', 'tmpfs', '-o', 'size=300m', 'small', small);
   await host.driver.close();
   const full = new LocalHost();
   await full.start({ dataDir: small });

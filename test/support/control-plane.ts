@@ -83,18 +83,18 @@ export async function startControlPlane(options: {
   const running = [control.run(), host.run()];
   const lease = new HostLease({
     databaseUrl: database.url,
-    fence: { isClosed: false, keepOpenUntil: async () => {}, open: async () => {} },
+    fence: { isClosed: false, keepOpenUntil: async () => {}, open: async () => true },
     leaseSeconds: 15,
     onLost: () => {},
     logger: silent,
-    host: {
+    describe: () => ({
       hostId,
       region: 'local',
       regionName: 'Local',
       cpuCapacity: 1000,
       memoryMbCapacity: 1_000_000,
       diskGbCapacity: 100_000,
-    },
+    }),
   });
   await lease.hold();
   await lease.offer();

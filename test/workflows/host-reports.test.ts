@@ -40,6 +40,7 @@ const exited = (run: number | null): HostReport => {
   return { kind: 'exited', run, exit };
 };
 const diskLost = (run: number | null): HostReport => ({ kind: 'diskLost', run });
+const diskPressure = (run: number, ended: boolean): HostReport => ({ kind: 'diskPressure', run, ended });
 /** Every signal sent before it has been acted on when this returns. */
 const allSignalsRead = (sandbox: Sandbox) =>
   plane.commands.setTimeout(sandbox, { timeoutSeconds: 300, mustRaise: false });
@@ -91,6 +92,8 @@ describe('a report about processes that a resume has replaced', () => {
   const reports = {
     'memory lost': memoryLost(1),
     exited: exited(1),
+    'frozen by disk pressure': diskPressure(1, false),
+    'ended by disk pressure': diskPressure(1, true),
   };
   test.each(Object.entries(reports))('is dropped when it comes during the resume: %s', async (_, late) => {
     const sandbox = await started();
@@ -220,6 +223,32 @@ test('a report that a run of the workflow carries to the next is acted on there'
   expect(await plane.row(sandboxId)).toMatchObject({ status: 'paused', reason: 'host_restarted' });
   await plane.commands.resume(sandbox, { wait: true });
   expect(await plane.row(sandboxId)).toMatchObject({ status: 'running', run: 2 });
+});
+
+test('a sandbox that the host ended to save its disk is paused, whatever else is reported about its processes', async () => {
+  const sandbox = await started();
+  const { sandboxId } = sandbox;
+  driver.states.set(sandboxId, 'exited');
+  const reports = [diskPressure(1, false), exited(1), memoryLost(1), diskPressure(1, true)];
+  await startCarried(sandbox, { status: 'running', reports }, (start) =>
+    plane.client.workflow.executeUpdateWithStart(settledUpdate, { startWorkflowOperation: start }),
+  );
+  await until(() => agrees(sandbox));
+  expect(await plane.row(sandboxId)).toMatchObject({ status: 'paused', reason: 'host_disk_pressure' });
+});
+
+test('a sandbox that the host froze to save its disk is paused, and one whose processes ended as well has failed', async () => {
+  const frozen = await started();
+  await report(frozen, diskPressure(1, false));
+  await until(async () => (await plane.row(frozen.sandboxId)).status === 'paused');
+  expect(await agrees(frozen)).toBe(true);
+  const ended = await started();
+  const reports = [diskPressure(1, false), exited(1)];
+  await startCarried(ended, { status: 'running', reports }, (start) =>
+    plane.client.workflow.executeUpdateWithStart(settledUpdate, { startWorkflowOperation: start }),
+  );
+  await until(async () => (await plane.row(ended.sandboxId)).status === 'failed');
+  expect((await plane.row(ended.sandboxId)).reason).toBe('runtime_exited');
 });
 
 /** Numbers that the same seed gives again (mulberry32). */

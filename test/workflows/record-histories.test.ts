@@ -128,6 +128,31 @@ test('host restarted', async () => {
   await endOf('sandbox-host-restarted', sandbox.sandboxId);
 });
 
+test('paused because the disk of its host is nearly full, frozen and then ended', async () => {
+  const sandbox = await runningSandbox();
+  const handle = plane.client.workflow.getHandle(sandbox.sandboxId);
+  const isPaused = async () => (await plane.row(sandbox.sandboxId)).status === 'paused';
+  await handle.signal(hostReportSignal, { kind: 'diskPressure', run: 1, ended: false });
+  await until(isPaused);
+  expect(await plane.row(sandbox.sandboxId)).toMatchObject({ reason: 'host_disk_pressure', holdsCompute: true });
+  await plane.commands.resume(sandbox, { wait: true });
+  driver.states.set(sandbox.sandboxId, 'exited');
+  // Late: it speaks of the processes before the resume.
+  await handle.signal(hostReportSignal, { kind: 'diskPressure', run: 1, ended: true });
+  await handle.signal(hostReportSignal, { kind: 'diskPressure', run: 2, ended: true });
+  await until(isPaused);
+  expect(await plane.row(sandbox.sandboxId)).toMatchObject({ reason: 'host_disk_pressure', holdsCompute: false });
+  const told = () =>
+    plane.orm.em
+      .fork()
+      .execute("select 1 from notifications where related_entity_id = ? and type = 'sandbox_host_disk_pressure'", [
+        sandbox.sandboxId,
+      ]);
+  await until(async () => (await told()).length === 2);
+  await plane.commands.terminate(sandbox, { forget: false });
+  await endOf('sandbox-host-disk-pressure', sandbox.sandboxId);
+});
+
 test('host lost and back, with one that runs, one that starts, and one that is paused', async () => {
   const running = await runningSandbox();
   const paused = await runningSandbox();

@@ -20,6 +20,7 @@ const expected = [
   'sandbox-failed-start',
   'sandbox-handed-over-first-run',
   'sandbox-handed-over-second-run',
+  'sandbox-host-disk-pressure',
   'sandbox-host-full',
   'sandbox-host-lost',
   'sandbox-host-lost-while-starting',

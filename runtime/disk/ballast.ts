@@ -1,0 +1,59 @@
+import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { runCommand } from '../process/command.ts';
+import { ballastFiles, hasRoomToAdmit, readDiskRoom } from './disk-room.ts';
+import { isOutOfSpace } from './out-of-space.ts';
+
+/** Below these the platform's own writes are about to fail. */
+const emergencyBytes = 24 * 1024 ** 2;
+const emergencyInodes = 48;
+
+/**
+ * Makes the ballast of a folder, as far as it is missing and there is room for it: a file of allocated blocks and a
+ * folder of empty files. They keep room that the platform gets back when everything else of the disk was taken.
+ */
+export async function ensureBallast(folder: string): Promise<void> {
+  const room = readDiskRoom(folder);
+  if (!hasRoomToAdmit(room)) return;
+  const files = ballastFiles(folder);
+  const { ballastBytes, ballastInodes } = room.limits;
+  mkdirSync(files.folder, { recursive: true, mode: 0o700 });
+  try {
+    if (room.freeBytes - room.bytes > 0) {
+      // Filled with zeros where the file system cannot allocate without.
+      await runCommand('fallocate', ['--posix', '--length', String(ballastBytes), files.space]);
+    }
+    if (!existsSync(files.inodes)) makeInodes(files.inodes, ballastInodes);
+  } catch (error) {
+    if (!isOutOfSpace(error)) throw error;
+    releaseBallast(folder);
+  }
+}
+
+/**
+ * Gives the ballast back where the disk is so full that the platform's own writes are about to fail.
+ * @returns whether there was any
+ */
+export function releaseBallastIfFull(folder: string): boolean {
+  if (!existsSync(folder)) return false;
+  const { freeBytes, freeInodes } = readDiskRoom(folder);
+  if (freeBytes >= emergencyBytes && freeInodes >= emergencyInodes) return false;
+  return releaseBallast(folder);
+}
+
+function releaseBallast(folder: string): boolean {
+  const files = ballastFiles(folder);
+  if (!existsSync(files.folder)) return false;
+  rmSync(files.space, { force: true });
+  rmSync(files.folder, { recursive: true, force: true });
+  return true;
+}
+
+/** Counts as there when it is whole, so it gets its name last. */
+function makeInodes(folder: string, count: number): void {
+  const draft = `${folder}.draft`;
+  rmSync(draft, { recursive: true, force: true });
+  mkdirSync(draft);
+  for (let number = 0; number < count; number += 1) writeFileSync(path.join(draft, String(number)), '');
+  renameSync(draft, folder);
+}

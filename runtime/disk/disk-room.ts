@@ -1,0 +1,75 @@
+import { existsSync, statfsSync, statSync } from 'node:fs';
+import path from 'node:path';
+
+/** What a file system keeps for the platform's own writes, and when its host acts. They follow from its size. */
+export interface DiskLimits {
+  /** Below this no sandbox comes to the host, and none is resumed. */
+  admitBytes: number;
+  /** Below this the sandboxes that grow fastest are paused. */
+  pauseBytes: number;
+  /** Below this every sandbox stands still: what is left is the platform's. */
+  reserveBytes: number;
+  admitInodes: number;
+  reserveInodes: number;
+  /** Held by files that are removed in an emergency; see `Ballast`. */
+  ballastBytes: number;
+  ballastInodes: number;
+}
+
+/** What is free on the file system of a folder. */
+export interface DiskRoom {
+  /** Less what is missing of the ballast. */
+  bytes: number;
+  /** Less what is missing of the ballast. `Infinity` where the file system has no limit of its own. */
+  inodes: number;
+  /** Whatever the ballast is. */
+  freeBytes: number;
+  freeInodes: number;
+  limits: DiskLimits;
+}
+
+const mib = 1024 ** 2;
+const clamp = (value: number, least: number, most: number) => Math.floor(Math.min(most, Math.max(least, value)));
+
+/** Files of the ballast, below the folder that it protects. */
+export const ballastFiles = (folder: string) => ({
+  folder: path.join(folder, 'reserve'),
+  space: path.join(folder, 'reserve', 'space'),
+  inodes: path.join(folder, 'reserve', 'inodes'),
+});
+
+export function diskLimits(totalBytes: number, totalInodes: number): DiskLimits {
+  const reserveBytes = clamp(totalBytes / 10, 128 * mib, 2048 * mib);
+  const reserveInodes = clamp(totalInodes / 20, 250, 10_000);
+  return {
+    admitBytes: Math.floor(2.5 * reserveBytes),
+    pauseBytes: Math.floor(1.75 * reserveBytes),
+    reserveBytes,
+    admitInodes: Math.floor(2.5 * reserveInodes),
+    reserveInodes,
+    ballastBytes: clamp(totalBytes / 32, 32 * mib, 256 * mib),
+    ballastInodes: clamp(totalInodes / 64, 64, 1000),
+  };
+}
+
+/** A few system calls; cheap enough to ask many times a second. */
+export function readDiskRoom(folder: string): DiskRoom {
+  const { bavail, bsize, blocks, ffree, files } = statfsSync(folder);
+  const limits = diskLimits(blocks * bsize, files);
+  const held = ballastFiles(folder);
+  const heldBytes = (statSync(held.space, { throwIfNoEntry: false })?.blocks ?? 0) * 512;
+  const missingInodes = existsSync(held.inodes) ? 0 : limits.ballastInodes;
+  const freeBytes = bavail * bsize;
+  return {
+    bytes: freeBytes - Math.max(0, limits.ballastBytes - heldBytes),
+    inodes: files === 0 ? Number.POSITIVE_INFINITY : ffree - missingInodes,
+    freeBytes,
+    freeInodes: files === 0 ? Number.POSITIVE_INFINITY : ffree,
+    limits,
+  };
+}
+
+/** Whether sandboxes may come. */
+export function hasRoomToAdmit({ bytes, inodes, limits }: DiskRoom): boolean {
+  return bytes >= limits.admitBytes && inodes >= limits.admitInodes;
+}

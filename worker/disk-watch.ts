@@ -1,0 +1,207 @@
+import { statSync } from 'node:fs';
+import type { Logger } from 'pino';
+import type { Orm } from '../db/orm.ts';
+import { setFullDisk } from '../db/repositories/hosts.ts';
+import type { FullDisk } from '../domain/placement.ts';
+import { ensureBallast, releaseBallastIfFull } from '../runtime/disk/ballast.ts';
+import { type DiskRoom, hasRoomToAdmit, readDiskRoom } from '../runtime/disk/disk-room.ts';
+import type { DiskFence } from '../runtime/oci/fence.ts';
+import type { DiskUse, OciDriver } from '../runtime/oci/options.ts';
+import type { SandboxFacts } from './sandbox-facts.ts';
+
+const mib = 1024 ** 2;
+/** No disk is faster, so nobody gets past two looks. */
+const bytesPerSecond = 4e9;
+const [shortestPauseMs, longestPauseMs] = [100, 1000];
+/** Growth is measured over this time. */
+const windowMs = 3000;
+/** What grows by less is not what fills the disk. */
+const smallGrowthBytes = 4 * mib;
+/** Those that grow at least this fast, compared to the fastest, are paused with it. */
+const shareOfFastest = 1 / 4;
+/** A host that was full takes sandboxes again when it has this much more room than it needs to. */
+const recovered = 1.1;
+/** One whose workflow did not pause it in this time is asked again. */
+const askAgainMs = 5000;
+const ballastEveryMs = 10_000;
+
+interface Measure {
+  atMs: number;
+  uses: Map<string, number>;
+}
+
+/**
+ * Watches what is free on the disks of a host. As room gets scarce, the host first takes no more sandboxes, then pauses
+ * those that grow fastest (`host_disk_pressure`). The reserve below that is the platform's: before sandboxes could take
+ * of it, the guard of the fence makes all of them stand still, until this watch has paused those that wrote.
+ */
+export class DiskWatch {
+  readonly #deps: DiskWatchParts;
+  /** One of each disk. */
+  readonly #folders: string[];
+  #timer: NodeJS.Timeout | null = null;
+  #looking: Promise<void> = Promise.resolve();
+  #stopped = false;
+  #fullDisk: FullDisk | null | undefined;
+  #measures: Measure[] = [];
+  /** Those that were made to stand still, and when their workflow was last asked to pause them. */
+  readonly #halted = new Map<string, number>();
+  readonly #ended = new Set<string>();
+  #ballastAtMs = 0;
+
+  constructor(deps: DiskWatchParts) {
+    this.#deps = deps;
+    const { diskFolder } = deps.driver;
+    const isOneDisk = statSync(diskFolder).dev === statSync(deps.cacheDir).dev;
+    this.#folders = isOneDisk ? [diskFolder] : [diskFolder, deps.cacheDir];
+  }
+
+  /** Looks once, so that the host is not offered while it is full, and then again and again. */
+  async start(): Promise<void> {
+    await this.look();
+    this.#next();
+  }
+
+  /** Ends after the look in hand. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    if (this.#timer) clearTimeout(this.#timer);
+    await this.#looking;
+  }
+
+  #next(): void {
+    if (this.#stopped) return;
+    const { bytes, limits } = this.#deps.driver.diskRoom();
+    const untilPressureMs = ((bytes - limits.pauseBytes) / bytesPerSecond) * 1000;
+    const pauseMs = Math.min(longestPauseMs, Math.max(shortestPauseMs, untilPressureMs));
+    this.#timer = setTimeout(() => {
+      this.#looking = this.look()
+        .catch((error) => this.#deps.logger.warn({ err: error }, 'the disk could not be watched; looking again'))
+        .then(() => this.#next());
+    }, pauseMs);
+  }
+
+  /** One look. What saves room comes first, what needs the database last. */
+  async look(): Promise<void> {
+    const { driver, cacheDir } = this.#deps;
+    const room = driver.diskRoom();
+    const uses = await this.#measure(room);
+    if (room.bytes < room.limits.pauseBytes) await this.#pauseWriters(room, uses);
+    await this.#keepReserve(driver.diskRoom());
+    for (const folder of this.#folders) {
+      if (releaseBallastIfFull(folder))
+        this.#deps.logger.error({ folder }, 'the disk is full; its reserve was released');
+    }
+    await this.#refillBallast();
+    await this.#tellFullDisk(room, this.#folders.length > 1 ? readDiskRoom(cacheDir) : null);
+  }
+
+  async #measure(room: DiskRoom): Promise<DiskUse[]> {
+    if (room.bytes > 4 * room.limits.admitBytes) {
+      this.#measures = [];
+      this.#halted.clear();
+      return [];
+    }
+    const uses = await this.#deps.driver.diskUse();
+    const atMs = performance.now();
+    this.#measures.push({ atMs, uses: new Map(uses.map((use) => [use.sandboxId, use.bytes])) });
+    this.#measures = this.#measures.filter((measure) => atMs - measure.atMs <= windowMs);
+    const running = new Set(uses.map((use) => use.sandboxId));
+    for (const each of [...this.#halted.keys(), ...this.#ended]) {
+      if (running.has(each)) continue;
+      this.#halted.delete(each);
+      this.#ended.delete(each);
+    }
+    return uses;
+  }
+
+  #growthOf({ sandboxId, bytes }: DiskUse): number {
+    const before = this.#measures.flatMap((measure) => measure.uses.get(sandboxId) ?? []);
+    return bytes - Math.min(bytes, ...before);
+  }
+
+  async #pauseWriters(room: DiskRoom, uses: readonly DiskUse[]): Promise<void> {
+    const free = uses.filter((use) => !this.#halted.has(use.sandboxId));
+    const growths = free.map((use) => ({ ...use, growth: this.#growthOf(use) }));
+    const fastest = Math.max(0, ...growths.map(({ growth }) => growth));
+    const lastRoom = room.bytes < room.limits.reserveBytes / 2;
+    const least = Math.max(smallGrowthBytes, fastest * shareOfFastest);
+    const writers = growths.filter(({ growth }) => lastRoom || growth >= least);
+    await Promise.all(writers.map(({ sandboxId }) => this.#deps.driver.halt(sandboxId)));
+    for (const { sandboxId, run, growth } of writers) {
+      this.#deps.logger.warn({ sandboxId, growth, room: room.bytes }, 'paused: the disk is nearly full');
+      this.#ask(sandboxId, run);
+    }
+    for (const { sandboxId, run, isFrozen } of uses) {
+      if (this.#ended.has(sandboxId) || !this.#halted.has(sandboxId)) continue;
+      // A system call under way goes on writing, gigabytes perhaps. Only its end stops it.
+      if (!isFrozen && lastRoom) await this.#end(sandboxId, run);
+      else if (performance.now() - this.#halted.get(sandboxId)! > askAgainMs) this.#ask(sandboxId, run);
+    }
+  }
+
+  #ask(sandboxId: string, run: number | null): void {
+    this.#halted.set(sandboxId, performance.now());
+    this.#report(sandboxId, { run, ended: false });
+  }
+
+  async #end(sandboxId: string, run: number | null): Promise<void> {
+    this.#ended.add(sandboxId);
+    this.#deps.logger.warn({ sandboxId }, 'ended: it went on writing to the last of the disk');
+    // Reported first, or else the end may be seen and reported as a loss of memory before.
+    this.#report(sandboxId, { run, ended: true });
+    await this.#deps.driver.endAtOnce(sandboxId);
+  }
+
+  /** In the background: a Temporal that has no room on its disk answers only after this watch has made some. */
+  #report(sandboxId: string, report: { run: number | null; ended: boolean }): void {
+    this.#deps.facts.diskPressure(sandboxId, report).catch((error) => {
+      this.#deps.logger.warn({ err: error, sandboxId }, 'disk pressure could not be reported to its workflow');
+    });
+  }
+
+  /**
+   * Once those that wrote stand still by themselves, the others go on, though a part of the reserve is gone: down to its
+   * half.
+   */
+  async #keepReserve({ bytes, limits }: DiskRoom): Promise<void> {
+    const { fence, lease } = this.#deps;
+    const { reserveBytes } = limits;
+    const kept = bytes < reserveBytes ? Math.max(reserveBytes / 2, bytes - reserveBytes / 8) : reserveBytes;
+    await fence.keepFree(Math.floor(kept));
+    if (fence.isClosed) await lease.letRunIfHeld();
+  }
+
+  async #refillBallast(): Promise<void> {
+    if (performance.now() - this.#ballastAtMs < ballastEveryMs) return;
+    this.#ballastAtMs = performance.now();
+    for (const folder of this.#folders) await ensureBallast(folder);
+  }
+
+  async #tellFullDisk(data: DiskRoom, cache: DiskRoom | null): Promise<void> {
+    const ease = this.#fullDisk ? recovered : 1;
+    // Starts write little to the cache, so it may be as full as its reserve.
+    const cacheIsFull =
+      cache !== null &&
+      (cache.bytes < cache.limits.reserveBytes * ease || cache.inodes < cache.limits.reserveInodes * ease);
+    const eased = { ...data, bytes: data.bytes / ease, inodes: data.inodes / ease };
+    const fullDisk = hasRoomToAdmit(eased) ? (cacheIsFull ? 'cache' : null) : 'data';
+    if (fullDisk === this.#fullDisk) return;
+    await setFullDisk(this.#deps.orm.em, this.#deps.hostId, fullDisk);
+    if (fullDisk)
+      this.#deps.logger.warn({ fullDisk, room: data }, 'the disk is nearly full; no more sandboxes come here');
+    else if (this.#fullDisk) this.#deps.logger.info('the disk has room again');
+    this.#fullDisk = fullDisk;
+  }
+}
+
+interface DiskWatchParts {
+  orm: Orm;
+  driver: Pick<OciDriver, 'diskFolder' | 'diskRoom' | 'diskUse' | 'halt' | 'endAtOnce'>;
+  fence: Pick<DiskFence, 'keepFree' | 'isClosed'>;
+  lease: { letRunIfHeld(): Promise<void> };
+  facts: Pick<SandboxFacts, 'diskPressure'>;
+  hostId: string;
+  cacheDir: string;
+  logger: Logger;
+}
