@@ -164,6 +164,18 @@ const settingsSchema = z.object({
   PLATFORM_INTERNAL_SERVICES: textOr('')
     .transform((list) => (list === '' ? [] : words(list)))
     .pipe(z.array(z.string().regex(/^([^\s/:]+|\[[0-9a-f:.]+\]):\d{1,5}$/i, 'must be host:port'))),
+  /**
+   * Comma-separated IPv4 networks (CIDR) that this host lets TCP connections to its sandboxes in from: where gateways and
+   * APIs run that the sandboxes' subnet is routed to. Empty: none, only this host's own processes reach sandboxes.
+   */
+  PLATFORM_ROUTED_NETWORKS: z.preprocess(
+    emptyIsUnset,
+    z
+      .string()
+      .default('')
+      .transform((list) => (list === '' ? [] : words(list)))
+      .pipe(z.array(z.cidrv4())),
+  ),
   /** Comma-separated resolvers for sandboxes. Empty: the host's upstream servers. */
   PLATFORM_SANDBOX_DNS: text(),
   /** Where clients reach UDP ports of sandboxes on this host. Empty: the address it reaches the internet from. */

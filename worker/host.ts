@@ -51,6 +51,7 @@ const [orm, connection, driver] = await Promise.all([
       ...(proxy ? await serverAddresses('proxy', proxy, logger) : []),
     ],
     bandwidthMbps: settings.PLATFORM_SANDBOX_BANDWIDTH_MBPS || undefined,
+    routedNetworks: settings.PLATFORM_ROUTED_NETWORKS,
     outboundRanges: settings.PLATFORM_OUTBOUND_RANGES,
     ownServices: () => ownServices(namedServices(settings)),
     warmPoolSize: settings.PLATFORM_WARM_POOL_SIZE,

@@ -84,7 +84,7 @@ export class Cgroups {
    */
   async prepare(): Promise<void> {
     for (const root of this.#roots) await mkdir(path.join(root, this.parent), { recursive: true });
-    for (const folder of this.shimFolders()) await mkdir(folder, { recursive: true });
+    for (const folder of this.#ownShimFolders()) await mkdir(folder, { recursive: true });
     if (this.version === 2) {
       for (const folder of [this.#roots[0]!, path.join(this.#roots[0]!, this.parent)]) {
         await writeFile(path.join(folder, 'cgroup.subtree_control'), '+cpu +memory +pids');
@@ -112,12 +112,23 @@ export class Cgroups {
     }
   }
 
-  /** Where service managers look for the processes of a service; less the hierarchy that a shim does not see. */
-  shimFolders(hidden: string | null = null): string[] {
-    const tracked = this.#roots.filter(
-      (root) => root !== hidden && (this.version === 2 || /\/(systemd|unified)$/.test(root)),
-    );
-    return tracked.map((root) => path.join(root, this.parent, 'shims'));
+  /**
+   * Groups that shims move to, out of those of the host worker: systemd ends what is in its own hierarchy, Docker what is
+   * in any. In the hierarchies of version 1 that limit something, that is the root: a shim must not stand still with the
+   * sandboxes, and a new group without processors takes no process.
+   */
+  shimFolders(): string[] {
+    const roots = this.version === 1 ? this.#roots.filter((root) => !this.#isTracked(root)) : [];
+    return [...this.#ownShimFolders(), ...roots];
+  }
+
+  #ownShimFolders(): string[] {
+    return this.#roots.filter((root) => this.#isTracked(root)).map((root) => path.join(root, this.parent, 'shims'));
+  }
+
+  /** Whether service managers look there for the processes of a service. */
+  #isTracked(root: string): boolean {
+    return this.version === 2 || /\/(systemd|unified)$/.test(root);
   }
 
   /** Folders of an instance in every hierarchy, there or not. */
@@ -387,7 +398,7 @@ export class Cgroups {
 
   /** Removes the copy's own groups; its instances must be gone. */
   async teardown(): Promise<void> {
-    for (const folder of this.shimFolders()) await removeGroup(folder);
+    for (const folder of this.#ownShimFolders()) await removeGroup(folder);
     for (const root of this.#roots) {
       await removeTree(path.join(root, this.parent, storageGroup));
       await removeGroup(path.join(root, this.parent));

@@ -104,11 +104,22 @@ export class ContainerRunner {
         thawText: this.#cgroups.thawedText,
         cgroups: this.#cgroups.foldersOf(instance).join(':'),
         oomScore: Math.max(sandboxOomScore, Number(readFileSync('/proc/self/oom_score_adj', 'latin1'))),
-        shimCgroups: this.#cgroups.shimFolders(this.#runtime.hide).join(':'),
+        ...this.#shimGroups(),
         ...Object.fromEntries(files.map(([name, text]) => [`file:${name}`, text])),
         ...Object.fromEntries(Object.entries(ownFileTexts(limits)).map(([name, text]) => [`own:${name}`, text])),
       },
     });
+  }
+
+  /** Those that the runtime must not see are hidden from it by the shim, which joins them before. */
+  #shimGroups(): { shimCgroups: string; hiddenCgroups: string } {
+    const { hide } = this.#runtime;
+    const isHidden = (folder: string) => hide !== null && folder.startsWith(`${hide}/`);
+    const folders = this.#cgroups.shimFolders();
+    return {
+      shimCgroups: folders.filter((folder) => !isHidden(folder)).join(':'),
+      hiddenCgroups: folders.filter(isHidden).join(':'),
+    };
   }
 
   /** Whether the container of a folder runs, or is about to. */

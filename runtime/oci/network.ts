@@ -11,6 +11,7 @@ import type { UdpMapping } from '../../domain/ports.ts';
 import { CommandError, runCommand } from '../process/command.ts';
 import { until } from '../process/until.ts';
 import type { Copy } from './copy.ts';
+import { forgetDocker, passDocker } from './docker-firewall.ts';
 import type { DriverLogger } from './driver-logger.ts';
 import { formatIpv4, formatIpv4Network, type Ipv4Network, overlaps, parseIpv4, parseIpv4Network } from './ipv4.ts';
 import { firewallRules, type Server, type UdpRoute, udpRouteRules } from './nft-rules.ts';
@@ -59,6 +60,8 @@ export interface NetworkOptions {
   /** TCP ports of the gateway address that every sandbox may reach. */
   hostServicePorts?: number[];
   openServers?: Server[];
+  /** IPv4 networks, as CIDR, whose machines may open TCP connections to sandboxes. */
+  routedNetworks?: readonly string[];
   bandwidthMbps?: number;
   /** CIDR ranges beyond the public internet that object storage may be in. */
   outboundRanges?: readonly string[];
@@ -256,6 +259,7 @@ export class SandboxNetwork {
     if ((await routes()).some((route) => route.dst === this.subnet)) {
       await runCommand('ip', ['route', 'del', 'unreachable', this.subnet]);
     }
+    await forgetDocker(this.#interfacePrefix);
     if (await this.hasFirewall()) await runCommand('nft', ['delete', 'table', 'inet', this.#copy.table]);
   }
 
@@ -273,6 +277,7 @@ export class SandboxNetwork {
     this.#ownServices = (await this.#options.ownServices?.()) ?? [];
     // Before the first sandbox can send anything.
     await this.#loadFirewall(addresses);
+    await passDocker(this.#interfacePrefix);
     await this.#holdGateway();
     if ((await readFile('/proc/sys/net/ipv4/ip_forward', 'latin1')).trim() !== '1') {
       await writeFile('/proc/sys/net/ipv4/ip_forward', '1');
@@ -294,6 +299,10 @@ route replace unreachable ${this.subnet}
     });
   }
 
+  get #interfacePrefix(): string {
+    return `${this.#copy.interface}-`;
+  }
+
   async #loadFirewall(addresses: AddressRow[]): Promise<void> {
     const hostNetworks = new Set<string>();
     for (const row of addresses.filter((each) => !each.ifname.startsWith(this.#copy.interface))) {
@@ -304,13 +313,14 @@ route replace unreachable ${this.subnet}
     await this.#writeFirewall(() =>
       firewallRules({
         table: this.#copy.table,
-        interfacePrefix: `${this.#copy.interface}-`,
+        interfacePrefix: this.#interfacePrefix,
         internetGroup,
         subnet: this.subnet,
         resolvers: this.resolvers,
         hostNetworks: [...hostNetworks],
         hostServices: (this.#options.hostServicePorts ?? []).map((port) => ({ address: this.gateway, port })),
         openServers: this.#options.openServers ?? [],
+        routedNetworks: this.#options.routedNetworks ?? [],
         bandwidthMbps: this.#options.bandwidthMbps,
         udpRange: this.udpRange,
         udpRoutes: this.#udpRoutes(),
@@ -351,6 +361,9 @@ route replace unreachable ${this.subnet}
       if (!existsSync(`/sys/class/net/${this.#copy.interface}`)) {
         await this.#holdGateway();
         this.#logger.error({ interface: this.#copy.interface }, "the sandboxes' gateway had been removed; it is back");
+      }
+      if (await passDocker(this.#interfacePrefix)) {
+        this.#logger.warn({}, 'the firewall of Docker did not let connections of sandboxes pass; it does again');
       }
       const services = (await this.#options.ownServices?.()) ?? [];
       if (JSON.stringify(services) !== JSON.stringify(this.#ownServices)) {

@@ -17,6 +17,8 @@ export interface FirewallPlan {
   hostServices: Server[];
   /** Servers in closed networks, the host's own addresses among them, that sandboxes with internet access may reach. */
   openServers: Server[];
+  /** IPv4 networks, as CIDR, whose machines may open TCP connections to sandboxes. */
+  routedNetworks: readonly string[];
   /** What each sandbox may send to other machines, and receive from them. Undefined: not limited. */
   bandwidthMbps?: number;
   /** Ports of the host that may lead to sandboxes; for other copies to see. */
@@ -70,6 +72,11 @@ export function firewallRules(plan: FirewallPlan): string {
   const toServices = plan.hostServices
     .map(({ address, port }) => `    ip daddr ${address} tcp dport ${port} goto metered\n`)
     .join('');
+  // Those of other sandboxes do not get this far: the chain outward refuses them.
+  const fromNetworks =
+    plan.routedNetworks.length > 0
+      ? `    ${to} ct state new meta l4proto tcp ip saddr { ${plan.routedNetworks.join(', ')} } accept\n`
+      : '';
   const pace = plan.bandwidthMbps ? paceRules(plan.bandwidthMbps, from, to) : { sets: '', rules: '' };
   const udpRange = plan.udpRange
     ? `  set udp_range { type inet_service; flags interval; elements = { ${plan.udpRange.first}-${plan.udpRange.last} } }\n`
@@ -111,7 +118,7 @@ ${pace.rules}    ${from} jump udp_replies
     ${from} jump outward
     ${to} ct direction original ct status dnat meta l4proto udp jump udp_requests
     ${to} ct state established,related accept
-    ${to} goto refused
+${fromNetworks}    ${to} goto refused
   }
   chain outward {
     ct state established,related accept

@@ -30,6 +30,8 @@ export interface OciDriverOptions {
   outboundRanges?: readonly string[];
   /** The platform's own services, as they are now: object storage and sandboxes reach none of them. */
   ownServices?: () => Promise<OwnService[]>;
+  /** IPv4 networks, as CIDR, whose machines may open TCP connections to sandboxes. Empty: only this host may. */
+  routedNetworks?: readonly string[];
   /** How long a bucket may take to be mounted, 20 s by default. */
   mountTimeoutSeconds?: number;
   /** What each sandbox may send to other machines, and receive from them. Undefined: not limited. */

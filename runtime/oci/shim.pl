@@ -43,7 +43,7 @@ if (!eval { start(); 1 }) {
 }
 close $report;
 if ($fresh) { ioctl $disk, 0x4C08, 1 or warn "direct I/O: $!\n" }
-join_shim_cgroup();
+join_cgroups($arg{shimCgroups});
 reap(waitpid -1, 0) until defined $init_status;
 close_container();
 
@@ -119,6 +119,7 @@ sub mount_root {
     my $user = user_namespace($arg{userOwner}, "0 $arg{uidBase} 65536\n");
     my $itself = '';
     attach(handle('user namespace', syscall($nr{open_tree}, fileno $user, $itself, 0x1001 | $cloexec)), "$staging/user");
+    join_cgroups($arg{hiddenCgroups});
     if (my $hidden = $arg{hide}) { syscall($nr{umount2}, $hidden, 2) == 0 or die "umount $hidden: $!" }
     return 1;
 }
@@ -392,8 +393,8 @@ sub keep_tail {
 }
 
 # Survives the end of the service that the host worker runs in.
-sub join_shim_cgroup {
-    for my $folder (split /:/, $arg{shimCgroups}) {
+sub join_cgroups {
+    for my $folder (split /:/, shift) {
         eval { write_file("$folder/cgroup.procs", '0'); 1 } or warn "join $folder: $@";
     }
 }

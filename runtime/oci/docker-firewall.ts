@@ -1,0 +1,66 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { isInstalled } from '../../config/programs.mjs';
+import { CommandError, runCommand } from '../process/command.ts';
+
+/** Docker writes its rules with one of these; each shows only its own. */
+const backends = ['iptables-nft', 'iptables-legacy'];
+/** Docker creates this chain for the rules of others, asks it before its own, and keeps it when it starts again. */
+const chain = 'DOCKER-USER';
+
+/**
+ * Docker drops what a machine forwards that is not of its own containers. This takes connections of sandboxes out of
+ * that; which of them are allowed, the firewall of the sandboxes decides in a chain of its own.
+ * @param prefix of the interfaces of sandboxes
+ * @returns whether a rule was missing. False where there is no Docker.
+ */
+export async function passDocker(prefix: string): Promise<boolean> {
+  let added = false;
+  for (const backend of await backendsOfDocker()) {
+    for (const rule of rulesFor(prefix)) {
+      if (await succeeds(backend, ['--check', chain, ...rule])) continue;
+      await runCommand(backend, ['--wait', '5', '--insert', chain, ...rule]);
+      added = true;
+    }
+  }
+  return added;
+}
+
+/** Takes the rules away. */
+export async function forgetDocker(prefix: string): Promise<void> {
+  for (const backend of await backendsOfDocker()) {
+    for (const rule of rulesFor(prefix)) {
+      if (await succeeds(backend, ['--check', chain, ...rule])) {
+        await runCommand(backend, ['--wait', '5', '--delete', chain, ...rule]);
+      }
+    }
+  }
+}
+
+const rulesFor = (prefix: string) =>
+  ['--in-interface', '--out-interface'].map((end) => [end, `${prefix}+`, '--jump', 'ACCEPT']);
+
+async function backendsOfDocker(): Promise<string[]> {
+  const found: string[] = [];
+  for (const backend of backends) {
+    if (backend === 'iptables-legacy' && !hasLegacyTables()) continue;
+    if (isInstalled(backend) && (await succeeds(backend, ['--list-rules', chain]))) found.push(backend);
+  }
+  return found;
+}
+
+/** To ask iptables-legacy would make the tables where there are none. */
+function hasLegacyTables(): boolean {
+  const file = '/proc/net/ip_tables_names';
+  return existsSync(file) && /^filter$/m.test(readFileSync(file, 'latin1'));
+}
+
+/** Exit status 1: there is no such chain or rule. */
+async function succeeds(backend: string, args: string[]): Promise<boolean> {
+  try {
+    await runCommand(backend, ['--wait', '5', ...args]);
+    return true;
+  } catch (error) {
+    if (error instanceof CommandError && error.exitCode !== null) return false;
+    throw error;
+  }
+}

@@ -1,0 +1,160 @@
+import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { until } from '../../runtime/process/until.ts';
+
+const cgroups = '/sys/fs/cgroup';
+
+/** A Docker daemon in network, process and mount namespaces of its own: what it does to firewalls stays there. */
+export class DockerDaemon {
+  readonly folder = fs.mkdtempSync(path.join(os.tmpdir(), 'docker-daemon-'));
+  readonly #unshare: ChildProcess;
+  readonly #group = `docker-test-${process.pid}`;
+
+  private constructor() {
+    const words = [
+      `--data-root=${this.folder}/data`,
+      `--exec-root=${this.folder}/exec`,
+      `--host=${this.address}`,
+      `--pidfile=${this.folder}/pid`,
+      `--cgroup-parent=/${this.#group}`,
+      '--storage-driver=overlay2',
+    ];
+    const script =
+      'mount --make-rprivate / && mount -t proc proc /proc && mount -t tmpfs tmpfs /run && ip link set lo up && exec dockerd "$@"';
+    const log = fs.openSync(path.join(this.folder, 'log'), 'a');
+    this.#unshare = spawn(
+      'unshare',
+      ['--net', '--pid', '--mount', '--fork', '--kill-child', 'sh', '-c', script, 'sh', ...words],
+      { stdio: ['ignore', log, log] },
+    );
+    fs.closeSync(log);
+  }
+
+  static async start(): Promise<DockerDaemon> {
+    const daemon = new DockerDaemon();
+    const answers = () =>
+      daemon.docker('info').then(
+        () => true,
+        () => false,
+      );
+    if (await until(answers, { timeoutSeconds: 60, everyMs: 200 })) return daemon;
+    const log = fs.readFileSync(path.join(daemon.folder, 'log'), 'utf8');
+    await daemon.stop();
+    throw new Error(`dockerd does not start: ${log.slice(-2000)}`);
+  }
+
+  get address(): string {
+    return `unix://${this.folder}/docker.sock`;
+  }
+
+  async docker(...words: string[]): Promise<string> {
+    return this.run('docker', words);
+  }
+
+  /** Runs a client of the daemon. */
+  async run(program: string, words: string[], env: NodeJS.ProcessEnv = {}): Promise<string> {
+    const options = { env: { ...process.env, DOCKER_HOST: this.address, ...env }, timeout: 240_000 };
+    return (await promisify(execFile)(program, words, options)).stdout;
+  }
+
+  /** Runs a program in the daemon's network, which is its machine's. */
+  async inNetwork(words: string[], env: NodeJS.ProcessEnv = {}): Promise<string> {
+    const { pid } = this.#unshare;
+    const [inner] = fs.readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1').split(' ');
+    const options = { env: { ...process.env, ...env }, timeout: 120_000 };
+    return (await promisify(execFile)('nsenter', [`--net=/proc/${inner}/ns/net`, '--', ...words], options)).stdout;
+  }
+
+  /** An image of links into the machine's `/usr`, which a container must mount, and a copy of its `/etc`. */
+  async importThinImage(name: string, settings: readonly string[]): Promise<void> {
+    const root = path.join(this.folder, 'root');
+    for (const folder of [
+      'app',
+      'data',
+      'cache',
+      'usr',
+      'tmp',
+      'var/lib',
+      'var/tmp',
+      'run',
+      'root',
+      'dev',
+      'proc',
+      'sys',
+      'mnt',
+    ]) {
+      fs.mkdirSync(path.join(root, folder), { recursive: true });
+    }
+    for (const folder of ['tmp', 'var/tmp']) fs.chmodSync(path.join(root, folder), 0o1777);
+    for (const folder of ['bin', 'sbin', 'lib', 'lib64']) fs.symlinkSync(`usr/${folder}`, path.join(root, folder));
+    execFileSync('cp', ['--archive', '/etc', root]);
+    for (const file of ['resolv.conf', 'hostname', 'hosts']) fs.rmSync(path.join(root, 'etc', file), { force: true });
+    execFileSync('tar', ['--create', '--file', `${root}.tar`, '--directory', root, '.']);
+    const changes = [...settings, 'WORKDIR /app'].flatMap((line) => ['--change', line]);
+    await this.docker('import', ...changes, `${root}.tar`, name);
+  }
+
+  /**
+   * Ends it with all its containers.
+   * @param groups of processes that it would leave frozen
+   */
+  async stop(groups: readonly string[] = []): Promise<void> {
+    for (const group of groups) await endGroup(group);
+    const ended = new Promise((resolve) => this.#unshare.once('exit', resolve));
+    if (this.#unshare.exitCode === null && this.#unshare.signalCode === null) {
+      this.#unshare.kill('SIGKILL');
+      await ended;
+    }
+    const removed = () => [...groups, this.#group].flatMap(foldersOf).every(removeGroup);
+    if (!(await until(removed, { timeoutSeconds: 30, everyMs: 100 }))) throw new Error('control groups stay behind');
+    fs.rmSync(this.folder, { recursive: true, force: true, maxRetries: 20 });
+  }
+}
+
+/** Of a group, in each hierarchy. */
+function foldersOf(group: string): string[] {
+  const hierarchies = [cgroups, ...fs.readdirSync(cgroups).map((name) => path.join(cgroups, name))];
+  return hierarchies.map((hierarchy) => path.join(hierarchy, group)).filter((folder) => fs.existsSync(folder));
+}
+
+function withChildren(folder: string): string[] {
+  const children = fs.readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isDirectory());
+  return [...children.flatMap((entry) => withChildren(path.join(folder, entry.name))), folder];
+}
+
+/** Kills first: what is thawed then runs no more. */
+async function endGroup(group: string): Promise<void> {
+  const folders = foldersOf(group).flatMap(withChildren);
+  for (const folder of folders) {
+    for (const pid of fs.readFileSync(`${folder}/cgroup.procs`, 'latin1').split('\n').filter(Boolean)) {
+      try {
+        process.kill(Number(pid), 'SIGKILL');
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+      }
+    }
+  }
+  for (const folder of folders.reverse()) {
+    for (const [file, text] of [
+      ['freezer.state', 'THAWED'],
+      ['cgroup.freeze', '0'],
+    ] as const) {
+      if (fs.existsSync(`${folder}/${file}`)) fs.writeFileSync(`${folder}/${file}`, text);
+    }
+  }
+}
+
+function removeGroup(folder: string): boolean {
+  for (const each of withChildren(folder)) {
+    try {
+      fs.rmdirSync(each);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'EBUSY') return false;
+      throw error;
+    }
+  }
+  return true;
+}
