@@ -362,6 +362,9 @@ route replace unreachable ${this.subnet}
         await this.#holdGateway();
         this.#logger.error({ interface: this.#copy.interface }, "the sandboxes' gateway had been removed; it is back");
       }
+      if (await passDocker(this.#interfacePrefix)) {
+        this.#logger.warn({}, 'the firewall of Docker did not let connections of sandboxes pass; it does again');
+      }
       const services = (await this.#options.ownServices?.()) ?? [];
       if (JSON.stringify(services) !== JSON.stringify(this.#ownServices)) {
         this.#ownServices = services;

@@ -190,7 +190,7 @@ async function statusOf(sandboxId: string): Promise<string> {
 async function commandOutput(sandboxId: string, command: string): Promise<string> {
   const { stream_path } = JSON.parse(await call('POST', `/v1/sandboxes/${sandboxId}/exec`, { command }));
   const events = await call('GET', stream_path);
-  const encoded = [...events.matchAll(/"data":\s*"([A-Za-z0-9+/=]+)"/g)].map(([, data]) => data!);
+  const encoded = [...events.matchAll(/"data_b64":\s*"([A-Za-z0-9+/=]+)"/g)].map(([, data]) => data!);
   return events + encoded.map((data) => Buffer.from(data, 'base64').toString()).join('');
 }
 

@@ -125,25 +125,28 @@ function withChildren(folder: string): string[] {
   return [...children.flatMap((entry) => withChildren(path.join(folder, entry.name))), folder];
 }
 
-/** Kills first: what is thawed then runs no more. */
+/** Kills first: what is thawed then runs no more. Groups whose processes end go by themselves. */
 async function endGroup(group: string): Promise<void> {
   const folders = foldersOf(group).flatMap(withChildren);
   for (const folder of folders) {
-    for (const pid of fs.readFileSync(`${folder}/cgroup.procs`, 'latin1').split('\n').filter(Boolean)) {
-      try {
-        process.kill(Number(pid), 'SIGKILL');
-      } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
-      }
-    }
+    unlessGone(() => {
+      const pids = fs.readFileSync(`${folder}/cgroup.procs`, 'latin1').split('\n').filter(Boolean);
+      for (const pid of pids) unlessGone(() => process.kill(Number(pid), 'SIGKILL'));
+    });
   }
-  for (const folder of folders.reverse()) {
-    for (const [file, text] of [
-      ['freezer.state', 'THAWED'],
-      ['cgroup.freeze', '0'],
-    ] as const) {
-      if (fs.existsSync(`${folder}/${file}`)) fs.writeFileSync(`${folder}/${file}`, text);
-    }
+  for (const folder of folders) {
+    unlessGone(() => {
+      const state = fs.existsSync(`${folder}/freezer.state`) ? ['freezer.state', 'THAWED'] : ['cgroup.freeze', '0'];
+      if (fs.existsSync(`${folder}/${state[0]}`)) fs.writeFileSync(`${folder}/${state[0]}`, state[1]!);
+    });
+  }
+}
+
+function unlessGone(act: () => void): void {
+  try {
+    act();
+  } catch (error) {
+    if (!['ENOENT', 'ENODEV', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
   }
 }
 
@@ -152,8 +155,9 @@ function removeGroup(folder: string): boolean {
     try {
       fs.rmdirSync(each);
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'EBUSY') return false;
-      throw error;
+      const { code } = error as NodeJS.ErrnoException;
+      if (code === 'EBUSY') return false;
+      if (code !== 'ENOENT') throw error;
     }
   }
   return true;
