@@ -28,7 +28,9 @@ async function runningSandbox() {
 }
 
 async function endOf(name: string, workflowId: string, runId?: string) {
-  await plane.client.workflow.getHandle(workflowId, runId, { followRuns: false }).result().catch(ignoreHandOver);
+  const handle = plane.client.workflow.getHandle(workflowId, runId, { followRuns: false });
+  await handle.result().catch(ignoreHandOver);
+  expect((await handle.describe()).status.name).not.toBe('RUNNING');
   if (recording) await recordHistory(plane.client, name, workflowId, runId);
 }
 
