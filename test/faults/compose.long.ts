@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
 import { cacheDir, temporalPrograms } from '../../ops/toolchain/locations.mjs';
 import { until } from '../../runtime/process/until.ts';
 import { DockerDaemon } from './docker-daemon.ts';
@@ -19,6 +19,7 @@ const stopSeconds = 30;
 let daemon: DockerDaemon;
 let apiKey: string;
 let group: string;
+const created: string[] = [];
 const secrets = {
   PLATFORM_SECRET_KEY: Buffer.alloc(32, 7).toString('base64'),
   POSTGRES_PASSWORD: 'of-a-test',
@@ -51,6 +52,10 @@ beforeAll(async () => {
   group = (await groupsOfSandboxes())[0]!;
 }, 300_000);
 
+// Each reserves a part of the machine's disk.
+afterEach(async () => {
+  for (const sandboxId of created.splice(0)) await call('DELETE', `/v1/sandboxes/${sandboxId}`);
+}, 120_000);
 afterAll(async () => daemon.stop(await groupsOfSandboxes()), 120_000);
 
 test('a sandbox runs commands; its address answers the networks of the setting alone', async () => {
@@ -111,6 +116,8 @@ test('each service is restarted', async () => {
 test('`docker-compose down` ends with a paused sandbox, and leaves no container', async () => {
   const { sandbox_id } = await create();
   await call('POST', `/v1/sandboxes/${sandbox_id}/pause`);
+  // Nobody is left to delete it.
+  created.length = 0;
   await compose(['down', '--timeout', `${stopSeconds}`]);
   expect(await daemon.docker('ps', '--all', '--quiet')).toBe('');
 }, 300_000);
@@ -180,7 +187,9 @@ interface Sandbox {
 
 async function create(): Promise<Sandbox> {
   const text = await call('POST', '/v1/sandboxes', { name: 'compose', template: 'base', timeout: 3600 });
-  return JSON.parse(text).data;
+  const sandbox: Sandbox = JSON.parse(text).data;
+  created.push(sandbox.sandbox_id);
+  return sandbox;
 }
 
 async function statusOf(sandboxId: string): Promise<string> {
