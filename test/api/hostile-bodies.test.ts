@@ -9,7 +9,7 @@ afterAll(() => api.stop());
 const mebibyte = 1024 * 1024;
 const post = (rawBody: string, url = '/v1/sandboxes') =>
   api.send(api.root, 'POST', url, undefined, { rawBody, contentType: 'application/json' });
-const many = (count: number, item: string) => Array(count).fill(item).join(',');
+const many = (count: number, item: string) => Array(Math.floor(count)).fill(item).join(',');
 const nested = (depth: number, [open, close]: [string, string]) =>
   `{"metadata":${open.repeat(depth)}1${close.repeat(depth)}}`;
 
