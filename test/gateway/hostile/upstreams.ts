@@ -66,8 +66,8 @@ function sendInPieces(socket: net.Socket, bytes: Buffer, random: SeededRandom): 
 }
 
 /**
- * Ends a connection with a reset. While a socket sends its FIN, Node cannot reset it, leaves its descriptor open for ever
- * and may poll it without a pause: such a socket is closed in the ordinary way.
+ * Ends a connection with a reset. While a socket sends its FIN, Node cannot reset it and leaks its handle: such a
+ * socket is closed in the ordinary way.
  */
 function reset(socket: net.Socket): void {
   if (socket.writableEnded) socket.destroy();
