@@ -198,7 +198,7 @@ function directOf({ directMount, s3fsPath }: Sandbox): Pick<WantedMounts, 'direc
 
 /** What the driver could not do is tried this often. */
 const driverTries = 3;
-/** Whatever else fails, an unreachable database for example, is tried this often. */
+/** Attempts after other failures, such as an unreachable database. */
 const otherTries = 12;
 const maxCounts = 10_000;
 /** An account that has its share of the host asks again after this. */

@@ -1,6 +1,6 @@
 import type { ErrorDetail } from '../domain/errors.ts';
 
-/** A reply names this many wrong fields at most, whatever the request held. */
+/** The most wrong fields that a reply names. */
 export const maxDetails = 20;
 const maxPathLength = 200;
 const maxReasonLength = 300;

@@ -65,7 +65,7 @@ function errorFrame(failure: ExecFailure): Buffer {
 
 /**
  * Cuts a stream into whole events. An agent chooses the size of the pieces, down to one byte, so each byte is copied
- * and looked at once, in whatever pieces it comes.
+ * and looked at once, however small the pieces are.
  */
 class EventSplitter {
   #bytes: Buffer = Buffer.alloc(4096);

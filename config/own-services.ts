@@ -24,7 +24,7 @@ const innerServices = new Set(['database', 'Temporal', 'Temporal Web UI', 'inter
 
 /**
  * Every service that the platform consists of, as far as this process is configured with it. No address that a user
- * names may lead to one of them, whatever ranges the operator opened.
+ * names may lead to one of them, also within ranges that the operator opened.
  */
 export function namedServices(settings: Settings): NamedService[] {
   const services = addressesIn(settings).filter(({ port }) => port > 0);
@@ -58,7 +58,7 @@ function addressesIn(settings: Settings): Omit<NamedService, 'isInner'>[] {
 
 /**
  * The addresses that those services have now. A service on this machine is refused on every address of the machine.
- * @returns none for a name that leads nowhere: nobody reaches a service by it either
+ * @returns none for a name that does not resolve: no client reaches a service by such a name
  */
 export async function ownServices(services: readonly NamedService[]): Promise<OwnService[]> {
   const own = new Set(

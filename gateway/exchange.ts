@@ -71,7 +71,7 @@ export interface Exchange {
   accept(head: ResponseHead): Duplex;
   /** Breaks the response off so that the client sees it is not whole. */
   abort(): void;
-  /** Takes the response away from the client at once, whatever state it is in. */
+  /** Breaks off the response to the client at once, in any state of the response. */
   destroy(): void;
   /** The underlying HTTP/2 stream, for calls whose trailers and resets must pass as they are. */
   readonly http2Stream: import('node:http2').ServerHttp2Stream | null;

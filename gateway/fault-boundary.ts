@@ -38,7 +38,7 @@ export class FaultBoundary {
     return (...args) => this.run(() => listener(...args));
   }
 
-  /** Ends the exchange because of an error nobody expected. */
+  /** Ends the exchange after an unexpected error. */
   fail(error: unknown): void {
     const exchange = this.#exchange;
     this.#log.write('error', { err: error, requestId: exchange.requestId }, 'exchange failed');

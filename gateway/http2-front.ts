@@ -15,7 +15,7 @@ const { NGHTTP2_NO_ERROR, NGHTTP2_INTERNAL_ERROR, NGHTTP2_CANCEL } = http2.const
 /** A connection without a request is closed after that long; the first one has to come sooner. */
 const IDLE_SESSION_MS = 65_000;
 const COPIED_BODY_BYTES = 16 * 1024;
-/** It has no body, whatever length it names (RFC 9110 section 15.3.6). */
+/** A 205 response has no body, also when it names a length (RFC 9110, section 15.3.6). */
 const RESET_CONTENT = 205;
 /** How long a reset may take to leave: a client that does not read never takes it. */
 const RESET_TIMEOUT_MS = 1000;

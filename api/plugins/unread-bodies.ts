@@ -9,7 +9,7 @@ const lingerBytes = 1024 * 1024;
 const lookMs = 50;
 
 /**
- * Ends the connection of a request that is answered before its body has arrived, so that nobody can make the API read
+ * Ends the connection of a request that is answered before its body has arrived, so that no caller makes the API read
  * a body it has refused. The caller gets a moment to read the reply: closing at once would reset the connection.
  */
 export const unreadBodies = fp(

@@ -159,7 +159,7 @@ export class SandboxLifeRepository {
       async (row, _tell, tx) => {
         if (row.status === 'paused') await admitResume(tx!, this.#plans, row);
         else {
-          // Its running phase ends here, whatever becomes of the restart.
+          // The running phase ends here, also when the restart fails.
           setPhase(row, 'paused', at);
           row.pausedAt = at;
           row.timeoutFrom = null;

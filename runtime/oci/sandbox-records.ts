@@ -12,7 +12,7 @@ const sandboxName = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
 
 /**
  * The records of one copy's sandboxes: read once when the host worker starts, from then on in memory, and written to
- * the disk before anything relies on them. So whatever becomes of a file meanwhile, every sandbox can still be ended.
+ * the disk before anything relies on them. So every sandbox can still be ended when its file is damaged or lost.
  */
 export class SandboxRecords {
   readonly #copy: Copy;
