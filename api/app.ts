@@ -3,6 +3,7 @@ import { serializerCompiler } from 'fastify-type-provider-zod';
 import type { Settings } from '../config/settings.ts';
 import { limitConnections } from './connection-limits.ts';
 import type { Api, ApiDependencies } from './dependencies.ts';
+import { access } from './plugins/access.ts';
 import { authentication } from './plugins/authentication.ts';
 import { bodies } from './plugins/bodies.ts';
 import { codecServer } from './plugins/codec-server.ts';
@@ -62,6 +63,7 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
     perAddress: settings.PLATFORM_RATE_LIMIT_PER_ADDRESS,
   });
   app.register(authentication, { orm: deps.orm });
+  app.register(access);
   app.register(requestLogs);
   app.register(bodies);
   app.register(idempotency, { orm: deps.orm });

@@ -1,27 +1,29 @@
 import type { FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
 import type { Orm } from '../../db/orm.ts';
-import { type Identity, identifyApiKey } from '../../db/repositories/identities.ts';
+import { identifyApiKey } from '../../db/repositories/identities.ts';
 import { AppError } from '../../domain/errors.ts';
 import { noSuchRoute } from './errors.ts';
 
 /**
- * Identifies and counts the caller before the body is read (section 5). Keys come as `X-API-Key` or
- * `Authorization: Api-Key …`. Requests without a valid key count by address, so that keys cannot be guessed at speed.
- * An address with no route is answered here, too: the framework would read the body first.
+ * Identifies and counts the caller before the body is read. Keys come as `X-API-Key` or `Authorization: Api-Key …`.
+ * Requests without a valid key count by address, so that keys cannot be guessed at speed. What the caller may do is
+ * decided by `access`. An address with no route is answered here, too: the framework would read the body first.
  */
 export const authentication = fp<{ orm: Orm }>(
   async (app, { orm }) => {
     app.decorateRequest('identity', null);
     app.decorateRequest('workflowId', null);
     app.addHook('onRequest', async (request, reply) => {
-      const { config } = request.routeOptions;
       if (request.is404) {
         await app.rateLimits.perAddress(request, reply);
         throw noSuchRoute(app, request, reply);
       }
-      if (config.public) return app.rateLimits.perPublicRoute(request, reply);
-      if (config.tokenInQuery && hasToken(request)) return app.rateLimits.perAddress(request, reply);
+      const { access } = request.routeOptions.config;
+      if (access.who === 'anyone') return app.rateLimits.perPublicRoute(request, reply);
+      if (access.who === 'user' && access.orToken && hasToken(request)) {
+        return app.rateLimits.perAddress(request, reply);
+      }
       const secret = apiKeyOf(request);
       request.identity = secret === null ? null : await identifyApiKey(orm.em, secret);
       if (!request.identity) {
@@ -30,19 +32,10 @@ export const authentication = fp<{ orm: Orm }>(
         throw new AppError('unauthenticated', secret === null ? 'An API key is required' : 'The API key is not valid');
       }
       await app.rateLimits.perKey(request, reply);
-      if (request.identity.isSuspended && request.method !== 'GET' && request.method !== 'HEAD') {
-        throw new AppError('account_suspended', 'The account is suspended');
-      }
     });
   },
   { name: 'authentication', dependencies: ['errors', 'rate-limits', 'request-limits'] },
 );
-
-/** The caller of a route that is not public. */
-export function callerOf(request: FastifyRequest): Identity {
-  if (!request.identity) throw new Error(`${request.routeOptions.url} asked for the caller of a public route`);
-  return request.identity;
-}
 
 function hasToken(request: FastifyRequest): boolean {
   return typeof (request.query as { token?: unknown }).token === 'string';

@@ -11,7 +11,7 @@ const maxCallerBytes = 16 * 1024 * 1024;
 const maxBytes = 64 * 1024 * 1024;
 
 /**
- * JSON and nothing else; a bodyless request that says it carries JSON is fine. Runs behind `authentication`, and does
+ * JSON and nothing else; a bodyless request that says it carries JSON is fine. Runs after `access`, and does
  * work that grows with the size of the body and with nothing else.
  */
 export const bodies = fp(
@@ -59,7 +59,7 @@ export const bodies = fp(
       });
     });
   },
-  { name: 'bodies', dependencies: ['authentication'] },
+  { name: 'bodies', dependencies: ['access'] },
 );
 
 /** Adds up the bodies that are in memory, so that many at once are refused before they fill it. */

@@ -6,6 +6,7 @@ import fp from 'fastify-plugin';
 import { AppError } from '../../domain/errors.ts';
 import { defaultJsonBounds, type JsonBounds } from '../../domain/json-bounds.ts';
 import { UnreadablePayloadError } from '../../temporal/payload-codec.ts';
+import { anyone } from '../access.ts';
 import { onRequestEnd } from '../request-end.ts';
 
 /** Temporal takes payloads of up to 2 MB, which are 2.7 MB in base64. */
@@ -54,13 +55,13 @@ export const codecServer = fp<CodecServerOptions>(
       app.route({
         ...shared,
         method: 'OPTIONS',
-        config: { public: { requestsPerMinute }, quiet: true },
+        config: { access: anyone({ requestsPerMinute }), quiet: true },
         handler: async (_request, reply) => reply.code(204).send(),
       });
       app.route({
         ...shared,
         method: 'POST',
-        config: { public: { requestsPerMinute }, quiet: true, bodyBytes: maxBodyBytes, jsonBounds },
+        config: { access: anyone({ requestsPerMinute }), quiet: true, bodyBytes: maxBodyBytes, jsonBounds },
         // Before the body is read: a body that waits takes no memory.
         preParsing: async (_request, reply) => {
           if (underWay >= maxConcurrent) {
@@ -79,7 +80,7 @@ export const codecServer = fp<CodecServerOptions>(
       });
     }
   },
-  { name: 'codec-server', dependencies: ['authentication', 'bodies'] },
+  { name: 'codec-server', dependencies: ['access', 'bodies'] },
 );
 
 /** Payloads as the Web UI and the CLI send them: bytes in base64. @throws {AppError} `validation_failed` */

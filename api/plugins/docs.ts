@@ -1,12 +1,13 @@
 import reference from '@scalar/fastify-api-reference';
 import fp from 'fastify-plugin';
+import { anyone } from '../access.ts';
 
 /** `GET /docs`: the OpenAPI document for people. Its script is served from here; nothing is fetched from elsewhere. */
 export const docs = fp(
   async (app) => {
     app.addHook('onRoute', (route) => {
       if (!route.url.startsWith('/docs')) return;
-      route.config = { ...route.config, public: { requestsPerMinute: 120 } };
+      route.config = { ...route.config, access: anyone({ requestsPerMinute: 120 }) };
       route.schema = { ...route.schema, hide: true };
     });
     await app.register(reference, {

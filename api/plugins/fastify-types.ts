@@ -1,28 +1,31 @@
 import type { Identity } from '../../db/repositories/identities.ts';
+import type { Scope } from '../../db/repositories/scope.ts';
 import type { JsonBounds } from '../../domain/json-bounds.ts';
+import type { Access } from '../access.ts';
+import type { RouteAccess } from './access.ts';
 import type { RoutePattern } from './errors.ts';
 import type { IdempotencyOptions } from './idempotency.ts';
 import type { RateLimiter } from './rate-limits.ts';
-import type { PublicRoute, RouteLimits } from './request-limits.ts';
+import type { RouteLimits } from './request-limits.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Null on public routes. */
+    /** Null on public routes. Read it with `callerOf`. */
     identity: Identity | null;
+    /** Null where the route declares no rows, or there is no caller. Read it with `scopeOf`. */
+    scope: Scope | null;
     /** The workflow a request made, for its log line. */
     workflowId: string | null;
     /** What the request with an `Idempotency-Key` makes gets this id. */
     idempotentObject: { id: string; takenOver: boolean } | null;
   }
   interface FastifyContextConfig {
-    /** Needs no key, and states its own limits. */
-    public?: PublicRoute;
+    /** Who may call the route and whose rows it works on. */
+    access: Access;
     /** Largest body in bytes. Left out: 16 KiB where the route describes a body, else 1 KiB. */
     bodyBytes?: number;
     /** Left out: `defaultJsonBounds`. */
     jsonBounds?: JsonBounds;
-    /** A request with `?token=` needs no key; the route checks the token. */
-    tokenInQuery?: boolean;
     /** Logged at debug level only: probes ask every few seconds. */
     quiet?: boolean;
     idempotency?: IdempotencyOptions;
@@ -32,6 +35,8 @@ declare module 'fastify' {
     drained(): Promise<void>;
     rateLimits: { perKey: RateLimiter; perAddress: RateLimiter; perPublicRoute: RateLimiter };
     routePatterns: RoutePattern[];
+    /** Who may call every route, for tests. */
+    routeAccess: RouteAccess[];
     /** The limits of every route, for tests and documents. */
     routeLimits: RouteLimits[];
   }

@@ -1,5 +1,6 @@
 import fp from 'fastify-plugin';
 import { z } from 'zod';
+import { anyone } from '../access.ts';
 import type { Api, ReadinessCheck } from '../dependencies.ts';
 
 const limitMs = 2_000;
@@ -18,12 +19,11 @@ export const health = fp<{ checks: ReadinessCheck[] }>(
     (app as unknown as Api).route({
       method: 'GET',
       url: '/healthz',
-      config: { public: { requestsPerMinute }, quiet: true },
+      config: { access: anyone({ requestsPerMinute }), quiet: true },
       schema: {
         operationId: 'getHealth',
         tags: ['Operation'],
         summary: 'Whether the process is up',
-        security: [],
         response: { 200: z.object({ status: z.literal('ok') }).describe('It is up') },
       },
       handler: async () => ({ status: 'ok' as const }),
@@ -32,12 +32,11 @@ export const health = fp<{ checks: ReadinessCheck[] }>(
     (app as unknown as Api).route({
       method: 'GET',
       url: '/readyz',
-      config: { public: { requestsPerMinute }, quiet: true },
+      config: { access: anyone({ requestsPerMinute }), quiet: true },
       schema: {
         operationId: 'getReadiness',
         tags: ['Operation'],
         summary: 'Whether Postgres and Temporal are in reach',
-        security: [],
         response: {
           200: readiness.describe('Everything is in reach'),
           503: readiness.describe('Something is out of reach'),
@@ -62,7 +61,7 @@ export const health = fp<{ checks: ReadinessCheck[] }>(
       },
     });
   },
-  { name: 'health', dependencies: ['authentication'] },
+  { name: 'health', dependencies: ['access'] },
 );
 
 /** A check with a time limit. Probes that come while it is under way share it, so that many probes cost no more. */

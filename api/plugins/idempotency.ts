@@ -7,7 +7,7 @@ import type { Orm } from '../../db/orm.ts';
 import { claimIdempotencyKey, keepIdempotentReply, releaseIdempotencyKey } from '../../db/repositories/idempotency.ts';
 import { AppError } from '../../domain/errors.ts';
 import type { IdKind } from '../../domain/ids.ts';
-import { callerOf } from './authentication.ts';
+import { callerOf } from '../access.ts';
 import { RenewedClaim } from './renewed-claim.ts';
 
 /** What a route that takes `Idempotency-Key` says of itself, in its `config.idempotency`. */
@@ -91,7 +91,7 @@ export const idempotency = fp<{ orm: Orm }>(
       }
     });
   },
-  { name: 'idempotency', dependencies: ['authentication', 'bodies'] },
+  { name: 'idempotency', dependencies: ['access', 'bodies'] },
 );
 
 type Fields = Record<string, unknown>;

@@ -1,10 +1,9 @@
 import fp from 'fastify-plugin';
 import { collectDefaultMetrics, Histogram, Registry } from 'prom-client';
 import { z } from 'zod';
-import { AppError } from '../../domain/errors.ts';
+import { operator } from '../access.ts';
 import type { Api } from '../dependencies.ts';
 import { failures } from '../schemas/failures.ts';
-import { callerOf } from './authentication.ts';
 
 /** Measures requests and serves `GET /metrics` to operators: an API key of a user with the role `admin`. */
 export const metrics = fp(
@@ -26,7 +25,7 @@ export const metrics = fp(
     (app as unknown as Api).route({
       method: 'GET',
       url: '/metrics',
-      config: { quiet: true },
+      config: { access: operator('none'), quiet: true },
       schema: {
         operationId: 'getMetrics',
         tags: ['Operation'],
@@ -36,13 +35,10 @@ export const metrics = fp(
           ...failures('admin_required'),
         },
       },
-      handler: async (request, reply) => {
-        if (callerOf(request).role !== 'admin') {
-          throw new AppError('admin_required', 'Metrics are for operators of the platform');
-        }
+      handler: async (_request, reply) => {
         return reply.type(registry.contentType).send(await registry.metrics());
       },
     });
   },
-  { name: 'metrics', dependencies: ['authentication'] },
+  { name: 'metrics', dependencies: ['access'] },
 );

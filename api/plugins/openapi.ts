@@ -2,6 +2,7 @@ import swagger from '@fastify/swagger';
 import fp from 'fastify-plugin';
 import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-provider-zod';
 import { defaultJsonBounds } from '../../domain/json-bounds.ts';
+import { anyone } from '../access.ts';
 
 const { maxDepth, maxValues, maxKeys } = defaultJsonBounds;
 
@@ -17,7 +18,9 @@ export const openapi = fp<{ serverUrl: string }>(
             'Isolated development sandboxes. Replies have an envelope `{success, data, message, timestamp}`; errors carry a stable `code`. ' +
             'Optional fields may be null, and unknown ones are ignored. Every reply has `X-Request-Id`; `RateLimit-*` headers tell what is left of the limit. ' +
             `Bodies are JSON without Content-Encoding: at most \`x-max-body-bytes\` bytes, ${maxDepth} levels, ${maxValues} values and ${maxKeys} keys. ` +
-            'Public routes take `x-requests-per-minute` of one address.',
+            'Public routes take `x-requests-per-minute` of one address. `x-access` tells who may call a route (`anyone`, any `user`, an ' +
+            "`account_root`, an `operator` of the platform) and whose objects it works on (`none`, one's `own`, `by_role`: one's own, " +
+            'for an account root all of the account, all of the `account`, `everything`); any other object is 404.',
           version: '1.0.0',
           license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
         },
@@ -37,7 +40,7 @@ export const openapi = fp<{ serverUrl: string }>(
 
     app.get(
       '/openapi.json',
-      { config: { public: { requestsPerMinute: 120 } }, schema: { hide: true } },
+      { config: { access: anyone({ requestsPerMinute: 120 }) }, schema: { hide: true } },
       async (_request, reply) => reply.type('application/json; charset=utf-8').send(document(app)),
     );
   },

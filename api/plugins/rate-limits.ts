@@ -2,6 +2,7 @@ import rateLimit, { normalizeIP } from '@fastify/rate-limit';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
 import { AppError } from '../../domain/errors.ts';
+import { publicRequestsPerMinute } from '../access.ts';
 
 /** Counts a request and puts what is left into the reply's headers. @throws {AppError} `too_many_requests` */
 export type RateLimiter = (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
@@ -40,7 +41,7 @@ export const rateLimits = fp<{ perKey: number; perAddress: number }>(
       perAddress: perAddress ? limiter(perAddress, addressOf) : unlimited,
       perPublicRoute: perAddress
         ? limiter(
-            ({ routeOptions }) => routeOptions.config.public!.requestsPerMinute,
+            ({ routeOptions }) => publicRequestsPerMinute(routeOptions.config.access)!,
             (request) => `${request.routeOptions.url} ${addressOf(request)}`,
           )
         : unlimited,

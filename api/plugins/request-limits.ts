@@ -1,11 +1,6 @@
 import type { RouteOptions } from 'fastify';
 import fp from 'fastify-plugin';
-
-/** Limits of a route that anyone may call. Each public route states its own. */
-export interface PublicRoute {
-  /** Of one client address (IPv6: /64). */
-  requestsPerMinute: number;
-}
+import { publicRequestsPerMinute } from '../access.ts';
 
 /** What one route admits, as it is enforced. */
 export interface RouteLimits {
@@ -24,8 +19,8 @@ const withoutBodyBytes = 1024;
 const withBodyBytes = 16 * 1024;
 
 /**
- * Gives every route its limits, from what the route declares in `config`: `bodyBytes`, and `public` with
- * `requestsPerMinute`. The defaults are small, so that a route that needs more has to say so. Bodies are held to their
+ * Gives every route its limits, from what the route declares in `config`: `bodyBytes`, and `access` with the
+ * `requestsPerMinute` of a public route. The defaults are small, so that a route that needs more has to say so. Bodies are held to their
  * limit by Fastify, requests by `authentication`.
  */
 export const requestLimits = fp(
@@ -53,8 +48,9 @@ function bodyLimitOf({ config, schema }: RouteOptions): number {
 function declaredLimits(route: RouteOptions): RouteLimits[] {
   const { url, config, bodyLimit: bodyBytes = withoutBodyBytes } = route;
   const methods = [route.method].flat();
-  const requestsPerMinute = config?.public?.requestsPerMinute ?? null;
-  if (config?.public && !(requestsPerMinute! > 0)) {
+  const isPublic = config?.access?.who === 'anyone';
+  const requestsPerMinute = publicRequestsPerMinute(config?.access);
+  if (isPublic && !(requestsPerMinute! > 0)) {
     throw new Error(`${methods} ${url} is public and states no requestsPerMinute`);
   }
   const takesBody = methods.some((method) => method !== 'GET' && method !== 'HEAD');
@@ -63,6 +59,6 @@ function declaredLimits(route: RouteOptions): RouteLimits[] {
     ...(takesBody && { 'x-max-body-bytes': bodyBytes }),
     ...(requestsPerMinute !== null && { 'x-requests-per-minute': requestsPerMinute }),
   };
-  const countedBy = config?.public ? 'address' : 'key';
+  const countedBy = isPublic ? 'address' : 'key';
   return methods.map((method) => ({ method, url, bodyBytes, countedBy, requestsPerMinute }));
 }

@@ -1,12 +1,12 @@
-import type { Identity } from '../../db/repositories/identities.ts';
+import type { Scope } from '../../db/repositories/scope.ts';
 import { AppError } from '../../domain/errors.ts';
 
 /**
  * A filter by owner is for account root users; anyone may name themselves.
  * @throws {AppError} `root_required`
  */
-export function ownerFilter(caller: Identity, userId: string | undefined): string | undefined {
-  if (userId !== undefined && !caller.isRootUser && userId !== caller.userId) {
+export function ownerFilter(scope: Scope, userId: string | undefined): string | undefined {
+  if (userId !== undefined && scope.rows === 'user' && userId !== scope.userId) {
     throw new AppError('root_required', 'Only an account root user may look at what others own');
   }
   return userId;

@@ -9,7 +9,7 @@ import { newId } from '../new-id.ts';
 import { hashApiKey } from './identities.ts';
 import { type Person, readPerson, selectPerson } from './people.ts';
 import { readRow } from './read-row.ts';
-import { allOf, containing, type Scope, withinScope } from './scope.ts';
+import { allOf, containing, entitiesWithin, type Scope, scopeTransaction, withinScope } from './scope.ts';
 
 export interface ApiKeyView {
   key: ApiKey;
@@ -95,7 +95,7 @@ export async function updateApiKey(
   keyId: string,
   change: { name?: string | undefined; description?: string | undefined },
 ): Promise<ApiKey> {
-  return accountTransaction(em, scope.accountId, async (tx) => {
+  return scopeTransaction(em, scope, async (tx) => {
     const key = await lockKey(tx, scope, keyId);
     if (change.name !== undefined) key.name = change.name;
     if (change.description !== undefined) key.description = change.description;
@@ -115,7 +115,7 @@ export async function setApiKeyActive(
   isActive: boolean,
   planLimit: number,
 ): Promise<void> {
-  await accountTransaction(em, scope.accountId, async (tx) => {
+  await scopeTransaction(em, scope, async (tx) => {
     const { userId, isActive: wasActive } = await lockKey(tx, scope, keyId);
     if (isActive && !wasActive) await lockForOneMore(tx, userId, planLimit);
     await tx.nativeUpdate(ApiKey, { keyId }, { isActive, updatedAt: new Date() });
@@ -124,7 +124,7 @@ export async function setApiKeyActive(
 
 /** @throws {AppError} `not_found` */
 export async function deleteApiKey(em: EntityManager, scope: Scope, keyId: string): Promise<void> {
-  await accountTransaction(em, scope.accountId, async (tx) => {
+  await scopeTransaction(em, scope, async (tx) => {
     tx.remove(await lockKey(tx, scope, keyId));
   });
 }
@@ -155,9 +155,7 @@ async function lockForOneMore(tx: EntityManager, userId: string, planLimit: numb
 async function lockKey(tx: EntityManager, scope: Scope, keyId: string): Promise<ApiKey> {
   const key = await tx.findOne(
     ApiKey,
-    scope.isRootUser
-      ? { keyId, accountId: scope.accountId }
-      : { keyId, accountId: scope.accountId, userId: scope.userId },
+    { keyId, ...entitiesWithin(scope, 'userId') },
     { lockMode: LockMode.PESSIMISTIC_WRITE },
   );
   if (!key) throw notFound('API key');

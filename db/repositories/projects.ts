@@ -7,7 +7,7 @@ import { User } from '../entities/user.ts';
 import { newId } from '../new-id.ts';
 import { type Person, readPerson, selectPerson } from './people.ts';
 import { readRow } from './read-row.ts';
-import { allOf, type Scope, withinScope } from './scope.ts';
+import { allOf, entitiesWithin, type Scope, scopeTransaction, withinScope } from './scope.ts';
 
 export interface ProjectView {
   project: Project;
@@ -91,7 +91,7 @@ export async function updateProject(
   projectId: string,
   change: { name?: string | undefined; description?: string | undefined; isDefault?: boolean | undefined },
 ): Promise<void> {
-  await accountTransaction(em, scope.accountId, async (tx) => {
+  await scopeTransaction(em, scope, async (tx) => {
     const project = await lockProject(tx, scope, projectId);
     if (change.isDefault === false && project.isDefault) {
       throw new AppError(
@@ -114,7 +114,7 @@ export async function updateProject(
  * @throws {AppError} `not_found`, `project_not_empty`, `only_default_project`
  */
 export async function deleteProject(em: EntityManager, scope: Scope, projectId: string): Promise<void> {
-  await accountTransaction(em, scope.accountId, async (tx) => {
+  await scopeTransaction(em, scope, async (tx) => {
     const project = await lockProject(tx, scope, projectId);
     if (project.isDefault) {
       throw new AppError('only_default_project', 'The default project cannot be deleted; make another one the default');
@@ -131,9 +131,7 @@ export async function deleteProject(em: EntityManager, scope: Scope, projectId: 
 
 /** Locks the project's owner first, then the project: the order every change of projects keeps. */
 async function lockProject(tx: EntityManager, scope: Scope, projectId: string): Promise<Project> {
-  const seen = scope.isRootUser
-    ? { projectId, accountId: scope.accountId }
-    : { projectId, accountId: scope.accountId, ownerUserId: scope.userId };
+  const seen = { projectId, ...entitiesWithin(scope) };
   const found = await tx.findOne(Project, seen, { fields: ['ownerUserId'], disableIdentityMap: true });
   if (!found) throw notFound('Project');
   await lockOwner(tx, found.ownerUserId);

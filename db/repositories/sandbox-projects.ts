@@ -1,10 +1,9 @@
 import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
 import { AppError, notFound } from '../../domain/errors.ts';
-import { accountTransaction } from '../account-transaction.ts';
 import { Project } from '../entities/project.ts';
 import { Sandbox } from '../entities/sandbox.ts';
 import { tellSandboxEvent } from './events.ts';
-import type { Scope } from './scope.ts';
+import { entitiesWithin, type Scope, scopeTransaction } from './scope.ts';
 
 /**
  * Puts a running sandbox into another project. The caller must be able to see both (sections 3.1 and 4.3).
@@ -17,10 +16,8 @@ export async function moveSandboxToProject(
   sandboxId: string,
   projectId: string,
 ): Promise<string> {
-  const mine = scope.isRootUser
-    ? { accountId: scope.accountId }
-    : { accountId: scope.accountId, ownerUserId: scope.userId };
-  return accountTransaction(em, scope.accountId, async (tx) => {
+  const mine = entitiesWithin(scope);
+  return scopeTransaction(em, scope, async (tx) => {
     // Shared, so that the project cannot go in between and other moves into it do not wait.
     const project = await tx.findOne(Project, { projectId, ...mine }, { lockMode: LockMode.PESSIMISTIC_READ });
     if (!project) throw notFound('Project');

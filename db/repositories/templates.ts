@@ -3,7 +3,7 @@ import { isId } from '../../domain/ids.ts';
 import { Template } from '../entities/template.ts';
 import { type Person, readPerson, selectPerson } from './people.ts';
 import { readRow } from './read-row.ts';
-import { allOf, type Scope, type SqlCondition } from './scope.ts';
+import { allOf, type Scope, type SqlCondition, withinScope } from './scope.ts';
 
 export interface TemplateView {
   template: Template;
@@ -20,12 +20,16 @@ export interface TemplateFilter {
   usable?: boolean | undefined;
 }
 
-/** Public ones, those shared in the account, one's own, and as account root every one of the account (section 4.2). */
+/** The templates within the scope, and besides them public ones and those that are shared in the account. */
 function visible(scope: Scope): SqlCondition {
+  const within = withinScope(scope, 't');
+  const shared =
+    scope.rows === 'user'
+      ? { sql: "t.account_id = ? and t.visibility = 'account_shared'", values: [scope.accountId] }
+      : { sql: 'false', values: [] };
   return {
-    sql: `(t.visibility = 'public'
-           or (t.account_id = ? and (t.visibility = 'account_shared' or t.owner_user_id = ? or ?)))`,
-    values: [scope.accountId, scope.userId, scope.isRootUser],
+    sql: `(t.visibility = 'public' or (${shared.sql}) or (${within.sql}))`,
+    values: [...shared.values, ...within.values],
   };
 }
 
@@ -39,6 +43,7 @@ const select = `select t.*, ${selectPerson('o', 'owner')} from templates t
 export async function findTemplateByNameOrId(
   em: EntityManager,
   scope: Scope,
+  caller: { accountId: string; userId: string },
   nameOrId: string,
 ): Promise<Template | null> {
   const seen = visible(scope);
@@ -47,7 +52,7 @@ export async function findTemplateByNameOrId(
       order by t.owner_user_id is not distinct from ? desc, t.account_id is not distinct from ? desc,
                t.account_id is null desc, t.created_at
       limit 1`,
-    [nameOrId, ...seen.values, scope.userId, scope.accountId],
+    [nameOrId, ...seen.values, caller.userId, caller.accountId],
   )) as Record<string, unknown>[];
   return row ? readRow(em, Template, row) : null;
 }

@@ -98,7 +98,7 @@ describe('every route', () => {
     const app = createApp(api.dependencies);
     app.register(async (scope) => {
       // biome-ignore lint/suspicious/noExplicitAny: what the types refuse is refused at start, too
-      scope.get('/v1/open', { config: { public: {} as any } }, async () => ({}));
+      scope.get('/v1/open', { config: { access: { who: 'anyone', rows: 'none' } as any } }, async () => ({}));
     });
     await expect(app.ready()).rejects.toThrow('GET /v1/open is public and states no requestsPerMinute');
     await app.close();

@@ -205,7 +205,7 @@ describe('averages over the sandboxes of a caller', () => {
   test('count every running one the same, and nothing that is older than a minute', async () => {
     const ids = [await sandbox(), await sandbox(), await sandbox()];
     await orm.em.fork().execute("update sandboxes set status = 'running' where sandbox_id in (?, ?)", [ids[0], ids[1]]);
-    const scope = { ...account, isRootUser: true };
+    const scope = { rows: 'account' as const, accountId: account.accountId };
     expect(await readUsageAverages(orm.em.fork(), scope, at(7200))).toEqual({ cpuPct: null, memoryPct: null });
     await insertSamples(orm.em, at(7100), [usage(ids[0]!, { cpuSeconds: 10 })]);
     for (const second of [7190, 7195, 7200]) await insertSamples(orm.em, at(second), [usage(ids[0]!)]);
@@ -215,7 +215,7 @@ describe('averages over the sandboxes of a caller', () => {
     ]);
     const averages = await readUsageAverages(orm.em.fork(), scope, at(7200));
     expect(averages).toEqual({ cpuPct: 30, memoryPct: 34.77 });
-    const other = { accountId: 'acc-other', userId: 'usr-other', isRootUser: true };
+    const other = { rows: 'account' as const, accountId: 'acc-other' };
     expect((await readUsageAverages(orm.em.fork(), other, at(7200))).cpuPct).toBeNull();
   });
 });

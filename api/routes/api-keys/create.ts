@@ -2,8 +2,8 @@ import { z } from 'zod';
 import { createApiKey as makeApiKey } from '../../../db/repositories/api-keys.ts';
 import { findProfile } from '../../../db/repositories/users.ts';
 import { checkApiKeyName } from '../../../domain/names.ts';
+import { anyUser, callerOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { callerOf } from '../../plugins/authentication.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
@@ -24,7 +24,7 @@ export function createApiKey(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
     url: '/v1/api-keys',
-    config: { idempotency: { secrets: ['api_key'] } },
+    config: { access: anyUser('own'), idempotency: { secrets: ['api_key'] } },
     schema: {
       operationId: 'createApiKey',
       tags: ['API keys'],

@@ -1,6 +1,6 @@
 import { deleteApiKey as removeApiKey } from '../../../db/repositories/api-keys.ts';
+import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { callerOf } from '../../plugins/authentication.ts';
 import { messageEnvelope, successMessage } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 import { apiKeyPath } from './api-key-schema.ts';
@@ -10,6 +10,7 @@ export function deleteApiKey(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'DELETE',
     url: '/v1/api-keys/:key_id',
+    config: { access: anyUser('by_role') },
     schema: {
       operationId: 'deleteApiKey',
       tags: ['API keys'],
@@ -18,7 +19,7 @@ export function deleteApiKey(api: Api, deps: ApiDependencies): void {
       response: { 200: messageEnvelope('It is deleted'), ...failures(ofMutations, 'not_found') },
     },
     handler: async (request) => {
-      await removeApiKey(deps.orm.em.fork(), callerOf(request), request.params.key_id);
+      await removeApiKey(deps.orm.em.fork(), scopeOf(request), request.params.key_id);
       return successMessage('The API key is deleted');
     },
   });

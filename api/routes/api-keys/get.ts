@@ -1,7 +1,7 @@
 import { findApiKeyView } from '../../../db/repositories/api-keys.ts';
 import { notFound } from '../../../domain/errors.ts';
+import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { callerOf } from '../../plugins/authentication.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures } from '../../schemas/failures.ts';
 import { presentPerson } from '../../schemas/person.ts';
@@ -12,6 +12,7 @@ export function getApiKey(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
     url: '/v1/api-keys/:key_id',
+    config: { access: anyUser('by_role') },
     schema: {
       operationId: 'getApiKey',
       tags: ['API keys'],
@@ -20,7 +21,7 @@ export function getApiKey(api: Api, deps: ApiDependencies): void {
       response: { 200: envelope(apiKeySchema, 'The key'), ...failures('not_found') },
     },
     handler: async (request) => {
-      const view = await findApiKeyView(deps.orm.em.fork(), callerOf(request), request.params.key_id);
+      const view = await findApiKeyView(deps.orm.em.fork(), scopeOf(request), request.params.key_id);
       if (!view) throw notFound('API key');
       return success({ ...presentApiKey(view.key), owner: presentPerson(view.owner) });
     },

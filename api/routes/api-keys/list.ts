@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { activeKeyLimit, apiKeySortColumns, listApiKeyViews } from '../../../db/repositories/api-keys.ts';
+import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { callerOf } from '../../plugins/authentication.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofPaging } from '../../schemas/failures.ts';
 import { optionalQuery } from '../../schemas/fields.ts';
@@ -24,6 +24,7 @@ export function listApiKeys(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
     url: '/v1/api-keys',
+    config: { access: anyUser('by_role') },
     schema: {
       operationId: 'listApiKeys',
       tags: ['API keys'],
@@ -43,11 +44,12 @@ export function listApiKeys(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const caller = callerOf(request);
+      const scope = scopeOf(request);
       const em = deps.orm.em.fork();
       const page = pageOf(request.query, 50);
-      const userId = ownerFilter(caller, request.query.user_id);
+      const userId = ownerFilter(scope, request.query.user_id);
       const { status } = request.query;
-      const { views, total } = await listApiKeyViews(em, caller, {
+      const { views, total } = await listApiKeyViews(em, scope, {
         userId,
         isActive: status && status === 'active',
         search: request.query.search,

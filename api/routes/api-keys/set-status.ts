@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { setApiKeyActive } from '../../../db/repositories/api-keys.ts';
+import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { callerOf } from '../../plugins/authentication.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 import { apiKeyPath } from './api-key-schema.ts';
@@ -11,6 +11,7 @@ export function setApiKeyStatus(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'PUT',
     url: '/v1/api-keys/:key_id/status',
+    config: { access: anyUser('by_role') },
     schema: {
       operationId: 'setApiKeyStatus',
       tags: ['API keys'],
@@ -26,7 +27,7 @@ export function setApiKeyStatus(api: Api, deps: ApiDependencies): void {
       const caller = callerOf(request);
       const { is_active: isActive } = request.body;
       const planLimit = deps.plans.get(caller.planName).maxActiveApiKeys;
-      await setApiKeyActive(deps.orm.em.fork(), caller, request.params.key_id, isActive, planLimit);
+      await setApiKeyActive(deps.orm.em.fork(), scopeOf(request), request.params.key_id, isActive, planLimit);
       return success({ message: `The API key is ${isActive ? 'enabled' : 'disabled'}`, is_active: isActive });
     },
   });

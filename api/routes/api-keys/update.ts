@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { updateApiKey as changeApiKey } from '../../../db/repositories/api-keys.ts';
 import { checkApiKeyName } from '../../../domain/names.ts';
+import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { callerOf } from '../../plugins/authentication.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 import { description, nameOf, optional, optionalBody } from '../../schemas/fields.ts';
@@ -20,6 +20,7 @@ export function updateApiKey(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'PUT',
     url: '/v1/api-keys/:key_id',
+    config: { access: anyUser('by_role') },
     schema: {
       operationId: 'updateApiKey',
       tags: ['API keys'],
@@ -33,7 +34,7 @@ export function updateApiKey(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { name } = request.body;
-      const key = await changeApiKey(deps.orm.em.fork(), callerOf(request), request.params.key_id, {
+      const key = await changeApiKey(deps.orm.em.fork(), scopeOf(request), request.params.key_id, {
         name: name === undefined ? undefined : checkApiKeyName(name.trim()),
         description: request.body.description,
       });

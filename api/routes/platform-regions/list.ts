@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { openRegions } from '../../../db/repositories/regions.ts';
+import { anyone } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures } from '../../schemas/failures.ts';
@@ -13,12 +14,11 @@ export function listPlatformRegions(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
     url: '/v1/platform-regions',
-    config: { public: { requestsPerMinute: 120 } },
+    config: { access: anyone({ requestsPerMinute: 120 }) },
     schema: {
       operationId: 'listPlatformRegions',
       tags: ['Regions'],
       summary: 'List the regions that can take a sandbox now',
-      security: [],
       response: {
         200: envelope(z.object({ platform_regions: z.array(regionSchema) }), 'The regions'),
         ...failures(),

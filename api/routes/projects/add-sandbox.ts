@@ -1,6 +1,6 @@
 import { moveSandboxToProject } from '../../../db/repositories/sandbox-projects.ts';
+import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { callerOf } from '../../plugins/authentication.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 import { moveOf, projectSandboxPath } from './sandbox-move.ts';
@@ -10,6 +10,7 @@ export function addSandboxToProject(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
     url: '/v1/projects/:project_id/sandboxes/:sandbox_id/add',
+    config: { access: anyUser('by_role') },
     schema: {
       operationId: 'addSandboxToProject',
       tags: ['Projects'],
@@ -22,7 +23,7 @@ export function addSandboxToProject(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { project_id: projectId, sandbox_id: sandboxId } = request.params;
-      const previous = await moveSandboxToProject(deps.orm.em.fork(), callerOf(request), sandboxId, projectId);
+      const previous = await moveSandboxToProject(deps.orm.em.fork(), scopeOf(request), sandboxId, projectId);
       await deps.sandboxCommands.projectSwitched(sandboxId, projectId);
       return success(
         {

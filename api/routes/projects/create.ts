@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { createProject as makeProject } from '../../../db/repositories/projects.ts';
 import { checkProjectName } from '../../../domain/names.ts';
+import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { callerOf } from '../../plugins/authentication.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
@@ -20,7 +20,7 @@ export function createProject(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
     url: '/v1/projects',
-    config: { idempotency: {} },
+    config: { access: anyUser('by_role'), idempotency: {} },
     schema: {
       operationId: 'createProject',
       tags: ['Projects'],
@@ -33,13 +33,12 @@ export function createProject(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request, reply) => {
-      const caller = callerOf(request);
-      const project = await makeProject(deps.orm.em.fork(), caller, {
+      const project = await makeProject(deps.orm.em.fork(), callerOf(request), {
         name: checkProjectName(request.body.name.trim()),
         description: request.body.description,
         isDefault: request.body.is_default,
       });
-      return reply.code(201).send(success(await readProject(deps, caller, project.projectId)));
+      return reply.code(201).send(success(await readProject(deps, scopeOf(request), project.projectId)));
     },
   });
 }

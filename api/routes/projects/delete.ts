@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { deleteProject as removeProject } from '../../../db/repositories/projects.ts';
+import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { callerOf } from '../../plugins/authentication.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 import { projectPath } from './project-schema.ts';
@@ -11,6 +11,7 @@ export function deleteProject(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'DELETE',
     url: '/v1/projects/:project_id',
+    config: { access: anyUser('by_role') },
     schema: {
       operationId: 'deleteProject',
       tags: ['Projects'],
@@ -23,7 +24,7 @@ export function deleteProject(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { project_id: projectId } = request.params;
-      await removeProject(deps.orm.em.fork(), callerOf(request), projectId);
+      await removeProject(deps.orm.em.fork(), scopeOf(request), projectId);
       return success({ project_id: projectId, deleted: true as const }, 'The project is deleted');
     },
   });

@@ -1,8 +1,8 @@
 import { findDefaultProjectId } from '../../../db/repositories/projects.ts';
 import { moveSandboxToProject } from '../../../db/repositories/sandbox-projects.ts';
 import { notFound } from '../../../domain/errors.ts';
+import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { callerOf } from '../../plugins/authentication.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 import { sandboxOf } from '../sandboxes/read-sandbox.ts';
@@ -17,6 +17,7 @@ export function evictSandboxFromProject(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
     url: '/v1/projects/:project_id/sandboxes/:sandbox_id/evict',
+    config: { access: anyUser('by_role') },
     schema: {
       operationId: 'evictSandboxFromProject',
       tags: ['Projects'],
@@ -28,14 +29,14 @@ export function evictSandboxFromProject(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const caller = callerOf(request);
+      const scope = scopeOf(request);
       const { project_id: projectId, sandbox_id: sandboxId } = request.params;
-      const project = await readProject(deps, caller, projectId);
+      const project = await readProject(deps, scope, projectId);
       const sandbox = await sandboxOf(deps, request, sandboxId);
       if (sandbox.projectId !== project.project_id) throw notFound('Sandbox in this project');
       const em = deps.orm.em.fork();
-      const home = await findDefaultProjectId(em, caller.userId);
-      const previous = await moveSandboxToProject(em, caller, sandboxId, home);
+      const home = await findDefaultProjectId(em, callerOf(request).userId);
+      const previous = await moveSandboxToProject(em, scope, sandboxId, home);
       await deps.sandboxCommands.projectSwitched(sandboxId, home);
       return success(
         {

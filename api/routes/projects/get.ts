@@ -1,5 +1,5 @@
+import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { callerOf } from '../../plugins/authentication.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures } from '../../schemas/failures.ts';
 import { projectPath, projectSchema, readProject } from './project-schema.ts';
@@ -9,6 +9,7 @@ export function getProject(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
     url: '/v1/projects/:project_id',
+    config: { access: anyUser('by_role') },
     schema: {
       operationId: 'getProject',
       tags: ['Projects'],
@@ -16,6 +17,6 @@ export function getProject(api: Api, deps: ApiDependencies): void {
       params: projectPath,
       response: { 200: envelope(projectSchema, 'The project'), ...failures('not_found') },
     },
-    handler: async (request) => success(await readProject(deps, callerOf(request), request.params.project_id)),
+    handler: async (request) => success(await readProject(deps, scopeOf(request), request.params.project_id)),
   });
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { listSandboxViews } from '../../../db/repositories/sandbox-reads.ts';
+import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { callerOf } from '../../plugins/authentication.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofPaging } from '../../schemas/failures.ts';
 import { pageOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/paging.ts';
@@ -15,6 +15,7 @@ export function listProjectSandboxes(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
     url: '/v1/projects/:project_id/sandboxes',
+    config: { access: anyUser('by_role') },
     schema: {
       operationId: 'listProjectSandboxes',
       tags: ['Projects'],
@@ -30,10 +31,10 @@ export function listProjectSandboxes(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const caller = callerOf(request);
-      const project = await readProject(deps, caller, request.params.project_id);
+      const scope = scopeOf(request);
+      const project = await readProject(deps, scope, request.params.project_id);
       const page = pageOf(request.query, 50);
-      const { views, total } = await listSandboxViews(deps.orm.em.fork(), caller, {
+      const { views, total } = await listSandboxViews(deps.orm.em.fork(), scope, {
         filter: { projectId: project.project_id, statuses: request.query.status },
         sortBy: 'created_at',
         sortOrder: 'desc',

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { listProjectViews } from '../../../db/repositories/projects.ts';
+import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { callerOf } from '../../plugins/authentication.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofPaging } from '../../schemas/failures.ts';
 import { optionalQuery } from '../../schemas/fields.ts';
@@ -14,6 +14,7 @@ export function listProjects(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
     url: '/v1/projects',
+    config: { access: anyUser('by_role') },
     schema: {
       operationId: 'listProjects',
       tags: ['Projects'],
@@ -31,12 +32,12 @@ export function listProjects(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const caller = callerOf(request);
+      const scope = scopeOf(request);
       const page = pageOf(request.query, 50);
-      const filter = { ownerUserId: ownerFilter(caller, request.query.owner_user_id) };
-      const { views, total } = await listProjectViews(deps.orm.em.fork(), caller, filter, page);
+      const filter = { ownerUserId: ownerFilter(scope, request.query.owner_user_id) };
+      const { views, total } = await listProjectViews(deps.orm.em.fork(), scope, filter, page);
       return success({
-        projects: views.map((view) => presentProject(view, caller)),
+        projects: views.map((view) => presentProject(view, scope)),
         pagination: paginationOf(page, total),
       });
     },

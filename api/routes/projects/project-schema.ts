@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import type { Identity } from '../../../db/repositories/identities.ts';
 import { findProjectView, type ProjectView } from '../../../db/repositories/projects.ts';
+import type { Scope } from '../../../db/repositories/scope.ts';
 import { notFound } from '../../../domain/errors.ts';
 import type { ApiDependencies } from '../../dependencies.ts';
 import { time } from '../../schemas/fields.ts';
@@ -25,7 +25,7 @@ export const projectSchema = z
 /** Path of routes on one project. */
 export const projectPath = z.object({ project_id: z.string().describe('`prj-…`') });
 
-export function presentProject(view: ProjectView, caller: Identity): z.output<typeof projectSchema> {
+export function presentProject(view: ProjectView, scope: Scope): z.output<typeof projectSchema> {
   const { project } = view;
   return {
     project_id: project.projectId,
@@ -37,17 +37,17 @@ export function presentProject(view: ProjectView, caller: Identity): z.output<ty
     sandbox_count: view.sandboxCount,
     created_at: project.createdAt,
     updated_at: project.updatedAt,
-    ...(caller.isRootUser ? { owner: presentPerson(view.owner) } : {}),
+    ...(scope.rows === 'user' ? {} : { owner: presentPerson(view.owner) }),
   };
 }
 
 /** The project as its row stands now. @throws {AppError} `not_found` */
 export async function readProject(
   deps: ApiDependencies,
-  caller: Identity,
+  scope: Scope,
   projectId: string,
 ): Promise<z.output<typeof projectSchema>> {
-  const view = await findProjectView(deps.orm.em.fork(), caller, projectId);
+  const view = await findProjectView(deps.orm.em.fork(), scope, projectId);
   if (!view) throw notFound('Project');
-  return presentProject(view, caller);
+  return presentProject(view, scope);
 }

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { updateProject as changeProject } from '../../../db/repositories/projects.ts';
 import { checkProjectName } from '../../../domain/names.ts';
+import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { callerOf } from '../../plugins/authentication.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 import { description, nameOf, optional, optionalBody } from '../../schemas/fields.ts';
@@ -21,6 +21,7 @@ export function updateProject(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'PUT',
     url: '/v1/projects/:project_id',
+    config: { access: anyUser('by_role') },
     schema: {
       operationId: 'updateProject',
       tags: ['Projects'],
@@ -33,15 +34,15 @@ export function updateProject(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const caller = callerOf(request);
+      const scope = scopeOf(request);
       const { project_id: projectId } = request.params;
       const { name } = request.body;
-      await changeProject(deps.orm.em.fork(), caller, projectId, {
+      await changeProject(deps.orm.em.fork(), scope, projectId, {
         name: name === undefined ? undefined : checkProjectName(name.trim()),
         description: request.body.description,
         isDefault: request.body.is_default,
       });
-      return success(await readProject(deps, caller, projectId), 'The project is changed');
+      return success(await readProject(deps, scope, projectId), 'The project is changed');
     },
   });
 }

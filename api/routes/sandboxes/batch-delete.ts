@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { Sandbox } from '../../../db/entities/sandbox.ts';
 import { AppError } from '../../../domain/errors.ts';
 import { concurrentStatuses } from '../../../domain/sandbox-state.ts';
+import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
@@ -13,6 +14,7 @@ export function batchDeleteSandboxes(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
     url: '/v1/sandboxes/batch-delete',
+    config: { access: anyUser('by_role') },
     schema: {
       operationId: 'batchDeleteSandboxes',
       tags: ['Sandboxes'],

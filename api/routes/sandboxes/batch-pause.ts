@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
@@ -9,6 +10,7 @@ export function batchPauseSandboxes(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
     url: '/v1/sandboxes/batch-pause',
+    config: { access: anyUser('by_role') },
     schema: {
       operationId: 'batchPauseSandboxes',
       tags: ['Sandboxes'],

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { requireFresh } from '../../../domain/object-storage.ts';
+import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
@@ -23,6 +24,7 @@ export function batchResumeSandboxes(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
     url: '/v1/sandboxes/batch-resume',
+    config: { access: anyUser('by_role') },
     schema: {
       operationId: 'batchResumeSandboxes',
       tags: ['Sandboxes'],

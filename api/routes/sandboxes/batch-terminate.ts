@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { Sandbox } from '../../../db/entities/sandbox.ts';
 import { AppError } from '../../../domain/errors.ts';
 import type { SandboxStatus } from '../../../domain/sandbox-state.ts';
+import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
@@ -16,6 +17,7 @@ export function batchTerminateSandboxes(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
     url: '/v1/sandboxes/batch-terminate',
+    config: { access: anyUser('by_role') },
     schema: {
       operationId: 'batchTerminateSandboxes',
       tags: ['Sandboxes'],

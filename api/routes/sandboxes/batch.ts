@@ -3,8 +3,8 @@ import { z } from 'zod';
 import type { Sandbox } from '../../../db/entities/sandbox.ts';
 import { findSandboxes } from '../../../db/repositories/sandbox-rows.ts';
 import { AppError, notFound } from '../../../domain/errors.ts';
+import { scopeOf } from '../../access.ts';
 import type { ApiDependencies } from '../../dependencies.ts';
-import { callerOf } from '../../plugins/authentication.ts';
 import { success } from '../../schemas/envelope.ts';
 import { counted } from '../../schemas/fields.ts';
 
@@ -48,7 +48,7 @@ export async function runBatch(
   finish?: (sandboxes: Sandbox[]) => Promise<void>,
 ) {
   const ids = [...new Set(request.body.sandbox_ids)];
-  const sandboxes = await findSandboxes(deps.orm.em, callerOf(request), ids);
+  const sandboxes = await findSandboxes(deps.orm.em, scopeOf(request), ids);
   const results = await inParallel(ids, atOnce, async (sandboxId) => {
     try {
       const sandbox = sandboxes.get(sandboxId);

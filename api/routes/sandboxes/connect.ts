@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { checkPlanLimits } from '../../../domain/plans.ts';
+import { anyUser, callerOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { callerOf } from '../../plugins/authentication.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 import { optional, optionalBody } from '../../schemas/fields.ts';
@@ -21,6 +21,7 @@ export function connectSandbox(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
     url: '/v1/sandboxes/:sandbox_id/connect',
+    config: { access: anyUser('by_role') },
     schema: {
       operationId: 'connectSandbox',
       tags: ['Sandboxes'],

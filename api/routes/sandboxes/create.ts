@@ -7,14 +7,15 @@ import { newId } from '../../../db/new-id.ts';
 import { admitSandbox, type NewSandbox } from '../../../db/repositories/admission.ts';
 import type { Identity } from '../../../db/repositories/identities.ts';
 import { findDefaultProjectId, findProjectView } from '../../../db/repositories/projects.ts';
+import type { Scope } from '../../../db/repositories/scope.ts';
 import { findTemplateByNameOrId } from '../../../db/repositories/templates.ts';
 import { AppError, notFound } from '../../../domain/errors.ts';
 import { checkSandboxName, generateSandboxName } from '../../../domain/names.ts';
 import { type MountSlot, planMounts } from '../../../domain/object-storage.ts';
 import { checkPlanLimits, defaultStorageGb } from '../../../domain/plans.ts';
 import { conflictWithTemplate, type Port } from '../../../domain/ports.ts';
+import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { callerOf } from '../../plugins/authentication.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
@@ -33,6 +34,7 @@ export function createSandbox(api: Api, deps: ApiDependencies): void {
     method: 'POST',
     url: '/v1/sandboxes',
     config: {
+      access: anyUser('by_role'),
       // Variables, metadata and mounts at their largest, every character escaped.
       bodyBytes: 1024 * 1024,
       idempotency: {
@@ -86,6 +88,7 @@ async function admit(
   objectStorage: MountSlot[],
 ): Promise<Sandbox> {
   const caller = callerOf(request);
+  const scope = scopeOf(request);
   const em = deps.orm.em.fork();
   const again = request.idempotentObject;
   const sandboxId = again?.id ?? newId('sandbox');
@@ -95,7 +98,7 @@ async function admit(
   }
 
   const wish = await regionWish(em, deps.settings, request, body.locality);
-  const wanted = await newSandbox(em, deps, caller, body, sandboxId);
+  const wanted = await newSandbox(em, deps, { caller, scope }, body, sandboxId);
   try {
     return await admitSandbox(em, deps.plans, { ...wanted, objectStorage }, wish);
   } catch (error) {
@@ -109,12 +112,12 @@ async function admit(
 async function newSandbox(
   em: EntityManager,
   deps: ApiDependencies,
-  caller: Identity,
+  { caller, scope }: { caller: Identity; scope: Scope },
   body: CreateBody,
   sandboxId: string,
 ): Promise<NewSandbox> {
   const name = checkSandboxName(body.name.trim()) || generateSandboxName(randomBytes(4));
-  const template = await findTemplateByNameOrId(em, caller, body.template);
+  const template = await findTemplateByNameOrId(em, scope, caller, body.template);
   if (!template) throw templateError('template_not_found', 'There is no such template');
   if (template.status !== 'available' || !template.image) {
     throw templateError('template_not_usable', `The template is ${template.status}, not available`);
@@ -124,7 +127,7 @@ async function newSandbox(
     sandboxId,
     accountId: caller.accountId,
     ownerUserId: caller.userId,
-    projectId: await projectFor(em, caller, body.project_id),
+    projectId: await projectFor(em, { caller, scope }, body.project_id),
     name,
     description: body.description,
     templateId: template.templateId,
@@ -150,9 +153,13 @@ async function newSandbox(
   return wanted;
 }
 
-async function projectFor(em: EntityManager, caller: Identity, projectId: string | undefined): Promise<string> {
+async function projectFor(
+  em: EntityManager,
+  { caller, scope }: { caller: Identity; scope: Scope },
+  projectId: string | undefined,
+): Promise<string> {
   if (projectId === undefined) return findDefaultProjectId(em, caller.userId);
-  const view = await findProjectView(em, caller, projectId);
+  const view = await findProjectView(em, scope, projectId);
   if (!view) throw notFound('Project');
   return view.project.projectId;
 }

@@ -1,3 +1,4 @@
+import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
@@ -10,6 +11,7 @@ export function deleteSandbox(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'DELETE',
     url: '/v1/sandboxes/:sandbox_id',
+    config: { access: anyUser('by_role') },
     schema: {
       operationId: 'deleteSandbox',
       tags: ['Sandboxes'],

@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import { anyUser, callerOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { callerOf } from '../../plugins/authentication.ts';
 import { runTime } from '../../sandbox-agents.ts';
 import { failures } from '../../schemas/failures.ts';
 import { askAgent, ofAgentCalls } from './exec-agent.ts';
@@ -25,6 +25,7 @@ export function getActiveExec(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
     url: '/v1/sandboxes/:sandbox_id/exec/active',
+    config: { access: anyUser('by_role') },
     schema: {
       operationId: 'getActiveExec',
       tags: ['Sandboxes'],

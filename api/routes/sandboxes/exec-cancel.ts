@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 import { askAgent, ofAgentCalls } from './exec-agent.ts';
@@ -13,6 +14,7 @@ export function cancelExec(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'DELETE',
     url: '/v1/sandboxes/:sandbox_id/exec',
+    config: { access: anyUser('by_role') },
     schema: {
       operationId: 'cancelExec',
       tags: ['Sandboxes'],

@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { recordAccess } from '../../../db/repositories/sandbox-routes.ts';
 import { timeoutAt } from '../../../domain/sandbox-clock.ts';
+import { anyUser, callerOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { callerOf } from '../../plugins/authentication.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { runTime } from '../../sandbox-agents.ts';
 import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
@@ -38,6 +38,7 @@ export function startExec(api: Api, deps: ApiDependencies): void {
     method: 'POST',
     url: '/v1/sandboxes/:sandbox_id/exec',
     config: {
+      access: anyUser('by_role'),
       // A command of 128 KiB and as much of variables, every character escaped.
       bodyBytes: 1024 * 1024,
       idempotency: {

@@ -6,10 +6,10 @@ import { findSandboxStatus } from '../../../db/repositories/sandbox-status.ts';
 import { clientKey } from '../../../domain/client-address.ts';
 import { AppError, notFound } from '../../../domain/errors.ts';
 import { isOver } from '../../../domain/sandbox-state.ts';
+import { anyUserOrToken, callerOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { type ExecFailure, execStream } from '../../exec-stream.ts';
 import { ExecStreamLimits } from '../../exec-stream-limits.ts';
-import { callerOf } from '../../plugins/authentication.ts';
 import { onRequestEnd } from '../../request-end.ts';
 import { failures } from '../../schemas/failures.ts';
 import { type AgentRow, askAgent, ofAgentCalls } from './exec-agent.ts';
@@ -47,13 +47,12 @@ export function streamExec(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
     url: '/v1/sandboxes/:sandbox_id/exec/stream',
-    config: { tokenInQuery: true },
+    config: { access: anyUserOrToken('by_role') },
     exposeHeadRoute: false,
     schema: {
       operationId: 'streamExec',
       tags: ['Sandboxes'],
       summary: 'Follow the output of a command',
-      security: [{ apiKey: [] }, { authorization: [] }, {}],
       params: sandboxPath,
       querystring: query,
       headers,

@@ -1,3 +1,4 @@
+import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures } from '../../schemas/failures.ts';
@@ -10,6 +11,7 @@ export function getSandbox(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
     url: '/v1/sandboxes/:sandbox_id',
+    config: { access: anyUser('by_role') },
     schema: {
       operationId: 'getSandbox',
       tags: ['Sandboxes'],

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { listSandboxViews } from '../../../db/repositories/sandbox-reads.ts';
+import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { callerOf } from '../../plugins/authentication.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofPaging } from '../../schemas/failures.ts';
 import { ownerFilter } from '../../schemas/owner-filter.ts';
@@ -15,6 +15,7 @@ export function listSandboxes(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
     url: '/v1/sandboxes',
+    config: { access: anyUser('by_role') },
     schema: {
       operationId: 'listSandboxes',
       tags: ['Sandboxes'],
@@ -29,14 +30,14 @@ export function listSandboxes(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const caller = callerOf(request);
+      const scope = scopeOf(request);
       const { query } = request;
       const page = pageOf(query, 50);
-      const { views, total } = await listSandboxViews(deps.orm.em.fork(), caller, {
+      const { views, total } = await listSandboxViews(deps.orm.em.fork(), scope, {
         filter: {
           statuses: query.status,
           projectId: query.project_id,
-          ownerUserId: ownerFilter(caller, query.owner_user_id),
+          ownerUserId: ownerFilter(scope, query.owner_user_id),
           search: query.search,
           metadata: query.metadata,
         },
@@ -47,7 +48,7 @@ export function listSandboxes(api: Api, deps: ApiDependencies): void {
       const now = new Date();
       const sandboxes = views.map((view) => {
         const { owner, ...fields } = presentSandbox(view, deps.settings, now);
-        return caller.isRootUser ? { ...fields, owner } : fields;
+        return scope.rows === 'user' ? fields : { ...fields, owner };
       });
       return success({ sandboxes, pagination: paginationOf(page, total) });
     },

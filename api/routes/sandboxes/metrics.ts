@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { readMetrics } from '../../../db/repositories/sandbox-metrics.ts';
 import { metricsRange } from '../../../domain/metrics-range.ts';
+import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures } from '../../schemas/failures.ts';
@@ -41,6 +42,7 @@ export function getSandboxMetrics(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
     url: '/v1/sandboxes/:sandbox_id/metrics',
+    config: { access: anyUser('by_role') },
     schema: {
       operationId: 'getSandboxMetrics',
       tags: ['Sandboxes'],

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
@@ -16,6 +17,7 @@ export function pauseSandbox(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
     url: '/v1/sandboxes/:sandbox_id/pause',
+    config: { access: anyUser('by_role') },
     schema: {
       operationId: 'pauseSandbox',
       tags: ['Sandboxes'],

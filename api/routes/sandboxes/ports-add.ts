@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
@@ -12,7 +13,7 @@ export function addSandboxPort(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
     url: '/v1/sandboxes/:sandbox_id/ports',
-    config: { idempotency: {} },
+    config: { access: anyUser('by_role'), idempotency: {} },
     schema: {
       operationId: 'addSandboxPort',
       tags: ['Sandboxes'],

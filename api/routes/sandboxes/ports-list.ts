@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures } from '../../schemas/failures.ts';
@@ -19,6 +20,7 @@ export function listSandboxPorts(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
     url: '/v1/sandboxes/:sandbox_id/ports',
+    config: { access: anyUser('by_role') },
     schema: {
       operationId: 'listSandboxPorts',
       tags: ['Sandboxes'],

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { messageEnvelope, successMessage } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
@@ -12,6 +13,7 @@ export function removeSandboxPort(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'DELETE',
     url: '/v1/sandboxes/:sandbox_id/ports/:port',
+    config: { access: anyUser('by_role') },
     schema: {
       operationId: 'removeSandboxPort',
       tags: ['Sandboxes'],

@@ -1,6 +1,6 @@
 import { checkPlanLimits } from '../../../domain/plans.ts';
+import { anyUser, callerOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { callerOf } from '../../plugins/authentication.ts';
 import { messageEnvelope, successMessage } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 import { sandboxOf } from './read-sandbox.ts';
@@ -12,6 +12,7 @@ export function raiseSandboxTimeout(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'PUT',
     url: '/v1/sandboxes/:sandbox_id',
+    config: { access: anyUser('by_role') },
     schema: {
       operationId: 'updateSandbox',
       tags: ['Sandboxes'],

@@ -3,8 +3,8 @@ import type { Sandbox } from '../../../db/entities/sandbox.ts';
 import { findSandboxView, type SandboxView } from '../../../db/repositories/sandbox-reads.ts';
 import { notFound } from '../../../domain/errors.ts';
 import { isId } from '../../../domain/ids.ts';
+import { scopeOf } from '../../access.ts';
 import type { ApiDependencies } from '../../dependencies.ts';
-import { callerOf } from '../../plugins/authentication.ts';
 import { presentSandbox } from './present-sandbox.ts';
 import type { SandboxFields } from './sandbox-schema.ts';
 
@@ -15,7 +15,7 @@ export async function readSandbox(
   sandboxId: string,
 ): Promise<SandboxView> {
   const view = isId('sandbox', sandboxId)
-    ? await findSandboxView(deps.orm.em.fork(), callerOf(request), sandboxId)
+    ? await findSandboxView(deps.orm.em.fork(), scopeOf(request), sandboxId)
     : null;
   if (!view) throw notFound('Sandbox');
   return view;

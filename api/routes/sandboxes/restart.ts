@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { patchMounts, requireAllCredentials } from '../../../domain/object-storage.ts';
+import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
@@ -26,7 +27,7 @@ export function restartSandbox(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
     url: '/v1/sandboxes/:sandbox_id/restart',
-    config: { idempotency: {} },
+    config: { access: anyUser('by_role'), idempotency: {} },
     schema: {
       operationId: 'restartSandbox',
       tags: ['Sandboxes'],

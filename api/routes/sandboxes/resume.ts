@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { patchMounts, requireFresh } from '../../../domain/object-storage.ts';
+import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
@@ -28,7 +29,7 @@ export function resumeSandbox(api: Api, deps: ApiDependencies): void {
     method: 'POST',
     url: '/v1/sandboxes/:sandbox_id/resume',
     // 32 mounts with their credentials.
-    config: { bodyBytes: 512 * 1024 },
+    config: { access: anyUser('by_role'), bodyBytes: 512 * 1024 },
     schema: {
       operationId: 'resumeSandbox',
       tags: ['Sandboxes'],

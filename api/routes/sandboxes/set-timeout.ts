@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { checkPlanLimits } from '../../../domain/plans.ts';
 import { remainingSeconds } from '../../../domain/sandbox-clock.ts';
+import { anyUser, callerOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { callerOf } from '../../plugins/authentication.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 import { time } from '../../schemas/fields.ts';
@@ -28,6 +28,7 @@ export function setSandboxTimeout(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
     url: '/v1/sandboxes/:sandbox_id/timeout',
+    config: { access: anyUser('by_role') },
     schema: {
       operationId: 'setSandboxTimeout',
       tags: ['Sandboxes'],

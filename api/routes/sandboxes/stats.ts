@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { readUsageAverages } from '../../../db/repositories/sandbox-metrics.ts';
 import { readSandboxStats } from '../../../db/repositories/sandbox-reads.ts';
+import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { callerOf } from '../../plugins/authentication.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures } from '../../schemas/failures.ts';
 
@@ -24,6 +24,7 @@ export function getSandboxStats(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
     url: '/v1/sandboxes/stats',
+    config: { access: anyUser('by_role') },
     schema: {
       operationId: 'getSandboxStats',
       tags: ['Sandboxes'],
@@ -31,11 +32,11 @@ export function getSandboxStats(api: Api, deps: ApiDependencies): void {
       response: { 200: envelope(statsSchema, 'The counts'), ...failures() },
     },
     handler: async (request) => {
-      const caller = callerOf(request);
+      const scope = scopeOf(request);
       const now = new Date();
       const [stats, averages] = await Promise.all([
-        readSandboxStats(deps.orm.em.fork(), caller, now),
-        readUsageAverages(deps.orm.em.fork(), caller, now),
+        readSandboxStats(deps.orm.em.fork(), scope, now),
+        readUsageAverages(deps.orm.em.fork(), scope, now),
       ]);
       return success({
         total_sandboxes: stats.total,

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures } from '../../schemas/failures.ts';
@@ -20,6 +21,7 @@ export function getSandboxStatus(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
     url: '/v1/sandboxes/:sandbox_id/status',
+    config: { access: anyUser('by_role') },
     schema: {
       operationId: 'getSandboxStatus',
       tags: ['Sandboxes'],

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { moveSandboxToProject } from '../../../db/repositories/sandbox-projects.ts';
+import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { callerOf } from '../../plugins/authentication.ts';
 import { messageEnvelope, successMessage } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 import { sandboxPath } from './sandbox-path.ts';
@@ -11,6 +11,7 @@ export function switchSandboxProject(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
     url: '/v1/sandboxes/:sandbox_id/switch-project',
+    config: { access: anyUser('by_role') },
     schema: {
       operationId: 'switchSandboxProject',
       tags: ['Sandboxes'],
@@ -25,7 +26,7 @@ export function switchSandboxProject(api: Api, deps: ApiDependencies): void {
     handler: async (request) => {
       const { sandbox_id: sandboxId } = request.params;
       const { project_id: projectId } = request.body;
-      await moveSandboxToProject(deps.orm.em.fork(), callerOf(request), sandboxId, projectId);
+      await moveSandboxToProject(deps.orm.em.fork(), scopeOf(request), sandboxId, projectId);
       await deps.sandboxCommands.projectSwitched(sandboxId, projectId);
       return successMessage(`The sandbox is in project ${projectId} now`);
     },

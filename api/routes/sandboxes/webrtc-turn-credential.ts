@@ -3,6 +3,7 @@ import { turnSettings } from '../../../config/turn-settings.ts';
 import { AppError } from '../../../domain/errors.ts';
 import { unionOfPorts } from '../../../domain/ports.ts';
 import { iceServers, turnCredential } from '../../../domain/turn.ts';
+import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures } from '../../schemas/failures.ts';
@@ -27,6 +28,7 @@ export function getTurnCredential(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
     url: '/v1/sandboxes/:sandbox_id/webrtc-turn-credential',
+    config: { access: anyUser('by_role') },
     schema: {
       operationId: 'getWebrtcTurnCredential',
       tags: ['Sandboxes'],

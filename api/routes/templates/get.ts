@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { findTemplateView } from '../../../db/repositories/templates.ts';
 import { notFound } from '../../../domain/errors.ts';
+import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { callerOf } from '../../plugins/authentication.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures } from '../../schemas/failures.ts';
 import { presentTemplate, templateSchema } from './template-schema.ts';
@@ -12,6 +12,7 @@ export function getTemplate(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
     url: '/v1/templates/:template_id',
+    config: { access: anyUser('by_role') },
     schema: {
       operationId: 'getTemplate',
       tags: ['Templates'],
@@ -20,10 +21,9 @@ export function getTemplate(api: Api, deps: ApiDependencies): void {
       response: { 200: envelope(templateSchema, 'The template'), ...failures('not_found') },
     },
     handler: async (request) => {
-      const caller = callerOf(request);
-      const view = await findTemplateView(deps.orm.em.fork(), caller, request.params.template_id);
+      const view = await findTemplateView(deps.orm.em.fork(), scopeOf(request), request.params.template_id);
       if (!view) throw notFound('Template');
-      return success(presentTemplate(view, caller.accountId));
+      return success(presentTemplate(view, callerOf(request).accountId));
     },
   });
 }

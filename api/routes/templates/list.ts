@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { listTemplateViews } from '../../../db/repositories/templates.ts';
+import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { callerOf } from '../../plugins/authentication.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofPaging } from '../../schemas/failures.ts';
 import { optionalQuery, queryFlag } from '../../schemas/fields.ts';
@@ -21,6 +21,7 @@ export function listTemplates(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
     url: '/v1/templates',
+    config: { access: anyUser('by_role') },
     schema: {
       operationId: 'listTemplates',
       tags: ['Templates'],
@@ -35,10 +36,10 @@ export function listTemplates(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const caller = callerOf(request);
+      const { accountId } = callerOf(request);
       const page = pageOf(request.query, 20);
-      const { views, total } = await listTemplateViews(deps.orm.em.fork(), caller, request.query, page);
-      const templates = views.map((view) => presentTemplate(view, caller.accountId));
+      const { views, total } = await listTemplateViews(deps.orm.em.fork(), scopeOf(request), request.query, page);
+      const templates = views.map((view) => presentTemplate(view, accountId));
       return success({ templates, pagination: paginationOf(page, total) });
     },
   });

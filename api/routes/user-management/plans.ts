@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures } from '../../schemas/failures.ts';
@@ -27,6 +28,7 @@ export function listPlans(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
     url: '/v1/user-management/plans',
+    config: { access: anyUser('none') },
     schema: {
       operationId: 'listPlans',
       tags: ['Users'],

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { findProfile } from '../../../db/repositories/users.ts';
+import { anyUser, callerOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { callerOf } from '../../plugins/authentication.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures } from '../../schemas/failures.ts';
 import { time } from '../../schemas/fields.ts';
@@ -42,6 +42,7 @@ export function getProfile(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
     url: '/v1/users/me',
+    config: { access: anyUser('own') },
     schema: {
       operationId: 'getProfile',
       tags: ['Users'],

@@ -1,0 +1,339 @@
+import { randomBytes } from 'node:crypto';
+import { accountRoot, anyUser, operator, scopeOf } from '../../api/access.ts';
+import { createApp } from '../../api/app.ts';
+import { Account } from '../../db/entities/account.ts';
+import { ApiKey } from '../../db/entities/api-key.ts';
+import { Sandbox } from '../../db/entities/sandbox.ts';
+import { User } from '../../db/entities/user.ts';
+import { newId } from '../../db/new-id.ts';
+import { hashApiKey } from '../../db/repositories/identities.ts';
+import { makeApiKey } from '../../domain/api-key.ts';
+import type { Json } from './contract-client.ts';
+import { type Caller, startApi, type TestApi } from './test-api.ts';
+
+/** Everyone who calls. The objects that are named belong to `user`. */
+const kinds = [
+  ...['no key', 'a wrong key', 'a disabled key', 'a deleted key', 'a disabled user'],
+  ...['a user', 'another user of the account', 'the account root', 'the root of another account'],
+  ...['an operator of another account', 'a suspended account'],
+] as const;
+type Kind = (typeof kinds)[number];
+
+interface Row {
+  who: 'anyone' | 'user' | 'account_root' | 'operator';
+  rows: 'none' | 'own' | 'by_role' | 'account' | 'everything';
+  /** A body that the route accepts. */
+  body?: (names: Names) => Json;
+  /** For routes that name no object: the owners of all that the reply shows. */
+  owners?: (data: Json) => string[];
+}
+
+interface Names {
+  sandbox_id: string;
+  project_id: string;
+  key_id: string;
+  template_id: string;
+}
+
+const user = (rows: Row['rows'], more: Omit<Row, 'who' | 'rows'> = {}): Row => ({ who: 'user', rows, ...more });
+const anyone: Row = { who: 'anyone', rows: 'none' };
+const batch = user('by_role', { body: ({ sandbox_id: id }) => ({ sandbox_ids: [id] }) });
+const timeout = user('by_role', { body: () => ({ timeout: 7200 }) });
+
+/** Every route, with who may call it and whose rows it works on. */
+const table: Record<string, Row> = {
+  'GET /healthz': anyone,
+  'GET /readyz': anyone,
+  'GET /openapi.json': anyone,
+  'GET /docs/': anyone,
+  'GET /docs/js/scalar.js': anyone,
+  'OPTIONS /codec/:token/decode': anyone,
+  'POST /codec/:token/decode': anyone,
+  'OPTIONS /codec/:token/encode': anyone,
+  'POST /codec/:token/encode': anyone,
+  'GET /v1/platform-regions': anyone,
+  'GET /metrics': { who: 'operator', rows: 'none' },
+  'GET /v1/users/me': user('own', { owners: (data) => [data.user_id] }),
+  'GET /v1/user-management/plans': user('none'),
+  'GET /v1/templates': user('by_role'),
+  'GET /v1/templates/:template_id': user('by_role'),
+  'GET /v1/projects': user('by_role', {
+    owners: (data) => data.projects.map((each: Json) => each.owner_user_id),
+  }),
+  'POST /v1/projects': user('by_role', {
+    body: () => ({ name: `made-${tail()}` }),
+    owners: (data) => [data.owner_user_id],
+  }),
+  'GET /v1/projects/:project_id': user('by_role'),
+  'PUT /v1/projects/:project_id': user('by_role', { body: () => ({ description: 'changed' }) }),
+  'DELETE /v1/projects/:project_id': user('by_role'),
+  'GET /v1/projects/:project_id/sandboxes': user('by_role'),
+  'POST /v1/projects/:project_id/sandboxes/:sandbox_id/add': user('by_role'),
+  'POST /v1/projects/:project_id/sandboxes/:sandbox_id/evict': user('by_role'),
+  'GET /v1/api-keys': user('by_role', { owners: (data) => data.api_keys.map((each: Json) => each.owner.user_id) }),
+  'POST /v1/api-keys': user('own', {
+    body: () => ({ name: `made-${tail()}` }),
+    owners: (data) => [data.owner.user_id],
+  }),
+  'GET /v1/api-keys/:key_id': user('by_role'),
+  'PUT /v1/api-keys/:key_id': user('by_role', { body: () => ({ description: 'changed' }) }),
+  'PUT /v1/api-keys/:key_id/status': user('by_role', { body: () => ({ is_active: false }) }),
+  'DELETE /v1/api-keys/:key_id': user('by_role'),
+  'GET /v1/sandboxes': user('by_role', { owners: (data) => data.sandboxes.map((each: Json) => each.owner_user_id) }),
+  'POST /v1/sandboxes': user('by_role', { body: () => ({}), owners: (data) => [data.owner_user_id] }),
+  'GET /v1/sandboxes/stats': user('by_role'),
+  'POST /v1/sandboxes/batch-delete': batch,
+  'POST /v1/sandboxes/batch-terminate': batch,
+  'POST /v1/sandboxes/batch-pause': batch,
+  'POST /v1/sandboxes/batch-resume': batch,
+  'GET /v1/sandboxes/:sandbox_id': user('by_role'),
+  'PUT /v1/sandboxes/:sandbox_id': timeout,
+  'DELETE /v1/sandboxes/:sandbox_id': user('by_role'),
+  'GET /v1/sandboxes/:sandbox_id/status': user('by_role'),
+  'GET /v1/sandboxes/:sandbox_id/metrics': user('by_role'),
+  'GET /v1/sandboxes/:sandbox_id/metrics/chart': user('by_role'),
+  'POST /v1/sandboxes/:sandbox_id/timeout': timeout,
+  'POST /v1/sandboxes/:sandbox_id/connect': user('by_role'),
+  'POST /v1/sandboxes/:sandbox_id/pause': user('by_role'),
+  'POST /v1/sandboxes/:sandbox_id/resume': user('by_role'),
+  'POST /v1/sandboxes/:sandbox_id/restart': user('by_role'),
+  'POST /v1/sandboxes/:sandbox_id/terminate': user('by_role'),
+  'POST /v1/sandboxes/:sandbox_id/switch-project': user('by_role', {
+    body: ({ project_id: id }) => ({ project_id: id }),
+  }),
+  'GET /v1/sandboxes/:sandbox_id/ports': user('by_role'),
+  'POST /v1/sandboxes/:sandbox_id/ports': user('by_role', { body: () => ({ port: 8080, name: 'web' }) }),
+  'DELETE /v1/sandboxes/:sandbox_id/ports/:port': user('by_role'),
+  'GET /v1/sandboxes/:sandbox_id/webrtc-turn-credential': user('by_role'),
+  'POST /v1/sandboxes/:sandbox_id/exec': user('by_role', { body: () => ({ command: 'true' }) }),
+  'GET /v1/sandboxes/:sandbox_id/exec/active': user('by_role'),
+  'GET /v1/sandboxes/:sandbox_id/exec/stream': user('by_role'),
+  'DELETE /v1/sandboxes/:sandbox_id/exec': user('by_role'),
+};
+
+const namesObject = (name: string) => /:(sandbox|project|key|template)_id|\/batch-/.test(name);
+
+/** What a caller gets. `in`: the route does its work, which may still end in an error of its own. */
+function expected(name: string, { who, rows }: Row, kind: Kind): string {
+  if (who === 'anyone') return 'in';
+  switch (kind) {
+    case 'no key':
+    case 'a wrong key':
+    case 'a disabled key':
+    case 'a deleted key':
+    case 'a disabled user':
+      return '401 unauthenticated';
+    case 'a suspended account':
+      if (who === 'operator') return '403 admin_required';
+      return /^(GET|HEAD) /.test(name) ? 'in' : '403 account_suspended';
+    default:
+  }
+  if (who === 'operator' && kind !== 'an operator of another account') return '403 admin_required';
+  const isRoot = kind === 'the account root' || kind === 'the root of another account';
+  if (who === 'account_root' && !isRoot && kind !== 'an operator of another account') return '403 root_required';
+  if (!namesObject(name)) return 'in';
+  if (kind === 'a user' || rows === 'everything') return 'in';
+  if (kind === 'the account root') return rows === 'by_role' || rows === 'account' ? 'in' : '404 not_found';
+  if (kind === 'another user of the account') return rows === 'account' ? 'in' : '404 not_found';
+  return '404 not_found';
+}
+
+let api: TestApi;
+let callers: Record<Kind, Caller | null>;
+/** Objects of the user and of the suspended account. */
+let names: Names;
+let suspendedNames: Names;
+
+beforeAll(async () => {
+  api = await startApi({
+    planName: 'enterprise',
+    env: { PLATFORM_RATE_LIMIT_PER_KEY: '0', PLATFORM_RATE_LIMIT_PER_ADDRESS: '0' },
+  });
+  const em = api.orm.em.fork();
+  const member = () => api.addUser(api.root);
+  const account = () => api.addAccount('enterprise');
+  const [disabledKey, deletedKey, disabledUser] = [await member(), await member(), await member()];
+  const [owner, other, foreignRoot, admin] = [await member(), await member(), await account(), await account()];
+  const suspended = await account();
+  callers = {
+    'no key': null,
+    'a wrong key': { ...owner, key: makeApiKey(randomBytes(32)) },
+    'a disabled key': disabledKey,
+    'a deleted key': deletedKey,
+    'a disabled user': disabledUser,
+    'a user': owner,
+    'another user of the account': other,
+    'the account root': api.root,
+    'the root of another account': foreignRoot,
+    'an operator of another account': admin,
+    'a suspended account': suspended,
+  };
+  names = await objectsOf(owner);
+  suspendedNames = await objectsOf(suspended);
+  for (const caller of [other, api.root, foreignRoot, admin]) await api.send(caller, 'POST', '/v1/sandboxes', {});
+  await em.nativeUpdate(User, { userId: api.root.userId }, { role: 'user' });
+  await em.nativeUpdate(User, { userId: admin.userId }, { role: 'admin' });
+  await em.nativeUpdate(User, { userId: disabledUser.userId }, { status: 'disabled' });
+  await em.nativeUpdate(Account, { accountId: suspended.accountId }, { status: 'suspended' });
+  await em.nativeUpdate(ApiKey, { keyId: disabledKey.keyId }, { isActive: false });
+  await em.nativeDelete(ApiKey, { keyId: deletedKey.keyId });
+});
+afterAll(() => api.stop());
+
+const tail = () => randomBytes(4).toString('hex');
+
+async function objectsOf(owner: Caller): Promise<Names> {
+  const project = await api.send(owner, 'POST', '/v1/projects', { name: `project-${tail()}` });
+  const { project_id: projectId } = project.body.data;
+  const fields = { project_id: projectId, custom_ports: [{ port: 8080, name: 'web' }] };
+  const sandbox = await api.send(owner, 'POST', '/v1/sandboxes', fields);
+  const { sandbox_id: sandboxId } = sandbox.body.data;
+  // There is no agent. Without an address nothing waits for one.
+  await api.orm.em.fork().nativeUpdate(Sandbox, { sandboxId }, { agentAddress: null });
+  return {
+    sandbox_id: sandboxId,
+    project_id: projectId,
+    key_id: await addKey(owner),
+    template_id: await api.addTemplate({
+      accountId: owner.accountId,
+      ownerUserId: owner.userId,
+      visibility: 'private',
+    }),
+  };
+}
+
+async function addKey({ accountId, userId }: Caller): Promise<string> {
+  const em = api.orm.em.fork();
+  const [keyId, secret] = [newId('apiKey'), makeApiKey(randomBytes(32))];
+  em.create(ApiKey, { keyId, accountId, userId, name: keyId, secretHash: hashApiKey(secret), prefix: 'spk' });
+  await em.flush();
+  return keyId;
+}
+
+async function outcomeOf(name: string, row: Row, caller: Caller | null, objects: Names) {
+  const [method, url] = name.split(' ') as [string, string];
+  const address = url.replaceAll(/:(\w+)/g, (_all, parameter: string) => {
+    if (parameter === 'token') return api.dependencies.codecAccessToken;
+    return parameter === 'port' ? '8080' : objects[parameter as keyof Names];
+  });
+  const reply = await api.app.inject({
+    method: method as 'GET',
+    url: address,
+    headers: caller ? { 'x-api-key': caller.key } : {},
+    ...(row.body && { payload: row.body(objects) }),
+  });
+  const body = String(reply.headers['content-type']).startsWith('application/json') ? reply.json() : null;
+  // Batches answer for each object.
+  const code: string | undefined = body?.code ?? body?.data?.results?.[0].code;
+  if ([401, 403].includes(reply.statusCode)) return { body, outcome: `${reply.statusCode} ${code}` };
+  return {
+    body,
+    outcome: ['not_found', 'route_not_found', 'method_not_allowed'].includes(code!) ? `404 ${code}` : 'in',
+  };
+}
+
+/** All routes but the HEAD ones, which share the declaration of their GET route. */
+const declared = () => api.app.routeAccess.filter(({ method }) => method !== 'HEAD');
+
+test('every route is in the table, as it is declared', () => {
+  const rows = declared().map(({ method, url, access: { who, rows } }) => [`${method} ${url}`, { who, rows }]);
+  expect(Object.fromEntries(rows)).toEqual(
+    Object.fromEntries(Object.entries(table).map(([name, { who, rows }]) => [name, { who, rows }])),
+  );
+});
+
+test('the OpenAPI document shows who may call each route', () => {
+  for (const [path, operations] of Object.entries<Json>(api.client.document.paths)) {
+    for (const [method, operation] of Object.entries<Json>(operations)) {
+      const name = `${method.toUpperCase()} ${path.replaceAll(/\{(\w+)\}/g, ':$1')}`;
+      const { who, rows } = table[name]!;
+      expect([name, operation['x-access']]).toEqual([name, { who, rows }]);
+      expect([name, operation.security?.length === 0]).toEqual([name, who === 'anyone']);
+    }
+  }
+});
+
+const withOwners = Object.entries(table).filter(([, row]) => row.owners);
+
+test.each(withOwners)('%s shows what its rows say, and nothing else', async (name, row) => {
+  const inAccount = ['a user', 'another user of the account', 'the account root'] as const;
+  for (const kind of [...inAccount, 'the root of another account', 'an operator of another account'] as const) {
+    const { userId } = callers[kind]!;
+    const { body } = await outcomeOf(name, row, callers[kind], names);
+    const owners = new Set(row.owners!(body.data));
+    expect([kind, owners.has(userId)]).toEqual([kind, true]);
+    const isWide = row.rows === 'by_role' && name.startsWith('GET ') && kind === 'the account root';
+    if (isWide) for (const member of inAccount) expect(owners).toContain(callers[member]!.userId);
+    else expect([kind, ...owners]).toEqual([kind, userId]);
+    const { accountId } = callers[kind]!;
+    const accounts = await api.orm.em.fork().find(User, { userId: { $in: [...owners] } }, { fields: ['accountId'] });
+    expect(accounts.every((each) => each.accountId === accountId)).toBe(true);
+  }
+});
+
+test.each(Object.entries(table))('%s', async (name, row) => {
+  const outcomes: Record<string, string> = {};
+  const wanted: Record<string, string> = {};
+  for (const kind of kinds) {
+    wanted[kind] = expected(name, row, kind);
+    let objects = kind === 'a suspended account' ? suspendedNames : names;
+    // What a route changes or removes must be there for the next caller.
+    if (wanted[kind] === 'in' && namesObject(name) && !name.startsWith('GET ')) {
+      objects = await objectsOf(callers['a user']!);
+    }
+    outcomes[kind] = (await outcomeOf(name, row, callers[kind], objects)).outcome;
+  }
+  expect(outcomes).toEqual(wanted);
+});
+
+describe('declarations that no route has yet', () => {
+  const extra = {
+    '/for-root': accountRoot('account'),
+    '/for-operators': operator('everything'),
+    '/own': anyUser('own'),
+    '/account': anyUser('account'),
+  };
+
+  test('are enforced, and give the handler its scope', async () => {
+    const app = createApp(api.dependencies);
+    app.register(async (scope) => {
+      for (const [url, access] of Object.entries(extra)) {
+        scope.get(url, { config: { access } }, async (request) => scopeOf(request));
+      }
+    });
+    const ask = async (kind: Kind, url: string) => {
+      const reply = await app.inject({ url, headers: { 'x-api-key': callers[kind]!.key } });
+      return reply.statusCode === 200 ? reply.json() : reply.json().code;
+    };
+    const { accountId, userId } = callers['a user']!;
+    const foreign = callers['an operator of another account']!;
+    const everyOne = ['a user', 'the account root', 'an operator of another account'] as const;
+    const replies = await Promise.all(
+      Object.keys(extra).map((url) => Promise.all(everyOne.map((kind) => ask(kind, url)))),
+    );
+    expect(replies).toEqual([
+      ['root_required', { rows: 'account', accountId }, { rows: 'account', accountId: foreign.accountId }],
+      ['admin_required', 'admin_required', { rows: 'everything' }],
+      [
+        { rows: 'user', accountId, userId },
+        { rows: 'user', accountId, userId: api.root.userId },
+        { rows: 'user', accountId: foreign.accountId, userId: foreign.userId },
+      ],
+      [
+        { rows: 'account', accountId },
+        { rows: 'account', accountId },
+        { rows: 'account', accountId: foreign.accountId },
+      ],
+    ]);
+    await app.close();
+  });
+
+  test('a route that declares nothing keeps the API from starting', async () => {
+    const app = createApp(api.dependencies);
+    app.register(async (scope) => {
+      scope.get('/v1/undeclared', async () => ({}));
+    });
+    await expect(app.ready()).rejects.toThrow('GET /v1/undeclared does not declare who may call it');
+    await app.close();
+  });
+});
