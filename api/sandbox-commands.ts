@@ -1,7 +1,7 @@
 import type { Sandbox } from '../db/entities/sandbox.ts';
 import type { StorageChange } from '../domain/object-storage.ts';
 import type { Port } from '../domain/ports.ts';
-import type { TimeoutChange, TimeoutStanding } from '../workflows/sandbox-messages.ts';
+import type { TimeoutChange, TimeoutReply } from '../workflows/sandbox/messages.ts';
 
 /**
  * What a route can ask of a sandbox's life. Each becomes an update of its workflow; one whose life is over is answered
@@ -18,7 +18,7 @@ export interface SandboxCommands {
   /** Ends its processes and starts it again on its disk. */
   restart(sandbox: Sandbox, options: { storage: StorageChange | null }): Promise<void>;
   connect(sandbox: Sandbox, options: { timeoutSeconds: number | null }): Promise<void>;
-  setTimeout(sandbox: Sandbox, change: TimeoutChange): Promise<TimeoutStanding>;
+  setTimeout(sandbox: Sandbox, change: TimeoutChange): Promise<TimeoutReply>;
   /** Adds a port of its own to a running sandbox. */
   addPort(sandbox: Sandbox, port: Port): Promise<void>;
   /** Removes one by its number. */

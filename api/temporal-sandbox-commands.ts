@@ -23,9 +23,6 @@ import type { Port } from '../domain/ports.ts';
 import { isOver } from '../domain/sandbox-state.ts';
 import { controlTaskQueue } from '../domain/task-queues.ts';
 import { sandboxSearchAttributes } from '../temporal/search-attributes.ts';
-import type { sandbox as sandboxWorkflow } from '../workflows/sandbox.ts';
-import type { sandboxBatchEnding } from '../workflows/sandbox-batch-ending.ts';
-import type { sandboxDeletion } from '../workflows/sandbox-deletion.ts';
 import {
   addPortUpdate,
   connectUpdate,
@@ -37,10 +34,13 @@ import {
   settledUpdate,
   storageCredentialsUpdate,
   type TimeoutChange,
-  type TimeoutStanding,
+  type TimeoutReply,
   terminateUpdate,
   timeoutUpdate,
-} from '../workflows/sandbox-messages.ts';
+} from '../workflows/sandbox/messages.ts';
+import type { sandbox as sandboxWorkflow } from '../workflows/sandbox/workflow.ts';
+import type { sandboxBatchEnding } from '../workflows/sandbox-batch-ending.ts';
+import type { sandboxDeletion } from '../workflows/sandbox-deletion.ts';
 import type { SandboxCommands } from './sandbox-commands.ts';
 
 /** How long a create waits for the relay when Temporal could not be reached at once. */
@@ -113,7 +113,7 @@ export class TemporalSandboxCommands implements SandboxCommands {
     await this.#update(sandbox, connectUpdate, [{ timeoutSeconds }]);
   }
 
-  setTimeout(sandbox: Sandbox, change: TimeoutChange): Promise<TimeoutStanding> {
+  setTimeout(sandbox: Sandbox, change: TimeoutChange): Promise<TimeoutReply> {
     return this.#update(sandbox, timeoutUpdate, [change]);
   }
 

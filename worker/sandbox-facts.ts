@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import type { Logger } from 'pino';
 import type { SandboxExit } from '../runtime/driver.ts';
-import { type HostReport, hostReportSignal } from '../workflows/sandbox-messages.ts';
+import { type HostReport, hostReportSignal } from '../workflows/sandbox/messages.ts';
 
 const firstRetryMs = 200;
 const longestRetryMs = 5000;

@@ -9,7 +9,7 @@ import {
 } from '@temporalio/workflow';
 import type { BoundSandbox, HostWatchActivities } from '../activities/host-watch.ts';
 import { searchAttributes } from '../temporal/search-attributes.ts';
-import { hostLostSignal } from './sandbox-messages.ts';
+import { hostLostSignal } from './sandbox/messages.ts';
 
 export interface HostInput {
   hostId: string;

@@ -1,8 +1,8 @@
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import { executeChild, getExternalWorkflowHandle, isCancellation, sleep } from '@temporalio/workflow';
-import { rows } from './sandbox-activities.ts';
+import { rows } from './sandbox/activities.ts';
+import { type BatchEndingInput, endSignal } from './sandbox/messages.ts';
 import { sandboxDeletion } from './sandbox-deletion.ts';
-import { type BatchEndingInput, endSignal } from './sandbox-messages.ts';
 
 /** Section 8: how many of a batch are handled at the same time. */
 const atOnce = 50;

@@ -1,4 +1,4 @@
-import { cleaningOn, rows } from './sandbox-activities.ts';
+import { cleaningOn, rows } from './sandbox/activities.ts';
 
 export interface SandboxDeletionInput {
   sandboxId: string;

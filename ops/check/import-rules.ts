@@ -33,7 +33,7 @@ export const importRules: Readonly<Record<string, ImportRule>> = {
   activities: { from: ['config', 'db', 'domain', 'runtime', 'temporal'] },
   worker: { from: ['activities', 'config', 'db', 'domain', 'runtime', 'temporal', 'workflows'] },
   api: {
-    from: ['config', 'db', 'domain', 'sandbox-agent-client', 'temporal', 'workflows/sandbox-messages.ts'],
+    from: ['config', 'db', 'domain', 'sandbox-agent-client', 'temporal', 'workflows/sandbox/messages.ts'],
     typesFrom: ['workflows'],
   },
   gateway: { from: ['config', 'db', 'domain'] },

@@ -6,7 +6,7 @@ import { SandboxLifeRepository } from '../../db/repositories/sandbox-life.ts';
 import { addPort, removablePort, removePort } from '../../db/repositories/sandbox-ports.ts';
 import { AppError } from '../../domain/errors.ts';
 import type { Port } from '../../domain/ports.ts';
-import type { TimeoutChange, TimeoutStanding } from '../../workflows/sandbox-messages.ts';
+import type { TimeoutChange, TimeoutReply } from '../../workflows/sandbox/messages.ts';
 
 /**
  * Moves the rows of sandboxes with the writes their workflow makes, at once and in this process: for tests of what the
@@ -77,7 +77,7 @@ export class RowCommands implements SandboxCommands {
     await removePort(this.#orm.em, sandbox.sandboxId, port);
   }
 
-  async setTimeout(sandbox: Sandbox, change: TimeoutChange): Promise<TimeoutStanding> {
+  async setTimeout(sandbox: Sandbox, change: TimeoutChange): Promise<TimeoutReply> {
     this.#note(`timeout ${change.timeoutSeconds}`);
     if (change.mustRaise && change.timeoutSeconds <= sandbox.timeoutSeconds) {
       throw new AppError('timeout_not_raised', 'not raised');

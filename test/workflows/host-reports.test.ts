@@ -4,15 +4,15 @@ import type { Sandbox } from '../../db/entities/sandbox.ts';
 import { lifeStartOf } from '../../domain/life-plan.ts';
 import { controlTaskQueue } from '../../domain/task-queues.ts';
 import { DriverError } from '../../runtime/driver.ts';
-import type { sandbox as sandboxWorkflow } from '../../workflows/sandbox.ts';
 import {
-  type CarriedLife,
+  type CarriedState,
   type HostReport,
   hostLostSignal,
   hostReportSignal,
   resumeUpdate,
   settledUpdate,
-} from '../../workflows/sandbox-messages.ts';
+} from '../../workflows/sandbox/messages.ts';
+import type { sandbox as sandboxWorkflow } from '../../workflows/sandbox/workflow.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
 import { until } from '../support/until.ts';
@@ -63,7 +63,7 @@ function hold(kind: 'resume'): () => void {
 /** Ends its run of the workflow and starts the next as a hand-over would, with an update that is there from the start. */
 async function startCarried(
   sandbox: Sandbox,
-  carried: Pick<CarriedLife, 'status' | 'reports'>,
+  carried: Pick<CarriedState, 'status' | 'reports'>,
   send: (start: WithStartWorkflowOperation<typeof sandboxWorkflow>) => Promise<unknown>,
 ): Promise<void> {
   const { sandboxId } = sandbox;

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { offerUdpPorts } from '../../db/repositories/udp-ports.ts';
 import { controlTaskQueue } from '../../domain/task-queues.ts';
 import { DriverError } from '../../runtime/driver.ts';
-import { hostReportSignal, hostRestartedSignal } from '../../workflows/sandbox-messages.ts';
+import { hostReportSignal, hostRestartedSignal } from '../../workflows/sandbox/messages.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
 import { recordHistory } from '../support/recorded-histories.ts';

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { Notification } from '../../db/entities/notification.ts';
 import { DriverError } from '../../runtime/driver.ts';
-import { hostRestartedSignal } from '../../workflows/sandbox-messages.ts';
+import { hostRestartedSignal } from '../../workflows/sandbox/messages.ts';
 import { type ControlPlane, startTimeSkippingPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
 import { until } from '../support/until.ts';

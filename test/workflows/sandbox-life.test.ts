@@ -4,7 +4,7 @@ import { Event } from '../../db/entities/event.ts';
 import { AppError } from '../../domain/errors.ts';
 import { DriverError } from '../../runtime/driver.ts';
 import { EncryptionCodec } from '../../temporal/payload-codec.ts';
-import { lifeQuery } from '../../workflows/sandbox-messages.ts';
+import { lifeQuery } from '../../workflows/sandbox/messages.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
 import { until } from '../support/until.ts';

@@ -1,23 +1,23 @@
 import { type ApplicationFailure, type CancellationScope, Trigger } from '@temporalio/workflow';
-import { type HostFailure, readExit, refused } from './sandbox-failure.ts';
+import { type HostFailure, readExit, refused } from './failure.ts';
 
-/** Work on a host that was given up. Whether it was done there is not known, and nobody waits for it any more. */
+/** The host was given up while it worked. Whether it completed the work is unknown. */
 export class HostLostError extends Error {
   override name = 'HostLostError';
 }
 
-/** What a sandbox that counted on its host's processes fails with. */
+/** The failure of a sandbox whose processes were on the lost host. */
 export const hostLostFailure: HostFailure = {
   reason: 'host_lost',
   failure: { message: 'The host of the sandbox was lost', ...readExit(undefined) },
 };
 
-/** The refusal of what needs the one host that has the sandbox's disk. */
+/** For commands that only the host with the sandbox's disk can carry out. */
 export function hostUnavailable(): ApplicationFailure {
   return refused('host_unavailable', 'The host of this sandbox is away; try again when it is back');
 }
 
-/** Whether a sandbox's host was given up. */
+/** Whether the sandbox's host was given up. */
 export class HostLoss {
   #trigger = newTrigger();
   #happened = false;
@@ -26,30 +26,30 @@ export class HostLoss {
     return this.#happened;
   }
 
-  tell(): void {
+  record(): void {
     this.#happened = true;
     this.#trigger.reject(new HostLostError('The host was lost'));
   }
 
-  /** The sandbox has another host, or needs none at present. */
-  forget(): void {
+  /** Call when the sandbox has another host, or needs none at present. */
+  reset(): void {
     if (!this.#happened) return;
     this.#happened = false;
     this.#trigger = newTrigger();
   }
 
   /**
-   * Waits for work on the host, as long as there is one. What the work still does, the host undoes when it reconciles.
-   * @throws {HostLostError} and what `work` throws
+   * Waits for work on the host until the host is lost. The host undoes what it still did when it reconciles.
+   * @throws {HostLostError} and the errors of `work`
    */
   async unlessLost<Result>(scope: CancellationScope, work: () => Promise<Result>): Promise<Result> {
     if (this.#happened) throw new HostLostError('The host was lost');
-    const answer = scope.run(work);
+    const result = scope.run(work);
     try {
-      return await Promise.race([answer, this.#trigger]);
+      return await Promise.race([result, this.#trigger]);
     } catch (error) {
       if (error instanceof HostLostError) {
-        answer.catch(() => {});
+        result.catch(() => {});
         scope.cancel();
       }
       throw error;

@@ -1,10 +1,10 @@
 import { proxyActivities, proxyLocalActivities } from '@temporalio/workflow';
-import type { SandboxHostActivities } from '../activities/sandbox-host.ts';
-import type { SandboxLifeActivities } from '../activities/sandbox-life.ts';
-import { hostEndingTaskQueue, hostTaskQueue } from '../domain/task-queues.ts';
+import type { SandboxHostActivities } from '../../activities/sandbox-host.ts';
+import type { SandboxLifeActivities } from '../../activities/sandbox-life.ts';
+import { hostEndingTaskQueue, hostTaskQueue } from '../../domain/task-queues.ts';
 import { oneAtATime } from './one-at-a-time.ts';
 
-/** Writes of the row. They are tried until they succeed: a life must not end because Postgres is away for a while. */
+/** Writes to the row. Retried until they succeed: an outage of Postgres must not end a sandbox. */
 export const rows = oneAtATime(
   proxyLocalActivities<SandboxLifeActivities>({
     startToCloseTimeout: '10s',
@@ -13,8 +13,9 @@ export const rows = oneAtATime(
 );
 
 /**
- * Starting may pull an image; a host that went silent is noticed by its heartbeat, one that is away by the queue's limit.
- * Most of the attempts are for an account that has its share of the host: the host itself ends a start that fails.
+ * A start may pull an image, so it has long. A missing heartbeat shows that a host died, `scheduleToStartTimeout` that it
+ * is away. Most attempts are for accounts that use their share of the host already; for other errors the host makes the
+ * failure final after fewer.
  */
 export function startingOn(hostId: string) {
   return proxyActivities<Pick<SandboxHostActivities, 'startSandbox' | 'resumeSandbox' | 'restartSandbox'>>({
@@ -27,20 +28,20 @@ export function startingOn(hostId: string) {
   });
 }
 
-/** Pausing is a matter of milliseconds; if it is not, it has failed. */
+/** Pausing takes milliseconds; one that takes much longer has failed. */
 export function pausingOn(hostId: string) {
   return proxyActivities<Pick<SandboxHostActivities, 'pauseSandbox'>>({
     taskQueue: hostTaskQueue(hostId),
     scheduleToStartTimeout: '20s',
     startToCloseTimeout: '30s',
-    // Long enough for a host worker that was killed to be back.
+    // Long enough for a killed host worker to restart.
     scheduleToCloseTimeout: '60s',
     heartbeatTimeout: '5s',
     retry: { initialInterval: '500ms', maximumInterval: '5s' },
   });
 }
 
-/** Cleaning has an end: what a host that is away could not clean, it cleans when it reconciles. */
+/** Limited in time: a host that is away cleans up when it is back and reconciles. */
 export function cleaningOn(hostId: string) {
   return proxyActivities<Pick<SandboxHostActivities, 'stopSandbox' | 'removeSandbox'>>({
     taskQueue: hostEndingTaskQueue(hostId),

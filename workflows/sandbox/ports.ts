@@ -1,10 +1,10 @@
 import { proxyActivities, proxyLocalActivities, uuid4 } from '@temporalio/workflow';
-import type { SandboxHostActivities } from '../activities/sandbox-host.ts';
-import type { SandboxPortActivities } from '../activities/sandbox-ports.ts';
-import type { Port } from '../domain/ports.ts';
-import { hostTaskQueue } from '../domain/task-queues.ts';
+import type { SandboxHostActivities } from '../../activities/sandbox-host.ts';
+import type { SandboxPortActivities } from '../../activities/sandbox-ports.ts';
+import type { Port } from '../../domain/ports.ts';
+import { hostTaskQueue } from '../../domain/task-queues.ts';
+import { asRefusal, refused } from './failure.ts';
 import { oneAtATime } from './one-at-a-time.ts';
-import { asRefusal, refused } from './sandbox-failure.ts';
 
 const rows = oneAtATime(
   proxyLocalActivities<SandboxPortActivities>({
@@ -22,7 +22,7 @@ function exposingOn(hostId: string) {
   });
 }
 
-/** The ports of one sandbox. Changes run one after the other, so that row and host agree after each. */
+/** Changes the ports of one sandbox, one change after the other, so that row and host agree after each. */
 export class SandboxPorts {
   readonly #sandboxId: string;
   #last: Promise<unknown> = Promise.resolve();
@@ -31,11 +31,11 @@ export class SandboxPorts {
     this.#sandboxId = sandboxId;
   }
 
-  /** @throws {ApplicationFailure} with the code of the refusal; nothing is added then */
+  /** @throws {ApplicationFailure} the refusal with its code; then nothing was added */
   add(hostId: string, port: Port): Promise<void> {
     const added = { ...port, addedBy: uuid4() };
     return this.#inTurn(async () => {
-      await told(rows.recordPortAdded(this.#sandboxId, added));
+      await refusing(rows.recordPortAdded(this.#sandboxId, added));
       if (port.protocol !== 'UDP') return;
       try {
         await exposingOn(hostId).exposePorts(this.#sandboxId, null);
@@ -46,12 +46,12 @@ export class SandboxPorts {
     });
   }
 
-  /** @throws {ApplicationFailure} with the code of the refusal; the port is still there then */
+  /** @throws {ApplicationFailure} the refusal with its code; then the port is still there */
   remove(hostId: string, port: number): Promise<void> {
     return this.#inTurn(async () => {
-      const { isUdp } = await told(rows.findRemovablePort(this.#sandboxId, port));
+      const { isUdp } = await refusing(rows.findRemovablePort(this.#sandboxId, port));
       if (isUdp) {
-        // The host first: its port may be another sandbox's as soon as the row lets go of it.
+        // The host first: once the row gives the host's port back, another sandbox may get it.
         await exposingOn(hostId)
           .exposePorts(this.#sandboxId, port)
           .catch((error) => {
@@ -63,13 +63,14 @@ export class SandboxPorts {
   }
 
   #inTurn(change: () => Promise<void>): Promise<void> {
-    const mine = this.#last.then(change);
-    this.#last = mine.catch(() => undefined);
-    return mine;
+    const turn = this.#last.then(change);
+    this.#last = turn.catch(() => undefined);
+    return turn;
   }
 }
 
-async function told<T>(work: Promise<T>): Promise<T> {
+/** Turns the failure of a local activity into the refusal of the update. */
+async function refusing<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (error) {

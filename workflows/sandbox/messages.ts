@@ -1,0 +1,161 @@
+import { defineQuery, defineSignal, defineUpdate } from '@temporalio/workflow';
+import type { LifeStart } from '../../domain/life-plan.ts';
+import type { StorageChange } from '../../domain/object-storage.ts';
+import type { Port } from '../../domain/ports.ts';
+import type { SandboxReason, SandboxStatus } from '../../domain/sandbox-state.ts';
+
+/**
+ * The messages of a sandbox's workflow. An update that is refused fails with an ApplicationFailure whose `type` is an
+ * error code of `domain/errors.ts`.
+ */
+
+/** Input of the workflow `sandbox` (id `sbx-…`). Only the workflow itself sets `carried`, when it continues as new. */
+export interface SandboxWorkflowInput extends LifeStart {
+  carried?: CarriedState;
+}
+
+/** The state that one run of the workflow passes to the next. Times in Unix milliseconds. */
+export interface CarriedState {
+  status: 'running' | 'paused';
+  reason: SandboxReason | null;
+  timeoutFromMs: number;
+  pausedAtMs: number;
+  memoryKept: boolean;
+  /** Absent when the previous run did not number starts and resumes. */
+  run?: number;
+  attempts?: number;
+  /** Reports of hosts that wait to be acted on. */
+  reports?: HostReport[];
+}
+
+/** The sandbox at the time of the reply. */
+export interface StatusReply {
+  status: SandboxStatus;
+  reason: SandboxReason | null;
+}
+
+/**
+ * Delivers the credentials of the first mounts, encrypted for the host; the start waits for them. Replies at once, or
+ * with `wait` once the sandbox has left `created` and `starting`, to whatever status.
+ */
+export const storageCredentialsUpdate = defineUpdate<StatusReply, [{ sealed: string; wait: boolean }]>(
+  'storageCredentials',
+);
+
+/** Replies once the sandbox has left `created` and `starting`, to whatever status. */
+export const settledUpdate = defineUpdate<StatusReply, []>('settled');
+
+/**
+ * Freezes the processes. Replies at `pausing`, or with `wait` at `paused`. Refused: `sandbox_not_running`,
+ * `pause_failed`.
+ */
+export const pauseUpdate = defineUpdate<StatusReply, [{ wait: boolean }]>('pause');
+
+/**
+ * Resumes a paused sandbox. Replies at `resuming`, or with `wait` at `running`. Refused: `sandbox_not_paused`,
+ * `concurrent_limit_reached`, `no_capacity`, `account_suspended`, `resume_failed`,
+ * `object_storage_credentials_required`, `object_storage_mount_failed`.
+ */
+export const resumeUpdate = defineUpdate<StatusReply, [{ wait: boolean; storage?: StorageChange }]>('resume');
+
+/**
+ * Ends the processes of a running or paused sandbox and starts it again on its disk; replies at `running`. Refused as
+ * `resume` is, and `sandbox_busy`, `restart_failed`, `host_disk_full`.
+ */
+export const restartUpdate = defineUpdate<StatusReply, [{ storage: StorageChange | null }]>('restart');
+
+/**
+ * Brings a sandbox to `running` from any status before its end, and replies then. A given timeout counts from now.
+ * Refused as `resume` is, and `sandbox_ended`.
+ */
+export const connectUpdate = defineUpdate<StatusReply, [{ timeoutSeconds: number | null }]>('connect');
+
+export interface TimeoutChange {
+  timeoutSeconds: number;
+  /** Refuse a timeout that is not longer than the present one (`timeout_not_raised`). */
+  mustRaise: boolean;
+}
+
+export interface TimeoutReply {
+  timeoutSeconds: number;
+  /** Unix milliseconds; null outside of a running phase. */
+  timeoutAtMs: number | null;
+  appliesTo: 'current_phase' | 'next_phase';
+}
+
+/** Changes the length of running phases. Refused: `timeout_not_raised`, `timeout_already_passed`, `sandbox_ended`. */
+export const timeoutUpdate = defineUpdate<TimeoutReply, [TimeoutChange]>('timeout');
+
+/**
+ * Adds a port; replies when it can be reached. Refused: `sandbox_not_running`, `port_taken`,
+ * `port_name_taken`, `port_limit_reached`, `no_capacity`, `temporarily_unavailable`.
+ */
+export const addPortUpdate = defineUpdate<void, [Port]>('addPort');
+
+/**
+ * Removes a port by its number. Refused: `sandbox_not_running`, `not_found`, `port_of_template`,
+ * `temporarily_unavailable`.
+ */
+export const removePortUpdate = defineUpdate<void, [number]>('removePort');
+
+/** Ends the sandbox; replies when the row says `terminating`. With `forget` it is 404 once its data is gone. */
+export const terminateUpdate = defineUpdate<StatusReply, [{ forget: boolean }]>('terminate');
+
+/** The same for a sandbox of a batch; the caller of the batch has its reply already. */
+export const endSignal = defineSignal<[{ forget: boolean }]>('end');
+
+/** Input of the workflow `sandboxBatchEnding`. */
+export interface BatchEndingInput {
+  sandboxIds: string[];
+  /** Make each sandbox answer 404 once its data is gone. */
+  forget: boolean;
+}
+
+/**
+ * A change of a sandbox's processes that its host has seen. `run` is the number of the start or resume that brought them
+ * up; null where the host does not know it.
+ */
+export type HostReport =
+  | { kind: 'exited'; run: number | null; exit: RuntimeExit }
+  /** The processes are gone, without a record of their end; the disk is there. `at` is RFC 3339. */
+  | { kind: 'memoryLost'; run: number | null; at: string }
+  /** Nothing of the sandbox is left on the host, not even its disk. */
+  | { kind: 'diskLost'; run: number | null }
+  /** The disk of the host is nearly full, so the host has frozen or `ended` the processes. The sandbox is to be paused. */
+  | { kind: 'diskPressure'; run: number | null; ended: boolean };
+
+export const hostReportSignal = defineSignal<[HostReport]>('hostReport');
+
+/** An `exited` report as hosts of earlier versions send it. */
+export const runtimeExitedSignal = defineSignal<[RuntimeExit]>('runtimeExited');
+
+export interface RuntimeExit {
+  exitCode: number | null;
+  outOfMemory: boolean;
+  commandOutput: string;
+  /** RFC 3339. */
+  at: string;
+}
+
+/** A `memoryLost` report as hosts of earlier versions send it. */
+export const hostRestartedSignal = defineSignal<[{ at: string }]>('hostRestarted');
+
+/**
+ * The host was given up: no process of the sandbox runs there any more, and no activity there will complete. `run` is
+ * the run on that host according to the row; null or absent where the row has none yet.
+ */
+export const hostLostSignal = defineSignal<[{ hostId: string; run?: number | null }]>('hostLost');
+
+/** The sandbox belongs to another project now. Only the search attributes change. */
+export const projectSwitchedSignal = defineSignal<[{ projectId: string }]>('projectSwitched');
+
+/** The workflow's own view of the sandbox, for operators. */
+export interface SandboxLifeView {
+  status: SandboxStatus;
+  reason: SandboxReason | null;
+  hostId: string | null;
+  /** RFC 3339; when `nextAction` happens without any request. */
+  nextDeadline: string | null;
+  nextAction: 'timeout' | 'auto_pause' | 'expire' | null;
+}
+export const lifeQuery = defineQuery<SandboxLifeView>('life');

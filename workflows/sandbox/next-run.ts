@@ -1,0 +1,28 @@
+import { allHandlersFinished, condition, continueAsNew, workflowInfo } from '@temporalio/workflow';
+import type { SandboxWorkflowInput } from './messages.ts';
+import type { SandboxState } from './state.ts';
+
+/** The workflow continues in a next run after this many events, even when the server does not suggest it. */
+const maxHistoryLength = 6000;
+
+/** Whether the history is long and nothing is in progress. */
+export function shouldContinueInNextRun(state: SandboxState): boolean {
+  // The server suggests a next run for a long history and for many updates; servers differ in when they do.
+  const { continueAsNewSuggested, historyLength } = workflowInfo();
+  return (
+    (continueAsNewSuggested || historyLength > maxHistoryLength) &&
+    (state.status === 'running' || state.status === 'paused') &&
+    ![state.end, state.pause, state.resume, state.restart].some(Boolean) &&
+    !state.inbox.hasUnnumbered('exited') &&
+    !state.hostLoss.happened
+  );
+}
+
+/** Continues as new once every handler has replied, unless a request arrives meanwhile. */
+export async function continueInNextRun(state: SandboxState): Promise<void> {
+  await condition(() => allHandlersFinished() || !shouldContinueInNextRun(state));
+  if (!shouldContinueInNextRun(state)) return;
+  const { id: sandboxId, plan, timeoutSeconds } = state;
+  const input = { sandboxId, plan, timeoutSeconds, carried: state.carry() };
+  await continueAsNew<(input: SandboxWorkflowInput) => Promise<void>>(input);
+}

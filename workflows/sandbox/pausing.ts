@@ -1,0 +1,60 @@
+import { CancellationScope, isCancellation } from '@temporalio/workflow';
+import { cleaningOn, pausingOn, rows } from './activities.ts';
+import { fail, mayBeCancelledByEnd } from './ending.ts';
+import { asRefusal, endingRefusal, refused } from './failure.ts';
+import { HostLostError, hostLostFailure } from './host-loss.ts';
+import type { Pause, SandboxState } from './state.ts';
+
+/** After this many auto-pauses that could not freeze the processes, the next one ends them and keeps the disk. */
+const autoPauseTries = 3;
+
+/** Freezes the processes. A pause that fails leaves the sandbox running. */
+export async function pause(state: SandboxState, request: Pause): Promise<void> {
+  const { reason } = request;
+  const requestedMs = Date.now();
+  if (request.answerEarly) {
+    await rows.recordPausing(state.id, reason, requestedMs);
+    request.recorded = true;
+  }
+  try {
+    const scope = new CancellationScope();
+    if (mayBeCancelledByEnd(state, scope)) state.cancellableWork = scope;
+    const memoryKept = await freezeOrStop(state, scope, reason, requestedMs);
+    const atMs = Date.now();
+    await rows.recordPaused(state.id, reason, atMs, memoryKept);
+    state.enterPaused(atMs, reason, memoryKept);
+    if (reason === 'host_disk_pressure') await rows.warnOfDiskPressure(state.id, atMs);
+  } catch (error) {
+    if (error instanceof HostLostError) {
+      request.refusal = refused('sandbox_ended', hostLostFailure.failure.message);
+      return await fail(state, hostLostFailure);
+    }
+    if (isCancellation(error) && state.isEnding()) {
+      request.refusal = endingRefusal();
+      return;
+    }
+    await rows.recordPauseFailed(state.id);
+    if (reason === 'auto_pause') state.failedAutoPauses += 1;
+    state.setStatus('running', 'pause_failed');
+    request.refusal = state.isEnding() ? endingRefusal() : asRefusal(error, 'pause_failed');
+  } finally {
+    state.cancellableWork = null;
+    request.done = true;
+    state.pause = null;
+  }
+}
+
+/** @returns whether the processes still exist, frozen */
+async function freezeOrStop(
+  state: SandboxState,
+  scope: CancellationScope,
+  reason: Pause['reason'],
+  requestedMs: number,
+): Promise<boolean> {
+  const freeze = reason !== 'auto_pause' || state.failedAutoPauses < autoPauseTries;
+  const { hostId } = state.plan;
+  await state.hostLoss.unlessLost(scope, () =>
+    freeze ? pausingOn(hostId).pauseSandbox(state.id, reason, requestedMs) : cleaningOn(hostId).stopSandbox(state.id),
+  );
+  return freeze;
+}

@@ -1,0 +1,35 @@
+import { CancellationScope } from '@temporalio/workflow';
+import { rows, startingOn } from './activities.ts';
+import { refusalOf } from './resuming.ts';
+import { enterRunning } from './running.ts';
+import type { Restart, SandboxState } from './state.ts';
+
+/** Ends the processes, in whatever state they are, and starts the sandbox on its disk. */
+export async function restart(state: SandboxState, request: Restart): Promise<void> {
+  const run = state.nextAttempt();
+  try {
+    const scope = new CancellationScope();
+    state.cancellableWork = scope;
+    state.inbox.dropUnnumberedOfReplaced();
+    const restartThere = () => startingOn(state.plan.hostId).restartSandbox(state.id, request.storage, run);
+    await enterRunning(state, await state.hostLoss.unlessLost(scope, restartThere), run, 'restarted');
+  } catch (error) {
+    await afterFailedRestart(state, request);
+    request.refusal = refusalOf(state, error, 'restart_failed');
+  } finally {
+    state.cancellableWork = null;
+    request.done = true;
+    state.restart = null;
+  }
+}
+
+/** A refused restart has ended no process. A failed one has ended them all; the disk is there. */
+async function afterFailedRestart(state: SandboxState, { from }: Restart): Promise<void> {
+  const atMs = Date.now();
+  const { status, reason } = await rows.recordRestartFailed(state.id, from);
+  if (status === 'running') state.setStatus('running', reason ?? 'user_requested');
+  else if (from === 'paused' && reason !== 'restart_failed') state.setStatus('paused', reason ?? 'restart_failed');
+  else state.enterPaused(from === 'paused' ? state.pausedAtMs : atMs, 'restart_failed', false);
+  // A paused sandbox needs no host. A running one without its host fails next.
+  if (state.status === 'paused') state.hostLoss.reset();
+}

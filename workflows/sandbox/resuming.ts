@@ -1,0 +1,45 @@
+import { type ApplicationFailure, CancellationScope, isCancellation } from '@temporalio/workflow';
+import { rows, startingOn } from './activities.ts';
+import { mayBeCancelledByEnd } from './ending.ts';
+import { asRefusal, endingRefusal, neverStarted } from './failure.ts';
+import { HostLostError, hostUnavailable } from './host-loss.ts';
+import { enterRunning } from './running.ts';
+import type { Resume, SandboxState } from './state.ts';
+
+/** Thaws the processes, or starts the sandbox on its disk where they are gone. A resume that fails leaves it paused. */
+export async function resume(state: SandboxState, request: Resume): Promise<void> {
+  const run = state.nextAttempt();
+  try {
+    if (request.answerEarly) {
+      await rows.recordResuming(state.id, run);
+      request.recorded = true;
+    }
+    const scope = new CancellationScope();
+    state.cancellableWork = scope;
+    if (request.answerEarly) mayBeCancelledByEnd(state, scope);
+    state.inbox.dropUnnumberedOfReplaced();
+    const resumeThere = () => startingOn(state.plan.hostId).resumeSandbox(state.id, request.storage, run);
+    await enterRunning(state, await state.hostLoss.unlessLost(scope, resumeThere), run);
+  } catch (error) {
+    const { reason } = await rows.recordResumeFailed(state.id, state.memoryKept);
+    state.setStatus('paused', reason ?? 'resume_failed');
+    state.hostLoss.reset();
+    request.refusal = refusalOf(state, error, 'resume_failed');
+  } finally {
+    state.cancellableWork = null;
+    request.done = true;
+    state.resume = null;
+  }
+}
+
+/** The error for the caller of a resume or restart that failed with `error`. */
+export function refusalOf(
+  state: SandboxState,
+  error: unknown,
+  otherwise: 'resume_failed' | 'restart_failed',
+): ApplicationFailure {
+  // The activity may have failed before the cancellation reached it.
+  if (state.isEnding() || isCancellation(error)) return endingRefusal();
+  if (error instanceof HostLostError || neverStarted(error)) return hostUnavailable();
+  return asRefusal(error, otherwise);
+}

@@ -1,0 +1,86 @@
+import { condition } from '@temporalio/workflow';
+import type { HostedPlace } from '../../activities/sandbox-host.ts';
+import type { SandboxReason } from '../../domain/sandbox-state.ts';
+import { nextWarning } from '../../domain/timeout-warnings.ts';
+import { rows } from './activities.ts';
+import { fail } from './ending.ts';
+import { diskLostFailure, exitFailure } from './failure.ts';
+import { hostLostFailure } from './host-loss.ts';
+import type { HostReport } from './messages.ts';
+import { shouldContinueInNextRun } from './next-run.ts';
+import type { SandboxState } from './state.ts';
+
+/** A failed auto-pause is tried again after this. */
+const autoPauseRetryMs = 20_000;
+
+/**
+ * Records that the sandbox runs. Every time in a sandbox's life is the workflow's own, never a host's, so that deadlines
+ * and totals agree whatever the clocks of other machines say.
+ */
+export async function enterRunning(
+  state: SandboxState,
+  place: HostedPlace,
+  run: number,
+  reason: SandboxReason = 'user_requested',
+): Promise<void> {
+  const atMs = Date.now();
+  await rows.recordRunning(state.id, place, atMs);
+  state.run = run;
+  state.timeoutFromMs = atMs;
+  state.failedAutoPauses = 0;
+  state.setStatus('running', reason);
+}
+
+/** Waits for the next event of a running sandbox (request, report, warning or timeout) and acts on it. */
+export async function stayRunning(state: SandboxState): Promise<void> {
+  const revision = state.timeoutRevision;
+  const deadlineMs = state.timeoutFromMs + state.timeoutSeconds * 1000 + state.failedAutoPauses * autoPauseRetryMs;
+  const warning = nextWarning(deadlineMs, state.timeoutSeconds, Date.now());
+  const woken = await condition(
+    () =>
+      hasRequest(state) ||
+      state.inbox.concerns(state.run) ||
+      state.hostLoss.happened ||
+      state.timeoutRevision !== revision ||
+      shouldContinueInNextRun(state),
+    Math.max(1, warning?.inMs ?? deadlineMs - Date.now()),
+  );
+  if (hasRequest(state)) return;
+  if (state.hostLoss.happened) return fail(state, hostLostFailure);
+  const report = state.inbox.take(state.run);
+  if (report) return actOnReport(state, report);
+  if (woken) return;
+  if (warning) await rows.warnOfTimeout(state.id, deadlineMs, warning.beforeSeconds);
+  else if (state.plan.autoPause) state.requestPause('auto_pause', false);
+  else state.end = { reason: 'timeout', forget: false };
+}
+
+const hasRequest = (state: SandboxState) => state.end !== null || state.pause !== null || state.restart !== null;
+
+async function actOnReport(state: SandboxState, report: HostReport): Promise<void> {
+  switch (report.kind) {
+    case 'diskLost':
+      return fail(state, diskLostFailure);
+    case 'exited':
+      return fail(state, exitFailure(report.exit));
+    case 'memoryLost':
+      return afterHostRestart(state, Date.parse(report.at));
+    case 'diskPressure':
+      if (report.ended) return afterDiskPressure(state);
+      state.requestPause('host_disk_pressure', false);
+  }
+}
+
+/** The host restarted and the processes are gone. The disk is there, so the sandbox is paused and can be resumed. */
+async function afterHostRestart(state: SandboxState, atMs: number): Promise<void> {
+  await rows.recordPaused(state.id, 'host_restarted', atMs, false);
+  state.enterPaused(atMs, 'host_restarted', false);
+}
+
+/** The host ended the processes because they were about to fill its disk. */
+async function afterDiskPressure(state: SandboxState): Promise<void> {
+  const atMs = Date.now();
+  await rows.recordPaused(state.id, 'host_disk_pressure', atMs, false);
+  state.enterPaused(atMs, 'host_disk_pressure', false);
+  await rows.warnOfDiskPressure(state.id, atMs);
+}

@@ -1,0 +1,76 @@
+import { CancellationScope, condition, isCancellation } from '@temporalio/workflow';
+import { cleaningOn, rows, startingOn } from './activities.ts';
+import { fail } from './ending.ts';
+import { type HostFailure, isNoLife, neverStarted, readExit, readHostFailure } from './failure.ts';
+import { HostLostError, hostLostFailure } from './host-loss.ts';
+import { enterRunning } from './running.ts';
+import type { SandboxState } from './state.ts';
+
+/** How long a start waits for the credentials of its mounts; longer than the API tries to send them. */
+const credentialsTimeoutMs = 90_000;
+/** A start moves to another host this often because a disk is full. */
+const maxFullHosts = 3;
+
+/** Starts the sandbox, on another host when the first is lost or full, until it runs, has failed or is to end. */
+export async function start(state: SandboxState): Promise<'started' | 'nothing to start'> {
+  if (state.awaitsCredentials && !(await receiveCredentials(state))) return 'started';
+  let fullHosts = 0;
+  while (state.status === 'starting' && !state.isEnding()) {
+    try {
+      const scope = new CancellationScope();
+      state.cancellableWork = scope;
+      const run = state.nextAttempt();
+      const startThere = () => startingOn(state.plan.hostId).startSandbox(state.id, state.sealedCredentials, run);
+      await enterRunning(state, await state.hostLoss.unlessLost(scope, startThere), run);
+    } catch (error) {
+      if (isCancellation(error) && state.isEnding()) return 'started';
+      if (isNoLife(error)) return 'nothing to start';
+      if (error instanceof HostLostError || neverStarted(error)) {
+        await moveToAnotherHost(state);
+        continue;
+      }
+      const failure = readHostFailure(error, 'start_failed');
+      if (failure.reason === 'host_disk_full' && fullHosts < maxFullHosts) {
+        fullHosts += 1;
+        await leaveFullHost(state, failure);
+      } else await fail(state, failure);
+    } finally {
+      state.cancellableWork = null;
+    }
+  }
+  state.sealedCredentials = null;
+  return 'started';
+}
+
+/** Only the caller of the create has the credentials. @returns false when none came and the sandbox has failed */
+async function receiveCredentials(state: SandboxState): Promise<boolean> {
+  const received = () => state.sealedCredentials !== null || state.isEnding();
+  if (await condition(received, credentialsTimeoutMs)) return true;
+  const message = 'The credentials of its object storage did not arrive';
+  await fail(state, { reason: 'object_storage_credentials_required', failure: { message, ...readExit(undefined) } });
+  return false;
+}
+
+/** A full disk does not make a host unhealthy: cleans up there, then starts on another host. */
+async function leaveFullHost(state: SandboxState, failure: HostFailure): Promise<void> {
+  const remove = () => cleaningOn(state.plan.hostId).removeSandbox(state.id);
+  try {
+    await state.hostLoss.unlessLost(new CancellationScope(), remove);
+  } catch {
+    // Remains on this host would collide with a later start here. The failed sandbox is cleaned up again.
+    return await fail(state, failure);
+  }
+  await moveToAnotherHost(state, failure);
+}
+
+/** @param otherwise the failure of the sandbox when no other host has room */
+async function moveToAnotherHost(state: SandboxState, otherwise?: HostFailure): Promise<void> {
+  try {
+    Object.assign(state.plan, await rows.placeAgain(state.id));
+    state.hostLoss.reset();
+    state.publish();
+  } catch (error) {
+    const lost = state.hostLoss.happened ? hostLostFailure : null;
+    await fail(state, otherwise ?? lost ?? readHostFailure(error, 'no_capacity'));
+  }
+}

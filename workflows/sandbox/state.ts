@@ -1,0 +1,225 @@
+import { type ApplicationFailure, type CancellationScope, upsertSearchAttributes } from '@temporalio/workflow';
+import type { LifePlan } from '../../domain/life-plan.ts';
+import type { StorageChange } from '../../domain/object-storage.ts';
+import { persistenceExpiresAt } from '../../domain/persistence.ts';
+import { isOver, type SandboxReason, type SandboxStatus } from '../../domain/sandbox-state.ts';
+import { sandboxSearchAttributes } from '../../temporal/search-attributes.ts';
+import { HostLoss } from './host-loss.ts';
+import { SandboxInbox } from './inbox.ts';
+import type { CarriedState, SandboxLifeView, SandboxWorkflowInput, StatusReply } from './messages.ts';
+import { SandboxPorts } from './ports.ts';
+
+/** A pause, resume or restart that was requested, until it has succeeded or failed. */
+export interface Transition {
+  /** Reply at `pausing` or `resuming` instead of waiting for `paused` or `running`. */
+  answerEarly: boolean;
+  /** The row says `pausing` or `resuming`. */
+  recorded: boolean;
+  done: boolean;
+  /** The caller's error, when the transition failed. */
+  refusal: ApplicationFailure | null;
+}
+
+export interface Pause extends Transition {
+  reason: SandboxReason;
+}
+
+export interface Resume extends Transition {
+  storage: StorageChange | null;
+}
+
+export interface Restart extends Transition {
+  /** The status to return to when the restart is refused before any process was ended. */
+  from: 'running' | 'paused';
+  storage: StorageChange | null;
+}
+
+/** A request to end the sandbox. */
+export interface End {
+  reason: SandboxReason;
+  /** Make the sandbox answer 404 once its data is gone. */
+  forget: boolean;
+}
+
+/** What one sandbox's workflow knows. The phases and the message handlers share it. Times are Unix milliseconds. */
+export class SandboxState {
+  readonly id: string;
+  readonly plan: LifePlan;
+  readonly ports: SandboxPorts;
+  readonly hostLoss = new HostLoss();
+  /** Reports of hosts; read at every wait of a running or paused sandbox. */
+  readonly inbox: SandboxInbox;
+
+  #status: SandboxStatus = 'starting';
+  #reason: SandboxReason | null = null;
+  /** The search attributes as last published. The workflow is started with its first ones. */
+  #published: string;
+
+  /** The first start waits for the credentials of the sandbox's mounts. */
+  readonly awaitsCredentials: boolean;
+  /** Those credentials, encrypted for the host; dropped after the first start. */
+  sealedCredentials: string | null = null;
+
+  timeoutSeconds: number;
+  /** Start of the running phase, or of its timeout where `connect` began it anew. */
+  timeoutFromMs = 0;
+  /** Changes with every new timeout, so that a wait for the old one ends. */
+  timeoutRevision = 0;
+  failedAutoPauses = 0;
+
+  pausedAtMs = 0;
+  /** The processes of the paused sandbox still exist, frozen. */
+  memoryKept = true;
+  expiryWarned = false;
+
+  pause: Pause | null = null;
+  resume: Resume | null = null;
+  restart: Restart | null = null;
+  end: End | null = null;
+  /** The row says `terminating`, or the sandbox has failed. */
+  endRecorded = false;
+  /** The work on the host that a request to end cancels. */
+  cancellableWork: CancellationScope | null = null;
+
+  /** The number of the start or resume that brought up the present processes; 0 before the first has succeeded. */
+  run = 0;
+  /** The number of the last start or resume that was tried. */
+  attempts = 0;
+
+  constructor({ sandboxId, plan, timeoutSeconds, awaitsCredentials, carried }: SandboxWorkflowInput) {
+    this.id = sandboxId;
+    this.plan = plan;
+    this.timeoutSeconds = timeoutSeconds;
+    this.awaitsCredentials = awaitsCredentials ?? false;
+    this.ports = new SandboxPorts(sandboxId);
+    this.inbox = new SandboxInbox(carried?.reports);
+    this.#published = carried ? '' : JSON.stringify(sandboxSearchAttributes(plan, this.#status));
+    if (carried) this.#restore(carried);
+  }
+
+  get status(): SandboxStatus {
+    return this.#status;
+  }
+
+  get reason(): SandboxReason | null {
+    return this.#reason;
+  }
+
+  setStatus(status: SandboxStatus, reason: SandboxReason): void {
+    this.#status = status;
+    this.#reason = reason;
+    this.publish();
+  }
+
+  enterPaused(atMs: number, reason: SandboxReason, memoryKept: boolean): void {
+    this.pausedAtMs = atMs;
+    this.memoryKept = memoryKept;
+    this.expiryWarned = false;
+    this.setStatus('paused', reason);
+  }
+
+  /** @returns the number of a start or resume that begins now; the host repeats it in its reports on the processes */
+  nextAttempt(): number {
+    this.attempts += 1;
+    return this.attempts;
+  }
+
+  requestPause(reason: SandboxReason, answerEarly: boolean): Pause {
+    this.setStatus('pausing', reason);
+    this.pause = { ...newTransition(answerEarly), reason };
+    return this.pause;
+  }
+
+  requestResume(answerEarly: boolean, storage: StorageChange | null = null): Resume {
+    this.setStatus('resuming', 'user_requested');
+    this.resume = { ...newTransition(answerEarly), storage };
+    return this.resume;
+  }
+
+  requestRestart(storage: StorageChange | null): Restart {
+    const from = this.#status === 'paused' ? 'paused' : 'running';
+    this.setStatus('resuming', 'restarted');
+    this.restart = { ...newTransition(false), from, storage };
+    return this.restart;
+  }
+
+  requestEnd(forget: boolean): void {
+    this.end ??= { reason: 'user_requested', forget };
+    this.end.forget ||= forget;
+    this.cancellableWork?.cancel();
+  }
+
+  isEnding(): boolean {
+    return this.end !== null;
+  }
+
+  /** A running phase lasts until the sandbox is paused; the timeout applies to it. */
+  inRunningPhase(): boolean {
+    return this.#status === 'running' || this.#status === 'pausing';
+  }
+
+  /** The status as a caller will see it: a request to end counts before the row says `terminating`. */
+  statusForCaller(): SandboxStatus {
+    return this.end && !isOver(this.#status) ? 'terminating' : this.#status;
+  }
+
+  reply(): StatusReply {
+    return { status: this.#status, reason: this.#reason };
+  }
+
+  /** Writes the search attributes that changed. */
+  publish(): void {
+    const attributes = sandboxSearchAttributes(this.plan, this.#status);
+    const serialized = JSON.stringify(attributes);
+    if (serialized === this.#published) return;
+    this.#published = serialized;
+    upsertSearchAttributes(attributes);
+  }
+
+  view(): SandboxLifeView {
+    const paused = this.#status === 'paused';
+    const deadline = this.inRunningPhase()
+      ? new Date(this.timeoutFromMs + this.timeoutSeconds * 1000)
+      : paused
+        ? persistenceExpiresAt(new Date(this.pausedAtMs), this.plan.persistenceDays)
+        : null;
+    return {
+      status: this.#status,
+      reason: this.#reason,
+      hostId: this.plan.hostId,
+      nextDeadline: deadline?.toISOString() ?? null,
+      nextAction: deadline === null ? null : paused ? 'expire' : this.plan.autoPause ? 'auto_pause' : 'timeout',
+    };
+  }
+
+  /** The state of a running or paused sandbox for the next run of the workflow. */
+  carry(): CarriedState {
+    return {
+      status: this.#status === 'paused' ? 'paused' : 'running',
+      reason: this.#reason,
+      timeoutFromMs: this.timeoutFromMs,
+      pausedAtMs: this.pausedAtMs,
+      memoryKept: this.memoryKept,
+      run: this.run,
+      attempts: this.attempts,
+      reports: this.inbox.carry(),
+    };
+  }
+
+  #restore(carried: CarriedState): void {
+    this.#status = carried.status;
+    this.#reason = carried.reason;
+    this.timeoutFromMs = carried.timeoutFromMs;
+    this.pausedAtMs = carried.pausedAtMs;
+    this.memoryKept = carried.memoryKept;
+    this.run = carried.run ?? 0;
+    this.attempts = carried.attempts ?? 0;
+  }
+}
+
+const newTransition = (answerEarly: boolean): Transition => ({
+  answerEarly,
+  recorded: false,
+  done: false,
+  refusal: null,
+});

@@ -1,0 +1,34 @@
+import { isOver } from '../../domain/sandbox-state.ts';
+import { close, terminate } from './ending.ts';
+import { handleMessages } from './handlers.ts';
+import type { SandboxWorkflowInput } from './messages.ts';
+import { continueInNextRun, shouldContinueInNextRun } from './next-run.ts';
+import { stayPaused } from './paused.ts';
+import { pause } from './pausing.ts';
+import { restart } from './restarting.ts';
+import { resume } from './resuming.ts';
+import { stayRunning } from './running.ts';
+import { start } from './starting.ts';
+import { SandboxState } from './state.ts';
+
+/**
+ * The life of one sandbox, from `created` to `terminated` or `failed`. Only this workflow decides the status; the row in
+ * Postgres follows it. The workflow id is the sandbox's id.
+ */
+export async function sandbox(input: SandboxWorkflowInput): Promise<void> {
+  const state = new SandboxState(input);
+  // Before the first await, so that no message finds the workflow without its handler.
+  handleMessages(state);
+  state.publish();
+  if (state.status === 'starting' && (await start(state)) === 'nothing to start') return;
+  while (!isOver(state.status)) {
+    if (state.end) await terminate(state, state.end.reason);
+    else if (state.pause) await pause(state, state.pause);
+    else if (state.restart) await restart(state, state.restart);
+    else if (state.resume) await resume(state, state.resume);
+    else if (state.status === 'running') await stayRunning(state);
+    else await stayPaused(state);
+    if (shouldContinueInNextRun(state)) await continueInNextRun(state);
+  }
+  await close(state);
+}
