@@ -22,6 +22,7 @@ export const errorStatus = {
   account_suspended: 403,
   root_required: 403,
   admin_required: 403,
+  project_of_another_user: 403,
   not_found: 404,
   template_not_found: 404,
   exec_not_found: 404,

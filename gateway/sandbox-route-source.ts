@@ -1,17 +1,18 @@
 import type { PlatformSecrets } from '../config/secrets.ts';
 import type { Orm } from '../db/orm.ts';
-import { findSandboxRoute } from '../db/repositories/sandbox-routes.ts';
+import { findEverKnownRoute } from '../db/repositories/sandbox-routes.ts';
 import type { RouteSource } from './routes.ts';
 
 /** Where the agent listens when its row does not say (agent/BOOT.md). */
 const DEFAULT_AGENT_PORT = 49983;
 
-/** Routes from the platform's database; access tokens are derived, never stored. */
+/** Routes from the platform's database, those of deleted sandboxes too: these answer 502, not 404. Access tokens are derived, never stored. */
 export function createSandboxRouteSource(orm: Orm, secrets: PlatformSecrets): RouteSource {
   return {
     find: async (sandboxId) => {
-      const row = await findSandboxRoute(orm.em, sandboxId);
-      if (!row) return null;
+      const known = await findEverKnownRoute(orm.em, sandboxId);
+      if (!known) return null;
+      const { isDeleted: _, ...row } = known;
       return { ...row, agentPort: row.agentPort ?? DEFAULT_AGENT_PORT, accessToken: secrets.agentToken(sandboxId) };
     },
   };

@@ -17,7 +17,9 @@ export const authentication = fp<{ orm: Orm }>(
     app.addHook('onRequest', async (request, reply) => {
       if (request.is404) {
         await app.rateLimits.perAddress(request, reply);
-        throw noSuchRoute(app, request, reply);
+        const { error, allow } = noSuchRoute(app, request.method, request.url);
+        if (allow) reply.header('allow', allow);
+        throw error;
       }
       const { access } = request.routeOptions.config;
       if (access.who === 'anyone') return app.rateLimits.perPublicRoute(request, reply);

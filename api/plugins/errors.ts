@@ -11,11 +11,19 @@ export const errors = fp(
     const patterns: RoutePattern[] = [];
     app.decorate('routePatterns', patterns);
     app.addHook('onRoute', (route) => {
-      patterns.push({ methods: [route.method].flat(), pattern: patternOf(route.url) });
+      patterns.push({
+        methods: [route.method].flat(),
+        pattern: patternOf(route.url),
+        parameters: parametersIn(route.url),
+      });
     });
 
     app.setErrorHandler((error, request, reply) => sendError(error, request, reply));
-    app.setNotFoundHandler((request, reply) => sendError(noSuchRoute(app, request, reply), request, reply));
+    app.setNotFoundHandler((request, reply) => {
+      const { error, allow } = noSuchRoute(app, request.method, request.url);
+      if (allow) reply.header('allow', allow);
+      return sendError(error, request, reply);
+    });
   },
   { name: 'errors' },
 );
@@ -23,15 +31,28 @@ export const errors = fp(
 export interface RoutePattern {
   methods: string[];
   pattern: RegExp;
+  /** How many parts of the address are variable. */
+  parameters: number;
 }
 
-/** The error for an address that no route has, or not with this method; then `Allow` names those that it has. */
-export function noSuchRoute(app: FastifyInstance, request: FastifyRequest, reply: FastifyReply): AppError {
-  const path = request.url.split('?', 1)[0]!;
-  const allowed = new Set(app.routePatterns.flatMap((route) => (route.pattern.test(path) ? route.methods : [])));
-  if (allowed.size === 0) return new AppError('route_not_found', 'There is no such route');
-  reply.header('allow', [...allowed].sort().join(', '));
-  return new AppError('method_not_allowed', `${request.method} is not allowed here`);
+/**
+ * The error for an address that no route has, or not with this method; then `allow` names the methods that it has.
+ * As in the router, a literal address wins over one with parameters.
+ */
+export function noSuchRoute(
+  app: Pick<FastifyInstance, 'routePatterns'>,
+  method: string,
+  url: string,
+): { error: AppError; allow?: string } {
+  const path = url.split('?', 1)[0]!;
+  const matching = app.routePatterns.filter((route) => route.pattern.test(path));
+  if (matching.length === 0) return { error: new AppError('route_not_found', 'There is no such route') };
+  const fewest = Math.min(...matching.map((route) => route.parameters));
+  const methods = new Set(matching.flatMap((route) => (route.parameters === fewest ? route.methods : [])));
+  return {
+    error: new AppError('method_not_allowed', `${method} is not allowed here`),
+    allow: [...methods].sort().join(', '),
+  };
 }
 
 /** For failures before routing, such as a malformed address, which no hook sees. */
@@ -104,11 +125,18 @@ function toAppError(error: unknown, request: FastifyRequest): AppError {
   return new AppError('internal_error', 'Something went wrong on our side', { cause: error });
 }
 
-/** A route's address as an expression over concrete ones. */
+/** A route's address as an expression over concrete ones, with or without a slash at the end. */
 function patternOf(url: string): RegExp {
-  const parts = url.split('/').map((part) => {
-    if (part.startsWith(':')) return '[^/]+';
-    return part.replace(/[.+?^${}()|[\]\\]/g, '\\$&').replace('*', '.*');
-  });
+  const parts = url
+    .replace(/\/$/, '')
+    .split('/')
+    .map((part) => {
+      if (part.startsWith(':')) return '[^/]+';
+      return part.replace(/[.+?^${}()|[\]\\]/g, '\\$&').replace('*', '.*');
+    });
   return new RegExp(`^${parts.join('/')}/?$`);
+}
+
+function parametersIn(url: string): number {
+  return url.split('/').filter((part) => part.startsWith(':') || part.includes('*')).length;
 }

@@ -1,19 +1,43 @@
 import { randomUUID } from 'node:crypto';
-import type { FastifyServerOptions } from 'fastify';
+import type { FastifyInstance, FastifyServerOptions } from 'fastify';
 import { AppError } from '../../domain/errors.ts';
-import { errorBody } from './errors.ts';
+import { errorBody, noSuchRoute } from './errors.ts';
 
-/** Answers what is not HTTP at all in the same shape as everything else, then closes. */
-export const onMalformedRequest: NonNullable<FastifyServerOptions['clientErrorHandler']> = (error, socket) => {
+type Refusal = ReturnType<typeof noSuchRoute>;
+
+/** Answers what Node cannot parse as a request in the same shape as everything else, then closes. */
+export const onMalformedRequest: NonNullable<FastifyServerOptions['clientErrorHandler']> = function (
+  this: FastifyInstance,
+  error,
+  socket,
+) {
   if (error.code === 'ECONNRESET' || socket.destroyed) return;
   if (socket.writable) {
     const requestId = randomUUID();
-    const refused = new AppError('validation_failed', 'The request is not valid HTTP, or its headers are too large');
-    const body = JSON.stringify(errorBody(refused, requestId));
+    const refusal = unknownMethod(this, error) ?? {
+      error: new AppError('validation_failed', 'The request is not valid HTTP, or its headers are too large'),
+    };
+    const body = JSON.stringify(errorBody(refusal.error, requestId));
     socket.write(
-      `HTTP/1.1 400 Bad Request\r\nContent-Type: application/json; charset=utf-8\r\nX-Request-Id: ${requestId}\r\n` +
+      `HTTP/1.1 ${statusLine[refusal.error.status]}\r\nContent-Type: application/json; charset=utf-8\r\n` +
+        `X-Request-Id: ${requestId}\r\n${refusal.allow ? `Allow: ${refusal.allow}\r\n` : ''}` +
         `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
     );
   }
   socket.destroy();
 };
+
+const statusLine: Record<number, string> = {
+  400: '400 Bad Request',
+  404: '404 Not Found',
+  405: '405 Method Not Allowed',
+};
+
+const requestLine = /^(?<method>[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}) (?<target>\/[\x21-\x7e]{0,2047}) HTTP\/1\.[01]\r\n/;
+
+/** Node parses no method that it does not know; the rest of such a request is well formed more often than not. */
+function unknownMethod(app: FastifyInstance, error: { code?: string; rawPacket?: unknown }): Refusal | null {
+  if (error.code !== 'HPE_INVALID_METHOD' || !Buffer.isBuffer(error.rawPacket)) return null;
+  const line = requestLine.exec(error.rawPacket.toString('latin1', 0, 4096));
+  return line ? noSuchRoute(app, line.groups!.method!, line.groups!.target!) : null;
+}

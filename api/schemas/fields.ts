@@ -76,4 +76,7 @@ export const positiveInt = () => z.int().min(1).max(2_147_483_647);
 export const nameOf = (maxLength: number) => z.string().max(256).meta({ maxLength });
 
 /** Free text of a person. */
-export const description = () => z.string().max(1024);
+export const description = () => z.string().max(65_536);
+
+/** Bytes of a body with a description at its longest, every character escaped. */
+export const bodyBytesWithDescription = 512 * 1024;

@@ -63,6 +63,7 @@ export async function admitSandbox(
     const sandbox = tx.create(Sandbox, {
       ...asked,
       status: 'created',
+      reason: 'user_requested',
       persistenceDays: plan.persistenceDays,
       region: host.region,
       nearestRegions: wish.nearest,

@@ -6,9 +6,10 @@ import { tellSandboxEvent } from './events.ts';
 import { entitiesWithin, type Scope, scopeTransaction } from './scope.ts';
 
 /**
- * Puts a running sandbox into another project. The caller must be able to see both (sections 3.1 and 4.3).
+ * Puts a running sandbox into another project. The caller must be able to see both, and both must belong to
+ * the same user: a project of someone else would hide the sandbox's usage from its owner.
  * @returns the project it was in
- * @throws {AppError} `not_found`, `sandbox_not_running`
+ * @throws {AppError} `not_found`, `project_of_another_user`, `sandbox_not_running`
  */
 export async function moveSandboxToProject(
   em: EntityManager,
@@ -27,6 +28,9 @@ export async function moveSandboxToProject(
       { lockMode: LockMode.PESSIMISTIC_WRITE },
     );
     if (!sandbox) throw notFound('Sandbox');
+    if (project.ownerUserId !== sandbox.ownerUserId) {
+      throw new AppError('project_of_another_user', "A sandbox can only be in a project of the sandbox's own user");
+    }
     if (sandbox.status !== 'running') {
       throw new AppError(
         'sandbox_not_running',

@@ -26,8 +26,8 @@ export interface SandboxFilter {
   ownerUserId?: string | undefined;
   /** Part of a name, a description or an id. */
   search?: string | undefined;
-  /** Every pair must be there. */
-  metadata?: Record<string, string> | undefined;
+  /** Every pair of one of these must be there. */
+  metadata?: Record<string, string>[] | undefined;
 }
 
 export const sandboxSortColumns = ['created_at', 'updated_at', 'started_at', 'name', 'status'] as const;
@@ -140,7 +140,8 @@ function filters(filter: SandboxFilter): SqlCondition[] {
     });
   }
   if (filter.metadata) {
-    conditions.push({ sql: 's.metadata @> ?::jsonb', values: [JSON.stringify(filter.metadata)] });
+    const sql = filter.metadata.map(() => 's.metadata @> ?::jsonb').join(' or ');
+    conditions.push({ sql: `(${sql})`, values: filter.metadata.map((pairs) => JSON.stringify(pairs)) });
   }
   return conditions;
 }

@@ -13,19 +13,29 @@ export interface SandboxRouteRow {
   ports: Port[];
 }
 
+const routeFields = [
+  ...(['sandboxId', 'status', 'deletedAt', 'agentAddress', 'agentPort', 'secure'] as const),
+  ...(['templatePorts', 'customPorts'] as const),
+] as const;
+
 /** Null: there is none, or it was deleted. */
 export async function findSandboxRoute(em: EntityManager, sandboxId: string): Promise<SandboxRouteRow | null> {
-  const row = await em
-    .fork()
-    .findOne(
-      Sandbox,
-      { sandboxId, deletedAt: null },
-      { fields: ['sandboxId', 'status', 'agentAddress', 'agentPort', 'secure', 'templatePorts', 'customPorts'] },
-    );
+  const row = await findEverKnownRoute(em, sandboxId);
+  return row?.isDeleted ? null : row;
+}
+
+/** As `findSandboxRoute`, for deleted sandboxes too; those count as `terminated`. Null: there was never one. */
+export async function findEverKnownRoute(
+  em: EntityManager,
+  sandboxId: string,
+): Promise<(SandboxRouteRow & { isDeleted: boolean }) | null> {
+  const row = await em.fork().findOne(Sandbox, { sandboxId }, { fields: routeFields });
   if (!row) return null;
+  const isDeleted = row.deletedAt != null;
   return {
+    isDeleted,
     sandboxId: row.sandboxId,
-    status: row.status,
+    status: isDeleted ? 'terminated' : row.status,
     address: row.agentAddress ?? null,
     agentPort: row.agentPort ?? null,
     secure: row.secure,

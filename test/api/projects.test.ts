@@ -72,7 +72,7 @@ describe('create', () => {
     [{ name: 'x'.repeat(65) }, 'invalid_name'],
     [{ name: 'bell\u0007' }, 'invalid_name'],
     [{ name: 'x\ny' }, 'invalid_name'],
-    [{ name: 'ok', description: 'x'.repeat(1025) }, 'validation_failed'],
+    [{ name: 'ok', description: 'x'.repeat(65_537) }, 'validation_failed'],
     [{ name: 'ok', is_default: 'yes' }, 'validation_failed'],
     [{ name: 'default' }, 'project_name_taken'],
   ])('%j is 400 %s', async (body, code) => {
@@ -80,6 +80,19 @@ describe('create', () => {
     const reply = await api.send(member, 'POST', '/v1/projects', body);
     expect([reply.status, reply.body.code]).toEqual([400, code]);
     expect(await api.counts()).toEqual(before);
+  });
+
+  test('a description has up to 64 KiB', async () => {
+    const description = '\u00e9'.repeat(65_536);
+    const made = await api.send(member, 'POST', '/v1/projects', { name: `Long ${counter++}`, description });
+    expect(made.body.data.description).toBe(description);
+    const url = `/v1/projects/${made.body.data.project_id}`;
+    const escaped = `{"description":"${'\\u00e8'.repeat(65_536)}"}`;
+    const changed = await api.send(member, 'PUT', url, undefined, {
+      rawBody: escaped,
+      contentType: 'application/json',
+    });
+    expect(changed.body.data.description).toBe('\u00e8'.repeat(65_536));
   });
 
   test('of equal names at once one is made', async () => {
@@ -247,12 +260,31 @@ describe('sandboxes of a project', () => {
     expect((await api.send(member, 'GET', `/v1/sandboxes/${id}`)).body.data.project_id).toBe(work);
   });
 
-  test("the root may put a user's sandbox into any project of the account", async () => {
+  test("the root may put a user's sandbox into any project of that user, and into nobody else's: 403", async () => {
+    const { project_id: work } = await make({ name: `Work of the member ${counter++}` });
     const id = await sandbox(member);
-    const reply = await api.send(api.root, 'POST', `/v1/projects/${api.root.projectId}/sandboxes/${id}/add`);
-    expect(reply.body.data.project_id).toBe(api.root.projectId);
-    const seen = await api.send(member, 'GET', `/v1/sandboxes/${id}`);
-    expect(seen.body.data).toMatchObject({ project_id: api.root.projectId, project_name: 'Default' });
+    const url = `/v1/projects/${work}/sandboxes/${id}/add`;
+    expect((await api.send(api.root, 'POST', url)).body.data.project_id).toBe(work);
+    for (const [path, body] of [
+      [`/v1/projects/${api.root.projectId}/sandboxes/${id}/add`, undefined],
+      [`/v1/sandboxes/${id}/switch-project`, { project_id: api.root.projectId }],
+    ] as const) {
+      const refused = await api.send(api.root, 'POST', path, body);
+      expect([refused.status, refused.body.code]).toEqual([403, 'project_of_another_user']);
+    }
+    expect((await api.send(member, 'GET', `/v1/sandboxes/${id}`)).body.data.project_id).toBe(work);
+    const unseen = await api.send(member, 'POST', `/v1/projects/${api.root.projectId}/sandboxes/${id}/add`);
+    expect([unseen.status, unseen.body.code]).toEqual([404, 'not_found']);
+    const own = await sandbox(api.root);
+    const given = await api.send(api.root, 'POST', `/v1/projects/${work}/sandboxes/${own}/add`);
+    expect([given.status, given.body.code]).toEqual([403, 'project_of_another_user']);
+  });
+
+  test("the root's evict of a user's sandbox puts it into that user's default project", async () => {
+    const { project_id: work } = await make({ name: `Left by the member ${counter++}` });
+    const id = await sandbox(member, { project_id: work });
+    const reply = await api.send(api.root, 'POST', `/v1/projects/${work}/sandboxes/${id}/evict`);
+    expect(reply.body.data).toMatchObject({ project_id: member.projectId, action: 'evicted_to_default_project' });
   });
 
   test.each([[{}], [{ project_id: null }], [{ project_id: 7 }]])('switch-project with %j is 400', async (body) => {

@@ -24,6 +24,10 @@ describe('every route', () => {
     'POST /v1/sandboxes/:sandbox_id/resume',
     'POST /codec/:token/decode',
     'POST /codec/:token/encode',
+    'POST /v1/projects',
+    'PUT /v1/projects/:project_id',
+    'POST /v1/api-keys',
+    'PUT /v1/api-keys/:key_id',
   ]);
 
   test('has a limit of bodies and one of requests, and large bodies are an exception', () => {
@@ -195,8 +199,8 @@ test('a caller who is known is asked for the body of Expect: 100-continue, unles
     socket.destroy();
     return String(reply).split('\r\n')[0];
   };
-  expect(await ask(16 * 1024)).toBe('HTTP/1.1 100 Continue');
-  expect(await ask(16 * 1024 + 1)).toBe('HTTP/1.1 413 Payload Too Large');
+  expect(await ask(512 * 1024)).toBe('HTTP/1.1 100 Continue');
+  expect(await ask(512 * 1024 + 1)).toBe('HTTP/1.1 413 Payload Too Large');
 });
 
 test('a caller who leaves in the middle of a body is not waited for when the process stops', async () => {
@@ -245,7 +249,7 @@ test('bodies of one caller that are under way may have 16 MiB together, and othe
 test('limits are in the document', () => {
   const { paths } = api.client.document;
   expect(paths['/v1/sandboxes'].post['x-max-body-bytes']).toBe(1024 * 1024);
-  expect(paths['/v1/projects'].post['x-max-body-bytes']).toBe(16 * 1024);
+  expect(paths['/v1/projects'].post['x-max-body-bytes']).toBe(512 * 1024);
   expect(paths['/v1/sandboxes'].get['x-max-body-bytes']).toBeUndefined();
   expect(paths['/v1/platform-regions'].get['x-requests-per-minute']).toBe(120);
 });

@@ -122,6 +122,14 @@ describe('what is asked is what is made', () => {
     await forget(body.data.sandbox_id);
   });
 
+  test('a description has up to 64 KiB', async () => {
+    const description = '\u00e9'.repeat(65_536);
+    const made = await create({ description, is_async: true });
+    expect(made.body.data.description).toBe(description);
+    await forget(made.body.data.sandbox_id);
+    expect((await create({ description: `${description}x` })).body.details[0].path).toBe('description');
+  });
+
   test('sync waits until it runs, async answers before', async () => {
     const sync = await create({});
     expect(sync.body.data.status).toBe('running');
@@ -138,7 +146,7 @@ describe('what is asked is what is made', () => {
   test('one that is admitted but cannot be started yet is answered as it stands, and left to the relay', async () => {
     api.commands.failNext = new Error('Temporal is away');
     const { status, body } = await create({});
-    expect([status, body.data.status]).toEqual([201, 'created']);
+    expect([status, body.data.status, body.data.reason]).toEqual([201, 'created', 'user_requested']);
     const waiting = await api.orm.em
       .fork()
       .execute('select 1 from outbox where workflow_id = ?', [body.data.sandbox_id]);

@@ -15,11 +15,6 @@ beforeAll(async () => {
   colleague = await api.addUser(api.root);
   stranger = await api.addAccount('team');
   second = (await api.send(member, 'POST', '/v1/projects', { name: 'Second' })).body.data.project_id;
-  const make = async (caller: Caller, body: Json) => {
-    const reply = await api.send(caller, 'POST', '/v1/sandboxes', { is_async: true, ...body });
-    names.set(reply.body.data.sandbox_id, body.name);
-    return reply.body.data.sandbox_id as string;
-  };
   await make(member, { name: 'alpha', description: 'first of all', metadata: { team: 'blue', n: '1' } });
   const beta = await make(member, { name: 'beta', metadata: { team: 'blue', n: '2' } });
   await make(member, { name: 'gamma', description: '100% sure', project_id: second, metadata: { team: 'red' } });
@@ -31,6 +26,12 @@ beforeAll(async () => {
   await api.send(member, 'DELETE', `/v1/sandboxes/${gone}`);
 });
 afterAll(() => api.stop());
+
+async function make(caller: Caller, body: Json): Promise<string> {
+  const reply = await api.send(caller, 'POST', '/v1/sandboxes', { is_async: true, ...body });
+  names.set(reply.body.data.sandbox_id, body.name);
+  return reply.body.data.sandbox_id;
+}
 
 async function list(query = '', caller = member): Promise<string[]> {
   const reply = await api.send(caller, 'GET', `/v1/sandboxes${query}`);
@@ -96,6 +97,22 @@ test.each([
   const { body } = await api.send(member, 'GET', `/v1/sandboxes${query}`);
   expect(body.data.sandboxes.map((item: Json) => item.name)).toEqual(expected);
   expect(body.data.pagination).toEqual(pagination);
+});
+
+test.each([
+  ['metadata', 'a & b, c=d'],
+  ['metadata', '100%'],
+  ['metadata', '50%20'],
+  ['größe/ключ', 'läuft ✓ +1'],
+])('a metadata filter finds encoded characters: %s %s', async (key, value) => {
+  const owner = await api.addAccount();
+  await make(owner, { name: 'other', metadata: { [key]: 'else' } });
+  await make(owner, { name: 'wanted', metadata: { [key]: value } });
+  const once = `${encodeURIComponent(key)}=${encodeURIComponent(value)}`;
+  const twice = `${encodeURIComponent(encodeURIComponent(key))}=${encodeURIComponent(encodeURIComponent(value))}`;
+  for (const filter of [JSON.stringify({ [key]: value }), once, twice]) {
+    expect([filter, await list(`?metadata=${encodeURIComponent(filter)}`, owner)]).toEqual([filter, ['wanted']]);
+  }
 });
 
 test.each([

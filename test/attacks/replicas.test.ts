@@ -165,7 +165,7 @@ test.each([
   },
 );
 
-test('a sandbox that is deleted is unknown at once on every gateway, and what flowed from it ends', async () => {
+test('a sandbox that is deleted is refused at once by every gateway, and what flowed from it ends', async () => {
   const { url, host } = await runningSandbox();
   await first.send(first.root, 'POST', `${url}/ports`, { port: 8000, name: 'web', service_port: inside.port });
   await allAnswer(200, host(8000));
@@ -188,5 +188,5 @@ test('a sandbox that is deleted is unknown at once on every gateway, and what fl
   );
   await second.send(first.root, 'DELETE', url);
   await until(() => flowing.every(({ destroyed }) => destroyed), atOnceMs);
-  await allAnswer(404, host(8000));
+  await allAnswer(502, host(8000));
 });

@@ -62,7 +62,7 @@ describe('a sandbox', () => {
     await api.untilStatus(sandbox.sandbox_id, 'terminated');
     expect((await agent.request('/health')).status).toBe(502);
     await api.deleteSandbox(sandbox.sandbox_id);
-    expect((await agent.request('/health')).status).toBe(404);
+    expect((await agent.request('/health')).status).toBe(502);
     agent.close();
   }, 60_000);
 

@@ -58,6 +58,21 @@ test('a sandbox is unknown before its row, served while it runs, and not a momen
   await until(async () => (await call()).text === 'agent', 1000);
 });
 
+test('one that has ended or was deleted answers 502 for as long as its row is there', async () => {
+  await client.query("update sandboxes set status = 'terminated', agent_address = null where sandbox_id = $1", [ID]);
+  await until(async () => (await call()).status === 502, 1000);
+  await client.query('update sandboxes set deleted_at = now() where sandbox_id = $1', [ID]);
+  expect([(await call()).status, (await call()).json.code]).toEqual([502, 'sandbox_not_running']);
+  // A deleted row leads nowhere whatever its status says.
+  await client.query("update sandboxes set status = 'running', agent_address = $2 where sandbox_id = $1", [
+    ID,
+    agent.address,
+  ]);
+  expect((await call()).status).toBe(502);
+  await client.query('update sandboxes set deleted_at = null where sandbox_id = $1', [ID]);
+  await until(async () => (await call()).text === 'agent', 1000);
+});
+
 test('a protected port asks for the token that the platform derives', async () => {
   expect((await call(80)).status).toBe(401);
   const token = deriveSecrets({ PLATFORM_SECRET_KEY: SECRET_KEY }).agentToken(ID);

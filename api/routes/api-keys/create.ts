@@ -7,7 +7,7 @@ import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
-import { description, nameOf, withDefault } from '../../schemas/fields.ts';
+import { bodyBytesWithDescription, description, nameOf, withDefault } from '../../schemas/fields.ts';
 import { presentPerson } from '../../schemas/person.ts';
 import { createdApiKeySchema } from './api-key-schema.ts';
 
@@ -24,7 +24,7 @@ export function createApiKey(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
     url: '/v1/api-keys',
-    config: { access: anyUser('own'), idempotency: { secrets: ['api_key'] } },
+    config: { bodyBytes: bodyBytesWithDescription, access: anyUser('own'), idempotency: { secrets: ['api_key'] } },
     schema: {
       operationId: 'createApiKey',
       tags: ['API keys'],

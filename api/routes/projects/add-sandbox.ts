@@ -18,7 +18,7 @@ export function addSandboxToProject(api: Api, deps: ApiDependencies): void {
       params: projectSandboxPath,
       response: {
         200: envelope(moveOf('added_to_project'), 'It is in the project now'),
-        ...failures(ofMutations, 'not_found', 'sandbox_not_running'),
+        ...failures(ofMutations, 'not_found', 'project_of_another_user', 'sandbox_not_running'),
       },
     },
     handler: async (request) => {

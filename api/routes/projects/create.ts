@@ -6,7 +6,7 @@ import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
-import { description, nameOf, withDefault } from '../../schemas/fields.ts';
+import { bodyBytesWithDescription, description, nameOf, withDefault } from '../../schemas/fields.ts';
 import { projectSchema, readProject } from './project-schema.ts';
 
 const body = z.object({
@@ -20,7 +20,7 @@ export function createProject(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
     url: '/v1/projects',
-    config: { access: anyUser('by_role'), idempotency: {} },
+    config: { bodyBytes: bodyBytesWithDescription, access: anyUser('by_role'), idempotency: {} },
     schema: {
       operationId: 'createProject',
       tags: ['Projects'],

@@ -10,8 +10,8 @@ import { readProject } from './project-schema.ts';
 import { moveOf, projectSandboxPath } from './sandbox-move.ts';
 
 /**
- * `POST /v1/projects/{project_id}/sandboxes/{sandbox_id}/evict` (section 4.3): out of the project, into the caller's
- * default one; for a running sandbox.
+ * `POST /v1/projects/{project_id}/sandboxes/{sandbox_id}/evict` (section 4.3): out of the project, into the default
+ * one of the sandbox's user, who is the caller unless an account root evicts it; for a running sandbox.
  */
 export function evictSandboxFromProject(api: Api, deps: ApiDependencies): void {
   api.route({
@@ -21,7 +21,7 @@ export function evictSandboxFromProject(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'evictSandboxFromProject',
       tags: ['Projects'],
-      summary: "Put a running sandbox back into the caller's default project",
+      summary: "Put a running sandbox back into its user's default project",
       params: projectSandboxPath,
       response: {
         200: envelope(moveOf('evicted_to_default_project'), 'It is in the default project now'),
@@ -35,7 +35,7 @@ export function evictSandboxFromProject(api: Api, deps: ApiDependencies): void {
       const sandbox = await sandboxOf(deps, request, sandboxId);
       if (sandbox.projectId !== project.project_id) throw notFound('Sandbox in this project');
       const em = deps.orm.em.fork();
-      const home = await findDefaultProjectId(em, callerOf(request).userId);
+      const home = await findDefaultProjectId(em, sandbox.ownerUserId);
       const previous = await moveSandboxToProject(em, scope, sandboxId, home);
       await deps.sandboxCommands.projectSwitched(sandboxId, home);
       return success(
@@ -45,7 +45,7 @@ export function evictSandboxFromProject(api: Api, deps: ApiDependencies): void {
           previous_project: previous,
           action: 'evicted_to_default_project' as const,
         },
-        'The sandbox is in your default project now',
+        'The sandbox is in the default project now',
       );
     },
   });

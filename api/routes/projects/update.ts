@@ -5,7 +5,7 @@ import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
-import { description, nameOf, optional, optionalBody } from '../../schemas/fields.ts';
+import { bodyBytesWithDescription, description, nameOf, optional, optionalBody } from '../../schemas/fields.ts';
 import { projectPath, projectSchema, readProject } from './project-schema.ts';
 
 const body = optionalBody(
@@ -21,7 +21,7 @@ export function updateProject(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'PUT',
     url: '/v1/projects/:project_id',
-    config: { access: anyUser('by_role') },
+    config: { bodyBytes: bodyBytesWithDescription, access: anyUser('by_role') },
     schema: {
       operationId: 'updateProject',
       tags: ['Projects'],

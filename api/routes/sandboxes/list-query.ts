@@ -19,12 +19,15 @@ const metadataFilter = optionalQuery(
     .string()
     .max(8192)
     .transform((text, context) => {
-      const found = text.trim().startsWith('{') ? fromJson(text) : fromPairs(text);
-      if (found) return found;
+      const found = text.trim().startsWith('{') ? [fromJson(text)] : fromPairs(text);
+      const [first, ...others] = found;
+      if (first) return [first, ...others.filter((other) => other !== null)];
       context.addIssue({ code: 'custom', message: 'must be a JSON object of strings, or key=value pairs' });
       return z.NEVER;
     }),
-).describe('`{"key":"value"}`, or `key=value` pairs with commas or & between; each must be there');
+).describe(
+  '`{"key":"value"}`, or `key=value` pairs with commas or & between; each must be there. Keys and values of pairs may be percent-encoded once more than the query',
+);
 
 /** Query of `GET /v1/sandboxes`. */
 export const listQuery = z.object({
@@ -49,8 +52,27 @@ function fromJson(text: string): Record<string, string> | null {
   }
 }
 
-function fromPairs(text: string): Record<string, string> | null {
+/** The pairs as they are, and with their keys and values percent-decoded once and twice: clients differ in that. */
+function fromPairs(text: string): (Record<string, string> | null)[] {
   const pairs = text.split(/[,&]/).map((pair) => pair.split(/=(.*)/s, 2) as [string, string | undefined]);
-  if (pairs.some(([key, value]) => key.trim() === '' || value === undefined)) return null;
-  return Object.fromEntries(pairs.map(([key, value]) => [key.trim(), value!.trim()]));
+  if (pairs.some(([key, value]) => key.trim() === '' || value === undefined)) return [null];
+  const asGiven = pairs.map(([key, value]) => [key.trim(), value!.trim()] as const);
+  const readings = [asGiven];
+  while (readings.length < 3) {
+    const before = readings.at(-1)!;
+    const decoded = before.map(([key, value]) => [decodedOnce(key), decodedOnce(value)] as const);
+    if (JSON.stringify(decoded) === JSON.stringify(before)) break;
+    readings.push(decoded);
+  }
+  return readings.map((reading) => Object.fromEntries(reading));
+}
+
+function decodedOnce(text: string): string {
+  try {
+    const decoded = decodeURIComponent(text);
+    return decoded.includes('\0') ? text : decoded;
+  } catch {
+    // A percent sign that begins no escape stands for itself.
+    return text;
+  }
 }

@@ -20,7 +20,7 @@ export function switchSandboxProject(api: Api, deps: ApiDependencies): void {
       body: z.object({ project_id: z.string().max(64) }),
       response: {
         200: messageEnvelope('It is in that project now'),
-        ...failures(ofMutations, 'not_found', 'sandbox_not_running'),
+        ...failures(ofMutations, 'not_found', 'project_of_another_user', 'sandbox_not_running'),
       },
     },
     handler: async (request) => {
