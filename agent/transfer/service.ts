@@ -5,7 +5,7 @@ import { resolvePath, statOf } from '../filesystem/path.ts';
 import { judgeSignature, type SignatureVerdict } from '../http/access.ts';
 import { serveDownload } from './download.ts';
 import { FileRequestError, fileErrorOf, replyFileError } from './file-error.ts';
-import { serveUpload } from './upload.ts';
+import { serveUpload, UnverifiedContent } from './upload.ts';
 
 /** How a file request shows that it is allowed. */
 export interface FileAccess {
@@ -13,6 +13,8 @@ export interface FileAccess {
   byHeader: boolean;
   accessToken: string | null;
 }
+
+const unverified = new UnverifiedContent();
 
 /** `/upload` and `/download/{path}`, opened by headers or by a signed URL (sections 4.12 and 5). */
 export async function serveFiles(
@@ -36,7 +38,7 @@ export async function serveFiles(
       await serveUpload(req, res, {
         path: query.get('path') ?? undefined,
         resolve: (given) => allow(resolve(given), given),
-        pathMayFollow: access.byHeader,
+        unverified: access.byHeader ? null : unverified,
         waitingFolder: os.tmpdir(),
       });
       return;

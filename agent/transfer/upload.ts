@@ -14,10 +14,31 @@ export interface UploadRules {
   path: string | undefined;
   /** The absolute path that a given one means. Throws when it is malformed, or the credentials are not for it. */
   resolve(given: string): string;
-  /** Whether content may be taken in before its path is known. */
-  pathMayFollow: boolean;
+  /** Bounds content whose path, which is what its signature is for, is not known yet; null: the caller is known. */
+  unverified: UnverifiedContent | null;
   /** Where content rests whose path is not known yet. */
   waitingFolder: string;
+}
+
+/** Anyone can begin an upload with a wrong signature and keep its path back: so much may wait, of all of them. */
+const maxUnverifiedBytes = 64 * 1024 * 1024;
+
+/** Counts content that waits for the path it is signed for. */
+export class UnverifiedContent {
+  #bytes = 0;
+
+  /** @throws {FileRequestError} 413 where too much would wait */
+  add(bytes: number): void {
+    if (this.#bytes + bytes > maxUnverifiedBytes) {
+      const text = 'too much content before its path: with a signed URL put the path first, or into the query';
+      throw new FileRequestError(413, text);
+    }
+    this.#bytes += bytes;
+  }
+
+  remove(bytes: number): void {
+    this.#bytes -= bytes;
+  }
 }
 
 /**
@@ -94,6 +115,7 @@ class Upload {
   private gatheredBytes = 0;
   private writing: Promise<void> | undefined;
   private failure: unknown;
+  private unverifiedBytes = 0;
 
   constructor(rules: UploadRules) {
     this.rules = rules;
@@ -134,6 +156,13 @@ class Upload {
     await this.writing;
     await this.staged?.discard();
     this.staged = undefined;
+    this.verified();
+  }
+
+  /** Nothing of this upload waits for its path any more. */
+  private verified(): void {
+    this.rules.unverified?.remove(this.unverifiedBytes);
+    this.unverifiedBytes = 0;
   }
 
   private beginPart(name: string): Promise<void> | undefined {
@@ -141,9 +170,6 @@ class Upload {
     this.pathText = Buffer.alloc(0);
     if (this.part !== 'file') return undefined;
     if (this.staged) throw new FileRequestError(400, 'more than one file in the form');
-    if (this.destination === undefined && !this.rules.pathMayFollow) {
-      throw new FileRequestError(401, 'with a signed URL the path must come first, or in the query');
-    }
     return this.stage();
   }
 
@@ -160,6 +186,10 @@ class Upload {
       if (this.pathText.length > maxPathBytes) throw new FileRequestError(400, 'path too long');
     } else if (this.part === 'file') {
       if (this.failure) throw this.failure;
+      if (this.destination === undefined && this.rules.unverified) {
+        this.rules.unverified.add(bytes.length);
+        this.unverifiedBytes += bytes.length;
+      }
       this.gathered.push(bytes);
       this.gatheredBytes += bytes.length;
       if (this.gatheredBytes >= writeBytes && !this.writing) this.write();
@@ -176,6 +206,7 @@ class Upload {
         throw new FileRequestError(400, 'two different paths in one upload');
       }
       this.destination = given;
+      this.verified();
     }
     this.part = 'other';
   }

@@ -232,6 +232,45 @@ test('a signed upload goes where its URL says, in the query or in the form', asy
   expect((await fetch(`${agent.address}/upload?${query}`, { method: 'POST', body: elsewhere })).status).toBe(401);
   expect(fs.existsSync(agent.path('elsewhere.txt'))).toBe(false);
 
-  form.set('path', path);
-  expect((await fetch(`${agent.address}/upload?${query}`, { method: 'POST', body: form })).status).toBe(401);
+  const fileFirst = new FormData();
+  fileFirst.set('file', new Blob(['file first']), 'x');
+  fileFirst.set('path', path);
+  const reply = await fetch(`${agent.address}/upload?${query}`, { method: 'POST', body: fileFirst });
+  expect([reply.status, await reply.text()]).toEqual([200, `uploaded: ${path}`]);
+  expect(fs.readFileSync(path, 'utf8')).toBe('file first');
+});
+
+test('a file that comes before a path it is not signed for is put nowhere, and leaves nothing behind', async () => {
+  const waitingFolder = fs.mkdtempSync(join(os.tmpdir(), 'agent-waiting-'));
+  const own = await TestAgent.start({ env: { TMPDIR: waitingFolder } });
+  const path = own.path('unsigned.txt');
+  const signature = fileSignature({ path, operation: 'write', username: 'root', expiration: null }, token);
+  const wrong = new FormData();
+  wrong.set('file', new Blob(['x'.repeat(1024 * 1024)]), 'x');
+  wrong.set('path', own.path('elsewhere.txt'));
+  for (const query of [`signature=${encodeURIComponent(signature)}`, 'signature=v1_nonsense']) {
+    const reply = await fetch(`${own.address}/upload?${query}`, { method: 'POST', body: wrong });
+    expect(reply.status).toBe(401);
+  }
+  expect(fs.existsSync(own.path('elsewhere.txt'))).toBe(false);
+  expect(fs.readdirSync(waitingFolder)).toEqual([]);
+  await own.stop();
+  fs.rmSync(waitingFolder, { recursive: true });
+});
+
+test('content that waits for its signed path has a bound, of one upload and of all, and is counted down again', async () => {
+  const path = agent.path('bounded.bin');
+  const signature = fileSignature({ path, operation: 'write', username: 'root', expiration: null }, token);
+  const url = `${agent.address}/upload?signature=${encodeURIComponent(signature)}`;
+  const send = async (mebibytes: number) => {
+    const form = new FormData();
+    form.set('file', new Blob([new Uint8Array(mebibytes * 1024 * 1024)]), 'x');
+    form.set('path', path);
+    return (await fetch(url, { method: 'POST', body: form })).status;
+  };
+  // A reply before the end of the body may reach the client as a reset.
+  expect([413, 'reset']).toContain(await send(65).catch(() => 'reset'));
+  expect(fs.existsSync(path)).toBe(false);
+  for (let round = 0; round < 3; round++) expect(await send(30)).toBe(200);
+  expect(fs.statSync(path).size).toBe(30 * 1024 * 1024);
 });
