@@ -1,7 +1,7 @@
 import { findDefaultProjectId } from '../../../db/repositories/projects.ts';
 import { moveSandboxToProject } from '../../../db/repositories/sandbox-projects.ts';
 import { notFound } from '../../../domain/errors.ts';
-import { anyUser, callerOf, scopeOf } from '../../access.ts';
+import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
