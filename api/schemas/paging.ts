@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { Listing } from '../../db/repositories/page.ts';
 import { optionalQuery } from './fields.ts';
 
 /** No list gives more at once. */
@@ -19,21 +20,25 @@ export const pagingQuery = {
   skip: start().describe('Alias of offset'),
 };
 
-/** Sort direction of a list. */
-export const sortOrder = optionalQuery(z.enum(['asc', 'desc'])).describe('Default desc');
-
-type PagingQuery = { [name in keyof typeof pagingQuery]?: number | undefined };
-
-/** A page as a repository needs it. */
-export interface Page {
-  limit: number;
-  offset: number;
+/** Query parameters of a list that can be sorted, beside `pagingQuery`. @param columns of its table */
+export function sortingQuery<Column extends string>(columns: readonly Column[]) {
+  return {
+    sort_by: optionalQuery(z.enum(columns)).describe('Default created_at'),
+    sort_order: optionalQuery(z.enum(['asc', 'desc'])).describe('Default desc'),
+  };
 }
 
-/** The page a query asks for. */
-export function pageOf(query: PagingQuery, defaultLimit: number): Page {
+type PagingQuery = { [name in keyof typeof pagingQuery]?: number | undefined };
+type SortingQuery<Column extends string> = { sort_by?: Column | undefined; sort_order?: 'asc' | 'desc' | undefined };
+
+/** The page and the order a query asks for; newest first when it does not say. */
+export function listingOf<Column extends string = 'created_at'>(
+  query: PagingQuery & SortingQuery<Column>,
+  defaultLimit: number,
+): Listing<Column | 'created_at'> {
   const limit = query.limit ?? query.page_size ?? defaultLimit;
-  return { limit, offset: query.offset ?? query.skip ?? ((query.page ?? 1) - 1) * limit };
+  const offset = query.offset ?? query.skip ?? ((query.page ?? 1) - 1) * limit;
+  return { sortBy: query.sort_by ?? 'created_at', sortOrder: query.sort_order ?? 'desc', limit, offset };
 }
 
 export const paginationSchema = z
@@ -46,8 +51,11 @@ export const paginationSchema = z
   })
   .meta({ id: 'Pagination' });
 
-/** What a list tells of its page. */
-export function paginationOf(page: Page, total: number): z.output<typeof paginationSchema> {
+/** Which page a reply holds, and how many items there are in all. */
+export function paginationOf(
+  page: { limit: number; offset: number },
+  total: number,
+): z.output<typeof paginationSchema> {
   return {
     page: Math.floor(page.offset / page.limit) + 1,
     limit: page.limit,

@@ -7,9 +7,10 @@ import { ApiKey } from '../entities/api-key.ts';
 import { User } from '../entities/user.ts';
 import { newId } from '../new-id.ts';
 import { hashApiKey } from './identities.ts';
+import { containing, type ListedTable, type Listing, readOne, readPage } from './page.ts';
 import { type Person, readPerson, selectPerson } from './people.ts';
 import { readRow } from './read-row.ts';
-import { allOf, containing, entitiesWithin, type Scope, scopeTransaction, withinScope } from './scope.ts';
+import { entitiesWithin, type Scope, scopeTransaction, withinScope } from './scope.ts';
 
 export interface ApiKeyView {
   key: ApiKey;
@@ -18,46 +19,41 @@ export interface ApiKeyView {
 
 export const apiKeySortColumns = ['created_at', 'updated_at', 'last_used_at', 'name'] as const;
 
-export interface ApiKeyListing {
+export interface ApiKeyFilter {
   userId?: string | undefined;
   isActive?: boolean | undefined;
   /** Part of the name. */
   search?: string | undefined;
-  sortBy: (typeof apiKeySortColumns)[number];
-  sortOrder: 'asc' | 'desc';
-  limit: number;
-  offset: number;
 }
 
-const select = `select k.*, ${selectPerson('o', 'owner')} from api_keys k join users o on o.user_id = k.user_id`;
+const listed: ListedTable = {
+  table: 'api_keys',
+  alias: 'k',
+  key: 'key_id',
+  beside: selectPerson('o', 'owner'),
+  joins: 'join users o on o.user_id = k.user_id',
+  nullable: ['last_used_at'],
+};
 
 /** The key a caller may see. */
 export async function findApiKeyView(em: EntityManager, scope: Scope, keyId: string): Promise<ApiKeyView | null> {
-  const where = allOf([{ sql: 'k.key_id = ?', values: [keyId] }, withinScope(scope, 'k', 'user_id')]);
-  const [row] = (await em.execute(`${select} where ${where.sql}`, where.values)) as Record<string, unknown>[];
-  return row ? readView(em, row) : null;
+  const row = await readOne(em, listed, [{ sql: 'k.key_id = ?', values: [keyId] }, withinScope(scope, 'k', 'user_id')]);
+  return row && readView(em, row);
 }
 
 /** A page of the keys a caller may see. */
 export async function listApiKeyViews(
   em: EntityManager,
   scope: Scope,
-  listing: ApiKeyListing,
+  filter: ApiKeyFilter,
+  listing: Listing<(typeof apiKeySortColumns)[number]>,
 ): Promise<{ views: ApiKeyView[]; total: number }> {
   const conditions = [withinScope(scope, 'k', 'user_id')];
-  if (listing.userId) conditions.push({ sql: 'k.user_id = ?', values: [listing.userId] });
-  if (listing.isActive !== undefined) conditions.push({ sql: 'k.is_active = ?', values: [listing.isActive] });
-  if (listing.search) conditions.push({ sql: 'k.name ilike ?', values: [containing(listing.search)] });
-  const where = allOf(conditions);
-  const rows = (await em.execute(
-    `${select} where ${where.sql} order by k.${listing.sortBy} ${listing.sortOrder} nulls last, k.key_id limit ? offset ?`,
-    [...where.values, listing.limit, listing.offset],
-  )) as Record<string, unknown>[];
-  const [counted] = (await em.execute(
-    `select count(*)::int as total from api_keys k where ${where.sql}`,
-    where.values,
-  )) as { total: number }[];
-  return { views: rows.map((row) => readView(em, row)), total: counted!.total };
+  if (filter.userId) conditions.push({ sql: 'k.user_id = ?', values: [filter.userId] });
+  if (filter.isActive !== undefined) conditions.push({ sql: 'k.is_active = ?', values: [filter.isActive] });
+  if (filter.search) conditions.push(containing(['k.name'], filter.search));
+  const { rows, total } = await readPage(em, listed, conditions, listing);
+  return { views: rows.map((row) => readView(em, row)), total };
 }
 
 /**

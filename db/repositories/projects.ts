@@ -5,9 +5,10 @@ import { Project } from '../entities/project.ts';
 import { Sandbox } from '../entities/sandbox.ts';
 import { User } from '../entities/user.ts';
 import { newId } from '../new-id.ts';
+import { type ListedTable, type Listing, readOne, readPage } from './page.ts';
 import { type Person, readPerson, selectPerson } from './people.ts';
 import { readRow } from './read-row.ts';
-import { allOf, entitiesWithin, type Scope, scopeTransaction, withinScope } from './scope.ts';
+import { entitiesWithin, type Scope, scopeTransaction, withinScope } from './scope.ts';
 
 export interface ProjectView {
   project: Project;
@@ -15,37 +16,33 @@ export interface ProjectView {
   sandboxCount: number;
 }
 
-const select = `select p.*, ${selectPerson('o', 'owner')},
-                  (select count(*)::int from sandboxes s
-                    where s.project_id = p.project_id and s.deleted_at is null) as sandbox_count
-                  from projects p join users o on o.user_id = p.owner_user_id`;
+const listed: ListedTable = {
+  table: 'projects',
+  alias: 'p',
+  key: 'project_id',
+  beside: `${selectPerson('o', 'owner')},
+           (select count(*)::int from sandboxes s
+             where s.project_id = p.project_id and s.deleted_at is null) as sandbox_count`,
+  joins: 'join users o on o.user_id = p.owner_user_id',
+};
 
 /** The project a caller may see. */
 export async function findProjectView(em: EntityManager, scope: Scope, projectId: string): Promise<ProjectView | null> {
-  const where = allOf([{ sql: 'p.project_id = ?', values: [projectId] }, withinScope(scope, 'p')]);
-  const [row] = (await em.execute(`${select} where ${where.sql}`, where.values)) as ViewRow[];
-  return row ? readView(em, row) : null;
+  const row = await readOne(em, listed, [{ sql: 'p.project_id = ?', values: [projectId] }, withinScope(scope, 'p')]);
+  return row && readView(em, row);
 }
 
-/** A page of the projects a caller may see, newest first. */
+/** A page of the projects a caller may see. */
 export async function listProjectViews(
   em: EntityManager,
   scope: Scope,
   filter: { ownerUserId?: string | undefined },
-  page: { limit: number; offset: number },
+  listing: Listing,
 ): Promise<{ views: ProjectView[]; total: number }> {
   const conditions = [withinScope(scope, 'p')];
   if (filter.ownerUserId) conditions.push({ sql: 'p.owner_user_id = ?', values: [filter.ownerUserId] });
-  const where = allOf(conditions);
-  const rows = (await em.execute(
-    `${select} where ${where.sql} order by p.created_at desc, p.project_id limit ? offset ?`,
-    [...where.values, page.limit, page.offset],
-  )) as ViewRow[];
-  const [counted] = (await em.execute(
-    `select count(*)::int as total from projects p where ${where.sql}`,
-    where.values,
-  )) as { total: number }[];
-  return { views: rows.map((row) => readView(em, row)), total: counted!.total };
+  const { rows, total } = await readPage(em, listed, conditions, listing);
+  return { views: rows.map((row) => readView(em, row)), total };
 }
 
 /** The project new and evicted sandboxes of a user go to. */
@@ -158,8 +155,10 @@ async function flushName(tx: EntityManager): Promise<void> {
   }
 }
 
-type ViewRow = Record<string, unknown> & { sandbox_count: number };
-
-function readView(em: EntityManager, row: ViewRow): ProjectView {
-  return { project: readRow(em, Project, row), owner: readPerson(row, 'owner')!, sandboxCount: row.sandbox_count };
+function readView(em: EntityManager, row: Record<string, unknown>): ProjectView {
+  return {
+    project: readRow(em, Project, row),
+    owner: readPerson(row, 'owner')!,
+    sandboxCount: Number(row.sandbox_count),
+  };
 }

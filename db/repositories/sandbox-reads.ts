@@ -1,9 +1,10 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { SandboxStatus } from '../../domain/sandbox-state.ts';
 import { Sandbox } from '../entities/sandbox.ts';
+import { containing, type ListedTable, type Listing, readOne, readPage } from './page.ts';
 import { type Person, readPerson, selectPerson } from './people.ts';
 import { readRow } from './read-row.ts';
-import { allOf, containing, type Scope, type SqlCondition, withinScope } from './scope.ts';
+import { type Scope, type SqlCondition, withinScope } from './scope.ts';
 
 /** A sandbox with what people want to read beside it. */
 export interface SandboxView {
@@ -32,60 +33,45 @@ export interface SandboxFilter {
 
 export const sandboxSortColumns = ['created_at', 'updated_at', 'started_at', 'name', 'status'] as const;
 
-export interface SandboxListing {
-  filter: SandboxFilter;
-  sortBy: (typeof sandboxSortColumns)[number];
-  sortOrder: 'asc' | 'desc';
-  limit: number;
-  offset: number;
-}
+const listed: ListedTable = {
+  table: 'sandboxes',
+  alias: 's',
+  key: 'sandbox_id',
+  beside: `p.name as project_name, t.template_id is not null as template_exists,
+           h.public_address as host_address, ${selectPerson('o', 'owner')}`,
+  joins: `join projects p on p.project_id = s.project_id
+          join users o on o.user_id = s.owner_user_id
+          left join templates t on t.template_id = s.template_id
+          left join hosts h on h.host_id = s.host_id`,
+  nullable: ['started_at'],
+};
+
+/** The sandbox with the host's bandwidth and the account's first root user. */
+const detailed: ListedTable = {
+  ...listed,
+  beside: `${listed.beside}, h.bandwidth_mbps, ${selectPerson('r', 'root')}`,
+  joins: `${listed.joins}
+          left join lateral (select * from users where account_id = s.account_id and is_root_user
+                              order by created_at, user_id limit 1) r on true`,
+};
 
 /** The sandbox a caller may see, not deleted. */
 export async function findSandboxView(em: EntityManager, scope: Scope, sandboxId: string): Promise<SandboxView | null> {
-  const mine = withinScope(scope, 's');
-  const [row] = (await em.execute(
-    `select s.*, p.name as project_name, t.template_id is not null as template_exists,
-            h.public_address as host_address, h.bandwidth_mbps, ${selectPerson('o', 'owner')},
-            ${selectPerson('r', 'root')}
-       from sandboxes s ${joins}
-       left join lateral (select * from users where account_id = s.account_id and is_root_user
-                           order by created_at, user_id limit 1) r on true
-      where s.sandbox_id = ? and s.deleted_at is null and ${mine.sql}`,
-    [sandboxId, ...mine.values],
-  )) as ViewRow[];
-  return row ? readView(em, row) : null;
+  const named = { sql: 's.sandbox_id = ? and s.deleted_at is null', values: [sandboxId] };
+  const row = await readOne(em, detailed, [named, withinScope(scope, 's')]);
+  return row && readView(em, row as ViewRow);
 }
 
-/**
- * A page of the sandboxes a caller may see, and how many there are in all. The page is cut before anything is joined,
- * so that its cost does not grow with the account.
- */
+/** A page of the sandboxes a caller may see, not deleted. */
 export async function listSandboxViews(
   em: EntityManager,
   scope: Scope,
-  listing: SandboxListing,
+  filter: SandboxFilter,
+  listing: Listing<(typeof sandboxSortColumns)[number]>,
 ): Promise<{ views: SandboxView[]; total: number }> {
-  const where = allOf([
-    withinScope(scope, 's'),
-    { sql: 's.deleted_at is null', values: [] },
-    ...filters(listing.filter),
-  ]);
-  // The others are never null, and without `nulls last` their order is the one their index has.
-  const nulls = listing.sortBy === 'started_at' ? 'nulls last' : '';
-  const order = `s.${listing.sortBy} ${listing.sortOrder} ${nulls}, s.sandbox_id`;
-  const [rows, [counted]] = await Promise.all([
-    em.execute(
-      `select s.*, p.name as project_name, t.template_id is not null as template_exists,
-              h.public_address as host_address, ${selectPerson('o', 'owner')}
-         from (select * from sandboxes s where ${where.sql} order by ${order} limit ? offset ?) s ${joins}
-        order by ${order}`,
-      [...where.values, listing.limit, listing.offset],
-    ) as Promise<ViewRow[]>,
-    em.execute(`select count(*)::int as total from sandboxes s where ${where.sql}`, where.values) as Promise<
-      { total: number }[]
-    >,
-  ]);
-  return { views: rows.map((row) => readView(em, row)), total: counted!.total };
+  const conditions = [withinScope(scope, 's'), { sql: 's.deleted_at is null', values: [] }, ...filters(filter)];
+  const { rows, total } = await readPage(em, listed, conditions, listing);
+  return { views: rows.map((row) => readView(em, row as ViewRow)), total };
 }
 
 export interface SandboxStats {
@@ -120,11 +106,6 @@ export async function readSandboxStats(em: EntityManager, scope: Scope, now: Dat
   };
 }
 
-const joins = `join projects p on p.project_id = s.project_id
-               join users o on o.user_id = s.owner_user_id
-               left join templates t on t.template_id = s.template_id
-               left join hosts h on h.host_id = s.host_id`;
-
 function filters(filter: SandboxFilter): SqlCondition[] {
   const conditions: SqlCondition[] = [];
   if (filter.statuses) {
@@ -133,11 +114,7 @@ function filters(filter: SandboxFilter): SqlCondition[] {
   if (filter.projectId) conditions.push({ sql: 's.project_id = ?', values: [filter.projectId] });
   if (filter.ownerUserId) conditions.push({ sql: 's.owner_user_id = ?', values: [filter.ownerUserId] });
   if (filter.search) {
-    const pattern = containing(filter.search);
-    conditions.push({
-      sql: '(s.name ilike ? or s.description ilike ? or s.sandbox_id ilike ?)',
-      values: [pattern, pattern, pattern],
-    });
+    conditions.push(containing(['s.name', 's.description', 's.sandbox_id'], filter.search));
   }
   if (filter.metadata) {
     const sql = filter.metadata.map(() => 's.metadata @> ?::jsonb').join(' or ');

@@ -50,8 +50,3 @@ export interface SqlCondition {
 export function allOf(conditions: readonly SqlCondition[]): SqlCondition {
   return { sql: conditions.map((item) => item.sql).join(' and '), values: conditions.flatMap((item) => item.values) };
 }
-
-/** Text as a LIKE pattern that finds it anywhere. */
-export function containing(text: string): string {
-  return `%${text.replace(/[\\%_]/g, '\\$&')}%`;
-}

@@ -1,9 +1,10 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { isId } from '../../domain/ids.ts';
 import { Template } from '../entities/template.ts';
+import { type ListedTable, type Listing, readOne, readPage } from './page.ts';
 import { type Person, readPerson, selectPerson } from './people.ts';
 import { readRow } from './read-row.ts';
-import { allOf, type Scope, type SqlCondition, withinScope } from './scope.ts';
+import { type Scope, type SqlCondition, withinScope } from './scope.ts';
 
 export interface TemplateView {
   template: Template;
@@ -33,8 +34,13 @@ function visible(scope: Scope): SqlCondition {
   };
 }
 
-const select = `select t.*, ${selectPerson('o', 'owner')} from templates t
-                  left join users o on o.user_id = t.owner_user_id`;
+const listed: ListedTable = {
+  table: 'templates',
+  alias: 't',
+  key: 'template_id',
+  beside: selectPerson('o', 'owner'),
+  joins: 'left join users o on o.user_id = t.owner_user_id',
+};
 
 /**
  * The template a caller means by a name or an id, whatever its status. A name is looked for among one's own templates,
@@ -63,33 +69,24 @@ export async function findTemplateView(
   scope: Scope,
   templateId: string,
 ): Promise<TemplateView | null> {
-  const where = allOf([{ sql: 't.template_id = ?', values: [templateId] }, visible(scope)]);
-  const [row] = (await em.execute(`${select} where ${where.sql}`, where.values)) as Record<string, unknown>[];
-  return row ? readView(em, row) : null;
+  const row = await readOne(em, listed, [{ sql: 't.template_id = ?', values: [templateId] }, visible(scope)]);
+  return row && readView(em, row);
 }
 
-/** A page of the templates a caller may see, newest first. */
+/** A page of the templates a caller may see. */
 export async function listTemplateViews(
   em: EntityManager,
   scope: Scope,
   filter: TemplateFilter,
-  page: { limit: number; offset: number },
+  listing: Listing,
 ): Promise<{ views: TemplateView[]; total: number }> {
   const conditions = [visible(scope)];
   if (filter.status) conditions.push({ sql: 't.status = ?', values: [filter.status] });
   if (filter.visibility) conditions.push({ sql: 't.visibility = ?', values: [filter.visibility] });
   if (filter.name) conditions.push({ sql: 't.name = ?', values: [filter.name] });
   if (filter.usable) conditions.push({ sql: "t.status = 'available' and t.image is not null", values: [] });
-  const where = allOf(conditions);
-  const rows = (await em.execute(
-    `${select} where ${where.sql} order by t.created_at desc, t.template_id limit ? offset ?`,
-    [...where.values, page.limit, page.offset],
-  )) as Record<string, unknown>[];
-  const [counted] = (await em.execute(
-    `select count(*)::int as total from templates t where ${where.sql}`,
-    where.values,
-  )) as { total: number }[];
-  return { views: rows.map((row) => readView(em, row)), total: counted!.total };
+  const { rows, total } = await readPage(em, listed, conditions, listing);
+  return { views: rows.map((row) => readView(em, row)), total };
 }
 
 function readView(em: EntityManager, row: Record<string, unknown>): TemplateView {

@@ -6,7 +6,7 @@ import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofPaging } from '../../schemas/failures.ts';
 import { optionalQuery } from '../../schemas/fields.ts';
 import { ownerFilter } from '../../schemas/owner-filter.ts';
-import { pageOf, paginationOf, paginationSchema, pagingQuery, sortOrder } from '../../schemas/paging.ts';
+import { listingOf, paginationOf, paginationSchema, pagingQuery, sortingQuery } from '../../schemas/paging.ts';
 import { presentPerson } from '../../schemas/person.ts';
 import { apiKeySchema, presentApiKey } from './api-key-schema.ts';
 
@@ -15,8 +15,7 @@ const query = z.object({
   user_id: optionalQuery(z.string().max(64)).describe('Account root only'),
   status: optionalQuery(z.enum(['active', 'inactive'])),
   search: optionalQuery(z.string().max(256)).describe('Part of the name'),
-  sort_by: optionalQuery(z.enum(apiKeySortColumns)).describe('Default created_at'),
-  sort_order: sortOrder,
+  ...sortingQuery(apiKeySortColumns),
 });
 
 /** `GET /v1/api-keys` (section 4.4). A user sees their own, the account root the account's. */
@@ -46,21 +45,15 @@ export function listApiKeys(api: Api, deps: ApiDependencies): void {
       const caller = callerOf(request);
       const scope = scopeOf(request);
       const em = deps.orm.em.fork();
-      const page = pageOf(request.query, 50);
+      const listing = listingOf(request.query, 50);
       const userId = ownerFilter(scope, request.query.user_id);
       const { status } = request.query;
-      const { views, total } = await listApiKeyViews(em, scope, {
-        userId,
-        isActive: status && status === 'active',
-        search: request.query.search,
-        sortBy: request.query.sort_by ?? 'created_at',
-        sortOrder: request.query.sort_order ?? 'desc',
-        ...page,
-      });
+      const filter = { userId, isActive: status && status === 'active', search: request.query.search };
+      const { views, total } = await listApiKeyViews(em, scope, filter, listing);
       const planLimit = deps.plans.get(caller.planName).maxActiveApiKeys;
       return success({
         api_keys: views.map(({ key, owner }) => ({ ...presentApiKey(key), owner: presentPerson(owner) })),
-        pagination: paginationOf(page, total),
+        pagination: paginationOf(listing, total),
         max_active_api_keys: await activeKeyLimit(em, caller.accountId, userId ?? caller.userId, planLimit),
       });
     },

@@ -4,7 +4,7 @@ import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofPaging } from '../../schemas/failures.ts';
-import { pageOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/paging.ts';
+import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/paging.ts';
 import { statusFilter } from '../sandboxes/list-query.ts';
 import { presentSandbox } from '../sandboxes/present-sandbox.ts';
 import { slimSandboxSchema } from '../sandboxes/sandbox-schema.ts';
@@ -33,19 +33,15 @@ export function listProjectSandboxes(api: Api, deps: ApiDependencies): void {
     handler: async (request) => {
       const scope = scopeOf(request);
       const project = await readProject(deps, scope, request.params.project_id);
-      const page = pageOf(request.query, 50);
-      const { views, total } = await listSandboxViews(deps.orm.em.fork(), scope, {
-        filter: { projectId: project.project_id, statuses: request.query.status },
-        sortBy: 'created_at',
-        sortOrder: 'desc',
-        ...page,
-      });
+      const listing = listingOf(request.query, 50);
+      const filter = { projectId: project.project_id, statuses: request.query.status };
+      const { views, total } = await listSandboxViews(deps.orm.em.fork(), scope, filter, listing);
       const now = new Date();
       const sandboxes = views.map((view) => {
         const fields = presentSandbox(view, deps.settings, now);
         return { ...fields, id: fields.sandbox_id };
       });
-      return success({ sandboxes, pagination: paginationOf(page, total) });
+      return success({ sandboxes, pagination: paginationOf(listing, total) });
     },
   });
 }

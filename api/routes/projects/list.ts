@@ -6,7 +6,7 @@ import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofPaging } from '../../schemas/failures.ts';
 import { optionalQuery } from '../../schemas/fields.ts';
 import { ownerFilter } from '../../schemas/owner-filter.ts';
-import { pageOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/paging.ts';
+import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/paging.ts';
 import { presentProject, projectSchema } from './project-schema.ts';
 
 /** `GET /v1/projects` (section 4.3). A user sees their own, the account root the account's. */
@@ -33,12 +33,12 @@ export function listProjects(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const scope = scopeOf(request);
-      const page = pageOf(request.query, 50);
+      const listing = listingOf(request.query, 50);
       const filter = { ownerUserId: ownerFilter(scope, request.query.owner_user_id) };
-      const { views, total } = await listProjectViews(deps.orm.em.fork(), scope, filter, page);
+      const { views, total } = await listProjectViews(deps.orm.em.fork(), scope, filter, listing);
       return success({
         projects: views.map((view) => presentProject(view, scope)),
-        pagination: paginationOf(page, total),
+        pagination: paginationOf(listing, total),
       });
     },
   });

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { sandboxSortColumns } from '../../../db/repositories/sandbox-reads.ts';
 import { optionalQuery } from '../../schemas/fields.ts';
-import { pagingQuery, sortOrder } from '../../schemas/paging.ts';
+import { pagingQuery, sortingQuery } from '../../schemas/paging.ts';
 import { sandboxStatus } from './sandbox-schema.ts';
 
 /** One status, or several with commas between. */
@@ -37,8 +37,7 @@ export const listQuery = z.object({
   owner_user_id: optionalQuery(z.string().max(64)).describe('Account root only'),
   search: optionalQuery(z.string().max(256)).describe('Part of a name, description or id'),
   metadata: metadataFilter,
-  sort_by: optionalQuery(z.enum(sandboxSortColumns)).describe('Default created_at'),
-  sort_order: sortOrder,
+  ...sortingQuery(sandboxSortColumns),
 });
 
 const scalars = z.record(z.string(), z.union([z.string(), z.number(), z.boolean()]).transform(String));

@@ -5,7 +5,7 @@ import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofPaging } from '../../schemas/failures.ts';
 import { ownerFilter } from '../../schemas/owner-filter.ts';
-import { pageOf, paginationOf, paginationSchema } from '../../schemas/paging.ts';
+import { listingOf, paginationOf, paginationSchema } from '../../schemas/paging.ts';
 import { listQuery } from './list-query.ts';
 import { presentSandbox } from './present-sandbox.ts';
 import { sandboxSummarySchema } from './sandbox-schema.ts';
@@ -32,25 +32,21 @@ export function listSandboxes(api: Api, deps: ApiDependencies): void {
     handler: async (request) => {
       const scope = scopeOf(request);
       const { query } = request;
-      const page = pageOf(query, 50);
-      const { views, total } = await listSandboxViews(deps.orm.em.fork(), scope, {
-        filter: {
-          statuses: query.status,
-          projectId: query.project_id,
-          ownerUserId: ownerFilter(scope, query.owner_user_id),
-          search: query.search,
-          metadata: query.metadata,
-        },
-        sortBy: query.sort_by ?? 'created_at',
-        sortOrder: query.sort_order ?? 'desc',
-        ...page,
-      });
+      const listing = listingOf(query, 50);
+      const filter = {
+        statuses: query.status,
+        projectId: query.project_id,
+        ownerUserId: ownerFilter(scope, query.owner_user_id),
+        search: query.search,
+        metadata: query.metadata,
+      };
+      const { views, total } = await listSandboxViews(deps.orm.em.fork(), scope, filter, listing);
       const now = new Date();
       const sandboxes = views.map((view) => {
         const { owner, ...fields } = presentSandbox(view, deps.settings, now);
         return scope.rows === 'user' ? fields : { ...fields, owner };
       });
-      return success({ sandboxes, pagination: paginationOf(page, total) });
+      return success({ sandboxes, pagination: paginationOf(listing, total) });
     },
   });
 }

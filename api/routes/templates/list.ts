@@ -5,7 +5,7 @@ import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofPaging } from '../../schemas/failures.ts';
 import { optionalQuery, queryFlag } from '../../schemas/fields.ts';
-import { pageOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/paging.ts';
+import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/paging.ts';
 import { presentTemplate, templateItemSchema, templateStatus, templateVisibility } from './template-schema.ts';
 
 const query = z.object({
@@ -37,10 +37,10 @@ export function listTemplates(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { accountId } = callerOf(request);
-      const page = pageOf(request.query, 20);
-      const { views, total } = await listTemplateViews(deps.orm.em.fork(), scopeOf(request), request.query, page);
+      const listing = listingOf(request.query, 20);
+      const { views, total } = await listTemplateViews(deps.orm.em.fork(), scopeOf(request), request.query, listing);
       const templates = views.map((view) => presentTemplate(view, accountId));
-      return success({ templates, pagination: paginationOf(page, total) });
+      return success({ templates, pagination: paginationOf(listing, total) });
     },
   });
 }

@@ -1,0 +1,76 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import { allOf, type SqlCondition } from './scope.ts';
+
+/** Which part of a list is asked for, and in which order. */
+export interface Listing<Column extends string = 'created_at'> {
+  sortBy: Column;
+  sortOrder: 'asc' | 'desc';
+  /** Rows at most, and how many to pass over before them. */
+  limit: number;
+  offset: number;
+}
+
+/** A table whose rows people list and read, with what is shown beside them. All of it is SQL of ours, never a caller's. */
+export interface ListedTable {
+  table: string;
+  alias: string;
+  /** Unique; makes the order of equal rows definite. */
+  key: string;
+  /** Expressions selected beside the table's own columns. */
+  beside: string;
+  /** Joins that neither add nor remove rows. */
+  joins: string;
+  /** Columns to sort by that may be null; null is last in both directions. Other columns sort in the order of their index. */
+  nullable?: readonly string[];
+}
+
+type Row = Record<string, unknown>;
+
+/**
+ * A page of the rows that meet all conditions, and how many of them there are. The page is cut before anything is
+ * joined, so that its cost does not grow with the table.
+ */
+export async function readPage<Column extends string>(
+  em: EntityManager,
+  listed: ListedTable,
+  conditions: readonly SqlCondition[],
+  listing: Listing<Column>,
+): Promise<{ rows: Row[]; total: number }> {
+  const { table, alias, key } = listed;
+  const where = allOf(conditions);
+  const nulls = listed.nullable?.includes(listing.sortBy) ? ' nulls last' : '';
+  const order = `order by ${alias}.${listing.sortBy} ${listing.sortOrder}${nulls}, ${alias}.${key}`;
+  const matching = `${table} ${alias} where ${where.sql}`;
+  const [rows, [counted]] = await Promise.all([
+    em.execute(
+      `select ${alias}.*, ${listed.beside}
+         from (select * from ${matching} ${order} limit ? offset ?) ${alias} ${listed.joins} ${order}`,
+      [...where.values, listing.limit, listing.offset],
+    ) as Promise<Row[]>,
+    em.execute(`select count(*)::int as total from ${matching}`, where.values) as Promise<{ total: number }[]>,
+  ]);
+  return { rows, total: counted!.total };
+}
+
+/** The row that meets all conditions, with what a list shows beside it. */
+export async function readOne(
+  em: EntityManager,
+  { table, alias, beside, joins }: ListedTable,
+  conditions: readonly SqlCondition[],
+): Promise<Row | null> {
+  const where = allOf(conditions);
+  const [row] = (await em.execute(
+    `select ${alias}.*, ${beside} from ${table} ${alias} ${joins} where ${where.sql}`,
+    where.values,
+  )) as Row[];
+  return row ?? null;
+}
+
+/** A search: one of the columns contains the text, in any case. */
+export function containing(columns: readonly string[], text: string): SqlCondition {
+  const pattern = `%${text.replace(/[\\%_]/g, '\\$&')}%`;
+  return {
+    sql: `(${columns.map((column) => `${column} ilike ?`).join(' or ')})`,
+    values: columns.map(() => pattern),
+  };
+}

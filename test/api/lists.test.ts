@@ -1,0 +1,76 @@
+import type { Json } from './contract-client.ts';
+import { startApi, type TestApi } from './test-api.ts';
+
+let api: TestApi;
+let projectId: string;
+beforeAll(async () => {
+  api = await startApi({ planName: 'enterprise' });
+  for (let i = 1; i <= 3; i++) {
+    const project = await api.send(api.root, 'POST', '/v1/projects', { name: `project-${i}` });
+    projectId ??= project.body.data.project_id;
+    await api.send(api.root, 'POST', '/v1/sandboxes', { name: `sandbox-${i}`, project_id: projectId });
+    await api.send(api.root, 'POST', '/v1/api-keys', { name: `key-${i}` });
+    await api.addTemplate({});
+  }
+});
+afterAll(() => api.stop());
+
+/** Every route with pages, found in the OpenAPI document, with the field of its items. */
+function lists(): { url: string; items: string; sorts: string[] }[] {
+  return Object.entries<Json>(api.client.document.paths).flatMap(([path, { get }]) => {
+    const schema = get?.responses[200]?.content?.['application/json']?.schema;
+    const fields = Object.keys(schema?.properties?.data?.properties ?? {});
+    if (!fields.includes('pagination')) return [];
+    const items = fields.find((name) => schema.properties.data.properties[name].type === 'array')!;
+    const sortBy = get.parameters.find((each: Json) => each.name === 'sort_by');
+    return [{ url: path.replace('{project_id}', projectId), items, sorts: sortBy?.schema.enum ?? [] }];
+  });
+}
+
+test('every list cuts its pages, counts and orders in the same way', async () => {
+  const known = lists();
+  expect(known.length).toBeGreaterThanOrEqual(5);
+  for (const { url, items } of known) {
+    const read = async (query: string) => {
+      const { status, body } = await api.send(api.root, 'GET', `${url}?${query}`);
+      expect([url, query, status]).toEqual([url, query, 200]);
+      return { rows: body.data[items] as Json[], pagination: body.data.pagination };
+    };
+    const { rows: all, pagination: whole } = await read('limit=1000');
+    expect([url, all.length >= 3]).toEqual([url, true]);
+    expect([url, whole]).toEqual([url, { page: 1, limit: 100, total: all.length, total_pages: 1, offset: 0 }]);
+    const times = all.map((row) => Date.parse(row.created_at));
+    expect([url, times]).toEqual([url, [...times].sort((a, b) => b - a)]);
+
+    const second = { page: 2, limit: 1, total: all.length, total_pages: all.length, offset: 1 };
+    for (const query of ['page=2&limit=1', 'page=2&page_size=1', 'offset=1&limit=1', 'skip=1&limit=1&page=3']) {
+      const { rows, pagination } = await read(query);
+      expect([url, query, rows, pagination]).toEqual([url, query, [all[1]], second]);
+    }
+    const beyond = await read('offset=5000');
+    expect([url, beyond.rows, beyond.pagination.total]).toEqual([url, [], all.length]);
+    for (const query of ['page=0', 'limit=0', 'limit=x', 'offset=-1']) {
+      const { status, body } = await api.send(api.root, 'GET', `${url}?${query}`);
+      expect([url, query, status, body.code]).toEqual([url, query, 400, 'invalid_pagination']);
+    }
+  }
+});
+
+test('every list that can be sorted takes each of its columns in both directions', async () => {
+  const sortable = lists().filter(({ sorts }) => sorts.length > 0);
+  expect(sortable.length).toBeGreaterThanOrEqual(2);
+  for (const { url, items, sorts } of sortable) {
+    for (const column of sorts) {
+      const [up, down] = await Promise.all(
+        ['asc', 'desc'].map(async (order) => {
+          const { body } = await api.send(api.root, 'GET', `${url}?sort_by=${column}&sort_order=${order}`);
+          return body.data[items]
+            .map((row: Json) => row[column])
+            .filter((value: unknown) => value !== null) as string[];
+        }),
+      );
+      expect([url, column, up]).toEqual([url, column, [...up!].sort()]);
+      expect([url, column, down]).toEqual([url, column, [...up!].reverse()]);
+    }
+  }
+});
