@@ -21,6 +21,8 @@ const planSchema = z.strictObject({
   maxSandboxTimeoutSeconds: count,
   persistenceDays: count,
   maxActiveApiKeys: count,
+  // Files made before the limit was there have no such field.
+  maxProjects: count.default(1000),
 }) satisfies z.ZodType<Plan>;
 
 /** The plans of this platform, by name, in the order of the file. */

@@ -16,6 +16,7 @@ export const errorStatus = {
   project_name_taken: 400,
   project_not_empty: 400,
   only_default_project: 400,
+  project_limit_reached: 400,
   api_key_limit_reached: 400,
   direct_mount_not_possible: 400,
   unauthenticated: 401,

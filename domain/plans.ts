@@ -17,6 +17,8 @@ export interface Plan {
   /** Days a paused sandbox is kept. */
   persistenceDays: number;
   maxActiveApiKeys: number;
+  /** Of all users of the account together. */
+  maxProjects: number;
 }
 
 /** The shortest timeout a sandbox may have, seconds. */

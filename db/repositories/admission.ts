@@ -1,4 +1,4 @@
-import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
+import type { EntityManager } from '@mikro-orm/postgresql';
 import { AppError, notFound } from '../../domain/errors.ts';
 import { lifeStartOf } from '../../domain/life-plan.ts';
 import { chooseHost, type FullDisk, fits, type HostRoom, isDiskFull, type RoomNeeded } from '../../domain/placement.ts';
@@ -12,6 +12,7 @@ import { OutboxEntry } from '../entities/outbox-entry.ts';
 import { Sandbox } from '../entities/sandbox.ts';
 import type { PlanCatalog } from '../plans.ts';
 import { tellSandboxEvent } from './events.ts';
+import { lockRow } from './lock-row.ts';
 import { takeUdpPorts } from './udp-ports.ts';
 
 /** What the caller decided about a new sandbox; the rest follows from the plan and from placement. */
@@ -101,7 +102,8 @@ export function roomFor(
 }
 
 async function lockAccountForOneMore(tx: EntityManager, plans: PlanCatalog, accountId: string): Promise<Plan> {
-  const account = await tx.findOne(Account, { accountId }, { lockMode: LockMode.PESSIMISTIC_WRITE, refresh: true });
+  await lockRow(tx, 'accounts', accountId);
+  const account = await tx.findOne(Account, { accountId }, { refresh: true });
   if (!account) throw notFound('Account');
   if (account.status === 'suspended') throw new AppError('account_suspended', 'The account is suspended');
   const plan = plans.get(account.planName);
@@ -136,7 +138,7 @@ export async function reserveHost(
         where,
         open.some((room) => isDiskFull(room, needed)),
       );
-    await tx.execute('select 1 from hosts where host_id = ? for update', [chosen.hostId]);
+    await lockRow(tx, 'hosts', chosen.hostId);
     const [locked] = await readRooms(tx, chosen.hostId);
     if (locked && fits(locked, needed)) return locked;
     full.add(chosen.hostId);

@@ -7,6 +7,7 @@ import { ApiKey } from '../entities/api-key.ts';
 import { User } from '../entities/user.ts';
 import { newId } from '../new-id.ts';
 import { hashApiKey } from './identities.ts';
+import { lockRow } from './lock-row.ts';
 import { containing, type ListedTable, type Listing, readOne, readPage } from './page.ts';
 import { type Person, readPerson, selectPerson } from './people.ts';
 import { readRow } from './read-row.ts';
@@ -16,6 +17,9 @@ export interface ApiKeyView {
   key: ApiKey;
   owner: Person;
 }
+
+/** Disabled ones included. They do not count towards the limit of the plan, but each is a row. */
+const mostKeysOfUser = 100;
 
 export const apiKeySortColumns = ['created_at', 'updated_at', 'last_used_at', 'name'] as const;
 
@@ -70,6 +74,13 @@ export async function createApiKey(
   const secret = makeApiKey(randomBytes(32));
   return accountTransaction(em, owner.accountId, async (tx) => {
     const limit = await lockForOneMore(tx, owner.userId, planLimit);
+    const mostKeys = Math.max(limit, mostKeysOfUser);
+    if ((await tx.count(ApiKey, { userId: owner.userId })) >= mostKeys) {
+      throw new AppError(
+        'api_key_limit_reached',
+        `A user may have ${mostKeys} API keys, disabled ones included; delete one first`,
+      );
+    }
     const key = tx.create(ApiKey, {
       keyId: newId('apiKey'),
       accountId: owner.accountId,
@@ -137,7 +148,8 @@ export async function activeKeyLimit(
 }
 
 async function lockForOneMore(tx: EntityManager, userId: string, planLimit: number): Promise<number> {
-  const user = await tx.findOneOrFail(User, { userId }, { lockMode: LockMode.PESSIMISTIC_WRITE, refresh: true });
+  await lockRow(tx, 'users', userId);
+  const user = await tx.findOneOrFail(User, { userId }, { refresh: true });
   const limit = user.maxActiveApiKeys ?? planLimit;
   if ((await tx.count(ApiKey, { userId, isActive: true })) >= limit) {
     throw new AppError(

@@ -3,8 +3,8 @@ import { AppError, notFound } from '../../domain/errors.ts';
 import { accountTransaction } from '../account-transaction.ts';
 import { Project } from '../entities/project.ts';
 import { Sandbox } from '../entities/sandbox.ts';
-import { User } from '../entities/user.ts';
 import { newId } from '../new-id.ts';
+import { lockRow } from './lock-row.ts';
 import { type ListedTable, type Listing, readOne, readPage } from './page.ts';
 import { type Person, readPerson, selectPerson } from './people.ts';
 import { readRow } from './read-row.ts';
@@ -52,17 +52,26 @@ export async function findDefaultProjectId(em: EntityManager, userId: string): P
 }
 
 /**
- * Makes a project. The first of a user is their default whatever was asked.
- * @throws {AppError} `project_name_taken`
+ * Makes a project. The first of a user is their default whatever was asked. Of creates at once no more succeed than the
+ * account may have; a user without any project gets the first one all the same.
+ * @throws {AppError} `project_name_taken`, `project_limit_reached`
  */
 export async function createProject(
   em: EntityManager,
   owner: { accountId: string; userId: string },
   wanted: { name: string; description: string; isDefault: boolean },
+  maxProjects: number,
 ): Promise<Project> {
   return accountTransaction(em, owner.accountId, async (tx) => {
+    await lockRow(tx, 'accounts', owner.accountId);
     await lockOwner(tx, owner.userId);
     const isFirst = (await tx.count(Project, { ownerUserId: owner.userId })) === 0;
+    if (!isFirst && (await tx.count(Project, { accountId: owner.accountId })) >= maxProjects) {
+      throw new AppError(
+        'project_limit_reached',
+        `The plan allows ${maxProjects} projects in an account; delete one first`,
+      );
+    }
     const isDefault = isFirst || wanted.isDefault;
     if (isDefault) await unsetDefault(tx, owner.userId);
     const project = tx.create(Project, {
@@ -138,7 +147,7 @@ async function lockProject(tx: EntityManager, scope: Scope, projectId: string): 
 }
 
 async function lockOwner(tx: EntityManager, userId: string): Promise<void> {
-  await tx.findOneOrFail(User, { userId }, { lockMode: LockMode.PESSIMISTIC_WRITE });
+  if (!(await lockRow(tx, 'users', userId))) throw notFound('User');
 }
 
 async function unsetDefault(tx: EntityManager, ownerUserId: string): Promise<void> {

@@ -1,6 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { AppError } from '../../domain/errors.ts';
 import { Host } from '../entities/host.ts';
+import { lockRow } from './lock-row.ts';
 
 /** What a host gives to UDP ports of its sandboxes. */
 export interface UdpOffer {
@@ -29,7 +30,7 @@ export async function takeUdpPorts(
   ports: readonly number[],
 ): Promise<Record<string, number>> {
   if (ports.length === 0) return {};
-  await tx.execute('select 1 from hosts where host_id = ? for update', [hostId]);
+  await lockRow(tx, 'hosts', hostId);
   const free = (await tx.execute(
     `select candidate as port
        from hosts h, generate_series(h.udp_port_first, h.udp_port_last) candidate

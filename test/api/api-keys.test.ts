@@ -76,6 +76,17 @@ describe('create', () => {
     expect(await api.counts()).toEqual(before);
   });
 
+  test('disabled keys do not become more without end', async () => {
+    await api.orm.em.fork().execute(
+      `insert into api_keys (key_id, account_id, user_id, name, secret_hash, prefix, is_active)
+       select 'key-' || ? || n, ?, ?, 'disabled ' || n, 'hash ' || ? || n, 'p', false from generate_series(1, 99) n`,
+      [member.userId, member.accountId, member.userId, member.userId],
+    );
+    const refused = await create({ name: 'one more' });
+    expect([refused.status, refused.body.code]).toEqual([400, 'api_key_limit_reached']);
+    expect(refused.body.error).toContain('100 API keys, disabled ones included');
+  });
+
   test('of many at once no more are made than a user may have active', async () => {
     const replies = await Promise.all(Array.from({ length: 12 }, (_, n) => create({ name: `key ${n}` })));
     const refused = replies.filter((reply) => reply.status !== 201);

@@ -24,6 +24,47 @@ const defaults = async (userId: string) =>
     .fork()
     .execute('select project_id from projects where owner_user_id = ? and is_default', [userId])) as Json[];
 
+describe('the limit of the plan', () => {
+  const projectsOf = async (accountId: string) =>
+    (await api.orm.em.fork().execute('select 1 from projects where account_id = ?', [accountId])).length;
+
+  test('of many at once an account gets as many projects as its plan allows, whoever of its users asks', async () => {
+    const root = await api.addAccount('hobby');
+    const user = await api.addUser(root);
+    await api.orm.em.fork().execute(
+      `insert into projects (project_id, account_id, owner_user_id, name)
+       select 'prj-' || ? || n, ?, ?, 'made ' || n from generate_series(1, 94) n`,
+      [root.accountId, root.accountId, root.userId],
+    );
+    const replies = await Promise.all(
+      Array.from({ length: 10 }, (_, n) =>
+        api.send(n % 2 === 0 ? root : user, 'POST', '/v1/projects', { name: `more ${n}` }),
+      ),
+    );
+    const refused = replies.filter(({ status }) => status !== 201);
+    for (const { status, body } of refused) expect([status, body.code]).toEqual([400, 'project_limit_reached']);
+    expect([refused.length, await projectsOf(root.accountId)]).toEqual([6, 100]);
+
+    const made = replies.find(({ status }) => status === 201)!.body.data;
+    expect((await api.send(root, 'DELETE', `/v1/projects/${made.project_id}`)).status).toBe(200);
+    expect((await api.send(root, 'POST', '/v1/projects', { name: 'after a deletion' })).status).toBe(201);
+  });
+
+  test('a user without a project gets a first one beyond it', async () => {
+    const root = await api.addAccount('hobby');
+    const user = await api.addUser(root);
+    const em = api.orm.em.fork();
+    await em.execute('delete from projects where owner_user_id = ?', [user.userId]);
+    await em.execute(
+      `insert into projects (project_id, account_id, owner_user_id, name)
+       select 'prj-' || ? || n, ?, ?, 'made ' || n from generate_series(1, 99) n`,
+      [root.accountId, root.accountId, root.userId],
+    );
+    expect((await make({ name: 'first' }, user)).is_default).toBe(true);
+    expect((await api.send(user, 'POST', '/v1/projects', { name: 'second' })).body.code).toBe('project_limit_reached');
+  });
+});
+
 describe('create', () => {
   test('a project with every field', async () => {
     const before = Date.now();

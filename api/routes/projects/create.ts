@@ -29,15 +29,18 @@ export function createProject(api: Api, deps: ApiDependencies): void {
       body,
       response: {
         201: envelope(projectSchema, 'The project'),
-        ...failures(ofMutations, ofIdempotency, 'invalid_name', 'project_name_taken'),
+        ...failures(ofMutations, ofIdempotency, 'invalid_name', 'project_name_taken', 'project_limit_reached'),
       },
     },
     handler: async (request, reply) => {
-      const project = await makeProject(deps.orm.em.fork(), callerOf(request), {
+      const caller = callerOf(request);
+      const wanted = {
         name: checkProjectName(request.body.name.trim()),
         description: request.body.description,
         isDefault: request.body.is_default,
-      });
+      };
+      const { maxProjects } = deps.plans.get(caller.planName);
+      const project = await makeProject(deps.orm.em.fork(), caller, wanted, maxProjects);
       return reply.code(201).send(success(await readProject(deps, scopeOf(request), project.projectId)));
     },
   });

@@ -1,0 +1,16 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+
+const keys = { accounts: 'account_id', users: 'user_id', hosts: 'host_id' } as const;
+
+/**
+ * Locks a row until the transaction ends, so that those who lock it run one after the other. Rows that refer to it can
+ * still be inserted meanwhile (`for no key update`): with `for update`, a transaction that locks the account and inserts
+ * a row of the user, and one that locks the user and inserts a row of the account, would wait for each other.
+ * @returns whether there is such a row
+ */
+export async function lockRow(tx: EntityManager, table: keyof typeof keys, id: string): Promise<boolean> {
+  const found = (await tx.execute(`select 1 from ${table} where ${keys[table]} = ? for no key update`, [
+    id,
+  ])) as unknown[];
+  return found.length > 0;
+}
