@@ -111,6 +111,14 @@ const settingsSchema = z.object({
   /** A JSON file in the form of `db/seeds/plans.json`. Empty: that file. */
   PLATFORM_PLANS_FILE: text(),
 
+  /** How many days events and notifications are kept. */
+  PLATFORM_EVENTS_KEPT_DAYS: positive(90),
+  PLATFORM_NOTIFICATIONS_KEPT_DAYS: positive(90),
+  /** How many days the row of a sandbox can be read, or a deleted one is remembered, after its end. */
+  PLATFORM_ENDED_SANDBOXES_KEPT_DAYS: positive(365),
+  /** Of events, of notifications, and of ended sandboxes of one account, the newest that are kept; of replies, by caller. */
+  PLATFORM_ROWS_KEPT_PER_ACCOUNT: positive(250_000),
+
   /** Requests a minute for each API key, and for each address where there is no key. 0 turns the limit off. */
   PLATFORM_RATE_LIMIT_PER_KEY: whole(6000),
   PLATFORM_RATE_LIMIT_PER_ADDRESS: whole(600),

@@ -6,6 +6,7 @@ import { createSandboxPortActivities } from '../activities/sandbox-ports.ts';
 import type { PlatformSecrets } from '../config/secrets.ts';
 import type { Orm } from '../db/orm.ts';
 import type { PlanCatalog } from '../db/plans.ts';
+import type { Retention } from '../db/repositories/retention.ts';
 import { controlTaskQueue } from '../domain/task-queues.ts';
 import { createDataConverter } from '../temporal/data-converter.ts';
 
@@ -15,6 +16,7 @@ export function createControlWorker(deps: {
   namespace: string;
   orm: Orm;
   plans: PlanCatalog;
+  retention: Retention;
   secrets: PlatformSecrets;
   workflowBundle: string;
 }): Promise<Worker> {

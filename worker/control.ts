@@ -28,6 +28,12 @@ const worker = await createControlWorker({
   namespace: settings.TEMPORAL_NAMESPACE,
   orm,
   plans: loadPlans(settings.PLATFORM_PLANS_FILE),
+  retention: {
+    eventsDays: settings.PLATFORM_EVENTS_KEPT_DAYS,
+    notificationsDays: settings.PLATFORM_NOTIFICATIONS_KEPT_DAYS,
+    endedSandboxesDays: settings.PLATFORM_ENDED_SANDBOXES_KEPT_DAYS,
+    rowsPerAccount: settings.PLATFORM_ROWS_KEPT_PER_ACCOUNT,
+  },
   secrets,
   workflowBundle,
 });

@@ -1,4 +1,4 @@
-import { proxyActivities } from '@temporalio/workflow';
+import { patched, proxyActivities } from '@temporalio/workflow';
 import type { MaintenanceActivities } from '../activities/maintenance.ts';
 
 /** Each is tried until the next round would do the same anyway. */
@@ -13,22 +13,32 @@ export interface MaintenanceReport {
   partitionsMade: number;
   partitionsDropped: number;
   idempotencyKeysPurged: number;
+  eventsPurged: number;
+  notificationsPurged: number;
+  endedSandboxesPurged: number;
 }
 
 /**
- * One round of upkeep: partitions for the metrics of the coming days, those of old days away, replies of idempotency
- * keys that are kept no longer away. Started each hour by the schedule `maintenance`. What fails holds nothing else up.
+ * One round of upkeep: makes the partitions for the metrics of the coming days, drops those of old days, and removes rows
+ * that are kept no longer. The schedule `maintenance` starts it each hour. What fails holds nothing else up.
  */
 export async function maintenance(): Promise<MaintenanceReport> {
-  const [made, dropped, purged] = await Promise.allSettled([
+  const purgesRows = patched('old-rows-are-purged');
+  const [made, dropped, keys, events, notifications, sandboxes] = await Promise.allSettled([
     upkeep.makeMetricsPartitions(),
     upkeep.dropOldMetricsPartitions(),
     upkeep.purgeIdempotencyKeys(),
+    purgesRows ? upkeep.purgeEvents() : 0,
+    purgesRows ? upkeep.purgeNotifications() : 0,
+    purgesRows ? upkeep.purgeEndedSandboxes() : 0,
   ]);
   return {
     partitionsMade: resultOf(made),
     partitionsDropped: resultOf(dropped),
-    idempotencyKeysPurged: resultOf(purged),
+    idempotencyKeysPurged: resultOf(keys),
+    eventsPurged: resultOf(events),
+    notificationsPurged: resultOf(notifications),
+    endedSandboxesPurged: resultOf(sandboxes),
   };
 }
 

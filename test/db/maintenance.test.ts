@@ -1,10 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { createOrm, type Orm } from '../../db/orm.ts';
-import {
-  dropOldMetricsPartitions,
-  makeMetricsPartitions,
-  purgeIdempotencyKeys,
-} from '../../db/repositories/maintenance.ts';
+import { dropOldMetricsPartitions, makeMetricsPartitions } from '../../db/repositories/maintenance.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 
 let database: TestDatabase;
@@ -63,13 +59,3 @@ test('a reader in the way is not waited for without end', async () => {
   await reader.rollback();
   expect(await dropOldMetricsPartitions(orm.em)).toBe(3);
 }, 20_000);
-
-test('replies kept for idempotency keys go after 24 hours, all of them, and younger ones stay', async () => {
-  await orm.em.fork().execute(
-    `insert into idempotency_keys (caller, key, request_hash, created_at)
-     select 'key-1', 'old-' || n, 'h', now() - interval '24 hours 1 minute' from generate_series(1, 25) n
-     union all select 'key-1', 'young', 'h', now() - interval '23 hours 59 minutes'`,
-  );
-  expect(await purgeIdempotencyKeys(orm.em, 10)).toBe(25);
-  expect(await orm.em.fork().execute('select key from idempotency_keys')).toEqual([{ key: 'young' }]);
-});

@@ -15,6 +15,7 @@ import { createOrm, type Orm } from '../../db/orm.ts';
 import { loadPlans, type PlanCatalog } from '../../db/plans.ts';
 import type { MadeAccount } from '../../db/repositories/accounts.ts';
 import { admitSandbox, type NewSandbox } from '../../db/repositories/admission.ts';
+import type { Retention } from '../../db/repositories/retention.ts';
 import { anyRegion } from '../../domain/regions.ts';
 import type { SandboxDriver } from '../../runtime/driver.ts';
 import { createDataConverter } from '../../temporal/data-converter.ts';
@@ -25,6 +26,13 @@ import { OutboxRelay } from '../../worker/outbox-relay.ts';
 import { SandboxFacts } from '../../worker/sandbox-facts.ts';
 import { ensureWorkflowBundle } from '../../worker/workflow-bundle.ts';
 import { testDatabase, testNamespace, timeSkippingEnvironment } from './stack.ts';
+
+const keptForLong: Retention = {
+  eventsDays: 90,
+  notificationsDays: 90,
+  endedSandboxesDays: 90,
+  rowsPerAccount: 10_000,
+};
 
 const silent = pino({ level: 'silent' });
 // At import, because the SDK takes a logger only before its first connection.
@@ -58,6 +66,7 @@ export async function startControlPlane(options: {
   planName?: string;
   temporal?: { connection: ConnectionLike; nativeConnection: NativeConnection; namespace: string };
   hostWorker?: { slots: number; accountShare: number };
+  retention?: Retention;
   /** Without a relay, only what a caller starts is started. */
   relay?: boolean;
 }): Promise<ControlPlane> {
@@ -78,7 +87,7 @@ export async function startControlPlane(options: {
   const common = { connection: nativeConnection, namespace, orm, plans, secrets };
   const workflowBundle = await ensureWorkflowBundle(path.join(os.tmpdir(), 'sandbox-platform-test-bundles'));
   const [control, hosts] = await Promise.all([
-    createControlWorker({ ...common, workflowBundle }),
+    createControlWorker({ ...common, workflowBundle, retention: options.retention ?? keptForLong }),
     createHostWorkers({ ...common, hostId, driver: options.driver, ...options.hostWorker }),
   ]);
   const running = [control.run(), ...hosts.map((host) => host.run())];

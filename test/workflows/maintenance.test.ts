@@ -30,14 +30,35 @@ test('a control worker that starts has it done at once, and each hour; a second 
     `insert into idempotency_keys (caller, key, request_hash, created_at)
      select 'key-1', 'k' || n, 'h', now() - interval '25 hours' from generate_series(1, 3) n`,
   );
+  const ended = await plane.admit();
+  await em.execute(
+    `update sandboxes set status = 'terminated', holds_compute = false, holds_disk = false,
+       ended_at = now() - interval '91 days' where sandbox_id = ?`,
+    [ended.sandboxId],
+  );
+  await em.execute(
+    `insert into notifications (id, account_id, user_id, title, message, type, category, created_at)
+     select 'ntf-' || n, ?, ?, '', '', '', '', now() - interval '91 days' from generate_series(1, 2) n`,
+    [plane.account.accountId, plane.account.userId],
+  );
+  await em.execute("update events set created_at = now() - interval '91 days'");
   await Promise.all([ensureMaintenanceSchedule(plane.client), ensureMaintenanceSchedule(plane.client)]);
   await until(async () => (await rounds('Completed')).length > 0, 30_000);
   const workflowId = (await rounds('Completed')).at(-1);
   const handle = plane.client.workflow.getHandle(workflowId!);
   const report: MaintenanceReport = await handle.result();
-  expect(report).toEqual({ partitionsMade: 3, partitionsDropped: 3, idempotencyKeysPurged: 3 });
-  expect(await em.execute('select 1 from idempotency_keys')).toEqual([]);
-  if (process.env.RECORD_HISTORIES === '1') await recordHistory(plane.client, 'maintenance', workflowId!);
+  expect(report).toEqual({
+    partitionsMade: 3,
+    partitionsDropped: 3,
+    idempotencyKeysPurged: 3,
+    eventsPurged: 1,
+    notificationsPurged: 2,
+    endedSandboxesPurged: 1,
+  });
+  for (const table of ['idempotency_keys', 'events', 'notifications', 'sandboxes']) {
+    expect([table, await em.execute(`select * from ${table}`)]).toEqual([table, []]);
+  }
+  if (process.env.RECORD_HISTORIES === '1') await recordHistory(plane.client, 'maintenance-purges-rows', workflowId!);
 
   const { spec } = await plane.client.schedule.getHandle('maintenance').describe();
   expect(spec.intervals).toEqual([expect.objectContaining({ every: 3_600_000 })]);

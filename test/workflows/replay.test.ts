@@ -12,6 +12,7 @@ import { readHistory, recordedHistories } from '../support/recorded-histories.ts
 const expected = [
   'host',
   'maintenance',
+  'maintenance-purges-rows',
   'sandbox-batch-ending',
   'sandbox-deletion',
   'sandbox-disk-lost-paused',

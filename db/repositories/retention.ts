@@ -1,0 +1,93 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import { keptHours as idempotencyKeptHours } from './idempotency.ts';
+
+/** How long rows are kept that only ever become more. */
+export interface Retention {
+  eventsDays: number;
+  notificationsDays: number;
+  endedSandboxesDays: number;
+  /** The newest rows that are kept of one account (of one caller, for replies to idempotency keys), whatever their age. */
+  rowsPerAccount: number;
+}
+
+/** Rows of a table that may go when they are old. Names of columns are ours, never a caller's. */
+interface OldRows {
+  table: string;
+  /** What the rows are counted by. */
+  owner: string;
+  /** The time from which a row's age counts; there is an index on it. */
+  since: string;
+  /** Which rows may go at all. */
+  where: string;
+}
+
+const events: OldRows = { table: 'events', owner: 'account_id', since: 'created_at', where: 'true' };
+const notifications: OldRows = { ...events, table: 'notifications' };
+/** A request that still runs renews the time of its claim. */
+const replies: OldRows = { ...events, table: 'idempotency_keys', owner: 'caller' };
+/** What still has something on its host stays until that is gone. */
+const endedSandboxes: OldRows = {
+  table: 'sandboxes',
+  owner: 'account_id',
+  since: 'coalesce(deleted_at, ended_at)',
+  where: "status in ('terminated', 'failed') and not holds_compute and not holds_disk",
+};
+
+/** Each returns how many rows went. Rows go some at a time, so that no statement takes long. */
+export const purgeEvents = (em: EntityManager, kept: Retention, atOnce?: number): Promise<number> =>
+  purge(em, events, days(kept.eventsDays), kept, atOnce);
+export const purgeNotifications = (em: EntityManager, kept: Retention, atOnce?: number): Promise<number> =>
+  purge(em, notifications, days(kept.notificationsDays), kept, atOnce);
+export const purgeEndedSandboxes = (em: EntityManager, kept: Retention, atOnce?: number): Promise<number> =>
+  purge(em, endedSandboxes, days(kept.endedSandboxesDays), kept, atOnce);
+export const purgeReplies = (em: EntityManager, kept: Retention, atOnce?: number): Promise<number> =>
+  purge(em, replies, `${idempotencyKeptHours} hours`, kept, atOnce);
+
+const days = (count: number) => `${count} days`;
+
+async function purge(em: EntityManager, rows: OldRows, age: string, kept: Retention, atOnce = 5000): Promise<number> {
+  const ofAge = await removeAll(em, rows, `${rows.since} < now() - ?::interval`, [age], atOnce);
+  return ofAge + (await purgeSurplus(em, rows, kept.rowsPerAccount, atOnce));
+}
+
+/** Removes the oldest rows of each owner that has more than may be kept. */
+async function purgeSurplus(em: EntityManager, rows: OldRows, most: number, atOnce: number): Promise<number> {
+  const { table, owner, since, where } = rows;
+  const owners = (await em
+    .fork()
+    .execute(`select ${owner} as id from ${table} where ${where} group by ${owner} having count(*) > ?`, [most])) as {
+    id: string;
+  }[];
+  let purged = 0;
+  for (const { id } of owners) {
+    // As text: a Date has milliseconds only.
+    const [newest] = (await em
+      .fork()
+      .execute(
+        `select (${since})::text as since from ${table} where ${where} and ${owner} = ? order by ${since} desc offset ? limit 1`,
+        [id, most],
+      )) as { since: string }[];
+    if (!newest) continue;
+    purged += await removeAll(em, rows, `${owner} = ? and ${since} <= ?::timestamptz`, [id, newest.since], atOnce);
+  }
+  return purged;
+}
+
+async function removeAll(
+  em: EntityManager,
+  { table, where }: OldRows,
+  old: string,
+  values: unknown[],
+  atOnce: number,
+): Promise<number> {
+  for (let removed = 0; ; ) {
+    const rows = (await em
+      .fork()
+      .execute(
+        `delete from ${table} where ctid = any(array(select ctid from ${table} where ${where} and ${old} limit ?)) returning 1`,
+        [...values, atOnce],
+      )) as unknown[];
+    removed += rows.length;
+    if (rows.length < atOnce) return removed;
+  }
+}
