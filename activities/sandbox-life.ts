@@ -3,7 +3,12 @@ import type { SandboxFailure } from '../db/entities/sandbox.ts';
 import type { Orm } from '../db/orm.ts';
 import type { PlanCatalog } from '../db/plans.ts';
 import { type RunningPlace, SandboxLifeRepository } from '../db/repositories/sandbox-life.ts';
-import { warnOfDiskPressure, warnOfExpiry, warnOfTimeout } from '../db/repositories/sandbox-warnings.ts';
+import {
+  notifyOfFailure,
+  warnOfDiskPressure,
+  warnOfExpiry,
+  warnOfTimeout,
+} from '../db/repositories/sandbox-warnings.ts';
 import { AppError } from '../domain/errors.ts';
 import type { LifecycleOutcome, SandboxReason, SandboxStatus } from '../domain/sandbox-state.ts';
 import { isOver } from '../domain/sandbox-state.ts';
@@ -62,6 +67,7 @@ export function createSandboxLifeActivities({ orm, plans }: { orm: Orm; plans: P
     },
     async recordFailed(sandboxId: string, reason: SandboxReason, failure: SandboxFailure, atMs: number): Promise<void> {
       await told(life.fail(sandboxId, reason, failure, new Date(atMs)));
+      await notifyOfFailure(orm.em, sandboxId, failure);
     },
     async recordMemoryLost(sandboxId: string): Promise<void> {
       await told(life.loseMemory(sandboxId));

@@ -23,6 +23,7 @@ import { Migration20261122Ports } from './migrations/20261122-ports.ts';
 import { Migration20261122SandboxRuns } from './migrations/20261122-sandbox-runs.ts';
 import { Migration20261123FullDisks } from './migrations/20261123-full-disks.ts';
 import { Migration20261124Retention } from './migrations/20261124-retention.ts';
+import { Migration20261124UnreadNotifications } from './migrations/20261124-unread-notifications.ts';
 import { ReticentDriver } from './reticent-driver.ts';
 import { limitSessions, reclaimLostConnections, type SessionLimits } from './session-pool.ts';
 
@@ -83,6 +84,7 @@ export async function createOrm(
         { name: '20261122-sandbox-runs', class: Migration20261122SandboxRuns },
         { name: '20261123-full-disks', class: Migration20261123FullDisks },
         { name: '20261124-retention', class: Migration20261124Retention },
+        { name: '20261124-unread-notifications', class: Migration20261124UnreadNotifications },
       ],
     },
     discovery: { warnWhenNoEntities: false },

@@ -1,5 +1,6 @@
 import type { Api, ApiDependencies } from '../dependencies.ts';
 import { apiKeyRoutes } from './api-keys/index.ts';
+import { notificationRoutes } from './notifications/index.ts';
 import { listPlatformRegions } from './platform-regions/list.ts';
 import { projectRoutes } from './projects/index.ts';
 import { sandboxRoutes } from './sandboxes/index.ts';
@@ -16,6 +17,7 @@ export const routes: readonly ((api: Api, deps: ApiDependencies) => void)[] = [
   getTemplate,
   ...projectRoutes,
   ...apiKeyRoutes,
+  ...notificationRoutes,
   getProfile,
   listPlans,
 ];

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { EntityManager } from '@mikro-orm/postgresql';
-import { Sandbox } from '../entities/sandbox.ts';
+import { Sandbox, type SandboxFailure } from '../entities/sandbox.ts';
 
 /** Tells the owner that a timeout is near (section 6.4). Told once a deadline and distance, however often it is called. */
 export async function warnOfTimeout(
@@ -38,6 +38,16 @@ export async function warnOfDiskPressure(em: EntityManager, sandboxId: string, p
     text: (name) =>
       `${name} was writing much while the disk of its host had little room left, and was paused at ${pausedAt.toISOString()}. ` +
       'It can be resumed when there is room again.',
+  });
+}
+
+/** Notifies the owner that a sandbox failed. */
+export async function notifyOfFailure(em: EntityManager, sandboxId: string, failure: SandboxFailure): Promise<void> {
+  await warn(em, sandboxId, {
+    type: 'sandbox_failed',
+    key: 'failed',
+    title: 'A sandbox failed',
+    text: (name) => `${name} failed: ${failure.message}`,
   });
 }
 

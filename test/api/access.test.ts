@@ -3,6 +3,7 @@ import { accountRoot, anyUser, operator, scopeOf } from '../../api/access.ts';
 import { createApp } from '../../api/app.ts';
 import { Account } from '../../db/entities/account.ts';
 import { ApiKey } from '../../db/entities/api-key.ts';
+import { Notification } from '../../db/entities/notification.ts';
 import { Sandbox } from '../../db/entities/sandbox.ts';
 import { User } from '../../db/entities/user.ts';
 import { newId } from '../../db/new-id.ts';
@@ -33,11 +34,13 @@ interface Names {
   project_id: string;
   key_id: string;
   template_id: string;
+  notification_id: string;
 }
 
 const user = (rows: Row['rows'], more: Omit<Row, 'who' | 'rows'> = {}): Row => ({ who: 'user', rows, ...more });
 const anyone: Row = { who: 'anyone', rows: 'none' };
 const batch = user('by_role', { body: ({ sandbox_id: id }) => ({ sandbox_ids: [id] }) });
+const notifications = user('own', { body: ({ notification_id: id }) => ({ notification_ids: [id] }) });
 const timeout = user('by_role', { body: () => ({ timeout: 7200 }) });
 
 /** Every route, with who may call it and whose rows it works on. */
@@ -79,6 +82,19 @@ const table: Record<string, Row> = {
   'PUT /v1/api-keys/:key_id': user('by_role', { body: () => ({ description: 'changed' }) }),
   'PUT /v1/api-keys/:key_id/status': user('by_role', { body: () => ({ is_active: false }) }),
   'DELETE /v1/api-keys/:key_id': user('by_role'),
+  'GET /v1/notifications': user('own', {
+    owners: (data) => data.notifications.map((each: Json) => each.user_id),
+  }),
+  // Before the routes that delete all of a caller's.
+  'GET /v1/notifications/:notification_id': user('own'),
+  'DELETE /v1/notifications': user('own'),
+  'PATCH /v1/notifications/read-all': user('own'),
+  'PATCH /v1/notifications/bulk-read': notifications,
+  'PATCH /v1/notifications/bulk-unread': notifications,
+  'POST /v1/notifications/bulk-delete': notifications,
+  'DELETE /v1/notifications/:notification_id': user('own'),
+  'PATCH /v1/notifications/:notification_id/read': user('own'),
+  'PATCH /v1/notifications/:notification_id/unread': user('own'),
   'GET /v1/sandboxes': user('by_role', { owners: (data) => data.sandboxes.map((each: Json) => each.owner_user_id) }),
   'POST /v1/sandboxes': user('by_role', { body: () => ({}), owners: (data) => [data.owner_user_id] }),
   'GET /v1/sandboxes/stats': user('by_role'),
@@ -111,7 +127,7 @@ const table: Record<string, Row> = {
   'DELETE /v1/sandboxes/:sandbox_id/exec': user('by_role'),
 };
 
-const namesObject = (name: string) => /:(sandbox|project|key|template)_id|\/batch-/.test(name);
+const namesObject = (name: string) => /:(sandbox|project|key|template|notification)_id|\/batch-/.test(name);
 
 /** What a caller gets. `in`: the route does its work, which may still end in an error of its own. */
 function expected(name: string, { who, rows }: Row, kind: Kind): string {
@@ -170,7 +186,10 @@ beforeAll(async () => {
   };
   names = await objectsOf(owner);
   suspendedNames = await objectsOf(suspended);
-  for (const caller of [other, api.root, foreignRoot, admin]) await api.send(caller, 'POST', '/v1/sandboxes', {});
+  for (const caller of [other, api.root, foreignRoot, admin]) {
+    await api.send(caller, 'POST', '/v1/sandboxes', {});
+    await addNotification(caller);
+  }
   await em.nativeUpdate(User, { userId: api.root.userId }, { role: 'user' });
   await em.nativeUpdate(User, { userId: admin.userId }, { role: 'admin' });
   await em.nativeUpdate(User, { userId: disabledUser.userId }, { status: 'disabled' });
@@ -199,7 +218,24 @@ async function objectsOf(owner: Caller): Promise<Names> {
       ownerUserId: owner.userId,
       visibility: 'private',
     }),
+    notification_id: await addNotification(owner),
   };
+}
+
+async function addNotification({ accountId, userId }: Caller): Promise<string> {
+  const em = api.orm.em.fork();
+  const id = newId('notification');
+  em.create(Notification, {
+    id,
+    accountId,
+    userId,
+    title: 'A title',
+    message: 'A message',
+    type: 'test',
+    category: 'test',
+  });
+  await em.flush();
+  return id;
 }
 
 async function addKey({ accountId, userId }: Caller): Promise<string> {

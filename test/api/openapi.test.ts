@@ -64,6 +64,7 @@ const project = words(
   'project_id name description owner_user_id status is_default sandbox_count created_at updated_at owner',
 );
 const key = words('key_id name description prefix is_active last_used_at created_at updated_at');
+const notification = words('id user_id title message type is_read category created_at');
 const ending = words('sandbox_id status note');
 /** `host_port`: of UDP ports only. */
 const port = words('port service_port protocol name is_protected host_port');
@@ -161,6 +162,22 @@ const contract: Record<string, Record<string, string[]>> = {
   'PUT /v1/api-keys/{key_id} 200': { '': key },
   'PUT /v1/api-keys/{key_id}/status 200': { '': words('message is_active') },
   'DELETE /v1/api-keys/{key_id} 200': {},
+  'GET /v1/notifications 200': {
+    '': words('notifications pagination unread_count'),
+    'notifications[]': notification,
+    pagination,
+  },
+  'GET /v1/notifications/{notification_id} 200': {
+    '': [...notification, 'related_entity_id', 'related_entity_type'].sort(),
+  },
+  'PATCH /v1/notifications/{notification_id}/read 200': { '': words('notification_id is_read') },
+  'PATCH /v1/notifications/{notification_id}/unread 200': { '': words('notification_id is_read') },
+  'PATCH /v1/notifications/read-all 200': { '': words('marked_count is_read') },
+  'DELETE /v1/notifications/{notification_id} 200': { '': words('notification_id deleted') },
+  'DELETE /v1/notifications 200': { '': ['deleted_count'] },
+  'POST /v1/notifications/bulk-delete 200': { '': words('notification_ids deleted_count') },
+  'PATCH /v1/notifications/bulk-read 200': { '': words('notification_ids marked_count is_read') },
+  'PATCH /v1/notifications/bulk-unread 200': { '': words('notification_ids marked_count is_read') },
   'GET /v1/users/me 200': {
     '': words(`user_id account_id email username display_name role status is_root_user email_verified description
                last_login created_at oauth_provider oauth_provider_id has_local_password avatar_url account`),
@@ -211,6 +228,9 @@ const bodies: Record<string, string[]> = {
   'POST /v1/api-keys': words('name description'),
   'PUT /v1/api-keys/{key_id}': words('name description'),
   'PUT /v1/api-keys/{key_id}/status': ['is_active'],
+  'POST /v1/notifications/bulk-delete': ['notification_ids'],
+  'PATCH /v1/notifications/bulk-read': ['notification_ids'],
+  'PATCH /v1/notifications/bulk-unread': ['notification_ids'],
 };
 
 const paging = ['page', 'limit', 'page_size', 'offset', 'skip'];
@@ -224,6 +244,7 @@ const queries: Record<string, string[]> = {
   'GET /v1/templates': [...paging, ...words('status visibility name usable')],
   'GET /v1/projects': [...paging, 'owner_user_id'],
   'GET /v1/projects/{project_id}/sandboxes': [...paging, 'status'],
+  'GET /v1/notifications': [...paging, 'read', 'type'],
   'GET /v1/api-keys': [...paging, ...words('user_id status search sort_by sort_order')],
 };
 

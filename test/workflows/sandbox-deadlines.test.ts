@@ -35,6 +35,11 @@ test('a start whose credentials for its mounts do not come fails, and says so', 
   await until(async () => (await plane.row(sandbox.sandboxId)).status === 'failed');
   expect(await plane.row(sandbox.sandboxId)).toMatchObject({ reason: 'object_storage_credentials_required' });
   expect(driver.calls).not.toContain(`create ${sandbox.sandboxId}`);
+  await until(async () => (await warnings(sandbox.sandboxId)).length > 0);
+  const [told, ...more] = await warnings(sandbox.sandboxId);
+  const { failure } = await plane.row(sandbox.sandboxId);
+  expect([told?.type, told?.userId, more]).toEqual(['sandbox_failed', sandbox.ownerUserId, []]);
+  expect(told?.message).toContain(failure!.message);
 });
 
 describe('a timeout', () => {

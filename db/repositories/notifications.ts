@@ -1,0 +1,83 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import { notFound } from '../../domain/errors.ts';
+import { Notification } from '../entities/notification.ts';
+import { type ListedTable, type Listing, readPage } from './page.ts';
+import { readRow } from './read-row.ts';
+import { entitiesWithin, type Scope, withinScope } from './scope.ts';
+
+export interface NotificationFilter {
+  isRead?: boolean | undefined;
+  /** The exact type. */
+  type?: string | undefined;
+}
+
+const listed: ListedTable = { table: 'notifications', alias: 'n', key: 'id', beside: 'null as nothing', joins: '' };
+
+/** A page of a user's notifications, and how many of all of them are unread, whatever the filter. */
+export async function listNotifications(
+  em: EntityManager,
+  scope: Scope,
+  filter: NotificationFilter,
+  listing: Listing,
+): Promise<{ notifications: Notification[]; total: number; unread: number }> {
+  const conditions = [withinScope(scope, 'n', 'user_id')];
+  if (filter.isRead !== undefined) conditions.push({ sql: 'n.is_read = ?', values: [filter.isRead] });
+  if (filter.type) conditions.push({ sql: 'n.type = ?', values: [filter.type] });
+  const [{ rows, total }, unread] = await Promise.all([
+    readPage(em, listed, conditions, listing),
+    em.fork().count(Notification, { ...entitiesWithin(scope, 'userId'), isRead: false }),
+  ]);
+  return { notifications: rows.map((row) => readRow(em, Notification, row)), total, unread };
+}
+
+/** @throws {AppError} `not_found` */
+export async function findNotification(em: EntityManager, scope: Scope, id: string): Promise<Notification> {
+  const notification = await em.findOne(Notification, { id, ...entitiesWithin(scope, 'userId') });
+  if (!notification) throw notFound('Notification');
+  return notification;
+}
+
+/**
+ * Marks notifications as read or unread.
+ * @returns the ids of those that there are, in the order they were given
+ */
+export async function markNotifications(
+  em: EntityManager,
+  scope: Scope,
+  ids: readonly string[],
+  isRead: boolean,
+): Promise<string[]> {
+  const within = withinScope(scope, 'n', 'user_id');
+  if (ids.length === 0) return [];
+  const rows = (await em.execute(
+    `update notifications n set is_read = ? where n.id in (${ids.map(() => '?')}) and ${within.sql} returning n.id`,
+    [isRead, ...ids, ...within.values],
+  )) as { id: string }[];
+  return inOrder(ids, rows);
+}
+
+/** Marks all unread notifications as read. @returns how many there were */
+export async function markAllNotificationsRead(em: EntityManager, scope: Scope): Promise<number> {
+  return em.nativeUpdate(Notification, { ...entitiesWithin(scope, 'userId'), isRead: false }, { isRead: true });
+}
+
+/** @returns the ids of those that were there, in the order they were given */
+export async function deleteNotifications(em: EntityManager, scope: Scope, ids: readonly string[]): Promise<string[]> {
+  const within = withinScope(scope, 'n', 'user_id');
+  if (ids.length === 0) return [];
+  const rows = (await em.execute(
+    `delete from notifications n where n.id in (${ids.map(() => '?')}) and ${within.sql} returning n.id`,
+    [...ids, ...within.values],
+  )) as { id: string }[];
+  return inOrder(ids, rows);
+}
+
+/** @returns how many there were */
+export async function deleteAllNotifications(em: EntityManager, scope: Scope): Promise<number> {
+  return em.nativeDelete(Notification, entitiesWithin(scope, 'userId'));
+}
+
+function inOrder(ids: readonly string[], rows: readonly { id: string }[]): string[] {
+  const found = new Set(rows.map(({ id }) => id));
+  return [...new Set(ids)].filter((id) => found.has(id));
+}
