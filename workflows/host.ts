@@ -3,6 +3,7 @@ import {
   getExternalWorkflowHandle,
   proxyActivities,
   proxyLocalActivities,
+  setCurrentDetails,
   sleep,
   upsertSearchAttributes,
   workflowInfo,
@@ -25,35 +26,38 @@ const { sandboxesBoundTo } = proxyLocalActivities<Pick<HostWatchActivities, 'san
   retry: { initialInterval: '200ms', maximumInterval: '10s' },
 });
 
-/** Told at once; the rest of them in the next round. */
+/** Sandboxes signalled in one round. */
 const batchSize = 200;
 
 /**
- * The lease of a machine that runs sandboxes. When it is lost, each sandbox that counted on it is told, until none does;
- * the machine then may come back. Workflow id: the host's.
+ * Watches the lease of a machine that runs sandboxes. When the lease is lost, signals each sandbox whose processes were
+ * there, until none is left; then the machine may come back. The workflow id is the host's id.
  */
 export async function host({ hostId }: HostInput): Promise<void> {
   upsertSearchAttributes([{ key: searchAttributes.hostId, value: hostId }]);
   while (!workflowInfo().continueAsNewSuggested) {
+    setCurrentDetails('present; its lease is watched');
     await watching.watchUntilLost(hostId);
-    await tellLoss(hostId);
+    await signalLoss(hostId);
+    setCurrentDetails('lost; its return is watched for');
     await watching.watchUntilBack(hostId);
   }
   await continueAsNew<typeof host>({ hostId });
 }
 
-async function tellLoss(hostId: string): Promise<void> {
+async function signalLoss(hostId: string): Promise<void> {
   for (let pauseSeconds = 1; ; pauseSeconds = Math.min(pauseSeconds * 2, 60)) {
     const bound: readonly (BoundSandbox | string)[] = await sandboxesBoundTo(hostId);
     if (bound.length === 0) return;
-    const told = bound.slice(0, batchSize).map((each) => {
-      // The list was of ids alone in earlier versions.
+    setCurrentDetails(`lost; ${bound.length} sandboxes had processes on it`);
+    const signals = bound.slice(0, batchSize).map((each) => {
+      // Histories of earlier versions have ids only.
       const { sandboxId, run } = typeof each === 'string' ? { sandboxId: each, run: null } : each;
       return getExternalWorkflowHandle(sandboxId).signal(hostLostSignal, { hostId, run });
     });
-    // One whose workflow is over in this moment cannot be told; if it is not, it is told in the next round.
-    const failed = (await Promise.allSettled(told)).some((each) => each.status === 'rejected');
-    if (failed || bound.length <= batchSize) await sleep(`${pauseSeconds}s`);
+    // A workflow that has just closed cannot be signalled. The next round signals those that have not.
+    const failed = (await Promise.allSettled(signals)).some((each) => each.status === 'rejected');
+    if (failed || bound.length <= batchSize) await sleep(`${pauseSeconds}s`, { summary: 'next round of signals' });
     else pauseSeconds = 0.5;
   }
 }

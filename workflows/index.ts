@@ -1,4 +1,4 @@
-// Every workflow type of the platform, under the name it is started by.
+// Every workflow of the platform. The name of the export is the workflow type.
 export { host } from './host.ts';
 export { maintenance } from './maintenance.ts';
 export { sandbox } from './sandbox/workflow.ts';

@@ -1,14 +1,14 @@
 import { patched, proxyActivities } from '@temporalio/workflow';
 import type { MaintenanceActivities } from '../activities/maintenance.ts';
 
-/** Each is tried until the next round would do the same anyway. */
+/** Retried until shortly before the next round. */
 const upkeep = proxyActivities<MaintenanceActivities>({
   startToCloseTimeout: '10m',
   scheduleToCloseTimeout: '50m',
   retry: { initialInterval: '5s', maximumInterval: '5m' },
 });
 
-/** How much a round did. */
+/** What one round has done. */
 export interface MaintenanceReport {
   partitionsMade: number;
   partitionsDropped: number;
@@ -20,7 +20,7 @@ export interface MaintenanceReport {
 
 /**
  * One round of upkeep: makes the partitions for the metrics of the coming days, drops those of old days, and removes rows
- * that are kept no longer. The schedule `maintenance` starts it each hour. What fails holds nothing else up.
+ * that are kept no longer. The schedule `maintenance` starts it each hour. A task that fails does not stop the others.
  */
 export async function maintenance(): Promise<MaintenanceReport> {
   const purgesRows = patched('old-rows-are-purged');

@@ -1,24 +1,35 @@
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
-import { executeChild, getExternalWorkflowHandle, isCancellation, sleep } from '@temporalio/workflow';
+import {
+  executeChild,
+  getExternalWorkflowHandle,
+  isCancellation,
+  setCurrentDetails,
+  sleep,
+} from '@temporalio/workflow';
 import { rows } from './sandbox/activities.ts';
 import { type BatchEndingInput, endSignal } from './sandbox/messages.ts';
 import { sandboxDeletion } from './sandbox-deletion.ts';
 
-/** Section 8: how many of a batch are handled at the same time. */
-const atOnce = 50;
+/** Sandboxes of a batch that are handled at the same time. */
+const concurrency = 50;
 const firstRetryMs = 250;
 const longestRetryMs = 30_000;
 
 /**
- * Ends the sandboxes of one accepted batch, each by a word to its own workflow: that request was answered when this
- * workflow was there. Workflow id: `bat-…`.
+ * Ends the sandboxes of one accepted batch, each by a signal to its own workflow. The caller has its reply as soon as
+ * this workflow is started. The workflow id is `bat-…`.
  */
 export async function sandboxBatchEnding({ sandboxIds, forget }: BatchEndingInput): Promise<void> {
   const waiting = [...sandboxIds];
+  let ended = 0;
   const work = async () => {
-    for (let id = waiting.shift(); id !== undefined; id = waiting.shift()) await end(id, forget);
+    for (let id = waiting.shift(); id !== undefined; id = waiting.shift()) {
+      await end(id, forget);
+      ended += 1;
+      setCurrentDetails(`${ended} of ${sandboxIds.length} sandboxes have been requested to end`);
+    }
   };
-  await Promise.all(Array.from({ length: atOnce }, work));
+  await Promise.all(Array.from({ length: concurrency }, work));
 }
 
 async function end(sandboxId: string, forget: boolean): Promise<void> {
@@ -28,11 +39,11 @@ async function end(sandboxId: string, forget: boolean): Promise<void> {
     } catch (error) {
       if (isCancellation(error)) throw error;
     }
-    // Nobody is there to hear it: its life is over, or the outbox is about to begin it.
+    // There is no workflow to signal: the sandbox has ended, or the outbox has not started it yet.
     const remains = await rows.findRemains(sandboxId);
     if (!remains) return;
     if (remains.over) return cleanUp(sandboxId, forget);
-    await sleep(retryMs);
+    await sleep(retryMs, { summary: `next signal to ${sandboxId}` });
   }
 }
 
@@ -44,7 +55,7 @@ async function cleanUp(sandboxId: string, forget: boolean): Promise<void> {
       parentClosePolicy: 'ABANDON',
     });
   } catch (error) {
-    // Somebody else is at it.
+    // Another request deletes it already.
     if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
   }
 }

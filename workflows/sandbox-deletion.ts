@@ -2,13 +2,13 @@ import { cleaningOn, rows } from './sandbox/activities.ts';
 
 export interface SandboxDeletionInput {
   sandboxId: string;
-  /** Make it answer 404 afterwards. */
+  /** Make the sandbox answer 404 afterwards. */
   forget: boolean;
 }
 
 /**
- * Terminates or deletes a sandbox whose life is over (`failed` or `terminated`), when no workflow of its own is there
- * to be told. Workflow id: `sbx-…/deletion`.
+ * Terminates or deletes a sandbox that has ended (`failed` or `terminated`), whose own workflow is therefore closed. The
+ * workflow id is `sbx-…/deletion`.
  */
 export async function sandboxDeletion({ sandboxId, forget }: SandboxDeletionInput): Promise<void> {
   const remains = await rows.findRemains(sandboxId);
@@ -31,7 +31,7 @@ async function clean(sandboxId: string, hostId: string): Promise<boolean> {
     await cleaningOn(hostId).removeSandbox(sandboxId);
     return true;
   } catch {
-    // The host is away; it cleans what it still holds when it comes back and reconciles.
+    // The host is away; it cleans up when it is back and reconciles.
     return false;
   }
 }

@@ -18,6 +18,7 @@ const expected = [
   'sandbox-disk-lost-paused',
   'sandbox-disk-lost-running',
   'sandbox-ended-in-batch',
+  'sandbox-failed',
   'sandbox-failed-start',
   'sandbox-handed-over-first-run',
   'sandbox-handed-over-second-run',

@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { WorkflowFailedError } from '@temporalio/client';
 import type { Payload } from '@temporalio/common';
+import type { temporal } from '@temporalio/proto';
 import { Event } from '../../db/entities/event.ts';
+import { OutboxEntry } from '../../db/entities/outbox-entry.ts';
 import { AppError } from '../../domain/errors.ts';
 import { DriverError } from '../../runtime/driver.ts';
 import { EncryptionCodec } from '../../temporal/payload-codec.ts';
@@ -8,6 +11,8 @@ import { lifeQuery } from '../../workflows/sandbox/messages.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
 import { until } from '../support/until.ts';
+
+type WorkflowMetadata = temporal.api.sdk.v1.IWorkflowMetadata;
 
 const driver = new MemoryDriver();
 let plane: ControlPlane;
@@ -21,6 +26,15 @@ async function runningSandbox(wanted: Parameters<ControlPlane['admit']>[0] = {})
   const sandbox = await plane.admit(wanted);
   await plane.commands.start(sandbox, { wait: true });
   return plane.row(sandbox.sandboxId);
+}
+
+/** Waits for the end of the workflow. That of a failed sandbox fails. */
+async function closed(sandboxId: string): Promise<void> {
+  const end = await plane.client.workflow
+    .getHandle(sandboxId)
+    .result()
+    .catch((error) => error);
+  if (end !== undefined) expect(end).toBeInstanceOf(WorkflowFailedError);
 }
 
 async function eventsOf(sandboxId: string) {
@@ -259,7 +273,7 @@ describe('ending', () => {
       const sandbox = await runningSandbox();
       if (end === 'terminated') await plane.commands.terminate(sandbox, { forget: false });
       await until(async () => (await plane.row(sandbox.sandboxId)).status === end);
-      await plane.client.workflow.getHandle(sandbox.sandboxId).result();
+      await closed(sandbox.sandboxId);
       await plane.commands.terminate(await plane.row(sandbox.sandboxId), { forget: true });
       expect(await plane.row(sandbox.sandboxId)).toMatchObject({
         status: 'terminated',
@@ -301,6 +315,63 @@ describe('ending', () => {
 });
 
 describe('what operators see', () => {
+  const currentDetails = async (sandboxId: string) =>
+    (await plane.client.workflow.getHandle(sandboxId).query<WorkflowMetadata>('__temporal_workflow_metadata'))
+      .currentDetails;
+  const minuteOf = (time: Date) => time.toISOString().replace(/T(..:..).*/, ' $1 UTC');
+
+  test('the current details show the status and when the timeout acts, also after it was changed', async () => {
+    const sandbox = await runningSandbox({ autoPause: true });
+    const { sandboxId, timeoutFrom } = sandbox;
+    const deadline = (seconds: number) => minuteOf(new Date(timeoutFrom!.getTime() + seconds * 1000));
+    expect(await currentDetails(sandboxId)).toBe(`running; pauses at ${deadline(300)} unless extended`);
+    await plane.commands.setTimeout(sandbox, { timeoutSeconds: 7200, mustRaise: true });
+    expect(await currentDetails(sandboxId)).toBe(`running; pauses at ${deadline(7200)} unless extended`);
+    await plane.commands.terminate(sandbox, { forget: false });
+    await plane.client.workflow.getHandle(sandboxId).result();
+    expect(await currentDetails(sandboxId)).toBe('terminated');
+  });
+
+  test('the current details of a paused sandbox show when it is deleted', async () => {
+    const kept = await runningSandbox();
+    await plane.commands.pause(kept, { wait: true });
+    const { pausedAt, persistenceDays } = await plane.row(kept.sandboxId);
+    const deletedAt = minuteOf(new Date(pausedAt!.getTime() + persistenceDays! * 86_400_000));
+    expect(await currentDetails(kept.sandboxId)).toBe(`paused; deleted at ${deletedAt} unless resumed`);
+  });
+
+  test('timers have a summary, which is encrypted', async () => {
+    const { sandboxId } = await runningSandbox();
+    const history = await plane.client.workflow.getHandle(sandboxId).fetchHistory();
+    const timer = history.events!.find((event) => event.timerStartedEventAttributes)!;
+    const summary = timer.userMetadata!.summary!;
+    expect(Buffer.from(summary.metadata!.encoding!).toString()).toBe('binary/encrypted');
+    const [decoded] = await new EncryptionCodec(plane.secrets.codecKeys).decode([summary as Payload]);
+    expect(JSON.parse(Buffer.from(decoded!.data!).toString())).toBe('warning 60 s before the timeout');
+  });
+
+  test('a failed sandbox is a failed workflow, which nothing starts again and which can be deleted', async () => {
+    driver.failNext.set('create', new DriverError('image_pull_failed', 'There is no such image'));
+    const sandbox = await plane.admit();
+    const { sandboxId } = sandbox;
+    await plane.commands.start(sandbox, { wait: true });
+    const handle = plane.client.workflow.getHandle(sandboxId);
+    await expect(handle.result()).rejects.toMatchObject({
+      cause: { type: 'image_pull_failed', message: 'The sandbox has failed: image_pull_failed' },
+    });
+    expect((await handle.describe()).status.name).toBe('FAILED');
+    expect(await currentDetails(sandboxId)).toBe('failed (image_pull_failed): There is no such image');
+    await plane.commands.start(sandbox, { wait: true });
+    const em = plane.orm.em.fork();
+    em.create(OutboxEntry, { workflowType: 'sandbox', workflowId: sandboxId, input: { sandboxId } });
+    await em.flush();
+    await until(async () => (await plane.orm.em.fork().count(OutboxEntry, { workflowId: sandboxId })) === 0);
+    expect(driver.calls.filter((call) => call === `create ${sandboxId}`)).toHaveLength(1);
+    await expect(plane.commands.pause(sandbox, { wait: true })).rejects.toEqual(refusal('sandbox_ended'));
+    await plane.commands.terminate(await plane.row(sandboxId), { forget: true });
+    expect((await plane.row(sandboxId)).deletedAt).not.toBeNull();
+  });
+
   test('the status is a search attribute and the query tells what happens next', async () => {
     const sandbox = await runningSandbox({ autoPause: true });
     const handle = plane.client.workflow.getHandle(sandbox.sandboxId);

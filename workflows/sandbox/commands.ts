@@ -84,6 +84,7 @@ export class SandboxCommands {
     if (fromMs !== null) state.timeoutFromMs = fromMs;
     state.failedAutoPauses = 0;
     state.timeoutRevision += 1;
+    state.publish();
     this.#timeoutWrites = this.#timeoutWrites.then(() => rows.recordTimeout(state.id, timeoutSeconds, fromMs));
     return this.#timeoutWrites;
   }

@@ -1,4 +1,11 @@
-import { ActivityFailure, allHandlersFinished, CancellationScope, condition, patched } from '@temporalio/workflow';
+import {
+  ActivityFailure,
+  ApplicationFailure,
+  allHandlersFinished,
+  CancellationScope,
+  condition,
+  patched,
+} from '@temporalio/workflow';
 import { outcomeOf, type SandboxReason } from '../../domain/sandbox-state.ts';
 import { cleaningOn, rows } from './activities.ts';
 import type { HostFailure } from './failure.ts';
@@ -26,6 +33,7 @@ export async function terminate(state: SandboxState, reason: SandboxReason): Pro
 
 export async function fail(state: SandboxState, { reason, failure }: HostFailure): Promise<void> {
   await rows.recordFailed(state.id, reason, failure, Date.now());
+  state.failure = failure.message;
   state.setStatus('failed', reason);
   if (await clean(state)) await rows.recordCleaned(state.id);
 }
@@ -47,7 +55,11 @@ async function clean(state: SandboxState): Promise<boolean> {
   });
 }
 
-/** Lets the handlers reply, and obeys requests to terminate or forget that arrived while the sandbox was ending. */
+/**
+ * Lets the handlers reply, and obeys requests to terminate or forget that arrived while the sandbox was ending.
+ * @throws {ApplicationFailure} when the sandbox has failed, so that Temporal shows its workflow as failed. The message
+ * names only the reason: workers log it.
+ */
 export async function close(state: SandboxState): Promise<void> {
   let forgotten = false;
   for (;;) {
@@ -58,6 +70,9 @@ export async function close(state: SandboxState): Promise<void> {
       forgotten = true;
     }
     await condition(allHandlersFinished);
-    if (!state.end || (state.status === 'terminated' && (forgotten || !state.end.forget))) return;
+    if (!state.end || (state.status === 'terminated' && (forgotten || !state.end.forget))) break;
+  }
+  if (state.status === 'failed' && patched('a-failed-sandbox-fails-its-workflow')) {
+    throw ApplicationFailure.nonRetryable(`The sandbox has failed: ${state.reason}`, state.reason);
   }
 }

@@ -157,5 +157,7 @@ export interface SandboxLifeView {
   /** RFC 3339; when `nextAction` happens without any request. */
   nextDeadline: string | null;
   nextAction: 'timeout' | 'auto_pause' | 'expire' | null;
+  /** Why the sandbox failed, for people. */
+  failure: string | null;
 }
 export const lifeQuery = defineQuery<SandboxLifeView>('life');

@@ -16,7 +16,9 @@ export async function stayPaused(state: SandboxState): Promise<void> {
   const woken =
     wakeAtMs === null
       ? await condition(hasEvent).then(() => true)
-      : await condition(hasEvent, Math.max(1, wakeAtMs - Date.now()));
+      : await condition(hasEvent, Math.max(1, wakeAtMs - Date.now()), {
+          summary: warnAtMs === null ? 'expiry of the paused sandbox' : 'warning before the expiry',
+        });
   if (hasRequest(state)) return;
   const report = state.inbox.take(state.run);
   if (report?.kind === 'diskLost') return fail(state, diskLostFailure);

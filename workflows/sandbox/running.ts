@@ -10,9 +10,6 @@ import type { HostReport } from './messages.ts';
 import { shouldContinueInNextRun } from './next-run.ts';
 import type { SandboxState } from './state.ts';
 
-/** A failed auto-pause is tried again after this. */
-const autoPauseRetryMs = 20_000;
-
 /**
  * Records that the sandbox runs. Every time in a sandbox's life is the workflow's own, never a host's, so that deadlines
  * and totals agree whatever the clocks of other machines say.
@@ -34,7 +31,7 @@ export async function enterRunning(
 /** Waits for the next event of a running sandbox (request, report, warning or timeout) and acts on it. */
 export async function stayRunning(state: SandboxState): Promise<void> {
   const revision = state.timeoutRevision;
-  const deadlineMs = state.timeoutFromMs + state.timeoutSeconds * 1000 + state.failedAutoPauses * autoPauseRetryMs;
+  const deadlineMs = state.deadlineMs();
   const warning = nextWarning(deadlineMs, state.timeoutSeconds, Date.now());
   const woken = await condition(
     () =>
@@ -44,6 +41,7 @@ export async function stayRunning(state: SandboxState): Promise<void> {
       state.timeoutRevision !== revision ||
       shouldContinueInNextRun(state),
     Math.max(1, warning?.inMs ?? deadlineMs - Date.now()),
+    { summary: timerSummary(warning, state.plan.autoPause) },
   );
   if (hasRequest(state)) return;
   if (state.hostLoss.happened) return fail(state, hostLostFailure);
@@ -53,6 +51,12 @@ export async function stayRunning(state: SandboxState): Promise<void> {
   if (warning) await rows.warnOfTimeout(state.id, deadlineMs, warning.beforeSeconds);
   else if (state.plan.autoPause) state.requestPause('auto_pause', false);
   else state.end = { reason: 'timeout', forget: false };
+}
+
+/** What the Temporal Web UI shows beside the timer. */
+function timerSummary(warning: ReturnType<typeof nextWarning>, autoPause: boolean): string {
+  if (warning) return `warning ${warning.beforeSeconds} s before the timeout`;
+  return autoPause ? 'auto-pause' : 'timeout';
 }
 
 const hasRequest = (state: SandboxState) => state.end !== null || state.pause !== null || state.restart !== null;

@@ -45,7 +45,7 @@ export async function start(state: SandboxState): Promise<'started' | 'nothing t
 /** Only the caller of the create has the credentials. @returns false when none came and the sandbox has failed */
 async function receiveCredentials(state: SandboxState): Promise<boolean> {
   const received = () => state.sealedCredentials !== null || state.isEnding();
-  if (await condition(received, credentialsTimeoutMs)) return true;
+  if (await condition(received, credentialsTimeoutMs, { summary: 'credentials of the object storage' })) return true;
   const message = 'The credentials of its object storage did not arrive';
   await fail(state, { reason: 'object_storage_credentials_required', failure: { message, ...readExit(undefined) } });
   return false;

@@ -1,13 +1,22 @@
-import { type ApplicationFailure, type CancellationScope, upsertSearchAttributes } from '@temporalio/workflow';
+import {
+  type ApplicationFailure,
+  type CancellationScope,
+  setCurrentDetails,
+  upsertSearchAttributes,
+} from '@temporalio/workflow';
 import type { LifePlan } from '../../domain/life-plan.ts';
 import type { StorageChange } from '../../domain/object-storage.ts';
 import { persistenceExpiresAt } from '../../domain/persistence.ts';
 import { isOver, type SandboxReason, type SandboxStatus } from '../../domain/sandbox-state.ts';
 import { sandboxSearchAttributes } from '../../temporal/search-attributes.ts';
+import { detailsOf } from './details.ts';
 import { HostLoss } from './host-loss.ts';
 import { SandboxInbox } from './inbox.ts';
 import type { CarriedState, SandboxLifeView, SandboxWorkflowInput, StatusReply } from './messages.ts';
 import { SandboxPorts } from './ports.ts';
+
+/** A failed auto-pause is tried again after this. */
+const autoPauseRetryMs = 20_000;
 
 /** A pause, resume or restart that was requested, until it has succeeded or failed. */
 export interface Transition {
@@ -76,6 +85,8 @@ export class SandboxState {
   resume: Resume | null = null;
   restart: Restart | null = null;
   end: End | null = null;
+  /** Why the sandbox failed, for people. */
+  failure: string | null = null;
   /** The row says `terminating`, or the sandbox has failed. */
   endRecorded = false;
   /** The work on the host that a request to end cancels. */
@@ -158,6 +169,11 @@ export class SandboxState {
     return this.#status === 'running' || this.#status === 'pausing';
   }
 
+  /** When the timeout of the running phase acts. An auto-pause that failed is tried again somewhat later. */
+  deadlineMs(): number {
+    return this.timeoutFromMs + this.timeoutSeconds * 1000 + this.failedAutoPauses * autoPauseRetryMs;
+  }
+
   /** The status as a caller will see it: a request to end counts before the row says `terminating`. */
   statusForCaller(): SandboxStatus {
     return this.end && !isOver(this.#status) ? 'terminating' : this.#status;
@@ -167,8 +183,9 @@ export class SandboxState {
     return { status: this.#status, reason: this.#reason };
   }
 
-  /** Writes the search attributes that changed. */
+  /** Shows operators the present state: search attributes and, in the Temporal Web UI, current details. */
   publish(): void {
+    setCurrentDetails(detailsOf(this.view()));
     const attributes = sandboxSearchAttributes(this.plan, this.#status);
     const serialized = JSON.stringify(attributes);
     if (serialized === this.#published) return;
@@ -179,7 +196,7 @@ export class SandboxState {
   view(): SandboxLifeView {
     const paused = this.#status === 'paused';
     const deadline = this.inRunningPhase()
-      ? new Date(this.timeoutFromMs + this.timeoutSeconds * 1000)
+      ? new Date(this.deadlineMs())
       : paused
         ? persistenceExpiresAt(new Date(this.pausedAtMs), this.plan.persistenceDays)
         : null;
@@ -189,6 +206,7 @@ export class SandboxState {
       hostId: this.plan.hostId,
       nextDeadline: deadline?.toISOString() ?? null,
       nextAction: deadline === null ? null : paused ? 'expire' : this.plan.autoPause ? 'auto_pause' : 'timeout',
+      failure: this.failure,
     };
   }
 
