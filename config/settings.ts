@@ -15,6 +15,7 @@ const textOr = (fallback: string) => z.preprocess(emptyIsUnset, z.string().defau
 const port = (fallback: number) =>
   z.preprocess(emptyIsUnset, z.coerce.number().int().min(0).max(65535).default(fallback));
 const positive = (fallback: number) => z.preprocess(emptyIsUnset, z.coerce.number().positive().default(fallback));
+const positiveOrUnset = () => z.preprocess(emptyIsUnset, z.coerce.number().positive().optional());
 const whole = (fallback: number) => z.preprocess(emptyIsUnset, z.coerce.number().int().min(0).default(fallback));
 const flag = (fallback: boolean) =>
   z.preprocess(
@@ -150,10 +151,15 @@ const settingsSchema = z.object({
   PLATFORM_REGION_NETWORKS: listsByName(isNetwork, 'must be region=network,network;region=…'),
   /** The other regions, nearest first, as `eu=uk,us;us=eu`. Those that are not named come last. */
   PLATFORM_REGIONS_NEAREST: listsByName(() => true, 'must be region=region,region;region=…'),
-  /** What sandboxes may reserve here, as a multiple of what the machine has. */
-  PLATFORM_HOST_CPU_OVERCOMMIT: positive(16),
-  PLATFORM_HOST_MEMORY_OVERCOMMIT: positive(2),
-  PLATFORM_HOST_DISK_OVERCOMMIT: positive(10),
+  /** MB of memory that sandboxes leave free here. Empty: a tenth of the machine's, and at least 512. */
+  PLATFORM_HOST_MEMORY_RESERVE_MB: positiveOrUnset(),
+  /**
+   * What sandboxes here may be promised together, as a multiple of what the machine has, however little of it they use.
+   * Empty: not limited; a host takes sandboxes for as long as it really has room.
+   */
+  PLATFORM_HOST_CPU_OVERCOMMIT: positiveOrUnset(),
+  PLATFORM_HOST_MEMORY_OVERCOMMIT: positiveOrUnset(),
+  PLATFORM_HOST_DISK_OVERCOMMIT: positiveOrUnset(),
   /**
    * How long a host counts as there without a word from it. Its sandboxes stand still after four fifths of that, and
    * have failed five seconds after it.

@@ -1,14 +1,24 @@
+import type { FreeRoom, Use } from './host-room.ts';
 import type { RegionWish } from './regions.ts';
 
-/** What a host has and what is reserved on it. */
+/** What sandboxes may take of a host together at most, and take already. No capacity: there is no such limit. */
+export interface Limit {
+  capacity: number | null;
+  reserved: number;
+}
+
+/** What a host has left, by its limits and by what it measured. */
 export interface HostRoom {
   hostId: string;
   region: string;
-  cpu: { capacity: number; reserved: number };
-  memoryMb: { capacity: number; reserved: number };
-  diskGb: { capacity: number; reserved: number };
+  /** By what sandboxes were promised, however little of it they use. */
+  cpu: Limit;
+  memoryMb: Limit;
+  diskGb: Limit;
   /** Of the host's range that leads to sandboxes. */
-  udpPorts: { capacity: number; reserved: number };
+  udpPorts: Limit;
+  /** What is really free for more sandboxes. Null: the host has not measured itself yet. */
+  free: FreeRoom | null;
   /** Which of its disks is nearly full: that of the sandboxes, or the one that images are unpacked on. */
   fullDisk?: FullDisk | null;
 }
@@ -20,7 +30,14 @@ export interface RoomNeeded {
   memoryMb: number;
   diskGb: number;
   udpPorts: number;
+  /** Of this, what it will really use, as far as that is known. */
+  expected: Use;
 }
+
+export type Resource = 'cpu' | 'memory' | 'disk' | 'udp_ports';
+
+/** A host is filled up to this part of its memory before an emptier one is chosen. */
+const wellFilled = 3 / 4;
 
 /** The best fit of the nearest region that has room. Null: none has, or none where the region is forced. */
 export function chooseHost(hosts: readonly HostRoom[], needed: RoomNeeded, wish: RegionWish): HostRoom | null {
@@ -34,30 +51,54 @@ export function chooseHost(hosts: readonly HostRoom[], needed: RoomNeeded, wish:
   return wish.forced ? null : bestFit(hosts, needed);
 }
 
-/** The fullest host that still has room (best fit), so that large sandboxes find space later. Null: none has. */
+/**
+ * The fullest host that is not well filled yet, so that large sandboxes find space later; where all are, the emptiest,
+ * because sandboxes may come to use more than was measured. Null: none has room.
+ */
 export function bestFit(hosts: readonly HostRoom[], needed: RoomNeeded): HostRoom | null {
-  let best: { host: HostRoom; left: number } | null = null;
-  for (const host of hosts) {
-    if (!fits(host, needed)) continue;
-    const left =
-      (host.memoryMb.capacity - host.memoryMb.reserved - needed.memoryMb) / Math.max(1, host.memoryMb.capacity);
-    if (!best || left < best.left) best = { host, left };
-  }
-  return best?.host ?? null;
+  const fitting = hosts
+    .filter((host) => fits(host, needed))
+    .map((host) => ({ host, left: memoryLeft(host, needed) }))
+    .sort((a, b) => a.left - b.left);
+  const calm = fitting.find(({ left }) => left >= 1 - wellFilled);
+  return (calm ?? fitting.at(-1))?.host ?? null;
+}
+
+/** The part of a host's memory that is left with one more. */
+function memoryLeft({ free, memoryMb }: HostRoom, needed: RoomNeeded): number {
+  if (free) return (free.memoryMb - needed.expected.memoryMb) / Math.max(1, free.memoryTotalMb);
+  if (memoryMb.capacity === null) return 1;
+  return (memoryMb.capacity - memoryMb.reserved - needed.memoryMb) / Math.max(1, memoryMb.capacity);
 }
 
 /** Whether a host can take this much more. */
 export function fits(host: HostRoom, needed: RoomNeeded): boolean {
-  return (
-    !isDiskFull(host, needed) &&
-    host.cpu.reserved + needed.cpu <= host.cpu.capacity &&
-    host.memoryMb.reserved + needed.memoryMb <= host.memoryMb.capacity &&
-    host.diskGb.reserved + needed.diskGb <= host.diskGb.capacity &&
-    host.udpPorts.reserved + needed.udpPorts <= host.udpPorts.capacity
-  );
+  return shortOf(host, needed).length === 0;
+}
+
+/** Resources of which a host has too little for this. What takes nothing of a resource is never short of it. */
+export function shortOf(host: HostRoom, needed: RoomNeeded): Resource[] {
+  const isOver = ({ capacity, reserved }: Limit, amount: number) => capacity !== null && reserved + amount > capacity;
+  const lacks = (resource: keyof Use) => {
+    const amount = needed.expected[resource];
+    return host.free !== null && amount > 0 && amount > host.free[resource];
+  };
+  const short: Record<Resource, boolean> = {
+    cpu: isOver(host.cpu, needed.cpu) || lacks('cpu'),
+    memory: isOver(host.memoryMb, needed.memoryMb) || lacks('memoryMb'),
+    disk: isDiskFull(host, needed) || isOver(host.diskGb, needed.diskGb) || lacks('diskMb'),
+    udp_ports: isOver(host.udpPorts, needed.udpPorts),
+  };
+  return (Object.keys(short) as Resource[]).filter((resource) => short[resource]);
+}
+
+/** What is short everywhere: that of the host which lacks least. */
+export function leastShort(hosts: readonly HostRoom[], needed: RoomNeeded): Resource[] {
+  const shortages = hosts.map((host) => shortOf(host, needed));
+  return shortages.sort((a, b) => a.length - b.length)[0] ?? [];
 }
 
 /** Whether a nearly full disk of the host stands in the way. What resumes has its image and its disk already. */
-export function isDiskFull(host: HostRoom, needed: RoomNeeded): boolean {
+function isDiskFull(host: HostRoom, needed: RoomNeeded): boolean {
   return host.fullDisk === 'data' || (host.fullDisk === 'cache' && needed.diskGb > 0);
 }

@@ -7,16 +7,18 @@ import type { Settings } from '../config/settings.ts';
 import type { HostRegistration } from '../db/repositories/hosts.ts';
 import { makeId } from '../domain/ids.ts';
 
-/** Who this host is, and what sandboxes may reserve on it: what the machine has, times the overcommit settings. */
+/** Who this host is, and what its sandboxes may be promised together where an operator limits that. */
 export function describeHost(settings: Settings): HostRegistration {
   const gib = 1024 ** 3;
+  const limit = (amount: () => number, overcommit: number | undefined) =>
+    overcommit === undefined ? null : Math.floor(amount() * overcommit);
   return {
     hostId: settings.PLATFORM_HOST_ID ?? keptHostId(settings.PLATFORM_DATA_DIR),
     region: settings.PLATFORM_REGION,
     regionName: settings.PLATFORM_REGION_NAME,
-    cpuCapacity: Math.floor(os.availableParallelism() * settings.PLATFORM_HOST_CPU_OVERCOMMIT),
-    memoryMbCapacity: Math.floor((os.totalmem() / 1024 ** 2) * settings.PLATFORM_HOST_MEMORY_OVERCOMMIT),
-    diskGbCapacity: Math.floor((diskBytes(settings.PLATFORM_DATA_DIR) / gib) * settings.PLATFORM_HOST_DISK_OVERCOMMIT),
+    cpuCapacity: limit(() => os.availableParallelism(), settings.PLATFORM_HOST_CPU_OVERCOMMIT),
+    memoryMbCapacity: limit(() => os.totalmem() / 1024 ** 2, settings.PLATFORM_HOST_MEMORY_OVERCOMMIT),
+    diskGbCapacity: limit(() => diskBytes(settings.PLATFORM_DATA_DIR) / gib, settings.PLATFORM_HOST_DISK_OVERCOMMIT),
     bandwidthMbps: settings.PLATFORM_SANDBOX_BANDWIDTH_MBPS || undefined,
   };
 }

@@ -12,6 +12,7 @@ import { createOrm } from '../db/orm.ts';
 import { loadPlans } from '../db/plans.ts';
 import { askForHostWatch, lastAliveAt, rejoin } from '../db/repositories/hosts.ts';
 import { offerUdpPorts } from '../db/repositories/udp-ports.ts';
+import { MachineLoad } from '../runtime/machine-load.ts';
 import { createOciDriver } from '../runtime/oci/driver.ts';
 import { createTemporalClient } from '../temporal/client.ts';
 import { DiskWatch } from './disk-watch.ts';
@@ -22,6 +23,7 @@ import { createHostWorkers } from './host-worker.ts';
 import { logTemporalThrough } from './logging.ts';
 import { MetricsSampler } from './metrics-sampler.ts';
 import { requireOwnDataFolder } from './own-data-folder.ts';
+import { RoomReporter } from './room-reporter.ts';
 import { SandboxFacts } from './sandbox-facts.ts';
 import { serverAddresses } from './server-addresses.ts';
 import { stopSignal } from './shutdown.ts';
@@ -125,16 +127,26 @@ await offerUdpPorts(orm.em, host.hostId, {
   publicAddress: settings.PLATFORM_HOST_PUBLIC_ADDRESS ?? driver.hostAddress,
   ports: driver.udpRange,
 });
+const room = new RoomReporter({
+  orm,
+  driver,
+  machine: new MachineLoad(),
+  hostId: host.hostId,
+  memoryReserveMb: settings.PLATFORM_HOST_MEMORY_RESERVE_MB,
+  logger,
+});
+await room.start();
 await lease.offer();
 await askForHostWatch(orm.em, host.hostId);
-const sampler = new MetricsSampler({ orm, driver, hostId: host.hostId, logger });
+const onLook = room.take.bind(room);
+const sampler = new MetricsSampler({ orm, driver, hostId: host.hostId, logger, onLook });
 sampler.start();
 reconciliation.start();
 logger.info({ hostId: host.hostId }, 'ready');
 const stopped = stopSignal();
 await Promise.all(workers.map((worker) => worker.runUntil(stopped)));
 await diskWatch.stop();
-await Promise.all([sampler.stop(), reconciliation.stop()]);
+await Promise.all([sampler.stop(), room.stop(), reconciliation.stop()]);
 await lease.giveUp();
 facts.stop();
 await turnService?.close();

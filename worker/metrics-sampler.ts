@@ -24,6 +24,7 @@ export class MetricsSampler {
   readonly #hostId: string;
   readonly #logger: Logger;
   readonly #clock: () => number;
+  readonly #onLook: (metered: readonly MeteredUsage[]) => void;
   #timer: NodeJS.Timeout | null = null;
   #looking: Promise<void> = Promise.resolve();
   #stopped = false;
@@ -32,19 +33,24 @@ export class MetricsSampler {
   /** The minute under way, and whoever was seen in it. */
   #minute: { startMs: number; sandboxIds: Set<string> } | null = null;
 
-  /** @param deps.clock Unix milliseconds */
+  /**
+   * @param deps.clock Unix milliseconds
+   * @param deps.onLook called with what each look found, whether or not it could be stored
+   */
   constructor(deps: {
     orm: Orm;
     driver: Pick<SandboxDriver, 'usage'>;
     hostId: string;
     logger: Logger;
     clock?: () => number;
+    onLook?: (metered: readonly MeteredUsage[]) => void;
   }) {
     this.#orm = deps.orm;
     this.#driver = deps.driver;
     this.#hostId = deps.hostId;
     this.#logger = deps.logger;
     this.#clock = deps.clock ?? Date.now;
+    this.#onLook = deps.onLook ?? (() => {});
   }
 
   start(): void {
@@ -77,6 +83,7 @@ export class MetricsSampler {
     await this.#addUpBefore(Math.floor(nowMs / minuteMs) * minuteMs);
     const usages = await this.#driver.usage();
     const metered = usages.flatMap((usage) => sinceLast(usage, this.#previous.get(usage.sandboxId)));
+    this.#onLook(metered);
     await insertSamples(this.#orm.em, new Date(nowMs), metered);
     this.#previous = new Map(usages.map((usage) => [usage.sandboxId, usage]));
     for (const { sandboxId } of metered) this.#minute!.sandboxIds.add(sandboxId);

@@ -18,7 +18,6 @@ const goalOverStartMs = 15;
 const platform = new RunningPlatform({
   PLATFORM_WARM_POOL_SIZE: '0',
   PLATFORM_RATE_LIMIT_PER_KEY: '0',
-  PLATFORM_HOST_CPU_OVERCOMMIT: '64',
 });
 await platform.start();
 try {

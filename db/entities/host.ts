@@ -8,9 +8,19 @@ export const Host = defineEntity({
     hostId: p.string().primary(),
     region: p.string(),
     regionName: p.string(),
-    cpuCapacity: p.integer(),
-    memoryMbCapacity: p.integer(),
-    diskGbCapacity: p.integer(),
+    /** What sandboxes here may be promised together, whatever they use. Null: not limited. */
+    cpuCapacity: p.integer().nullable(),
+    memoryMbCapacity: p.integer().nullable(),
+    diskGbCapacity: p.integer().nullable(),
+    /** The memory of the machine. Null: it has not measured itself yet. */
+    memoryMbTotal: p.integer().nullable(),
+    /** What was free for more sandboxes at `measuredAt`, its reserves left out; below zero: it is under pressure. */
+    cpuFree: p.float().nullable(),
+    memoryMbFree: p.integer().nullable(),
+    diskMbFree: p.integer().nullable(),
+    /** Of these it has nothing left: `cpu`, `memory`, `disk`. */
+    shortOf: p.array().default([]),
+    measuredAt: p.datetime(3).nullable(),
     /** What one sandbox may send to the internet, and receive, each second. Null: not limited. */
     bandwidthMbps: p.integer().nullable(),
     /** Where its UDP ports are reached. */

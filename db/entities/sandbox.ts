@@ -68,6 +68,8 @@ export const Sandbox = defineEntity({
     hostId: p.string(),
     /** It has processes or frozen memory on its host, or is about to. */
     holdsCompute: p.boolean().default(true),
+    /** Its host has measured it since it got its processes; until then it counts with what is expected of it. */
+    isMeasured: p.boolean().default(false),
     /** It has a disk on its host, or is about to. */
     holdsDisk: p.boolean().default(true),
     /** The number of its last start or resume that began on its host; null: none has, or before they were numbered. */

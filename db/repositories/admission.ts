@@ -1,7 +1,16 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { AppError, notFound } from '../../domain/errors.ts';
+import { expectedUse } from '../../domain/host-room.ts';
 import { lifeStartOf } from '../../domain/life-plan.ts';
-import { chooseHost, type FullDisk, fits, type HostRoom, isDiskFull, type RoomNeeded } from '../../domain/placement.ts';
+import {
+  chooseHost,
+  fits,
+  type HostRoom,
+  leastShort,
+  type Resource,
+  type RoomNeeded,
+  shortOf,
+} from '../../domain/placement.ts';
 import { checkPlanLimits, type Plan } from '../../domain/plans.ts';
 import { udpPortsOf } from '../../domain/ports.ts';
 import { anyRegion, type RegionWish } from '../../domain/regions.ts';
@@ -12,6 +21,7 @@ import { OutboxEntry } from '../entities/outbox-entry.ts';
 import { Sandbox } from '../entities/sandbox.ts';
 import type { PlanCatalog } from '../plans.ts';
 import { tellSandboxEvent } from './events.ts';
+import { readRooms, templatePeak } from './host-rooms.ts';
 import { lockRow } from './lock-row.ts';
 import { takeUdpPorts } from './udp-ports.ts';
 
@@ -60,7 +70,7 @@ export async function admitSandbox(
   return accountTransaction(em, asked.accountId, async (tx) => {
     const plan = await lockAccountForOneMore(tx, plans, asked.accountId);
     checkPlanLimits(plan, asked);
-    const host = await reserveHost(tx, roomFor(asked), { wish });
+    const host = await reserveHost(tx, await roomFor(tx, asked), { wish });
     const sandbox = tx.create(Sandbox, {
       ...asked,
       status: 'created',
@@ -89,16 +99,21 @@ export async function admitSandbox(
  */
 export async function admitResume(tx: EntityManager, plans: PlanCatalog, sandbox: Sandbox): Promise<void> {
   await lockAccountForOneMore(tx, plans, sandbox.accountId);
-  // Its disk stayed, and mostly its memory too; only what it does not hold yet must be found.
-  const needed = { ...roomFor(sandbox), diskGb: 0, udpPorts: 0, memoryMb: sandbox.holdsCompute ? 0 : sandbox.memoryMb };
+  const asked = await roomFor(tx, sandbox);
+  // Its disk is there, and mostly its memory too, which the host counts as used; only the rest must be found.
+  const memory = sandbox.holdsCompute ? 0 : asked.memoryMb;
+  const expected = { cpu: 0, memoryMb: sandbox.holdsCompute ? 0 : asked.expected.memoryMb, diskMb: 0 };
+  const needed = { ...asked, diskGb: 0, udpPorts: 0, memoryMb: memory, expected };
   await reserveHost(tx, needed, { hostId: sandbox.hostId });
 }
 
-export function roomFor(
-  sandbox: Pick<Sandbox, 'cpuCount' | 'memoryMb' | 'storageGb' | 'templatePorts' | 'customPorts'>,
-): RoomNeeded {
-  const udpPorts = udpPortsOf(sandbox).length;
-  return { cpu: sandbox.cpuCount, memoryMb: sandbox.memoryMb, diskGb: sandbox.storageGb, udpPorts };
+type Sized = Pick<Sandbox, 'templateId' | 'cpuCount' | 'memoryMb' | 'storageGb' | 'templatePorts' | 'customPorts'>;
+
+/** What a sandbox needs of a host: what it is promised, and what sandboxes of its template have used. */
+export async function roomFor(tx: EntityManager, sandbox: Sized): Promise<RoomNeeded> {
+  const nominal = { cpu: sandbox.cpuCount, memoryMb: sandbox.memoryMb, diskGb: sandbox.storageGb };
+  const expected = expectedUse(nominal, await templatePeak(tx, sandbox.templateId));
+  return { ...nominal, udpPorts: udpPortsOf(sandbox).length, expected };
 }
 
 async function lockAccountForOneMore(tx: EntityManager, plans: PlanCatalog, accountId: string): Promise<Plan> {
@@ -127,72 +142,38 @@ export async function reserveHost(
   where: { wish?: RegionWish; hostId?: string; except?: string },
 ): Promise<HostRoom> {
   const full = new Set<string>(where.except ? [where.except] : []);
+  let short: Resource[] = [];
   for (;;) {
     const open = (await readRooms(tx, where.hostId ?? null)).filter((room) => !full.has(room.hostId));
     if (where.hostId && full.size === 0 && open.length === 0) {
       throw new AppError('host_unavailable', 'The host of this sandbox is away; try again when it is back');
     }
     const chosen = chooseHost(open, needed, where.wish ?? anyRegion);
-    if (!chosen)
-      throw noRoom(
-        where,
-        open.some((room) => isDiskFull(room, needed)),
-      );
+    if (!chosen) throw noRoom(where, open.length > 0 ? leastShort(open, needed) : short);
     await lockRow(tx, 'hosts', chosen.hostId);
     const [locked] = await readRooms(tx, chosen.hostId);
     if (locked && fits(locked, needed)) return locked;
     full.add(chosen.hostId);
-    if (where.hostId) throw noRoom(where, locked !== undefined && isDiskFull(locked, needed));
+    short = locked ? shortOf(locked, needed) : [];
+    if (where.hostId) throw noRoom(where, short);
   }
 }
 
-/** @param diskIsFull a host was left out because its disk is nearly full */
-function noRoom({ wish, hostId }: { wish?: RegionWish; hostId?: string }, diskIsFull: boolean): AppError {
-  const what = diskIsFull ? 'free disk space' : 'room';
+const resourceNames: Record<Resource, string> = {
+  cpu: 'processor time',
+  memory: 'memory',
+  disk: 'disk space',
+  udp_ports: 'UDP ports',
+};
+
+/** @param short what the hosts have too little of; empty: no host takes sandboxes */
+function noRoom({ wish, hostId }: { wish?: RegionWish; hostId?: string }, short: readonly Resource[]): AppError {
+  const what =
+    short.length === 0 ? 'room' : `enough free ${short.map((resource) => resourceNames[resource]).join(' and ')}`;
   if (wish?.forced) {
     const message = `No host of the region ${wish.nearest[0]} has ${what} for this sandbox now`;
     return new AppError('locality_constraint_failed', message);
   }
-  const who = hostId ? 'The host of this sandbox has no' : 'No host has';
+  const who = hostId ? 'The host of this sandbox does not have' : 'No host has';
   return new AppError('no_capacity', `${who} ${what} for this sandbox now; try again later`);
-}
-
-interface RoomRow {
-  host_id: string;
-  region: string;
-  cpu_capacity: number;
-  memory_mb_capacity: number;
-  disk_gb_capacity: number;
-  udp_port_capacity: number;
-  full_disk: FullDisk | null;
-  cpu: string;
-  memory_mb: string;
-  disk_gb: string;
-  udp_ports: string;
-}
-
-/** Of hosts that take sandboxes now. */
-export async function readRooms(tx: EntityManager, hostId: string | null = null): Promise<HostRoom[]> {
-  const rows = (await tx.execute(
-    `select h.host_id, h.region, h.cpu_capacity, h.memory_mb_capacity, h.disk_gb_capacity, h.full_disk,
-            coalesce(h.udp_port_last - h.udp_port_first + 1, 0) as udp_port_capacity,
-            coalesce(sum(s.cpu_count) filter (where s.holds_compute and s.status <> 'paused'), 0) as cpu,
-            coalesce(sum(s.memory_mb) filter (where s.holds_compute), 0) as memory_mb,
-            coalesce(sum(s.storage_gb) filter (where s.holds_disk), 0) as disk_gb,
-            coalesce(sum((select count(*) from jsonb_object_keys(s.udp_host_ports))), 0) as udp_ports
-       from hosts h
-       left join sandboxes s on s.host_id = h.host_id and (s.holds_compute or s.holds_disk)
-      where h.lease_expires_at > now() and (?::text is null or h.host_id = ?)
-      group by h.host_id`,
-    [hostId, hostId],
-  )) as RoomRow[];
-  return rows.map((row) => ({
-    hostId: row.host_id,
-    region: row.region,
-    cpu: { capacity: row.cpu_capacity, reserved: Number(row.cpu) },
-    memoryMb: { capacity: row.memory_mb_capacity, reserved: Number(row.memory_mb) },
-    diskGb: { capacity: row.disk_gb_capacity, reserved: Number(row.disk_gb) },
-    udpPorts: { capacity: row.udp_port_capacity, reserved: Number(row.udp_ports) },
-    fullDisk: row.full_disk,
-  }));
 }

@@ -8,9 +8,10 @@ export interface HostRegistration {
   hostId: string;
   region: string;
   regionName: string;
-  cpuCapacity: number;
-  memoryMbCapacity: number;
-  diskGbCapacity: number;
+  /** What sandboxes here may be promised together. Null: not limited. */
+  cpuCapacity: number | null;
+  memoryMbCapacity: number | null;
+  diskGbCapacity: number | null;
   /** What one sandbox may send to the internet, and receive. Absent: not limited. */
   bandwidthMbps?: number;
 }

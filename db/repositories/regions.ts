@@ -1,6 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { fits, type RoomNeeded } from '../../domain/placement.ts';
-import { readRooms } from './admission.ts';
+import { readRooms } from './host-rooms.ts';
 
 export interface Region {
   id: string;
@@ -8,7 +8,10 @@ export interface Region {
 }
 
 /** No sandbox needs less. */
-const smallest: RoomNeeded = { cpu: 1, memoryMb: 128, diskGb: 1, udpPorts: 0 };
+const smallest: RoomNeeded = {
+  ...{ cpu: 1, memoryMb: 128, diskGb: 1, udpPorts: 0 },
+  expected: { cpu: 0.1, memoryMb: 32, diskMb: 16 },
+};
 
 /** Regions of which a live host has room for a small sandbox, by id; each by the name its newest host gave it. */
 export async function openRegions(em: EntityManager): Promise<Region[]> {

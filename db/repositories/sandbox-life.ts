@@ -165,6 +165,7 @@ export class SandboxLifeRepository {
           row.timeoutFrom = null;
         }
         row.holdsCompute = true;
+        row.isMeasured = false;
         row.run = run;
         row.reason = 'restarted';
       },
@@ -250,7 +251,7 @@ export class SandboxLifeRepository {
       sandboxId,
       async (row, _tell, tx) => {
         if (row.status !== 'created' && row.status !== 'starting') return;
-        const host = await reserveHost(tx!, roomFor(row), {
+        const host = await reserveHost(tx!, await roomFor(tx!, row), {
           wish: { nearest: row.nearestRegions, forced: row.regionForced },
           except: row.hostId,
         });
@@ -258,6 +259,7 @@ export class SandboxLifeRepository {
         row.region = host.region;
         row.udpHostPorts = await takeUdpPorts(tx!, host.hostId, udpPortsOf(row));
         row.substatus = 'allocating';
+        row.isMeasured = false;
         row.run = null;
       },
       'in a transaction',
@@ -330,6 +332,7 @@ export class SandboxLifeRepository {
     const row = { ...before };
     const told: SandboxEventType[] = [];
     await apply(row, (type) => told.push(type), tx);
+    if (!row.holdsCompute) row.isMeasured = false;
     // After the status is set, so that each event carries the state it led to.
     const events = told.map((type) => newSandboxEvent(row, type, new Date()));
     return (await replaceRow(em, Sandbox, { before, after: row, version: found.version }, events)) ? row : null;

@@ -5,7 +5,6 @@ import { isApiKeyShape, makeApiKey } from '../../domain/api-key.ts';
 import { isId, makeId } from '../../domain/ids.ts';
 import { checkApiKeyName, checkProjectName, checkSandboxName, generateSandboxName } from '../../domain/names.ts';
 import { expiryWarningMs, persistenceDaysRemaining, persistenceExpiresAt } from '../../domain/persistence.ts';
-import { bestFit, fits, type HostRoom } from '../../domain/placement.ts';
 import { checkPlanLimits, defaultStorageGb } from '../../domain/plans.ts';
 import { type Port, udpMappings, udpPortsOf, unionOfPorts } from '../../domain/ports.ts';
 import { parseCustomCommand, parseReadyCommand } from '../../domain/template-commands.ts';
@@ -93,31 +92,6 @@ describe('plans', () => {
         details: ['cpu_count', 'memory_mb', 'storage_gb', 'timeout'].map((path) => expect.objectContaining({ path })),
       }),
     );
-  });
-});
-
-describe('placement', () => {
-  const host = (hostId: string, reservedMb: number, cpu = 0): HostRoom => ({
-    hostId,
-    region: 'local',
-    cpu: { capacity: 8, reserved: cpu },
-    memoryMb: { capacity: 8192, reserved: reservedMb },
-    diskGb: { capacity: 100, reserved: 0 },
-    udpPorts: { capacity: 4, reserved: 0 },
-  });
-  const needed = { cpu: 2, memoryMb: 1024, diskGb: 10, udpPorts: 0 };
-
-  test('takes the fullest host that still has room', () => {
-    expect(bestFit([host('empty', 0), host('fuller', 4096), host('full', 7800)], needed)?.hostId).toBe('fuller');
-  });
-
-  test('finds none where any one resource is short', () => {
-    expect(bestFit([host('no-memory', 8000), host('no-cpu', 0, 7)], needed)).toBeNull();
-    expect(bestFit([host('few-udp-ports', 0)], { ...needed, udpPorts: 5 })).toBeNull();
-    expect(bestFit([{ ...host('full-disk', 0), fullDisk: 'data' }], { ...needed, diskGb: 0 })).toBeNull();
-    expect(bestFit([{ ...host('full-cache', 0), fullDisk: 'cache' }], needed)).toBeNull();
-    expect(fits({ ...host('full-cache', 0), fullDisk: 'cache' }, { ...needed, diskGb: 0 })).toBe(true);
-    expect(fits(host('exact', 8192 - 1024, 6), needed)).toBe(true);
   });
 });
 

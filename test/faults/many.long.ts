@@ -9,14 +9,9 @@ const processes = ['api', 'gateway', 'worker', 'host'] as const;
 
 let platform: FaultyPlatform;
 
-const roomy = {
-  PLATFORM_HOST_CPU_OVERCOMMIT: '200',
-  PLATFORM_HOST_MEMORY_OVERCOMMIT: '4',
-  PLATFORM_HOST_DISK_OVERCOMMIT: '100',
-};
 withPlatform((started) => {
   platform = started;
-}, roomy);
+});
 
 interface Footprint {
   residentMb: number;

@@ -1,0 +1,138 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import { expectedUse, type FreeRoom, lessExpected, type TemplatePeak } from '../../domain/host-room.ts';
+import type { FullDisk, HostRoom } from '../../domain/placement.ts';
+
+/** A host that has not measured itself for this long takes nothing: its figures say nothing of now. */
+const staleAfterSeconds = 30;
+/** In this time a template's peak comes half the way down to what its newest sandboxes use. */
+const peakHalfLifeSeconds = 3600;
+
+interface RoomRow {
+  host_id: string;
+  region: string;
+  cpu_capacity: number | null;
+  memory_mb_capacity: number | null;
+  disk_gb_capacity: number | null;
+  udp_port_capacity: number;
+  full_disk: FullDisk | null;
+  is_fresh: boolean | null;
+  memory_mb_total: number;
+  cpu_free: number;
+  memory_mb_free: number;
+  disk_mb_free: number;
+  cpu: string;
+  memory_mb: string;
+  disk_gb: string;
+  udp_ports: string;
+  /** Of those that are not measured yet: cores, MB, GB, and the peak of its template or nulls. */
+  unmeasured: [number, number, number, number | null, number | null][];
+}
+
+/** Of hosts that take sandboxes now. Lock the row of one host first to rely on its room. */
+export async function readRooms(tx: EntityManager, hostId: string | null = null): Promise<HostRoom[]> {
+  const rows = (await tx.execute(
+    `select h.host_id, h.region, h.cpu_capacity, h.memory_mb_capacity, h.disk_gb_capacity, h.full_disk,
+            h.measured_at > now() - make_interval(secs => ${staleAfterSeconds}) as is_fresh,
+            h.memory_mb_total, h.cpu_free, h.memory_mb_free, h.disk_mb_free,
+            coalesce(h.udp_port_last - h.udp_port_first + 1, 0) as udp_port_capacity,
+            coalesce(sum(s.cpu_count) filter (where s.holds_compute and s.status <> 'paused'), 0) as cpu,
+            coalesce(sum(s.memory_mb) filter (where s.holds_compute), 0) as memory_mb,
+            coalesce(sum(s.storage_gb) filter (where s.holds_disk), 0) as disk_gb,
+            coalesce(sum((select count(*) from jsonb_object_keys(s.udp_host_ports)))
+                       filter (where s.udp_host_ports <> '{}'), 0) as udp_ports,
+            coalesce(jsonb_agg(jsonb_build_array(s.cpu_count, s.memory_mb, s.storage_gb, p.cpu, p.memory_mb))
+                       filter (where s.holds_compute and not s.is_measured and s.status <> 'paused'), '[]') as unmeasured
+       from hosts h
+       left join sandboxes s on s.host_id = h.host_id and (s.holds_compute or s.holds_disk)
+       left join template_peaks p on p.template_id = s.template_id and not s.is_measured
+      where h.lease_expires_at > now() and (?::text is null or h.host_id = ?)
+      group by h.host_id`,
+    [hostId, hostId],
+  )) as RoomRow[];
+  return rows.map((row) => ({
+    hostId: row.host_id,
+    region: row.region,
+    cpu: { capacity: row.cpu_capacity, reserved: Number(row.cpu) },
+    memoryMb: { capacity: row.memory_mb_capacity, reserved: Number(row.memory_mb) },
+    diskGb: { capacity: row.disk_gb_capacity, reserved: Number(row.disk_gb) },
+    udpPorts: { capacity: row.udp_port_capacity, reserved: Number(row.udp_ports) },
+    free: freeOf(row),
+    fullDisk: row.full_disk,
+  }));
+}
+
+function freeOf(row: RoomRow): FreeRoom | null {
+  if (row.is_fresh === null) return null;
+  const memoryTotalMb = row.memory_mb_total;
+  if (!row.is_fresh) return { memoryTotalMb, cpu: 0, memoryMb: 0, diskMb: 0 };
+  const free = { memoryTotalMb, cpu: row.cpu_free, memoryMb: row.memory_mb_free, diskMb: row.disk_mb_free };
+  const expected = row.unmeasured.map(([cpu, memoryMb, diskGb, peakCpu, peakMemoryMb]) => {
+    const peak = peakCpu === null ? null : { cpu: peakCpu, memoryMb: peakMemoryMb! };
+    return expectedUse({ cpu, memoryMb, diskGb }, peak);
+  });
+  return lessExpected(free, expected);
+}
+
+/** Null: no sandbox of this template has been measured. */
+export async function templatePeak(tx: EntityManager, templateId: string): Promise<TemplatePeak | null> {
+  const [row] = (await tx.execute('select cpu, memory_mb from template_peaks where template_id = ?', [templateId])) as {
+    cpu: number;
+    memory_mb: number;
+  }[];
+  return row ? { cpu: row.cpu, memoryMb: row.memory_mb } : null;
+}
+
+/** What a host measured. */
+export interface RoomReport {
+  free: FreeRoom;
+  shortOf: readonly string[];
+  /** Sandboxes whose use is within what the host found free, from now on. */
+  measuredIds: readonly string[];
+  /** By template: the most that one of these sandboxes uses. */
+  peaks: ReadonlyMap<string, TemplatePeak>;
+}
+
+/** Stores what a host measured, in one statement: an admission sees all of it or nothing. */
+export async function storeRoom(em: EntityManager, hostId: string, report: RoomReport): Promise<void> {
+  const { free, shortOf, measuredIds, peaks } = report;
+  const column = (of: (peak: TemplatePeak) => number) => `{${[...peaks.values()].map(of).join(',')}}`;
+  const lower = (name: string) =>
+    `${name} = greatest(excluded.${name}, excluded.${name} + (p.${name} - excluded.${name})
+       * power(0.5, extract(epoch from now() - p.updated_at) / ${peakHalfLifeSeconds}))`;
+  // A resume locks the row of the sandbox before that of the host, and so does this.
+  await em.fork().execute(
+    `with measured as (
+       update sandboxes set is_measured = true
+        where sandbox_id = any(?::text[]) and host_id = ? and holds_compute and not is_measured returning 1
+     ), peaked as (
+       insert into template_peaks as p (template_id, cpu, memory_mb)
+       select * from unnest(?::text[], ?::real[], ?::real[]) order by 1
+       on conflict (template_id) do update set ${lower('cpu')}, ${lower('memory_mb')}, updated_at = now()
+       returning 1
+     ), first as (select (select count(*) from measured) + (select count(*) from peaked) as rows)
+     update hosts set memory_mb_total = ?, cpu_free = ?, memory_mb_free = ?, disk_mb_free = ?, short_of = ?::text[],
+            measured_at = now()
+       from first where host_id = ? and first.rows >= 0`,
+    [
+      ...[`{${measuredIds.join(',')}}`, hostId],
+      ...[`{${[...peaks.keys()].join(',')}}`, column((peak) => peak.cpu)],
+      column((peak) => peak.memoryMb),
+      ...[free.memoryTotalMb, free.cpu, free.memoryMb, free.diskMb, `{${shortOf.join(',')}}`, hostId],
+    ],
+  );
+}
+
+export interface SizedSandbox {
+  sandboxId: string;
+  templateId: string;
+  cpuCount: number;
+}
+
+export async function sizesOf(em: EntityManager, sandboxIds: readonly string[]): Promise<SizedSandbox[]> {
+  const rows = (await em
+    .fork()
+    .execute('select sandbox_id, template_id, cpu_count from sandboxes where sandbox_id = any(?::text[])', [
+      `{${sandboxIds.join(',')}}`,
+    ])) as { sandbox_id: string; template_id: string; cpu_count: number }[];
+  return rows.map((row) => ({ sandboxId: row.sandbox_id, templateId: row.template_id, cpuCount: row.cpu_count }));
+}

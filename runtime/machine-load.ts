@@ -1,0 +1,61 @@
+import { readFileSync } from 'node:fs';
+import os from 'node:os';
+
+/** The memory of the machine, in MB. */
+export interface MachineMemory {
+  totalMb: number;
+  /** What new processes could get without swapping. */
+  availableMb: number;
+  /** `full avg10`: percent of the last seconds in which every process that had work waited for memory. */
+  stalledPct: number;
+}
+
+/** Reads how much of the machine itself is in use, whoever uses it. */
+export class MachineLoad {
+  readonly #proc: string;
+  #processor: { busy: number; all: number };
+
+  /** @param proc where the kernel shows its figures */
+  constructor(proc = '/proc') {
+    this.#proc = proc;
+    this.#processor = this.#readProcessor();
+  }
+
+  get coreCount(): number {
+    return os.availableParallelism();
+  }
+
+  memory(): MachineMemory {
+    const info = readFileSync(`${this.#proc}/meminfo`, 'latin1');
+    const mb = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(info)![1]) / 1024;
+    return { totalMb: mb('MemTotal'), availableMb: mb('MemAvailable'), stalledPct: this.#stalledPct() };
+  }
+
+  /** @returns the part of the processor's time that was used since the last call, 0 to 1 */
+  processorUsed(): number {
+    const before = this.#processor;
+    this.#processor = this.#readProcessor();
+    const all = this.#processor.all - before.all;
+    return all > 0 ? (this.#processor.busy - before.busy) / all : 0;
+  }
+
+  /** A kernel built or started without pressure figures has no such file. */
+  #stalledPct(): number {
+    try {
+      const text = readFileSync(`${this.#proc}/pressure/memory`, 'latin1');
+      return Number(/^full avg10=([\d.]+)/m.exec(text)?.[1] ?? 0);
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      if (code === 'ENOENT' || code === 'EOPNOTSUPP') return 0;
+      throw error;
+    }
+  }
+
+  /** Ticks. Time that the hypervisor took counts as used. */
+  #readProcessor(): { busy: number; all: number } {
+    const line = readFileSync(`${this.#proc}/stat`, 'latin1').split('\n', 1)[0]!;
+    const [user, nice, system, idle, iowait, ...others] = line.split(/\s+/).slice(1, 9).map(Number);
+    const busy = user! + nice! + system! + others.reduce((sum, ticks) => sum + ticks, 0);
+    return { busy, all: busy + idle! + iowait! };
+  }
+}

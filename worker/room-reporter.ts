@@ -1,0 +1,160 @@
+import type { Logger } from 'pino';
+import type { Orm } from '../db/orm.ts';
+import { type SizedSandbox, sizesOf, storeRoom } from '../db/repositories/host-rooms.ts';
+import type { MeteredUsage } from '../db/repositories/sandbox-metrics.ts';
+import {
+  type FreeRoom,
+  freeCores,
+  freeDiskMb,
+  freeMemoryMb,
+  memoryReserveMb,
+  type ProcessorUse,
+  type TemplatePeak,
+  wantedCores,
+} from '../domain/host-room.ts';
+import type { Resource } from '../domain/placement.ts';
+import type { MachineLoad } from '../runtime/machine-load.ts';
+import type { OciDriver } from '../runtime/oci/options.ts';
+
+const everyMs = 2000;
+const mb = 1024 ** 2;
+/** Growth of what is written is measured over this time. */
+const growthWindowMs = 10_000;
+/** A sandbox that ran for less has hardly begun: it still counts with what is expected of it. */
+const settledSeconds = 2;
+
+/**
+ * Says in the host's row how much the host can still give to sandboxes, by what is really used: memory, disk and
+ * processor. Says with it which sandboxes are within these figures, and what new sandboxes of each template use.
+ */
+export class RoomReporter {
+  readonly #deps: RoomReporterParts;
+  #timer: NodeJS.Timeout | null = null;
+  #reporting: Promise<void> = Promise.resolve();
+  #stopped = false;
+  /** What the last look at the sandboxes found; null once it was reported. */
+  #look: readonly MeteredUsage[] | null = null;
+  #uses: ProcessorUse[] = [];
+  readonly #sizes = new Map<string, SizedSandbox>();
+  /** Sandboxes whose rows say that they are measured. */
+  readonly #measured = new Set<string>();
+  #disk: { atMs: number; freeMb: number }[] = [];
+  #shortOf: readonly Resource[] = [];
+
+  constructor(deps: RoomReporterParts) {
+    this.#deps = deps;
+  }
+
+  /** Reports once, so that the host is not offered without figures, and then again and again. */
+  async start(): Promise<void> {
+    await this.report();
+    this.#next();
+  }
+
+  /** Ends after the report in hand. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    if (this.#timer) clearTimeout(this.#timer);
+    await this.#reporting;
+  }
+
+  /** Takes what running sandboxes use, for the next report. */
+  take(look: readonly MeteredUsage[]): void {
+    this.#look = look;
+  }
+
+  #next(): void {
+    if (this.#stopped) return;
+    this.#timer = setTimeout(() => {
+      this.#reporting = this.report()
+        .catch((error) => this.#deps.logger.warn({ err: error }, 'the host could not say what room it has'))
+        .then(() => this.#next());
+    }, everyMs);
+  }
+
+  async report(): Promise<void> {
+    const { orm, hostId, logger } = this.#deps;
+    const settled = (this.#look ?? []).filter((usage) => usage.overSeconds >= settledSeconds);
+    const isNewLook = this.#look !== null;
+    this.#look = null;
+    if (isNewLook) await this.#learn(settled);
+    // After the look: the sandboxes that it saw are within what is free now.
+    const free = this.#free();
+    const shortOf = (['cpu', 'memory', 'disk'] as const).filter((resource) => free[keyOf[resource]] <= 0);
+    const fresh = settled.filter(({ sandboxId }) => !this.#measured.has(sandboxId));
+    const measuredIds = fresh.map(({ sandboxId }) => sandboxId);
+    await storeRoom(orm.em, hostId, { free, shortOf, measuredIds, peaks: this.#peaks(fresh) });
+    if (isNewLook) {
+      this.#measured.clear();
+      for (const { sandboxId } of settled) this.#measured.add(sandboxId);
+    }
+    if (String(shortOf) === String(this.#shortOf)) return;
+    if (shortOf.length > 0) logger.warn({ shortOf, free }, 'this host has no room for more sandboxes now');
+    else logger.info({ free }, 'this host has room again');
+    this.#shortOf = shortOf;
+  }
+
+  /** Which template each is of, and how many cores it has; asked once of each. */
+  async #learn(settled: readonly MeteredUsage[]): Promise<void> {
+    const present = new Set(settled.map((usage) => usage.sandboxId));
+    for (const sandboxId of this.#sizes.keys()) if (!present.has(sandboxId)) this.#sizes.delete(sandboxId);
+    const unknown = [...present].filter((sandboxId) => !this.#sizes.has(sandboxId));
+    if (unknown.length > 0) {
+      for (const size of await sizesOf(this.#deps.orm.em, unknown)) this.#sizes.set(size.sandboxId, size);
+    }
+    this.#uses = settled.flatMap((usage) => {
+      const size = this.#sizes.get(usage.sandboxId);
+      return size ? [{ cores: coresOf(usage), cpuCount: size.cpuCount }] : [];
+    });
+  }
+
+  #free(): FreeRoom {
+    const { machine, driver } = this.#deps;
+    const memory = machine.memory();
+    const reserveMb = this.#deps.memoryReserveMb ?? memoryReserveMb(memory.totalMb);
+    const { bytes, limits } = driver.diskRoom();
+    const disk = { freeMb: bytes / mb, reserveMb: limits.admitBytes / mb };
+    return {
+      memoryTotalMb: Math.floor(memory.totalMb),
+      memoryMb: freeMemoryMb({ ...memory, reserveMb }),
+      diskMb: freeDiskMb({ ...disk, growthMbPerSecond: this.#growthMbPerSecond(disk.freeMb) }),
+      cpu: freeCores(machine.coreCount, wantedCores(this.#uses, machine.processorUsed())),
+    };
+  }
+
+  #growthMbPerSecond(freeMb: number): number {
+    const atMs = performance.now();
+    this.#disk = [...this.#disk.filter((each) => atMs - each.atMs <= growthWindowMs), { atMs, freeMb }];
+    const first = this.#disk[0]!;
+    return atMs > first.atMs ? ((first.freeMb - freeMb) * 1000) / (atMs - first.atMs) : 0;
+  }
+
+  /** The most that one of these sandboxes uses, by template. */
+  #peaks(fresh: readonly MeteredUsage[]): Map<string, TemplatePeak> {
+    const peaks = new Map<string, TemplatePeak>();
+    for (const usage of fresh) {
+      const templateId = this.#sizes.get(usage.sandboxId)?.templateId;
+      if (!templateId) continue;
+      const before = peaks.get(templateId) ?? { cpu: 0, memoryMb: 0 };
+      peaks.set(templateId, {
+        cpu: Math.max(before.cpu, coresOf(usage)),
+        memoryMb: Math.max(before.memoryMb, usage.memoryBytes / mb),
+      });
+    }
+    return peaks;
+  }
+}
+
+const keyOf = { cpu: 'cpu', memory: 'memoryMb', disk: 'diskMb' } as const;
+
+const coresOf = (usage: MeteredUsage) => Math.max(0, usage.cpuSeconds / usage.overSeconds);
+
+interface RoomReporterParts {
+  orm: Orm;
+  driver: Pick<OciDriver, 'diskRoom'>;
+  machine: Pick<MachineLoad, 'coreCount' | 'memory' | 'processorUsed'>;
+  hostId: string;
+  /** MB to keep free of sandboxes. Undefined: a part of the machine's memory. */
+  memoryReserveMb?: number | undefined;
+  logger: Logger;
+}
