@@ -1,8 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import {
   type Client,
-  isGrpcServiceError,
-  ServiceError,
   WithStartWorkflowOperation,
   WorkflowExecutionAlreadyStartedError,
   WorkflowNotFoundError,
@@ -16,7 +14,7 @@ import type { Orm } from '../db/orm.ts';
 import { hasLease } from '../db/repositories/hosts.ts';
 import { removeStartOf } from '../db/repositories/outbox.ts';
 import { findSandboxStatus } from '../db/repositories/sandbox-status.ts';
-import { AppError, isErrorCode } from '../domain/errors.ts';
+import { AppError } from '../domain/errors.ts';
 import { type LifeStart, lifeStartOf } from '../domain/life-plan.ts';
 import type { StorageChange } from '../domain/object-storage.ts';
 import type { Port } from '../domain/ports.ts';
@@ -42,6 +40,7 @@ import type { sandbox as sandboxWorkflow } from '../workflows/sandbox/workflow.t
 import type { sandboxBatchEnding } from '../workflows/sandbox-batch-ending.ts';
 import type { sandboxDeletion } from '../workflows/sandbox-deletion.ts';
 import type { SandboxCommands } from './sandbox-commands.ts';
+import { workflowError } from './workflow-errors.ts';
 
 /** How long a create waits for the relay when Temporal could not be reached at once. */
 const startPatienceMs = 60_000;
@@ -160,7 +159,7 @@ export class TemporalSandboxCommands implements SandboxCommands {
         args: [{ sandboxIds: sandboxes.map(({ sandboxId }) => sandboxId), forget }],
       });
     } catch (error) {
-      throw unreachable(error);
+      throw asAppError(error);
     }
   }
 
@@ -175,7 +174,7 @@ export class TemporalSandboxCommands implements SandboxCommands {
         args: [{ sandboxId, forget }],
       });
     } catch (error) {
-      if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw unreachable(error);
+      if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw asAppError(error);
     }
     return { alreadyTerminated: false };
   }
@@ -263,11 +262,7 @@ function startOptions(sandbox: Sandbox) {
  * rejects those. Nothing of such an update has happened, so it may be sent again.
  */
 function wasNotProcessed(error: unknown): boolean {
-  return (
-    error instanceof WorkflowUpdateFailedError &&
-    error.cause instanceof ApplicationFailure &&
-    error.cause.type === 'UnprocessedUpdate'
-  );
+  return hasFailureType(error, 'UnprocessedUpdate');
 }
 
 function ended(status: string): AppError {
@@ -282,27 +277,18 @@ function asNotRunning(error: unknown): never {
   throw error;
 }
 
-/** The refusal of a workflow under its own code; anything else is Temporal being away or busy. */
-function asAppError(error: unknown): AppError {
-  if (error instanceof AppError) return error;
-  if (error instanceof WorkflowUpdateFailedError) {
-    const cause = error.cause;
-    if (cause instanceof ApplicationFailure && isErrorCode(cause.type)) {
-      return new AppError(cause.type, cause.message, { cause: error });
-    }
-    // Accepted, but the run came to its end before the handler did.
-    if (cause instanceof ApplicationFailure && cause.type === 'AcceptedUpdateCompletedWorkflow') return ended('ending');
-  }
-  return unreachable(error);
+/** The error for the caller of a command. */
+function asAppError(error: unknown): unknown {
+  return isRunOver(error) ? ended('ending') : (workflowError(error) ?? error);
 }
 
-/** gRPC's RESOURCE_EXHAUSTED: too many updates in flight for one sandbox. */
-const resourceExhausted = 8;
+/** The update was accepted, but the run ended before its handler did. */
+function isRunOver(error: unknown): boolean {
+  return hasFailureType(error, 'AcceptedUpdateCompletedWorkflow');
+}
 
-function unreachable(error: unknown): AppError {
-  const cause = error instanceof ServiceError ? error.cause : error;
-  if (isGrpcServiceError(cause) && Number(cause.code) === resourceExhausted) {
-    return new AppError('too_many_requests', 'Too many commands for this sandbox at once; try again', { cause: error });
-  }
-  return new AppError('temporarily_unavailable', 'The command could not be delivered now; try again', { cause: error });
+function hasFailureType(error: unknown, type: string): boolean {
+  return (
+    error instanceof WorkflowUpdateFailedError && error.cause instanceof ApplicationFailure && error.cause.type === type
+  );
 }

@@ -30,6 +30,7 @@ export const errorStatus = {
   route_not_found: 404,
   method_not_allowed: 405,
   api_key_name_taken: 409,
+  email_taken: 409,
   idempotency_key_reused: 409,
   idempotency_key_in_use: 409,
   sandbox_not_running: 409,

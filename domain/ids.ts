@@ -14,6 +14,9 @@ export const idPrefixes = {
   subscription: 'sub',
   host: 'host',
   batch: 'bat',
+  execRun: 'run',
+  /** Of a request that makes no object of its own. */
+  request: 'req',
 } as const;
 
 export type IdKind = keyof typeof idPrefixes;

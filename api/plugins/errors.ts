@@ -1,8 +1,10 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
+import { constraintError } from '../../db/constraint-errors.ts';
 import { isDatabaseOutOfReach } from '../../db/out-of-reach.ts';
 import { AppError, type ErrorCode } from '../../domain/errors.ts';
 import { boundedDetails, boundedMessage } from '../error-details.ts';
+import { workflowError } from '../workflow-errors.ts';
 import { closeWhenUnread } from './unread-bodies.ts';
 
 /** Every failure leaves in one shape, and only its public text and code leave (section 7). */
@@ -115,6 +117,8 @@ function toAppError(error: unknown, request: FastifyRequest): AppError {
       `The body is larger than the ${request.routeOptions.bodyLimit} bytes that this route takes`,
     );
   }
+  const mapped = constraintError(error) ?? workflowError(error);
+  if (mapped) return mapped;
   const known = frameworkErrors.get((error as { code?: string } | null)?.code ?? '');
   if (known) return new AppError(known.code, known.message);
   if (isDatabaseOutOfReach(error)) {

@@ -12,8 +12,8 @@ import { RenewedClaim } from './renewed-claim.ts';
 
 /** What a route that takes `Idempotency-Key` says of itself, in its `config.idempotency`. */
 export interface IdempotencyOptions {
-  /** The kind of what it makes, when a request taken over has to find what the first try made. */
-  makes?: IdKind;
+  /** What it makes; its id is fixed before the work (`createOnce`). `request`: no object of its own. */
+  makes: IdKind;
   /** Fields of `data`, or of a reply without an envelope, that are not stored. */
   secrets?: readonly string[];
   /** Puts back what may be told again into what was stored. */
@@ -53,7 +53,7 @@ export const idempotency = fp<{ orm: Orm }>(
       const identity = callerOf(request);
       const caller = identity.keyId ?? identity.userId;
       const key = request.headers['idempotency-key'] as string;
-      const objectId = options.makes ? newId(options.makes) : null;
+      const objectId = newId(options.makes);
       const claim = await claimIdempotencyKey(orm.em.fork(), { caller, key, requestHash, objectId });
       switch (claim.kind) {
         case 'reused':
@@ -69,7 +69,7 @@ export const idempotency = fp<{ orm: Orm }>(
               request.log.warn({ err: error }, 'idempotency key not renewed'),
             ),
           );
-          if (claim.objectId) request.idempotentObject = { id: claim.objectId, takenOver: claim.takenOver };
+          request.idempotentObject = { id: claim.objectId, takenOver: claim.takenOver };
       }
     });
 

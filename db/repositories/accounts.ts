@@ -26,7 +26,7 @@ export interface MadeAccount {
 
 /**
  * Makes an account with its root user, their default project and one API key, in the transaction of `em`.
- * @throws UniqueConstraintViolationException when the e-mail belongs to another user
+ * @throws violates the constraint `users_email` when the e-mail belongs to another user
  */
 export async function createAccount(em: EntityManager, wanted: NewAccount): Promise<MadeAccount> {
   const apiKey = makeApiKey(randomBytes(32));

@@ -1,11 +1,10 @@
 import { randomBytes } from 'node:crypto';
-import { type EntityManager, LockMode, UniqueConstraintViolationException } from '@mikro-orm/postgresql';
+import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
 import { makeApiKey } from '../../domain/api-key.ts';
 import { AppError, notFound } from '../../domain/errors.ts';
 import { accountTransaction } from '../account-transaction.ts';
 import { ApiKey } from '../entities/api-key.ts';
 import { User } from '../entities/user.ts';
-import { newId } from '../new-id.ts';
 import { hashApiKey } from './identities.ts';
 import { lockRow } from './lock-row.ts';
 import { containing, type ListedTable, type Listing, readOne, readPage } from './page.ts';
@@ -68,9 +67,9 @@ export async function listApiKeyViews(
 export async function createApiKey(
   em: EntityManager,
   owner: { accountId: string; userId: string },
-  wanted: { name: string; description: string },
+  wanted: { keyId: string; name: string; description: string },
   planLimit: number,
-): Promise<{ key: ApiKey; secret: string; limit: number }> {
+): Promise<{ key: ApiKey; secret: string }> {
   const secret = makeApiKey(randomBytes(32));
   return accountTransaction(em, owner.accountId, async (tx) => {
     const limit = await lockForOneMore(tx, owner.userId, planLimit);
@@ -82,7 +81,7 @@ export async function createApiKey(
       );
     }
     const key = tx.create(ApiKey, {
-      keyId: newId('apiKey'),
+      keyId: wanted.keyId,
       accountId: owner.accountId,
       userId: owner.userId,
       name: wanted.name,
@@ -90,8 +89,7 @@ export async function createApiKey(
       secretHash: hashApiKey(secret),
       prefix: secret.slice(0, 12),
     });
-    await flushName(tx);
-    return { key, secret, limit };
+    return { key, secret };
   });
 }
 
@@ -106,7 +104,6 @@ export async function updateApiKey(
     const key = await lockKey(tx, scope, keyId);
     if (change.name !== undefined) key.name = change.name;
     if (change.description !== undefined) key.description = change.description;
-    await flushName(tx);
     return key;
   });
 }
@@ -168,15 +165,6 @@ async function lockKey(tx: EntityManager, scope: Scope, keyId: string): Promise<
   );
   if (!key) throw notFound('API key');
   return key;
-}
-
-async function flushName(tx: EntityManager): Promise<void> {
-  try {
-    await tx.flush();
-  } catch (error) {
-    if (!(error instanceof UniqueConstraintViolationException)) throw error;
-    throw new AppError('api_key_name_taken', 'Another of your API keys has this name', { cause: error });
-  }
 }
 
 function readView(em: EntityManager, row: Record<string, unknown>): ApiKeyView {

@@ -3,7 +3,7 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 /** What a request with an `Idempotency-Key` is told to do. */
 export type IdempotencyClaim =
   /** Run it. `objectId` is the one to give to what it makes; `takenOver` when an earlier try may have made it. */
-  | { kind: 'run'; claimedAt: string; objectId: string | null; takenOver: boolean }
+  | { kind: 'run'; claimedAt: string; objectId: string; takenOver: boolean }
   /** Answer the same again. */
   | { kind: 'replay'; status: number; body: unknown }
   /** The key was used with another request. */
@@ -21,7 +21,7 @@ export const abandonedSeconds = 15;
  */
 export async function claimIdempotencyKey(
   em: EntityManager,
-  claim: { caller: string; key: string; requestHash: string; objectId: string | null },
+  claim: { caller: string; key: string; requestHash: string; objectId: string },
 ): Promise<IdempotencyClaim> {
   const expired = `k.created_at < now() - interval '${keptHours} hours'`;
   const abandoned = `k.reply_status is null and k.created_at < now() - interval '${abandonedSeconds} seconds'`;
@@ -33,7 +33,7 @@ export async function claimIdempotencyKey(
       where ${expired} or (${abandoned} and k.request_hash = excluded.request_hash)
      returning created_at::text as claimed_at, object_id`,
     [claim.caller, claim.key, claim.requestHash, claim.objectId],
-  )) as { claimed_at: string; object_id: string | null }[];
+  )) as { claimed_at: string; object_id: string }[];
   if (claimed) {
     const takenOver = claimed.object_id !== claim.objectId;
     return { kind: 'run', claimedAt: claimed.claimed_at, objectId: claimed.object_id, takenOver };

@@ -1,9 +1,8 @@
-import { type EntityManager, LockMode, UniqueConstraintViolationException } from '@mikro-orm/postgresql';
+import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
 import { AppError, notFound } from '../../domain/errors.ts';
 import { accountTransaction } from '../account-transaction.ts';
 import { Project } from '../entities/project.ts';
 import { Sandbox } from '../entities/sandbox.ts';
-import { newId } from '../new-id.ts';
 import { lockRow } from './lock-row.ts';
 import { type ListedTable, type Listing, readOne, readPage } from './page.ts';
 import { type Person, readPerson, selectPerson } from './people.ts';
@@ -59,10 +58,10 @@ export async function findDefaultProjectId(em: EntityManager, userId: string): P
 export async function createProject(
   em: EntityManager,
   owner: { accountId: string; userId: string },
-  wanted: { name: string; description: string; isDefault: boolean },
+  wanted: { projectId: string; name: string; description: string; isDefault: boolean },
   maxProjects: number,
-): Promise<Project> {
-  return accountTransaction(em, owner.accountId, async (tx) => {
+): Promise<void> {
+  await accountTransaction(em, owner.accountId, async (tx) => {
     await lockRow(tx, 'accounts', owner.accountId);
     await lockOwner(tx, owner.userId);
     const isFirst = (await tx.count(Project, { ownerUserId: owner.userId })) === 0;
@@ -74,16 +73,14 @@ export async function createProject(
     }
     const isDefault = isFirst || wanted.isDefault;
     if (isDefault) await unsetDefault(tx, owner.userId);
-    const project = tx.create(Project, {
-      projectId: newId('project'),
+    tx.create(Project, {
+      projectId: wanted.projectId,
       accountId: owner.accountId,
       ownerUserId: owner.userId,
       name: wanted.name,
       description: wanted.description,
       isDefault,
     });
-    await flushName(tx);
-    return project;
   });
 }
 
@@ -111,7 +108,6 @@ export async function updateProject(
     }
     if (change.name !== undefined) project.name = change.name;
     if (change.description !== undefined) project.description = change.description;
-    await flushName(tx);
   });
 }
 
@@ -152,16 +148,6 @@ async function lockOwner(tx: EntityManager, userId: string): Promise<void> {
 
 async function unsetDefault(tx: EntityManager, ownerUserId: string): Promise<void> {
   await tx.nativeUpdate(Project, { ownerUserId, isDefault: true }, { isDefault: false, updatedAt: new Date() });
-}
-
-/** Writes what is pending; the only unique thing about it that a caller chooses is the name. */
-async function flushName(tx: EntityManager): Promise<void> {
-  try {
-    await tx.flush();
-  } catch (error) {
-    if (!(error instanceof UniqueConstraintViolationException)) throw error;
-    throw new AppError('project_name_taken', 'Another of your projects has this name', { cause: error });
-  }
 }
 
 function readView(em: EntityManager, row: Record<string, unknown>): ProjectView {

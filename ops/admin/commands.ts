@@ -1,5 +1,5 @@
 import type { ParseArgsOptionsConfig } from 'node:util';
-import { UniqueConstraintViolationException } from '@mikro-orm/postgresql';
+import { constraintError } from '../../db/constraint-errors.ts';
 import { Account } from '../../db/entities/account.ts';
 import { User } from '../../db/entities/user.ts';
 import { createAccount } from '../../db/repositories/accounts.ts';
@@ -46,7 +46,7 @@ export const commands: Record<string, OperatorCommand> = {
       try {
         return await orm.em.fork().transactional((em) => createAccount(em, wanted));
       } catch (error) {
-        if (error instanceof UniqueConstraintViolationException) throw new OperatorError(`${email} is in use already`);
+        if (constraintError(error)?.code === 'email_taken') throw new OperatorError(`${email} is in use already`);
         throw error;
       }
     },

@@ -106,6 +106,56 @@ test('a request that was refused gives its key back, also for a changed body', a
   expect((await post('/v1/sandboxes', { cpu_count: 1 }, key)).status).toBe(201);
 });
 
+test.each([
+  ['a project', '/v1/projects', { name: 'taken-over' }, 'project_id'],
+  ['an API key', '/v1/api-keys', { name: 'taken-over' }, 'key_id'],
+  ['a port', '/v1/sandboxes/:sandbox_id/ports', { name: 'web', port: 8080 }, 'port'],
+])('%s of a request that died is found by its repetition', async (_what, path, body, field) => {
+  const sandbox = await post('/v1/sandboxes', {}, fresh());
+  const url = path.replace(':sandbox_id', sandbox.body.data.sandbox_id);
+  const key = fresh();
+  const first = await post(url, body, key);
+  const em = api.orm.em.fork();
+  await em.execute('update idempotency_keys set reply_status = null, reply_body = null where key = ?', [key]);
+  await age(key, '16 seconds');
+  const before = await api.counts();
+  const again = await post(url, body, key);
+  expect([again.status, again.body.data[field]]).toEqual([first.status, first.body.data[field]]);
+  expect(again.body.data.api_key).toBeUndefined();
+  expect(await api.counts()).toEqual(before);
+});
+
+test('a request that is taken over while it still runs makes nothing twice', async () => {
+  const key = fresh();
+  let release = () => {};
+  const locked = api.orm.em.fork().transactional(async (em) => {
+    await em.execute('select from users where user_id = ? for update', [api.root.userId]);
+    await new Promise<void>((resolve) => {
+      release = resolve;
+    });
+  });
+  const slow = post('/v1/projects', { name: 'slow' }, key);
+  await until(async () => {
+    const waiting = await api.orm.em
+      .fork()
+      .execute("select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'");
+    return waiting.length > 0;
+  });
+  await age(key, '16 seconds');
+  const again = post('/v1/projects', { name: 'slow' }, key);
+  await until(async () => {
+    const [row] = await api.orm.em
+      .fork()
+      .execute("select created_at > now() - interval '10 seconds' as taken from idempotency_keys where key = ?", [key]);
+    return (row as { taken: boolean }).taken;
+  });
+  release();
+  await locked;
+  const replies = await Promise.all([slow, again]);
+  expect(replies.map(({ status }) => status)).toEqual([201, 201]);
+  expect(replies[0].body.data.project_id).toBe(replies[1].body.data.project_id);
+});
+
 test('a request that died is taken over after 15 seconds, and makes nothing twice', async () => {
   const key = fresh();
   const first = await post('/v1/sandboxes', { name: key }, key);

@@ -1,8 +1,10 @@
 import { z } from 'zod';
-import { createApiKey as makeApiKey } from '../../../db/repositories/api-keys.ts';
+import type { ApiKey } from '../../../db/entities/api-key.ts';
+import { activeKeyLimit, findApiKeyView, createApiKey as makeApiKey } from '../../../db/repositories/api-keys.ts';
 import { findProfile } from '../../../db/repositories/users.ts';
 import { checkApiKeyName } from '../../../domain/names.ts';
-import { anyUser, callerOf } from '../../access.ts';
+import { anyUser, callerOf, scopeOf } from '../../access.ts';
+import { createOnce } from '../../create-once.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
@@ -24,7 +26,11 @@ export function createApiKey(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
     url: '/v1/api-keys',
-    config: { bodyBytes: bodyBytesWithDescription, access: anyUser('own'), idempotency: { secrets: ['api_key'] } },
+    config: {
+      bodyBytes: bodyBytesWithDescription,
+      access: anyUser('own'),
+      idempotency: { makes: 'apiKey', secrets: ['api_key'] },
+    },
     schema: {
       operationId: 'createApiKey',
       tags: ['API keys'],
@@ -39,20 +45,29 @@ export function createApiKey(api: Api, deps: ApiDependencies): void {
     handler: async (request, reply) => {
       const caller = callerOf(request);
       const em = deps.orm.em.fork();
-      const wanted = { name: checkApiKeyName(request.body.name.trim()), description: request.body.description };
       const planLimit = deps.plans.get(caller.planName).maxActiveApiKeys;
-      const { key, secret, limit } = await makeApiKey(em, caller, wanted, planLimit);
+      const { key, secret } = await createOnce<{ key: ApiKey; secret?: string }>(request, 'apiKey', {
+        // Only its hash is stored, so the secret of a key that was created before cannot be shown again.
+        find: async (keyId) => {
+          const view = await findApiKeyView(em, scopeOf(request), keyId);
+          return view && { key: view.key };
+        },
+        create: (keyId) => {
+          const name = checkApiKeyName(request.body.name.trim());
+          return makeApiKey(em, caller, { keyId, name, description: request.body.description }, planLimit);
+        },
+      });
       const { user } = await findProfile(em, caller.userId);
       return reply.code(201).send(
         success({
           key_id: key.keyId,
           name: key.name,
           description: key.description,
-          api_key: secret,
+          ...(secret !== undefined && { api_key: secret }),
           prefix: key.prefix.slice(0, shortPrefix),
           is_active: key.isActive,
           created_at: key.createdAt,
-          max_active_api_keys: limit,
+          max_active_api_keys: await activeKeyLimit(em, caller.accountId, caller.userId, planLimit),
           owner: presentPerson(user),
         }),
       );

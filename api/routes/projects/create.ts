@@ -2,12 +2,13 @@ import { z } from 'zod';
 import { createProject as makeProject } from '../../../db/repositories/projects.ts';
 import { checkProjectName } from '../../../domain/names.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
+import { createOnce } from '../../create-once.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
 import { bodyBytesWithDescription, description, nameOf, withDefault } from '../../schemas/fields.ts';
-import { projectSchema, readProject } from './project-schema.ts';
+import { findProject, projectSchema, readProject } from './project-schema.ts';
 
 const body = z.object({
   name: nameOf(64).describe('Unique among your projects'),
@@ -20,7 +21,7 @@ export function createProject(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
     url: '/v1/projects',
-    config: { bodyBytes: bodyBytesWithDescription, access: anyUser('by_role'), idempotency: {} },
+    config: { bodyBytes: bodyBytesWithDescription, access: anyUser('by_role'), idempotency: { makes: 'project' } },
     schema: {
       operationId: 'createProject',
       tags: ['Projects'],
@@ -34,14 +35,22 @@ export function createProject(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request, reply) => {
       const caller = callerOf(request);
-      const wanted = {
-        name: checkProjectName(request.body.name.trim()),
-        description: request.body.description,
-        isDefault: request.body.is_default,
-      };
+      const scope = scopeOf(request);
       const { maxProjects } = deps.plans.get(caller.planName);
-      const project = await makeProject(deps.orm.em.fork(), caller, wanted, maxProjects);
-      return reply.code(201).send(success(await readProject(deps, scopeOf(request), project.projectId)));
+      const project = await createOnce(request, 'project', {
+        find: (projectId) => findProject(deps, scope, projectId),
+        create: async (projectId) => {
+          const wanted = {
+            projectId,
+            name: checkProjectName(request.body.name.trim()),
+            description: request.body.description,
+            isDefault: request.body.is_default,
+          };
+          await makeProject(deps.orm.em.fork(), caller, wanted, maxProjects);
+          return readProject(deps, scope, projectId);
+        },
+      });
+      return reply.code(201).send(success(project));
     },
   });
 }

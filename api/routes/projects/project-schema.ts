@@ -41,13 +41,23 @@ export function presentProject(view: ProjectView, scope: Scope): z.output<typeof
   };
 }
 
-/** The project as its row stands now. @throws {AppError} `not_found` */
+/** The project as its row is now. Null: the caller has none with this id. */
+export async function findProject(
+  deps: ApiDependencies,
+  scope: Scope,
+  projectId: string,
+): Promise<z.output<typeof projectSchema> | null> {
+  const view = await findProjectView(deps.orm.em.fork(), scope, projectId);
+  return view && presentProject(view, scope);
+}
+
+/** As `findProject`. @throws {AppError} `not_found` */
 export async function readProject(
   deps: ApiDependencies,
   scope: Scope,
   projectId: string,
 ): Promise<z.output<typeof projectSchema>> {
-  const view = await findProjectView(deps.orm.em.fork(), scope, projectId);
-  if (!view) throw notFound('Project');
-  return presentProject(view, scope);
+  const project = await findProject(deps, scope, projectId);
+  if (!project) throw notFound('Project');
+  return project;
 }

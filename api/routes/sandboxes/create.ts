@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import { type EntityManager, ForeignKeyConstraintViolationException } from '@mikro-orm/postgresql';
+import type { EntityManager } from '@mikro-orm/postgresql';
 import type { FastifyRequest } from 'fastify';
 import { Sandbox } from '../../../db/entities/sandbox.ts';
 import type { Template } from '../../../db/entities/template.ts';
-import { newId } from '../../../db/new-id.ts';
 import { admitSandbox, type NewSandbox } from '../../../db/repositories/admission.ts';
 import type { Identity } from '../../../db/repositories/identities.ts';
 import { findDefaultProjectId, findProjectView } from '../../../db/repositories/projects.ts';
@@ -15,6 +14,7 @@ import { type MountSlot, planMounts } from '../../../domain/object-storage.ts';
 import { checkPlanLimits, defaultStorageGb } from '../../../domain/plans.ts';
 import { conflictWithTemplate, type Port } from '../../../domain/ports.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
+import { createOnce } from '../../create-once.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
@@ -90,22 +90,14 @@ async function admit(
   const caller = callerOf(request);
   const scope = scopeOf(request);
   const em = deps.orm.em.fork();
-  const again = request.idempotentObject;
-  const sandboxId = again?.id ?? newId('sandbox');
-  if (again?.takenOver) {
-    const admitted = await em.findOne(Sandbox, { sandboxId, accountId: caller.accountId });
-    if (admitted) return admitted;
-  }
-
-  const wish = await regionWish(em, deps.settings, request, body.locality);
-  const wanted = await newSandbox(em, deps, { caller, scope }, body, sandboxId);
-  try {
-    return await admitSandbox(em, deps.plans, { ...wanted, objectStorage }, wish);
-  } catch (error) {
-    // The project was deleted after it was looked up.
-    if (error instanceof ForeignKeyConstraintViolationException) throw notFound('Project');
-    throw error;
-  }
+  return createOnce(request, 'sandbox', {
+    find: (sandboxId) => em.findOne(Sandbox, { sandboxId, accountId: caller.accountId }),
+    create: async (sandboxId) => {
+      const wish = await regionWish(em, deps.settings, request, body.locality);
+      const wanted = await newSandbox(em, deps, { caller, scope }, body, sandboxId);
+      return admitSandbox(em, deps.plans, { ...wanted, objectStorage }, wish);
+    },
+  });
 }
 
 /** Holds the request against everything but the room there is, and fills in what it left open. */

@@ -1,11 +1,11 @@
-import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { recordAccess } from '../../../db/repositories/sandbox-routes.ts';
 import { timeoutAt } from '../../../domain/sandbox-clock.ts';
 import { anyUser, callerOf } from '../../access.ts';
+import { createOnce } from '../../create-once.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';
-import { runTime } from '../../sandbox-agents.ts';
+import { type DescribedRun, runTime } from '../../sandbox-agents.ts';
 import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
 import { withDefault } from '../../schemas/fields.ts';
 import { envVars } from './create-body.ts';
@@ -42,6 +42,7 @@ export function startExec(api: Api, deps: ApiDependencies): void {
       // A command of 128 KiB and as much of variables, every character escaped.
       bodyBytes: 1024 * 1024,
       idempotency: {
+        makes: 'execRun',
         secrets: ['stream_path'],
         // The same stream, without a token of its own: whoever asks again has the key.
         restore: (told, request) => ({ ...told, stream_path: `${request.url.split('?', 1)[0]}/stream` }),
@@ -69,25 +70,39 @@ export function startExec(api: Api, deps: ApiDependencies): void {
       const limit = startedAt.getTime() + deps.settings.PLATFORM_EXEC_DEADLINE_SECONDS * 1000;
       const end = timeoutAt(sandbox.status, sandbox.timeoutFrom ?? null, sandbox.timeoutSeconds);
       const deadline = new Date(Math.min(limit, end?.getTime() ?? limit));
-      const run = {
-        ...request.body,
-        runId: randomBytes(12).toString('hex'),
-        owner: callerOf(request).userId,
-        startedAt: inNanoseconds(startedAt),
-        deadline: inNanoseconds(deadline),
-        timeoutMs: Math.max(1, deadline.getTime() - startedAt.getTime()),
-      };
-      await askAgent(deps, sandbox, (place) => deps.sandboxAgents.startRun(place, run));
+      const run = await createOnce<Pick<DescribedRun, 'runId' | 'startedAt' | 'deadline'>>(request, 'execRun', {
+        find: async (id) => {
+          const newest = await askAgent(deps, sandbox, (place) => deps.sandboxAgents.findRun(place));
+          return newest?.runId === runIdOf(id) ? newest : null;
+        },
+        create: async (id) => {
+          const wanted = {
+            ...request.body,
+            runId: runIdOf(id),
+            owner: callerOf(request).userId,
+            startedAt: inNanoseconds(startedAt),
+            deadline: inNanoseconds(deadline),
+            timeoutMs: Math.max(1, deadline.getTime() - startedAt.getTime()),
+          };
+          await askAgent(deps, sandbox, (place) => deps.sandboxAgents.startRun(place, wanted));
+          return wanted;
+        },
+      });
       if (startedAt.getTime() - (sandbox.lastAccessedAt?.getTime() ?? 0) >= accessRecordedMs) {
         await recordAccess(deps.orm.em, [sandboxId], startedAt);
       }
       return reply.code(201).send({
-        stream_path: streamPath(deps, sandboxId, run.runId, deadline),
+        stream_path: streamPath(deps, sandboxId, run.runId, new Date(run.deadline)),
         started_at: run.startedAt,
         deadline: run.deadline,
       });
     },
   });
+}
+
+/** The id without its prefix: ids of events are `<run>-<number>`. */
+function runIdOf(id: string): string {
+  return id.slice(id.indexOf('-') + 1);
 }
 
 /** As the contract writes the times of a run; clocks here tell milliseconds. */

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { anyUser } from '../../access.ts';
+import { createOnce } from '../../create-once.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
@@ -13,7 +14,7 @@ export function addSandboxPort(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
     url: '/v1/sandboxes/:sandbox_id/ports',
-    config: { access: anyUser('by_role'), idempotency: {} },
+    config: { access: anyUser('by_role'), idempotency: { makes: 'request' } },
     schema: {
       operationId: 'addSandboxPort',
       tags: ['Sandboxes'],
@@ -32,9 +33,19 @@ export function addSandboxPort(api: Api, deps: ApiDependencies): void {
     handler: async (request) => {
       const { sandbox_id: sandboxId } = request.params;
       const port = readNewPort(request.body);
-      await deps.sandboxCommands.addPort(await sandboxOf(deps, request, sandboxId), port);
-      const { custom_ports: now } = presentPorts(await readSandbox(deps, request, sandboxId));
-      const added = now.find((item) => item.port === port.port) ?? presentPort(port);
+      const present = async () => {
+        const { custom_ports: ports } = presentPorts(await readSandbox(deps, request, sandboxId));
+        const isAsked = (item: (typeof ports)[number]) =>
+          item.port === port.port && item.name === port.name && item.protocol === port.protocol;
+        return ports.find(isAsked) ?? null;
+      };
+      const added = await createOnce(request, 'request', {
+        find: present,
+        create: async () => {
+          await deps.sandboxCommands.addPort(await sandboxOf(deps, request, sandboxId), port);
+          return (await present()) ?? presentPort(port);
+        },
+      });
       return success({ port: added }, `Port ${port.port} is open`);
     },
   });

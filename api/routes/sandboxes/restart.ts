@@ -27,7 +27,7 @@ export function restartSandbox(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
     url: '/v1/sandboxes/:sandbox_id/restart',
-    config: { access: anyUser('by_role'), idempotency: {} },
+    config: { access: anyUser('by_role'), idempotency: { makes: 'request' } },
     schema: {
       operationId: 'restartSandbox',
       tags: ['Sandboxes'],

@@ -1,0 +1,53 @@
+import {
+  isGrpcServiceError,
+  ServiceError,
+  WorkflowFailedError,
+  WorkflowUpdateFailedError,
+  WorkflowUpdateRPCTimeoutOrCancelledError,
+} from '@temporalio/client';
+import { ApplicationFailure, WorkflowNotFoundError } from '@temporalio/common';
+import { AppError, isErrorCode } from '../domain/errors.ts';
+
+/** gRPC's RESOURCE_EXHAUSTED: too many updates in flight for one workflow. */
+const resourceExhausted = 8;
+
+/**
+ * The error a caller gets when a call of Temporal fails. A workflow refuses with an `ApplicationFailure` whose type is an
+ * error code; everything else is Temporal being away or busy, and can be tried again. Null: no error of Temporal.
+ */
+export function workflowError(error: unknown): AppError | null {
+  if (error instanceof WorkflowUpdateFailedError || error instanceof WorkflowFailedError) {
+    const refusal = refusalIn(error);
+    if (refusal) return refusal;
+  }
+  const cause = error instanceof ServiceError ? error.cause : error;
+  if (isGrpcServiceError(cause) && Number(cause.code) === resourceExhausted) {
+    return new AppError('too_many_requests', 'Too many commands for this object at once; try again', { cause: error });
+  }
+  if (isGrpcServiceError(cause) || isOfTemporal(error)) {
+    return new AppError('temporarily_unavailable', 'The command could not be delivered now; try again', {
+      cause: error,
+    });
+  }
+  return null;
+}
+
+/** The first failure in the chain of causes that has an error code. The failure of an activity is one level deeper. */
+function refusalIn(error: Error): AppError | null {
+  for (let cause = error.cause; cause instanceof Error; cause = cause.cause) {
+    if (cause instanceof ApplicationFailure && isErrorCode(cause.type)) {
+      return new AppError(cause.type, cause.message, { cause: error });
+    }
+  }
+  return null;
+}
+
+function isOfTemporal(error: unknown): boolean {
+  return [
+    ServiceError,
+    WorkflowFailedError,
+    WorkflowNotFoundError,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+  ].some((type) => error instanceof type);
+}

@@ -1,0 +1,46 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { constraintErrors } from '../../db/constraint-errors.ts';
+import { createOrm, type Orm } from '../../db/orm.ts';
+import { type TestDatabase, testDatabase } from '../support/stack.ts';
+
+let database: TestDatabase;
+let orm: Orm;
+beforeAll(async () => {
+  database = await testDatabase();
+  orm = await createOrm(database.url, 2);
+});
+afterAll(async () => {
+  await orm.close();
+  await database.drop();
+});
+
+/** Unique indexes that no request can violate: of ids and secrets made at random, and of what is written under a lock. */
+const neverViolated = [
+  'api_keys_secret_hash_key',
+  'events_object_id_sequence_key',
+  'projects_default',
+  // No route creates templates yet.
+  'templates_name',
+];
+
+test('each unique index has the error of a caller who violates it, or cannot be violated by one', async () => {
+  const rows = (await orm.em.fork().execute(
+    `select c.relname as name from pg_index i join pg_class c on c.oid = i.indexrelid
+       join pg_class t on t.oid = i.indrelid join pg_namespace n on n.oid = t.relnamespace
+      where i.indisunique and not i.indisprimary and n.nspname = 'public' and not t.relispartition
+        and t.relname <> 'platform_migrations'`,
+  )) as { name: string }[];
+  const unique = rows.map(({ name }) => name).sort();
+  const mapped = Object.keys(constraintErrors).filter((name) => !name.endsWith('_fkey'));
+  expect(unique).toEqual([...mapped, ...neverViolated].sort());
+});
+
+test('each foreign key that has an error is there', async () => {
+  const rows = (await orm.em.fork().execute("select conname as name from pg_constraint where contype = 'f'")) as {
+    name: string;
+  }[];
+  const known = rows.map(({ name }) => name);
+  const mapped = Object.keys(constraintErrors).filter((name) => name.endsWith('_fkey'));
+  expect(mapped.length).toBeGreaterThan(0);
+  expect(known).toEqual(expect.arrayContaining(mapped));
+});
