@@ -1,8 +1,10 @@
 import swagger from '@fastify/swagger';
 import fp from 'fastify-plugin';
 import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-provider-zod';
+import type { z } from 'zod';
 import { defaultJsonBounds } from '../../domain/json-bounds.ts';
 import { anyone } from '../access.ts';
+import { completeDocument, optionalBodyMark } from '../openapi-document.ts';
 
 const { maxDepth, maxValues, maxKeys } = defaultJsonBounds;
 
@@ -34,8 +36,13 @@ export const openapi = fp<{ serverUrl: string }>(
         security: [{ apiKey: [] }, { authorization: [] }],
         tags: ['Sandboxes', 'Templates', 'Projects', 'API keys', 'Users', 'Operation'].map((name) => ({ name })),
       },
-      transform: jsonSchemaTransform,
-      transformObject: (document) => withoutUnusedSchemas(jsonSchemaTransformObject(document)),
+      transform: (route) => {
+        const transformed = jsonSchemaTransform(route);
+        const body = (route.schema as { body?: z.ZodType } | undefined)?.body;
+        const mark = body?.safeParse(undefined).success ? { [optionalBodyMark]: true } : {};
+        return { ...transformed, schema: { ...transformed.schema, ...mark } };
+      },
+      transformObject: (document) => completeDocument(withoutUnusedSchemas(jsonSchemaTransformObject(document))),
     });
 
     app.get(

@@ -11,11 +11,17 @@ export const validatorCompiler: FastifySchemaCompiler<z.ZodType> =
     const parsed = schema.safeParse(data);
     if (parsed.success) return { value: parsed.data };
     const { issues } = parsed.error;
-    const details = issues.slice(0, maxDetails).flatMap(toDetails);
-    const paging = httpPart === 'querystring' && details.every((item) => Object.hasOwn(pagingQuery, item.path));
+    const isQuery = httpPart === 'querystring';
+    const details = issues.slice(0, maxDetails).flatMap((issue) => toDetails(isQuery ? ofParameter(issue) : issue));
+    const paging = isQuery && details.every((item) => Object.hasOwn(pagingQuery, item.path));
     const text = detailsText(details, Math.max(details.length, issues.length));
     return { error: new AppError(paging ? 'invalid_pagination' : 'validation_failed', text, { details }) };
   };
+
+/** A query has no paths: what is wrong within a list or an object in a parameter is wrong with that parameter. */
+function ofParameter(issue: z.core.$ZodIssue): z.core.$ZodIssue {
+  return { ...issue, path: issue.path.slice(0, 1) };
+}
 
 /** A union is wrong in the way of its member that came closest. */
 function toDetails(issue: z.core.$ZodIssue): ErrorDetail[] {

@@ -72,8 +72,16 @@ export const queryFlag = () =>
 /** A positive number that Postgres can hold as an integer. */
 export const positiveInt = () => z.int().min(1).max(2_147_483_647);
 
-/** A name. Its rules are the domain's, which refuses one as `invalid_name`; here only its bound is told. */
-export const nameOf = (maxLength: number) => z.string().max(256).meta({ maxLength });
+/** What a name must look like, for the document: printable, with something to see unless it may be blank. */
+export const namePattern = '^[^\\x00-\\x1f\\x7f-\\x9f]*[^\\s\\x00-\\x1f\\x7f-\\x9f][^\\x00-\\x1f\\x7f-\\x9f]*$';
+const blankNamePattern = '^[^\\x00-\\x1f\\x7f-\\x9f]*$';
+
+/** A name. The domain holds it to its rules and refuses one as `invalid_name`; the document shows them. */
+export const nameOf = (maxLength: number, { mayBeBlank = false } = {}) =>
+  z
+    .string()
+    .max(256)
+    .meta(mayBeBlank ? { maxLength, pattern: blankNamePattern } : { minLength: 1, maxLength, pattern: namePattern });
 
 /** Free text of a person. */
 export const description = () => z.string().max(65_536);

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Sandbox } from '../../db/entities/sandbox.ts';
 import { maxPortName, whyNoName } from '../../domain/names.ts';
 import { type Port, portProtocols, unionOfPorts } from '../../domain/ports.ts';
-import { optionalNonZero, withDefault } from './fields.ts';
+import { namePattern, optionalNonZero, withDefault } from './fields.ts';
 
 const portNumber = () => z.int().min(1).max(65535);
 
@@ -32,7 +32,7 @@ export const newPortSchema = z.object({
       const reason = whyNoName(name, maxPortName);
       if (reason !== null) context.addIssue({ code: 'custom', message: reason });
     })
-    .meta({ minLength: 1, maxLength: maxPortName }),
+    .meta({ minLength: 1, maxLength: maxPortName, pattern: namePattern }),
   protocol: withDefault(z.enum(portProtocols), 'TCP'),
   service_port: optionalNonZero(portNumber()).describe('What the service inside listens on; `port` when left out'),
   is_protected: withDefault(z.boolean(), false).describe('Ask for the access token'),

@@ -10,7 +10,7 @@ export const Project = defineEntity({
     ownerUserId: p.string(),
     name: p.string(),
     description: p.string().default(''),
-    status: p.string().default('active'),
+    status: p.string().$type<'active'>().default('active'),
     isDefault: p.boolean().default(false),
     createdAt: p.datetime(3).onCreate(() => new Date()),
     updatedAt: p

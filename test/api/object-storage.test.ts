@@ -98,7 +98,7 @@ describe('direct mounts', () => {
     const changes = [{ mount_point: '/mnt/data', disable: true }, shortLived({ mount_point: '/mnt/other' })];
     refusals.push(await resume(made.sandbox_id, { object_storage: { mounts: changes } }));
     expect(refusals.map(({ status, body }) => [status, body.code, body.details[0].path])).toEqual([
-      [400, 'direct_mount_not_possible', 'object_storage.0.session_token'],
+      [400, 'direct_mount_not_possible', 'object_storage.session_token'],
       [400, 'direct_mount_not_possible', 'object_storage_direct_mount'],
       [400, 'direct_mount_not_possible', 'object_storage.mounts.1.session_token'],
     ]);
@@ -148,10 +148,15 @@ describe('a create with mounts', () => {
     ['an endpoint that is no URL', mount({ endpoint: 'minio' }), 'object_storage.endpoint'],
     ['an endpoint with a comma', mount({ endpoint: 'http://a,passwd_file=x' }), 'object_storage.endpoint'],
     ['an endpoint with a user', mount({ endpoint: 'http://u:p@minio.example.com' }), 'object_storage.endpoint'],
-    ['a private endpoint', mount({ endpoint: 'http://192.168.1.1:9000' }), 'object_storage.0.endpoint'],
-    ['a loopback endpoint', mount({ endpoint: 'http://[::1]:9000' }), 'object_storage.0.endpoint'],
-    ['the metadata service', mount({ endpoint: 'http://169.254.169.254' }), 'object_storage.0.endpoint'],
-    ['a loopback endpoint as one number', mount({ endpoint: 'http://2130706433' }), 'object_storage.0.endpoint'],
+    ['a private endpoint', mount({ endpoint: 'http://192.168.1.1:9000' }), 'object_storage.endpoint'],
+    ['a loopback endpoint', mount({ endpoint: 'http://[::1]:9000' }), 'object_storage.endpoint'],
+    ['the metadata service', mount({ endpoint: 'http://169.254.169.254' }), 'object_storage.endpoint'],
+    [
+      'the second of two at a private endpoint',
+      [mount(), mount({ mount_point: '/mnt/b', endpoint: 'http://192.168.1.1' })],
+      'object_storage.1.endpoint',
+    ],
+    ['a loopback endpoint as one number', mount({ endpoint: 'http://2130706433' }), 'object_storage.endpoint'],
     ['a relative mount point', mount({ mount_point: 'data' }), 'object_storage.mount_point'],
     ['the root', mount({ mount_point: '/' }), 'object_storage.mount_point'],
     ['a mount point that climbs', mount({ mount_point: '/mnt/../etc' }), 'object_storage.mount_point'],
@@ -246,6 +251,16 @@ describe('a resume', () => {
     expect([reply.status, reply.body.code]).toEqual([400, 'validation_failed']);
     expect(reply.text).not.toContain(secretKey);
     expect(await read(id)).toMatchObject({ status: 'paused', object_storage: [slot()] });
+  });
+
+  test('names a mount at a private address where it stands in the patch', async () => {
+    const id = await makePaused(mount());
+    const changes = [
+      { mount_point: '/mnt/data', disable: true },
+      mount({ endpoint: 'http://10.0.0.1', mount_point: '/b' }),
+    ];
+    const reply = await resume(id, { object_storage: { mounts: changes } });
+    expect([reply.status, reply.body.details[0].path]).toEqual([400, 'object_storage.mounts.1.endpoint']);
   });
 
   test('of short-lived mounts needs fresh credentials, best effort, or that they are given up', async () => {

@@ -404,6 +404,87 @@ test('every operation has an id of its own, a summary, bounds, and its errors un
   }
 });
 
+test('a body is required exactly where its fields are', async () => {
+  const seen = operations().filter(({ operation }) => operation.requestBody);
+  expect(seen.length).toBeGreaterThan(15);
+  for (const { name, operation } of seen) {
+    const { required, content } = operation.requestBody;
+    const fields = alternatives(content['application/json'].schema).some((each) => each.required?.length > 0);
+    expect([name, required]).toEqual([name, fields]);
+  }
+  expect(document.paths['/v1/sandboxes'].post.requestBody.required).toBe(false);
+});
+
+test('every body has an example that its schema accepts, and that of create makes a sandbox as it is', async () => {
+  const ajv = new Ajv2020({ strict: false, validateFormats: true });
+  addFormats.default(ajv);
+  ajv.addSchema(document, 'openapi');
+  for (const { name, template, operation } of operations()) {
+    if (!operation.requestBody) continue;
+    const { example, schema } = operation.requestBody.content['application/json'];
+    expect([name, example]).toEqual([name, expect.any(Object)]);
+    expect([name, ajv.validate(schema, example), ajv.errors]).toEqual([name, true, null]);
+    // The server agrees: of what it may refuse in an example, nothing is about the body.
+    const id = { sandbox_id: 'sbx-unknown', project_id: 'prj-unknown', key_id: 'key-unknown' };
+    const url = template.replaceAll(/\{(\w+)\}/g, (_, parameter: keyof typeof id) => id[parameter]);
+    const reply = await api.send(api.root, name.split(' ')[0]!, url, example);
+    expect([name, [200, 201, 202, 404]]).toEqual([name, expect.arrayContaining([reply.status])]);
+  }
+  const { example } = document.paths['/v1/sandboxes'].post.requestBody.content['application/json'];
+  const made = await api.send(api.root, 'POST', '/v1/sandboxes', example);
+  expect([made.status, made.body.data.name]).toEqual([201, example.name]);
+});
+
+test('every text has an example, every example is one of its schema, and no number an absurd bound', () => {
+  const ajv = new Ajv2020({ strict: false, validateFormats: true });
+  addFormats.default(ajv);
+  ajv.addSchema(document, 'openapi');
+  const without = new Set<string>();
+  let examples = 0;
+  const walk = (part: Json) => {
+    if (part === null || typeof part !== 'object') return;
+    for (const [name, schema] of Object.entries<Json>(part.properties ?? {})) {
+      const kinds = [schema, ...(schema.anyOf ?? [])];
+      const isPlainText = kinds.some((each) => each.type === 'string' && !each.enum && !each.format);
+      if (!schema.examples && isPlainText && !kinds.some((each) => each.const !== undefined)) without.add(name);
+      for (const example of schema.examples ?? []) {
+        examples += 1;
+        expect([name, example, ajv.validate(schema, example), ajv.errors]).toEqual([name, example, true, null]);
+      }
+    }
+    for (const value of Object.values(part)) walk(value);
+  };
+  walk(document);
+  expect([...without]).toEqual([]);
+  expect(examples).toBeGreaterThan(200);
+  expect(JSON.stringify(document)).not.toContain(String(Number.MAX_SAFE_INTEGER));
+});
+
+test('every status of a reply or a query lists its values', () => {
+  const walk = (part: Json) => {
+    if (part === null || typeof part !== 'object') return;
+    for (const name of ['status', 'substatus']) {
+      const schema = part.properties?.[name];
+      if (schema) expect(JSON.stringify(schema)).toMatch(/"(enum|const)"/);
+    }
+    for (const value of Object.values(part)) walk(value);
+  };
+  walk(document);
+  for (const { name, operation } of operations()) {
+    const status = (operation.parameters ?? []).find((each: Json) => each.in === 'query' && each.name === 'status');
+    if (status) expect([name, status.schema.enum ?? status.schema.pattern]).toEqual([name, expect.anything()]);
+  }
+});
+
+test('every pattern is one that other languages read too', () => {
+  const walk = (part: Json) => {
+    if (part === null || typeof part !== 'object') return;
+    if (typeof part.pattern === 'string') expect(part.pattern).not.toMatch(/\\p|\\u|\\0|\(\?/);
+    for (const value of Object.values(part)) walk(value);
+  };
+  walk(document);
+});
+
 test('what creates or restarts takes an Idempotency-Key', () => {
   for (const { name, operation } of operations()) {
     const takes = (operation.parameters ?? []).some(

@@ -126,7 +126,7 @@ test.each([
   ['offset=-1', 'invalid_pagination', 'offset'],
   ['skip=99999999999', 'invalid_pagination', 'skip'],
   ['page=1&page=2', 'invalid_pagination', 'page'],
-  ['status=asleep', 'validation_failed', 'status.0'],
+  ['status=asleep', 'validation_failed', 'status'],
   ['sort_by=password_hash', 'validation_failed', 'sort_by'],
   ['sort_order=up', 'validation_failed', 'sort_order'],
   ['metadata=nothing', 'validation_failed', 'metadata'],

@@ -13,7 +13,7 @@ export const projectSchema = z
     name: z.string(),
     description: z.string(),
     owner_user_id: z.string(),
-    status: z.string().describe('`active`; reserved'),
+    status: z.enum(['active']).describe('Reserved'),
     is_default: z.boolean(),
     sandbox_count: z.int().min(0).describe('Sandboxes that are not deleted, terminated ones included'),
     created_at: time(),

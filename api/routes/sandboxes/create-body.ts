@@ -29,7 +29,8 @@ export const envVars = counted(
         .string()
         .min(1)
         .max(256)
-        .regex(/^[^=\0]+$/, 'must not have = or NUL'),
+        // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it is about
+        .regex(/^[^=\x00]+$/, 'must not have = or NUL'),
       z.string().max(32_768),
     )
     .refine((all) => JSON.stringify(all).length <= maxVariablesBytes, `is larger than ${maxVariablesBytes / 1024} KiB`),
@@ -75,12 +76,13 @@ const locality = z.object({
 const s3fsPath = z
   .string()
   .max(1024)
-  .regex(/^(\/[^\s\p{Cc}]+)?$/u, 'must be an absolute path without spaces');
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it is about
+  .regex(/^(\/[^\s\x00-\x1f\x7f-\x9f]+)?$/, 'must be an absolute path without spaces');
 
 /** Body of `POST /v1/sandboxes`. */
 export const createBody = optionalBody(
   z.object({
-    name: withDefault(nameOf(24), '').describe('Generated when empty'),
+    name: withDefault(nameOf(24, { mayBeBlank: true }), '').describe('Generated when empty'),
     description: withDefault(description(), ''),
     template: withDefaultNonZero(z.string().max(128), 'base').describe('Name or id'),
     project_id: optionalNonZero(z.string().max(64)).describe("The user's default project when left out"),

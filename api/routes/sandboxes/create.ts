@@ -23,7 +23,7 @@ import { readNewPort } from '../../schemas/port.ts';
 import { type CreateBody, createBody } from './create-body.ts';
 import { directMountOf } from './direct-mount.ts';
 import { networkProxy } from './network-proxy.ts';
-import { requireOutbound } from './object-storage-body.ts';
+import { mountPath, requireOutbound } from './object-storage-body.ts';
 import { fullSandbox } from './read-sandbox.ts';
 import { regionWish } from './region-wish.ts';
 import { createdSandboxSchema } from './sandbox-schema.ts';
@@ -63,8 +63,9 @@ export function createSandbox(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request, reply) => {
-      const { is_async: isAsync, object_storage: mounts } = request.body;
-      requireOutbound(mounts, deps.settings);
+      const { is_async: isAsync, object_storage: storage } = request.body;
+      const { mounts } = storage;
+      requireOutbound(mounts, (index) => mountPath(storage, index), deps.settings);
       const plan = planMounts(mounts);
       const sandbox = await admit(deps, request, request.body, plan.slots);
       const { sandboxId } = sandbox;

@@ -3,6 +3,7 @@ import type { Template } from '../../../db/entities/template.ts';
 import { AppError } from '../../../domain/errors.ts';
 import type { WantedMount } from '../../../domain/object-storage.ts';
 import type { CreateBody } from './create-body.ts';
+import { mountPath } from './object-storage-body.ts';
 
 /**
  * What a create asks of direct mounts, where the image's own s3fs runs in the sandbox.
@@ -21,7 +22,7 @@ export function directMountOf(body: CreateBody, template: Template): Pick<Sandbo
       'needs allow_internet_access: s3fs has the network of the sandbox',
     );
   }
-  if (directMount) requireLasting(body.object_storage, (index) => `object_storage.${index}`);
+  if (directMount) requireLasting(body.object_storage.mounts, (index) => mountPath(body.object_storage, index));
   return { directMount, s3fsPath: directMount ? s3fsPath : '' };
 }
 

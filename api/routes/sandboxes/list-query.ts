@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { sandboxSortColumns } from '../../../db/repositories/sandbox-reads.ts';
+import { sandboxStatuses } from '../../../domain/sandbox-state.ts';
 import { optionalQuery } from '../../schemas/fields.ts';
 import { pagingQuery, sortingQuery } from '../../schemas/paging.ts';
 import { sandboxStatus } from './sandbox-schema.ts';
@@ -9,6 +10,7 @@ export const statusFilter = optionalQuery(
   z
     .string()
     .max(200)
+    .meta({ pattern: `^(${sandboxStatuses.join('|')})(,(${sandboxStatuses.join('|')}))*$` })
     .transform((text) => text.split(',').map((word) => word.trim()))
     .pipe(z.array(sandboxStatus).max(sandboxStatus.options.length)),
 ).describe('One status, or several with commas between');

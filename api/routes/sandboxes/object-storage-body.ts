@@ -19,6 +19,7 @@ const secret = (maxLength: number) =>
 const mountPoint = z
   .string()
   .max(1024)
+  .meta({ pattern: '^/[^\\s\\x00-\\x1f\\x7f-\\x9f]*$' })
   .transform((text, context) => {
     const checked = checkMountPoint(text);
     if ('path' in checked) return checked.path;
@@ -28,9 +29,15 @@ const mountPoint = z
   .describe('Absolute path in the sandbox; made where it is missing');
 
 const place = {
-  uri: z.string().max(1024).describe('`s3://<bucket>/<path>` or `oss://<bucket>/<path>`'),
-  region: optional(z.string().max(64)).describe('A region or an endpoint is required'),
-  endpoint: optional(z.string().max(1024)).describe('URL of an S3-compatible server'),
+  uri: z
+    .string()
+    .max(1024)
+    .meta({ pattern: '^(s3|oss)://[a-z0-9]' })
+    .describe('`s3://<bucket>/<path>` or `oss://<bucket>/<path>`'),
+  region: optional(z.string().max(64).meta({ pattern: '^[A-Za-z0-9-]+$' })).describe(
+    'A region or an endpoint is required',
+  ),
+  endpoint: optional(z.string().max(1024).meta({ pattern: '^https?://' })).describe('URL of an S3-compatible server'),
 };
 
 const mountFields = z.object({
@@ -61,7 +68,12 @@ const mount = mountFields.transform(toWanted);
 /** `object_storage` of a create: one mount or several. */
 export const createMounts = optional(
   z.union([mount, counted(maxMounts, 'mounts', z.array(mount).max(maxMounts))]),
-).transform((given) => (given === undefined ? [] : [given].flat()));
+).transform((given) => ({ mounts: given === undefined ? [] : [given].flat(), isList: Array.isArray(given) }));
+
+/** Where a mount of a create stands in its body: a single one is not in a list. */
+export function mountPath({ isList }: { isList: boolean }, index: number): string {
+  return isList ? `object_storage.${index}` : 'object_storage';
+}
 
 const removal = z
   .object({ mount_point: mountPoint, delete: z.literal(true) })
@@ -104,6 +116,7 @@ export const mountPatch = withDefault(
  */
 export function requireOutbound(
   mounts: readonly Pick<WantedMount, 'uri' | 'region' | 'endpoint'>[],
+  pathOf: (index: number) => string,
   settings: Settings,
 ) {
   for (const [index, each] of mounts.entries()) {
@@ -111,8 +124,7 @@ export function requireOutbound(
     if ('reason' in target || net.isIP(target.host) === 0) continue;
     if (isOutboundAddressAllowed(target.host, settings.PLATFORM_OUTBOUND_RANGES)) continue;
     const reason = 'is an address that may not be connected to';
-    throw new AppError('validation_failed', `endpoint: ${reason}`, {
-      details: [{ path: `object_storage.${index}.endpoint`, reason }],
-    });
+    const path = `${pathOf(index)}.endpoint`;
+    throw new AppError('validation_failed', `${path}: ${reason}`, { details: [{ path, reason }] });
   }
 }

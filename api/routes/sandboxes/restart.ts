@@ -53,8 +53,8 @@ export function restartSandbox(api: Api, deps: ApiDependencies): void {
       const { best_effort_oss: bestEffort, object_storage: patch } = request.body;
       if (patch.kind === 'mounts') {
         const upserts = patch.changes.filter((change) => change.kind === 'upsert');
-        requireOutbound(upserts, deps.settings);
         const positionOf = (at: number) => `object_storage.mounts.${patch.changes.indexOf(upserts[at]!)}`;
+        requireOutbound(upserts, positionOf, deps.settings);
         if (sandbox.directMount) requireLasting(upserts, positionOf);
       }
       // Its host checks the row again as it is by then; here the caller learns it before anything has begun.

@@ -60,8 +60,8 @@ export function resumeSandbox(api: Api, deps: ApiDependencies): void {
       const { is_async: isAsync, best_effort_oss: bestEffort, object_storage: patch } = request.body;
       if (patch.kind === 'mounts') {
         const upserts = patch.changes.filter((change) => change.kind === 'upsert');
-        requireOutbound(upserts, deps.settings);
         const positionOf = (at: number) => `object_storage.mounts.${patch.changes.indexOf(upserts[at]!)}`;
+        requireOutbound(upserts, positionOf, deps.settings);
         if (sandbox.directMount) requireLasting(upserts, positionOf);
       }
       // Its host says the same, of the row as it is by then; here the caller learns it before anything has begun.

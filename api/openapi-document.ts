@@ -1,0 +1,64 @@
+import { bodyExamples, fieldExamples } from './schemas/examples.ts';
+
+/** A part of the document: any JSON. */
+// biome-ignore lint/suspicious/noExplicitAny: schemas are walked, not read
+type Part = any;
+
+/** Set on an operation whose body may be left out, until the document is complete. */
+export const optionalBodyMark = 'x-body-optional';
+
+/**
+ * Adds what the validating schemas do not say: which bodies are required, and examples. Removes the bounds that a
+ * schema gives every integer, since tools take the least allowed number for an example.
+ */
+export function completeDocument<D extends object>(document: D): D {
+  const { paths = {}, components = {} } = document as {
+    paths?: Record<string, Record<string, Part>>;
+    components?: Part;
+  };
+  for (const operation of Object.values(paths).flatMap((item) => Object.values(item))) completeOperation(operation);
+  visitSchemas({ paths, components });
+  return document;
+}
+
+function completeOperation(operation: Part): void {
+  const { requestBody, parameters = [], operationId } = operation;
+  if (requestBody) {
+    requestBody.required = !operation[optionalBodyMark];
+    const example = bodyExamples[operationId];
+    if (example) requestBody.content['application/json'].example = example;
+  }
+  delete operation[optionalBodyMark];
+  for (const parameter of parameters) {
+    if (parameter.in === 'path') parameter.example = fieldExamples[parameter.name];
+  }
+}
+
+function visitSchemas(part: Part): void {
+  if (part === null || typeof part !== 'object') return;
+  if (part.minimum === Number.MIN_SAFE_INTEGER) delete part.minimum;
+  if (part.maximum === Number.MAX_SAFE_INTEGER) delete part.maximum;
+  for (const [name, schema] of Object.entries<Part>(part.properties ?? {})) {
+    const example = fieldExamples[name];
+    if (example !== undefined && takesExample(schema, example)) schema.examples = [example];
+  }
+  for (const below of Object.values(part)) visitSchemas(below);
+}
+
+/** Whether a schema has the type of an example and nothing that says more. */
+function takesExample(schema: Part, example: unknown): boolean {
+  return [schema, ...(schema.anyOf ?? [])].some((each: Part) => {
+    if (each.enum || each.const !== undefined || (each.format && each.format !== 'email')) return false;
+    return [each.type].flat().some((type) => isOfType(type, each, example));
+  });
+}
+
+function isOfType(type: unknown, schema: Part, example: unknown): boolean {
+  if (type === 'integer' || type === 'number') return typeof example === 'number';
+  if (type === 'array') return Array.isArray(example) && typeof example[0] === schema.items?.type;
+  if (type === 'object') {
+    const isRecord = typeof example === 'object' && !Array.isArray(example);
+    return isRecord && schema.properties === undefined && schema.additionalProperties !== undefined;
+  }
+  return typeof example === type;
+}
