@@ -1,29 +1,29 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** How long a work waits for its account's share before it is refused; it holds an activity slot meanwhile. */
-const patienceMs = 2000;
-const lookEveryMs = 20;
+/** How long work waits for its account's share before it is refused. It holds an activity slot meanwhile. */
+const maxWaitMs = 2000;
+const pollMs = 20;
 
-/** The account has its share of what this host does at once; the same work may be admitted a moment later. */
+/** The account uses its share of this host's activity slots. A later attempt may be admitted. */
 export class ShareInUse extends Error {
   override name = 'ShareInUse';
 }
 
 /**
- * Bounds how many activity slots of a host one account occupies with work that may wait for its sandboxes, so that
- * sandboxes which answer nothing cannot keep those of other accounts from starting.
+ * Limits how many activity slots of a host one account may occupy with work that waits for its sandboxes, so that
+ * sandboxes which never answer cannot keep those of other accounts from starting.
  */
 export class AccountShares {
   readonly #share: number;
   readonly #running = new Map<string, number>();
   readonly #waiting = new Map<string, number>();
 
-  /** @param share works of one account at once; as many more may wait for a moment */
+  /** @param share activities of one account that may run at once; as many more may wait */
   constructor(share: number) {
     this.#share = share;
   }
 
-  /** @throws {ShareInUse} when the account has its share already; what `work` throws */
+  /** @throws {ShareInUse} when the account uses its share already, and the errors of `work` */
   async run<Result>(accountId: string, signal: AbortSignal, work: () => Promise<Result>): Promise<Result> {
     if (!this.#isFree(accountId)) await this.#wait(accountId, signal);
     add(this.#running, accountId, 1);
@@ -38,10 +38,10 @@ export class AccountShares {
     if ((this.#waiting.get(accountId) ?? 0) >= this.#share) throw inUse();
     add(this.#waiting, accountId, 1);
     try {
-      const end = performance.now() + patienceMs;
+      const end = performance.now() + maxWaitMs;
       while (!this.#isFree(accountId)) {
         if (performance.now() > end) throw inUse();
-        await delay(lookEveryMs, undefined, { signal });
+        await delay(pollMs, undefined, { signal });
       }
     } finally {
       add(this.#waiting, accountId, -1);

@@ -4,70 +4,70 @@ import type { Orm } from '../db/orm.ts';
 import {
   type BoundSandbox,
   giveUpHost,
-  type HostStanding,
-  hostStanding,
+  type HostStatus,
+  hostStatus,
   sandboxesBoundTo,
 } from '../db/repositories/hosts.ts';
 
-/** How often a host is looked at. */
-const everyMs = 1000;
-/** How long a host whose lease is over is still waited for. */
-const patienceMs = 4000;
+/** Interval of the checks. */
+const checkEveryMs = 1000;
+/** How long after the end of its lease a host may still return. */
+const graceMs = 4000;
 /**
- * The same, when whoever watches was itself away just now: after a restart of the platform, or of Postgres, hosts are
- * given time to come back as well.
+ * The same, after a gap in the checks: after a restart of the platform or of Postgres, hosts need time to return as
+ * well.
  */
-const patienceAfterGapMs = 60_000;
-/** A look that takes longer, or comes later, is such a gap. */
+const graceAfterGapMs = 60_000;
+/** A check that takes longer, or comes later, is a gap. */
 const gapMs = 4000;
 
 /**
- * What a host's workflow asks of the world. Watching is one long activity that heartbeats, so that a host costs no
- * history while nothing happens; when its worker dies, another looks on.
+ * The activities of a host's workflow. Watching is one long activity that heartbeats, so that a host adds nothing to the
+ * history while nothing happens. When its worker dies, another worker continues.
  */
 export function createHostWatchActivities({ orm }: { orm: Orm }) {
-  const look = (hostId: string) => withinGap(hostStanding(orm.em, hostId));
+  const check = (hostId: string) => withinGap(hostStatus(orm.em, hostId));
 
   return {
-    /** Ends when the host did not renew its lease and is given up: from now on it cannot renew it. */
+    /** Returns when the host did not renew its lease and has been given up: it can no longer renew it. */
     async watchUntilLost(hostId: string): Promise<void> {
       const { cancellationSignal: signal } = Context.current();
-      let lookedMs = performance.now();
-      let patience = patienceAfterGapMs;
+      let checkedMs = performance.now();
+      let grace = graceAfterGapMs;
       let missedMs: number | null = null;
       for (;;) {
         Context.current().heartbeat();
-        const standing: HostStanding | null = await look(hostId);
+        const status: HostStatus | null = await check(hostId);
         const nowMs = performance.now();
-        if (!standing || nowMs - lookedMs > gapMs) {
-          patience = patienceAfterGapMs;
+        if (!status || nowMs - checkedMs > gapMs) {
+          grace = graceAfterGapMs;
           missedMs = null;
         }
-        lookedMs = nowMs;
-        if (standing?.lost) return;
-        if (standing?.isThere) {
-          patience = patienceMs;
+        checkedMs = nowMs;
+        if (status?.lost) return;
+        if (status?.isThere) {
+          grace = graceMs;
           missedMs = null;
-        } else if (standing) {
+        } else if (status) {
           missedMs ??= nowMs;
-          if (nowMs - missedMs >= patience && (await giveUpHost(orm.em, hostId))) return;
+          if (nowMs - missedMs >= grace && (await giveUpHost(orm.em, hostId))) return;
         }
-        await delay(everyMs, undefined, { signal });
+        await delay(checkEveryMs, undefined, { signal });
       }
     },
 
-    /** Ends when a host that was given up has cleaned up and offers itself again. */
+    /** Returns when a host that was given up has cleaned up and offers itself again. */
     async watchUntilBack(hostId: string): Promise<void> {
       const { cancellationSignal: signal } = Context.current();
       for (;;) {
         Context.current().heartbeat();
-        const standing = await look(hostId);
-        if (standing && !standing.lost) return;
-        await delay(everyMs, undefined, { signal });
+        const status = await check(hostId);
+        if (status && !status.lost) return;
+        await delay(checkEveryMs, undefined, { signal });
       }
     },
 
-    /** The sandboxes that count on this host's processes. */
+    /** The sandboxes that have processes on this host, or are about to. */
     sandboxesBoundTo(hostId: string): Promise<BoundSandbox[]> {
       return sandboxesBoundTo(orm.em, hostId);
     },
@@ -77,14 +77,14 @@ export function createHostWatchActivities({ orm }: { orm: Orm }) {
 export type { BoundSandbox };
 export type HostWatchActivities = ReturnType<typeof createHostWatchActivities>;
 
-/** Null: Postgres did not answer, or not in time. */
-async function withinGap(answer: Promise<HostStanding>): Promise<HostStanding | null> {
+/** @returns null when Postgres did not answer in time */
+async function withinGap(answer: Promise<HostStatus>): Promise<HostStatus | null> {
   const timeout = new AbortController();
   const late = delay(gapMs, null, { signal: timeout.signal }).catch(() => null);
   try {
     return await Promise.race([answer, late]);
   } catch {
-    // Which of Postgres' troubles it is makes no difference here, and others log it.
+    // Every error of Postgres counts alike here; the database client logs it.
     return null;
   } finally {
     answer.catch(() => {});

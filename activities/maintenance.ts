@@ -8,20 +8,20 @@ import {
   type Retention,
 } from '../db/repositories/retention.ts';
 
-/** What the platform does for its own tables, apart from anybody's requests. Each may be repeated at any time. */
+/** Upkeep of the platform's own tables. Each activity may be repeated at any time. */
 export function createMaintenanceActivities({ orm, retention }: { orm: Orm; retention: Retention }) {
   return {
-    /** So that samples never find their day without a partition. @returns how many were made */
+    /** Makes the partitions of the coming days before their first sample. @returns how many were made */
     makeMetricsPartitions: (): Promise<number> => makeMetricsPartitions(orm.em),
-    /** @returns how many partitions went */
+    /** @returns how many partitions were dropped */
     dropOldMetricsPartitions: (): Promise<number> => dropOldMetricsPartitions(orm.em),
-    /** @returns how many replies went */
+    /** @returns how many replies were deleted */
     purgeIdempotencyKeys: (): Promise<number> => purgeReplies(orm.em, retention),
-    /** @returns how many events went */
+    /** @returns how many events were deleted */
     purgeEvents: (): Promise<number> => purgeEvents(orm.em, retention),
-    /** @returns how many notifications went */
+    /** @returns how many notifications were deleted */
     purgeNotifications: (): Promise<number> => purgeNotifications(orm.em, retention),
-    /** @returns how many rows of ended sandboxes went */
+    /** @returns how many rows of ended sandboxes were deleted */
     purgeEndedSandboxes: (): Promise<number> => purgeEndedSandboxes(orm.em, retention),
   };
 }

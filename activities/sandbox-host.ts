@@ -1,6 +1,4 @@
-import { activityInfo, Context, heartbeat } from '@temporalio/activity';
-import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
-import type { PlatformSecrets } from '../config/secrets.ts';
+import { ApplicationFailure } from '@temporalio/common';
 import type { Sandbox } from '../db/entities/sandbox.ts';
 import type { Orm } from '../db/orm.ts';
 import type { PlanCatalog } from '../db/plans.ts';
@@ -18,35 +16,29 @@ import {
 } from '../domain/object-storage.ts';
 import { udpMappings } from '../domain/ports.ts';
 import type { SandboxReason } from '../domain/sandbox-state.ts';
-import { parseCustomCommand, parseReadyCommand } from '../domain/template-commands.ts';
-import {
-  type CreatePhase,
-  DriverError,
-  type SandboxDriver,
-  type SandboxPlace,
-  type SandboxSpec,
-  type WantedMounts,
-} from '../runtime/driver.ts';
-import { AccountShares, ShareInUse } from './account-shares.ts';
+import { type CreatePhase, DriverError, type SandboxDriver, type SandboxPlace } from '../runtime/driver.ts';
+import { AccountShares } from './account-shares.ts';
+import { hostWork } from './host-work.ts';
+import { type SpecSources, toSpec } from './sandbox-spec.ts';
 
 /** Where a sandbox runs now. */
 export interface HostedPlace {
   address: string;
   agentPort: number;
-  /** Its mounts as they came to be, where it has or had some. */
+  /** The slots of its mounts as they are now, where it has or had mounts. */
   slots?: MountSlot[];
 }
 
 /**
- * What a host does for a sandbox. Served on the queue of the one host that has it. Their arguments are ids only; what
- * is secret is read or derived here, so it is in no workflow history.
+ * The activities of a host, served on its own task queue. Their arguments are ids and encrypted values; secrets are read,
+ * derived or decrypted here, so no workflow history contains them.
  */
 export function createSandboxHostActivities(
   deps: {
     orm: Orm;
     plans: PlanCatalog;
     driver: SandboxDriver;
-    /** Activities of one account at once that may wait for its sandboxes. */
+    /** How many activities that wait for sandboxes of one account may run at once. */
     accountShare: number;
   } & SpecSources,
 ) {
@@ -60,27 +52,35 @@ export function createSandboxHostActivities(
     return row;
   };
 
+  /** Decrypts the change of a sandbox's mounts and applies it to the slots of its row. */
+  const planMounts = ({ sandboxId, objectStorage }: Sandbox, storage: StorageChange | null) => {
+    const patch: MountPatch = storage
+      ? deps.secrets.openFor<MountPatch>(sandboxId, storage.sealedPatch)
+      : { kind: 'none' };
+    return { plan: patchMounts(objectStorage, patch), bestEffort: storage?.bestEffort ?? false };
+  };
+
   return {
     /**
-     * `created` → `starting`; makes it and answers when it is ready; tells each step of `starting` as it comes.
-     * @param sealedCredentials of its mounts, by slot, closed for this sandbox's host; null where it has none
-     * @param run the number of this start; workflows of earlier versions do not give one
+     * `created` → `starting`; creates the sandbox, records each step, and returns when it is ready.
+     * @param sealedCredentials of its mounts, by slot, encrypted for this host; null where it has none
+     * @param run the number of this start; absent from workflows of earlier versions
      */
     startSandbox(sandboxId: string, sealedCredentials?: string | null, run?: number): Promise<HostedPlace> {
       return onHost(async (signal) => {
-        // The host says that it begins: one trip to the database, and the workflow's caller waits for nothing else.
+        // Recorded here and not by the workflow: the caller waits for one round trip less.
         const row = await life.begin(sandboxId, run ?? null);
         if (!row) throw ApplicationFailure.nonRetryable(`There is no sandbox ${sandboxId} to start`, noLife);
         const credentials = sealedCredentials ? deps.secrets.openFor<Credentials>(sandboxId, sealedCredentials) : {};
         const spec = toSpec(row, deps, { slots: row.objectStorage, credentials, bestEffort: false });
         const onPhase = (phase: CreatePhase) => life.step(sandboxId, 'starting', phase);
         return shares.run(row.accountId, signal, async () =>
-          hostedAt(await deps.driver.create(spec, { signal, onPhase })),
+          placeOf(await deps.driver.create(spec, { signal, onPhase })),
         );
       });
     },
 
-    /** `running` → `pausing`; freezes it. */
+    /** `running` → `pausing`; freezes the processes. */
     pauseSandbox(sandboxId: string, reason: SandboxReason, askedMs: number): Promise<void> {
       return onHost(async (signal) => {
         const { accountId } = await life.beginPause(sandboxId, reason, new Date(askedMs));
@@ -88,57 +88,52 @@ export function createSandboxHostActivities(
       });
     },
 
-    /** `paused` → `resuming`, admitted again; thaws it, or starts it again on its disk. */
+    /** `paused` → `resuming`, when admitted; thaws the processes, or starts the sandbox again on its disk. */
     resumeSandbox(sandboxId: string, storage?: StorageChange | null, run?: number): Promise<HostedPlace> {
       return onHost(async (signal) => {
         const before = await rowOf(sandboxId);
-        const patch: MountPatch = storage
-          ? deps.secrets.openFor<MountPatch>(sandboxId, storage.sealedPatch)
-          : { kind: 'none' };
-        const bestEffort = storage?.bestEffort ?? false;
-        const plan = patchMounts(before.objectStorage, patch);
+        const { plan, bestEffort } = planMounts(before, storage ?? null);
         requireFresh(plan, bestEffort);
         return shares.run(before.accountId, signal, async () => {
           const row = await life.beginResume(sandboxId, run ?? null);
           const spec = toSpec(row, deps, { ...plan, bestEffort });
-          return hostedAt(await deps.driver.resume(spec, { signal }).catch(refuseWithoutRoom));
-        });
-      });
-    },
-
-    /** `running` or `paused` → `resuming`; ends its processes and starts it on its disk. Refused before it ends anything. */
-    restartSandbox(sandboxId: string, storage: StorageChange | null, run: number): Promise<HostedPlace> {
-      return onHost(async (signal) => {
-        const before = await rowOf(sandboxId);
-        const patch: MountPatch = storage
-          ? deps.secrets.openFor<MountPatch>(sandboxId, storage.sealedPatch)
-          : { kind: 'none' };
-        const bestEffort = storage?.bestEffort ?? false;
-        const plan = patchMounts(before.objectStorage, patch);
-        requireAllCredentials(plan, bestEffort);
-        const isBegun = before.status === 'resuming' && before.run === run;
-        return shares.run(before.accountId, signal, async () => {
-          if (!isBegun) await deps.driver.requireStartable(toSpec(before, deps), { signal });
-          const row = await life.beginRestart(sandboxId, run, new Date());
-          return hostedAt(await deps.driver.restart(toSpec(row, deps, { ...plan, bestEffort }), { signal }));
+          return placeOf(await deps.driver.resume(spec, { signal }).catch(refuseWithoutRoom));
         });
       });
     },
 
     /**
-     * Makes the host's UDP ports lead to it as its row says.
-     * @param removing a port of its own that counts as gone already
+     * `running` or `paused` → `resuming`; ends the processes and starts the sandbox on its disk. A refusal comes before any
+     * process is ended.
+     */
+    restartSandbox(sandboxId: string, storage: StorageChange | null, run: number): Promise<HostedPlace> {
+      return onHost(async (signal) => {
+        const before = await rowOf(sandboxId);
+        const { plan, bestEffort } = planMounts(before, storage);
+        requireAllCredentials(plan, bestEffort);
+        const isBegun = before.status === 'resuming' && before.run === run;
+        return shares.run(before.accountId, signal, async () => {
+          if (!isBegun) await deps.driver.requireStartable(toSpec(before, deps), { signal });
+          const row = await life.beginRestart(sandboxId, run, new Date());
+          return placeOf(await deps.driver.restart(toSpec(row, deps, { ...plan, bestEffort }), { signal }));
+        });
+      });
+    },
+
+    /**
+     * Maps UDP ports of the host to the sandbox as its row says.
+     * @param removing a port to leave out
      */
     exposePorts(sandboxId: string, removing: number | null): Promise<void> {
       return onHost(async () => deps.driver.exposeUdp(sandboxId, udpMappings(await rowOf(sandboxId), removing)));
     },
 
-    /** Ends its processes; its disk stays. */
+    /** Ends the processes and keeps the disk. */
     stopSandbox(sandboxId: string): Promise<void> {
       return onHost(() => deps.driver.stop(sandboxId));
     },
 
-    /** Removes all that is left of it. */
+    /** Removes everything that is left of the sandbox. */
     removeSandbox(sandboxId: string): Promise<void> {
       return onHost(() => deps.driver.remove(sandboxId));
     },
@@ -147,107 +142,14 @@ export function createSandboxHostActivities(
 
 export type SandboxHostActivities = ReturnType<typeof createSandboxHostActivities>;
 
-/** What a specification is made from beside the row. A sandbox's own environment wins over the host's. */
-export interface SpecSources {
-  secrets: PlatformSecrets;
-  /** Variables of every sandbox of the host, and of those that may reach the internet. */
-  environment?: Record<string, string>;
-  internetEnvironment?: Record<string, string>;
-}
-
 type Credentials = Record<number, MountCredentials>;
 
-/** The row admitted it a moment before the disk filled. */
+/** The disk filled after the resume was admitted. */
 function refuseWithoutRoom(error: unknown): never {
   if (!(error instanceof DriverError && error.code === 'host_disk_full')) throw error;
   throw new AppError('no_capacity', 'The host of this sandbox has no free disk space now; try again later');
 }
 
-function hostedAt({ address, agentPort, slots }: SandboxPlace): HostedPlace {
+function placeOf({ address, agentPort, slots }: SandboxPlace): HostedPlace {
   return { address, agentPort, ...(slots && { slots }) };
-}
-
-/** What a host makes of a sandbox's row, secrets included. */
-export function toSpec(
-  row: Sandbox,
-  { secrets, environment, internetEnvironment }: SpecSources,
-  mounts?: WantedMounts,
-): SandboxSpec {
-  return {
-    sandboxId: row.sandboxId,
-    run: row.run ?? null,
-    accountId: row.accountId,
-    image: row.image,
-    cpuCount: row.cpuCount,
-    memoryMb: row.memoryMb,
-    storageGb: row.storageGb,
-    allowInternetAccess: row.allowInternetAccess,
-    env: { ...environment, ...(row.allowInternetAccess ? internetEnvironment : {}), ...row.envVars },
-    udpPorts: udpMappings(row),
-    accessToken: row.secure ? secrets.agentToken(row.sandboxId) : null,
-    platformToken: secrets.platformToken(row.sandboxId),
-    command: parseCustomCommand(row.templateCustomCommand ?? null),
-    readyProbe: parseReadyCommand(row.templateReadyCommand ?? null),
-    ...(mounts && mounts.slots.length > 0 && { storage: { ...mounts, ...directOf(row) } }),
-  };
-}
-
-function directOf({ directMount, s3fsPath }: Sandbox): Pick<WantedMounts, 'direct'> {
-  return directMount ? { direct: { s3fsPath: s3fsPath || 's3fs' } } : {};
-}
-
-/** What the driver could not do is tried this often. */
-const driverTries = 3;
-/** Attempts after other failures, such as an unreachable database. */
-const otherTries = 12;
-const maxCounts = 10_000;
-/** An account that has its share of the host asks again after this. */
-const shareRetry = '2 seconds';
-
-/**
- * Heartbeats while the work lasts, so that a dead host is noticed and a cancellation arrives within a second; passes
- * failures on by code. Tries are counted here, not by Temporal's attempts: one that the account's share did not admit
- * is none.
- */
-function hostWork() {
-  const failed = new Map<string, number>();
-  return async <T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> => {
-    const { heartbeatTimeoutMs, workflowExecution, activityId } = activityInfo();
-    const key = `${workflowExecution?.runId}/${activityId}`;
-    const tries = (failed.get(key) ?? 0) + 1;
-    const beat = setInterval(() => heartbeat(), Math.min(500, (heartbeatTimeoutMs ?? 10_000) / 10));
-    try {
-      const result = await work(Context.current().cancellationSignal);
-      failed.delete(key);
-      return result;
-    } catch (error) {
-      if (error instanceof ShareInUse) {
-        const options = { message: error.message, type: 'share_in_use', nextRetryDelay: shareRetry } as const;
-        throw ApplicationFailure.create(options);
-      }
-      const failure = failureOf(error, tries);
-      failed.delete(key);
-      if (failure instanceof ApplicationFailure && !failure.nonRetryable) failed.set(key, tries);
-      // A workflow that is cancelled between two tries never comes back for its count.
-      if (failed.size > maxCounts) failed.delete(failed.keys().next().value!);
-      throw failure;
-    } finally {
-      clearInterval(beat);
-    }
-  };
-}
-
-function failureOf(error: unknown, tries: number): Error {
-  if (Context.current().cancellationSignal.aborted) return new CancelledFailure('The work on the host was cancelled');
-  if (error instanceof ApplicationFailure) return error;
-  if (error instanceof AppError) return ApplicationFailure.nonRetryable(error.message, error.code);
-  if (error instanceof DriverError) {
-    return ApplicationFailure.create({
-      message: error.message,
-      type: error.code,
-      nonRetryable: !error.retryable || tries >= driverTries,
-      details: error.exit ? [error.exit] : [],
-    });
-  }
-  return ApplicationFailure.fromError(error, { nonRetryable: tries >= otherTries });
 }

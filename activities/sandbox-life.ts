@@ -14,79 +14,79 @@ import type { LifecycleOutcome, SandboxReason, SandboxStatus } from '../domain/s
 import { isOver } from '../domain/sandbox-state.ts';
 
 /**
- * How a sandbox's workflow writes its row. Short database work, run as local activities on the worker that runs the
- * workflow, because a caller often waits for it. Times are Unix milliseconds.
+ * The writes of a sandbox's workflow to its row. Short, so they are local activities on the workflow's own worker: a
+ * caller often waits for them. Times are Unix milliseconds.
  */
 export function createSandboxLifeActivities({ orm, plans }: { orm: Orm; plans: PlanCatalog }) {
   const life = new SandboxLifeRepository(orm.em, plans);
 
   return {
     async recordRunning(sandboxId: string, place: RunningPlace, atMs: number): Promise<void> {
-      await told(life.run(sandboxId, place, new Date(atMs)));
+      await refusing(life.run(sandboxId, place, new Date(atMs)));
     },
     async recordPausing(sandboxId: string, reason: SandboxReason, atMs: number): Promise<void> {
-      await told(life.beginPause(sandboxId, reason, new Date(atMs)));
+      await refusing(life.beginPause(sandboxId, reason, new Date(atMs)));
     },
     async recordPauseFailed(sandboxId: string): Promise<void> {
-      await told(life.cancelPause(sandboxId));
+      await refusing(life.cancelPause(sandboxId));
     },
     async recordPaused(sandboxId: string, reason: SandboxReason, atMs: number, memoryKept: boolean): Promise<void> {
-      await told(life.pause(sandboxId, reason, new Date(atMs), memoryKept));
+      await refusing(life.pause(sandboxId, reason, new Date(atMs), memoryKept));
     },
-    /** Admits the resume too; fails with the code of what stands in its way. */
+    /** Also admits the resume. Fails with the code of the refusal. */
     async recordResuming(sandboxId: string, run?: number): Promise<void> {
-      await told(life.beginResume(sandboxId, run ?? null));
+      await refusing(life.beginResume(sandboxId, run ?? null));
     },
-    /** The reason that it is `paused` for now: what was not even admitted never left its own. */
+    /** @returns why the sandbox is paused now; a resume that was not admitted leaves the reason as it was */
     async recordResumeFailed(sandboxId: string, memoryKept: boolean): Promise<{ reason: SandboxReason | null }> {
-      const { reason } = await told(life.cancelResume(sandboxId, memoryKept));
+      const { reason } = await refusing(life.cancelResume(sandboxId, memoryKept));
       return { reason: reason ?? null };
     },
-    /** What it is for now: `running` or `paused` as before, or `paused` without processes. */
+    /** @returns the status now: `running` or `paused` as before, or `paused` without processes */
     async recordRestartFailed(
       sandboxId: string,
       from: 'running' | 'paused',
     ): Promise<{ status: SandboxStatus; reason: SandboxReason | null }> {
-      const { status, reason } = await told(life.cancelRestart(sandboxId, from));
+      const { status, reason } = await refusing(life.cancelRestart(sandboxId, from));
       return { status, reason: reason ?? null };
     },
     async recordTerminating(sandboxId: string, reason: SandboxReason): Promise<void> {
-      await told(life.beginTermination(sandboxId, reason));
+      await refusing(life.beginTermination(sandboxId, reason));
     },
     async recordStopped(sandboxId: string, atMs: number): Promise<void> {
-      await told(life.stop(sandboxId, new Date(atMs)));
+      await refusing(life.stop(sandboxId, new Date(atMs)));
     },
-    /** `cleaned` false: the host could not be reached; reconciliation gives the room back. */
+    /** @param cleaned false when the host could not be reached; its reconciliation then gives the room back */
     async recordTerminated(
       sandboxId: string,
       outcome: LifecycleOutcome,
       atMs: number,
       cleaned: boolean,
     ): Promise<void> {
-      await told(life.endTermination(sandboxId, outcome, new Date(atMs), cleaned));
+      await refusing(life.endTermination(sandboxId, outcome, new Date(atMs), cleaned));
     },
     async recordFailed(sandboxId: string, reason: SandboxReason, failure: SandboxFailure, atMs: number): Promise<void> {
-      await told(life.fail(sandboxId, reason, failure, new Date(atMs)));
+      await refusing(life.fail(sandboxId, reason, failure, new Date(atMs)));
       await notifyOfFailure(orm.em, sandboxId, failure);
     },
     async recordMemoryLost(sandboxId: string): Promise<void> {
-      await told(life.loseMemory(sandboxId));
+      await refusing(life.loseMemory(sandboxId));
     },
     async recordCleaned(sandboxId: string): Promise<void> {
-      await told(life.releaseRoom(sandboxId));
+      await refusing(life.releaseRoom(sandboxId));
     },
     async recordForgotten(sandboxId: string, atMs: number): Promise<void> {
-      await told(life.forget(sandboxId, new Date(atMs)));
+      await refusing(life.forget(sandboxId, new Date(atMs)));
     },
     async recordTimeout(sandboxId: string, timeoutSeconds: number, fromMs: number | null): Promise<void> {
-      await told(life.setTimeout(sandboxId, timeoutSeconds, fromMs === null ? null : new Date(fromMs)));
+      await refusing(life.setTimeout(sandboxId, timeoutSeconds, fromMs === null ? null : new Date(fromMs)));
     },
-    /** Another host, after the first did not take it up. Fails with `no_capacity` when there is none. */
+    /** Chooses another host when the first did not start the sandbox. Fails with `no_capacity` when there is none. */
     async placeAgain(sandboxId: string): Promise<{ hostId: string; region: string }> {
-      const row = await told(life.placeAgain(sandboxId));
+      const row = await refusing(life.placeAgain(sandboxId));
       return { hostId: row.hostId, region: row.region };
     },
-    /** What a sandbox whose workflow is over left behind. Null: there was never one. */
+    /** What a sandbox whose workflow has closed left behind. Null: there is no such sandbox. */
     async findRemains(sandboxId: string): Promise<SandboxRemains | null> {
       const row = await life.find(sandboxId);
       if (!row) return null;
@@ -116,12 +116,12 @@ export interface SandboxRemains {
   status: string;
   over: boolean;
   hostId: string;
-  /** Something of it may still be on its host. */
+  /** Its host may still have something of it. */
   held: boolean;
 }
 
-/** A refusal is final and carries its code to the caller; whatever else goes wrong with the database is tried again. */
-export async function told<T>(work: Promise<T>): Promise<T> {
+/** Makes refusals final, with their code for the caller. Other errors of the database are retried. */
+export async function refusing<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (error) {

@@ -1,5 +1,6 @@
 import { type NativeConnection, Worker } from '@temporalio/worker';
-import { createSandboxHostActivities, type SpecSources } from '../activities/sandbox-host.ts';
+import { createSandboxHostActivities } from '../activities/sandbox-host.ts';
+import type { SpecSources } from '../activities/sandbox-spec.ts';
 import type { Orm } from '../db/orm.ts';
 import type { PlanCatalog } from '../db/plans.ts';
 import { hostEndingTaskQueue, hostTaskQueue } from '../domain/task-queues.ts';

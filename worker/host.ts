@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { NativeConnection } from '@temporalio/worker';
 import { pino } from 'pino';
-import { toSpec } from '../activities/sandbox-host.ts';
+import { toSpec } from '../activities/sandbox-spec.ts';
 import { logDestination } from '../config/log-destination.ts';
 import { namedServices, ownServices } from '../config/own-services.ts';
 import { proxyEnvironment, sandboxProxy } from '../config/sandbox-proxy.ts';

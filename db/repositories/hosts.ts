@@ -58,13 +58,13 @@ export async function endLease(run: RunStatement, hostId: string, awaySeconds: n
   );
 }
 
-/** What those who watch a host can see of it. A planned leave counts as being there. */
-export interface HostStanding {
+/** The lease of a host. A host that announced a restart counts as there. */
+export interface HostStatus {
   isThere: boolean;
   lost: boolean;
 }
 
-export async function hostStanding(em: EntityManager, hostId: string): Promise<HostStanding> {
+export async function hostStatus(em: EntityManager, hostId: string): Promise<HostStatus> {
   const [row] = (await em.fork().execute(
     `select lost_at is not null as lost, greatest(lease_expires_at, away_until) > now() as is_there
          from hosts where host_id = ?`,

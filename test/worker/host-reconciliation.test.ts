@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { pino } from 'pino';
-import { toSpec } from '../../activities/sandbox-host.ts';
+import { toSpec } from '../../activities/sandbox-spec.ts';
 import type { SandboxInspection } from '../../runtime/driver.ts';
 import { HostReconciliation, type ReconcilingDriver } from '../../worker/host-reconciliation.ts';
 import { SandboxFacts } from '../../worker/sandbox-facts.ts';

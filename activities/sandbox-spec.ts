@@ -1,0 +1,43 @@
+import type { PlatformSecrets } from '../config/secrets.ts';
+import type { Sandbox } from '../db/entities/sandbox.ts';
+import { udpMappings } from '../domain/ports.ts';
+import { parseCustomCommand, parseReadyCommand } from '../domain/template-commands.ts';
+import type { SandboxSpec, WantedMounts } from '../runtime/driver.ts';
+
+/** What a specification needs beside the row. A sandbox's own environment overrides the host's. */
+export interface SpecSources {
+  secrets: PlatformSecrets;
+  /** Variables for every sandbox of the host. */
+  environment?: Record<string, string>;
+  /** Variables for the sandboxes that may reach the internet. */
+  internetEnvironment?: Record<string, string>;
+}
+
+/** The specification that a sandbox's row describes, with its secrets. */
+export function toSpec(
+  row: Sandbox,
+  { secrets, environment, internetEnvironment }: SpecSources,
+  mounts?: WantedMounts,
+): SandboxSpec {
+  return {
+    sandboxId: row.sandboxId,
+    run: row.run ?? null,
+    accountId: row.accountId,
+    image: row.image,
+    cpuCount: row.cpuCount,
+    memoryMb: row.memoryMb,
+    storageGb: row.storageGb,
+    allowInternetAccess: row.allowInternetAccess,
+    env: { ...environment, ...(row.allowInternetAccess ? internetEnvironment : {}), ...row.envVars },
+    udpPorts: udpMappings(row),
+    accessToken: row.secure ? secrets.agentToken(row.sandboxId) : null,
+    platformToken: secrets.platformToken(row.sandboxId),
+    command: parseCustomCommand(row.templateCustomCommand ?? null),
+    readyProbe: parseReadyCommand(row.templateReadyCommand ?? null),
+    ...(mounts && mounts.slots.length > 0 && { storage: { ...mounts, ...directOf(row) } }),
+  };
+}
+
+function directOf({ directMount, s3fsPath }: Sandbox): Pick<WantedMounts, 'direct'> {
+  return directMount ? { direct: { s3fsPath: s3fsPath || 's3fs' } } : {};
+}
