@@ -68,7 +68,7 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
   app.register(bodies);
   app.register(idempotency, { orm: deps.orm });
   app.register(openapi, { serverUrl: apiUrl(settings) });
-  app.register(metrics);
+  app.register(metrics, { orm: deps.orm });
   app.register(health, { checks: deps.readiness });
   app.register(docs);
   app.register(codecServer, {

@@ -23,8 +23,6 @@ export interface SandboxCommands {
   addPort(sandbox: Sandbox, port: Port): Promise<void>;
   /** Removes one by its number. */
   removePort(sandbox: Sandbox, port: number): Promise<void>;
-  /** Tells the workflow what its search attributes should say; the row says it already. Never fails. */
-  projectSwitched(sandboxId: string, projectId: string): Promise<void>;
   /** `alreadyTerminated` when there was nothing to end. */
   terminate(sandbox: Sandbox, options: { forget: boolean }): Promise<{ alreadyTerminated: boolean }>;
   /** Makes sure that all of them end, and answers before they do. */

@@ -15,17 +15,15 @@ import { hasLease } from '../db/repositories/hosts.ts';
 import { removeStartOf } from '../db/repositories/outbox.ts';
 import { findSandboxStatus } from '../db/repositories/sandbox-status.ts';
 import { AppError } from '../domain/errors.ts';
-import { type LifeStart, lifeStartOf } from '../domain/life-plan.ts';
+import { lifeStartOf } from '../domain/life-plan.ts';
 import type { StorageChange } from '../domain/object-storage.ts';
 import type { Port } from '../domain/ports.ts';
 import { isOver } from '../domain/sandbox-state.ts';
-import { controlTaskQueue } from '../domain/task-queues.ts';
-import { sandboxSearchAttributes } from '../temporal/search-attributes.ts';
+import { startOptions } from '../temporal/workflow-starts.ts';
 import {
   addPortUpdate,
   connectUpdate,
   pauseUpdate,
-  projectSwitchedSignal,
   removePortUpdate,
   restartUpdate,
   resumeUpdate,
@@ -65,7 +63,7 @@ export class TemporalSandboxCommands implements SandboxCommands {
     { wait, sealedCredentials }: { wait: boolean; sealedCredentials?: string | null },
   ): Promise<void> {
     const { sandboxId } = sandbox;
-    const options = startOptions(sandbox);
+    const options = sandboxStart(sandbox);
     try {
       if (sealedCredentials) {
         await this.#bringCredentials(sandbox, sealedCredentials, wait);
@@ -124,14 +122,6 @@ export class TemporalSandboxCommands implements SandboxCommands {
     return this.#update(sandbox, removePortUpdate, [port]).catch(asNotRunning);
   }
 
-  async projectSwitched(sandboxId: string, projectId: string): Promise<void> {
-    try {
-      await this.#client.workflow.getHandle(sandboxId).signal(projectSwitchedSignal, { projectId });
-    } catch (error) {
-      this.#logger.warn({ err: error, sandboxId }, 'search attributes of a sandbox still name its former project');
-    }
-  }
-
   async terminate(sandbox: Sandbox, { forget }: { forget: boolean }): Promise<{ alreadyTerminated: boolean }> {
     if (sandbox.status === 'terminated' && !forget) return { alreadyTerminated: true };
     if (!isOver(sandbox.status)) {
@@ -153,11 +143,9 @@ export class TemporalSandboxCommands implements SandboxCommands {
 
   async endBatch(sandboxes: readonly Sandbox[], { forget }: { forget: boolean }): Promise<void> {
     try {
-      await this.#client.workflow.start<typeof sandboxBatchEnding>('sandboxBatchEnding', {
-        workflowId: newId('batch'),
-        taskQueue: controlTaskQueue,
-        args: [{ sandboxIds: sandboxes.map(({ sandboxId }) => sandboxId), forget }],
-      });
+      const sandboxIds = sandboxes.map(({ sandboxId }) => sandboxId);
+      const options = startOptions('sandboxBatchEnding', newId('batch'), { sandboxIds, forget });
+      await this.#client.workflow.start<typeof sandboxBatchEnding>('sandboxBatchEnding', options);
     } catch (error) {
       throw asAppError(error);
     }
@@ -168,11 +156,8 @@ export class TemporalSandboxCommands implements SandboxCommands {
     const now = await findSandboxStatus(this.#orm.em, sandboxId);
     if (now?.status === 'terminated' && !forget) return { alreadyTerminated: true };
     try {
-      await this.#client.workflow.execute<typeof sandboxDeletion>('sandboxDeletion', {
-        workflowId: `${sandboxId}/deletion`,
-        taskQueue: controlTaskQueue,
-        args: [{ sandboxId, forget }],
-      });
+      const options = startOptions('sandboxDeletion', sandboxId, { sandboxId, forget });
+      await this.#client.workflow.execute<typeof sandboxDeletion>('sandboxDeletion', options);
     } catch (error) {
       if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw asAppError(error);
     }
@@ -222,7 +207,7 @@ export class TemporalSandboxCommands implements SandboxCommands {
         await this.#client.workflow.executeUpdateWithStart(storageCredentialsUpdate, {
           args: [{ sealed, wait }],
           startWorkflowOperation: new WithStartWorkflowOperation<typeof sandboxWorkflow>('sandbox', {
-            ...startOptions(sandbox),
+            ...sandboxStart(sandbox),
             workflowIdConflictPolicy: 'USE_EXISTING',
           }),
         });
@@ -246,15 +231,8 @@ export class TemporalSandboxCommands implements SandboxCommands {
   }
 }
 
-function startOptions(sandbox: Sandbox) {
-  const start = lifeStartOf(sandbox);
-  return {
-    workflowId: start.sandboxId,
-    taskQueue: controlTaskQueue,
-    args: [start] as [LifeStart],
-    workflowIdReusePolicy: 'REJECT_DUPLICATE' as const,
-    typedSearchAttributes: sandboxSearchAttributes(start.plan, 'starting'),
-  };
+function sandboxStart(sandbox: Sandbox) {
+  return startOptions('sandbox', sandbox.sandboxId, lifeStartOf(sandbox));
 }
 
 /**

@@ -25,6 +25,7 @@ import { Migration20261123FullDisks } from './migrations/20261123-full-disks.ts'
 import { Migration20261124Retention } from './migrations/20261124-retention.ts';
 import { Migration20261124UnreadNotifications } from './migrations/20261124-unread-notifications.ts';
 import { Migration20261125MeasuredRoom } from './migrations/20261125-measured-room.ts';
+import { Migration20261126OutboxAndEvents } from './migrations/20261126-outbox-and-events.ts';
 import { ReticentDriver } from './reticent-driver.ts';
 import { limitSessions, reclaimLostConnections, type SessionLimits } from './session-pool.ts';
 
@@ -87,6 +88,7 @@ export async function createOrm(
         { name: '20261124-retention', class: Migration20261124Retention },
         { name: '20261124-unread-notifications', class: Migration20261124UnreadNotifications },
         { name: '20261125-measured-room', class: Migration20261125MeasuredRoom },
+        { name: '20261126-outbox-and-events', class: Migration20261126OutboxAndEvents },
       ],
     },
     discovery: { warnWhenNoEntities: false },

@@ -1,5 +1,6 @@
 import { type Client, ScheduleAlreadyRunning, ScheduleOverlapPolicy } from '@temporalio/client';
 import { controlTaskQueue } from '../domain/task-queues.ts';
+import { type WorkflowType, workflowKinds } from '../domain/workflow-registry.ts';
 
 const scheduleId = 'maintenance';
 
@@ -14,8 +15,8 @@ export async function ensureMaintenanceSchedule(client: Client): Promise<void> {
       spec: { intervals: [{ every: '1h' }] },
       action: {
         type: 'startWorkflow',
-        workflowType: 'maintenance',
-        workflowId: 'maintenance',
+        workflowType: 'maintenance' satisfies WorkflowType,
+        workflowId: workflowKinds.maintenance.workflowId(''),
         taskQueue: controlTaskQueue,
       },
       // A round that was missed is made up for by the next.

@@ -1,19 +1,25 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Client, WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
+import {
+  type Client,
+  isGrpcServiceError,
+  ServiceError,
+  WorkflowExecutionAlreadyStartedError,
+  WorkflowNotFoundError,
+} from '@temporalio/client';
 import type { Logger } from 'pino';
+import type { OutboxEntry } from '../db/entities/outbox-entry.ts';
 import type { Orm } from '../db/orm.ts';
-import { type DueStart, removeStarted, takeDueStarts } from '../db/repositories/outbox.ts';
-import type { LifeStart } from '../domain/life-plan.ts';
-import { controlTaskQueue } from '../domain/task-queues.ts';
-import { sandboxSearchAttributes } from '../temporal/search-attributes.ts';
+import { recordFailedAttempt, removeEntries, takeDueEntries } from '../db/repositories/outbox.ts';
+import { isWorkflowType, type WorkflowInput, type WorkflowType } from '../domain/workflow-registry.ts';
+import { startOptions } from '../temporal/workflow-starts.ts';
 
 const batchSize = 100;
 const idleMs = 500;
 
 /**
- * Starts the workflows that committed changes asked for. Any number of relays may run; each entry is held by one at a
- * time. A workflow's id follows from its object and a finished one is never started again, so a start that is told
- * twice is one life.
+ * Starts and signals the workflows that committed changes asked for, at least once each. Any number of relays may run;
+ * each entry is held by one at a time. A workflow's id follows from its object and, for most types, is never used again,
+ * so two starts make one workflow.
  */
 export class OutboxRelay {
   readonly #orm: Orm;
@@ -53,32 +59,69 @@ export class OutboxRelay {
 
   /** One batch. @returns how many entries it took */
   async relayOnce(): Promise<number> {
-    const due = await takeDueStarts(this.#orm.em, batchSize);
-    const done = await Promise.all(due.map((entry) => this.#start(entry)));
-    await removeStarted(
+    const due = await takeDueEntries(this.#orm.em, batchSize);
+    const done = await Promise.all(due.map((entry) => this.#attempt(entry)));
+    await removeEntries(
       this.#orm.em,
       due.filter((_, index) => done[index]).map((entry) => entry.id),
     );
     return due.length;
   }
 
-  async #start(entry: DueStart): Promise<boolean> {
-    const { plan } = entry.input as Partial<LifeStart>;
+  /** @returns whether the entry is done */
+  async #attempt(entry: OutboxEntry): Promise<boolean> {
+    const { id, workflowId, workflowType } = entry;
     try {
-      await this.#client.workflow.start(entry.workflowType, {
-        workflowId: entry.workflowId,
-        taskQueue: controlTaskQueue,
-        args: [entry.input],
-        workflowIdReusePolicy: 'REJECT_DUPLICATE',
-        ...(plan ? { typedSearchAttributes: sandboxSearchAttributes(plan, 'starting') } : {}),
-      });
+      if (!isWorkflowType(workflowType)) throw new Error(`there is no workflow type ${workflowType}`);
+      if (entry.signal) await this.#signal(workflowId, entry.signal, entry.input);
+      else await this.#start(workflowType, workflowId, entry.input);
       return true;
     } catch (error) {
-      if (error instanceof WorkflowExecutionAlreadyStartedError) return true;
-      this.#logger.warn({ err: error, workflowId: entry.workflowId }, 'a workflow could not be started; trying again');
+      const isDead = await recordFailedAttempt(this.#orm.em, {
+        id,
+        error: textOf(error),
+        isRefusal: !isOutage(error),
+      });
+      const fields = { err: error, outboxId: id, workflowId, signal: entry.signal };
+      if (isDead) this.#logger.error(fields, 'an outbox entry failed too often; an operator can have it tried again');
+      else this.#logger.warn(fields, 'an outbox entry failed; trying again');
       return false;
     }
   }
+
+  async #start(type: WorkflowType, workflowId: string, input: object): Promise<void> {
+    // The row has the workflow id already, which the options would make from the object's id.
+    const options = { ...startOptions(type, '', input as WorkflowInput<typeof type>), workflowId };
+    try {
+      await this.#client.workflow.start(type, options);
+    } catch (error) {
+      if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
+    }
+  }
+
+  async #signal(workflowId: string, signal: string, argument: object): Promise<void> {
+    const handle = this.#client.workflow.getHandle(workflowId);
+    try {
+      await handle.signal(signal, argument);
+    } catch (error) {
+      if (!(error instanceof WorkflowNotFoundError)) throw error;
+      // Temporal says so of closed workflows, too. This fails for one that is not started yet.
+      await handle.describe();
+    }
+  }
+}
+
+/** gRPC's CANCELLED, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED and UNAVAILABLE: the same attempt may succeed later. */
+const outageCodes = new Set([1, 4, 8, 14]);
+
+function isOutage(error: unknown): boolean {
+  const cause = error instanceof ServiceError ? error.cause : error;
+  return isGrpcServiceError(cause) && outageCodes.has(Number(cause.code));
+}
+
+function textOf(error: unknown): string {
+  const { message, cause } = error as Error;
+  return cause instanceof Error ? `${message}: ${cause.message}` : message;
 }
 
 async function pause(ms: number, signal: AbortSignal): Promise<void> {

@@ -9,22 +9,13 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { BoundSandbox, HostWatchActivities } from '../activities/host-watch.ts';
+import type { HostInput } from '../domain/workflow-registry.ts';
 import { searchAttributes } from '../temporal/search-attributes.ts';
+import { database, watch } from './activity-profiles.ts';
 import { hostLostSignal } from './sandbox/messages.ts';
 
-export interface HostInput {
-  hostId: string;
-}
-
-const watching = proxyActivities<Pick<HostWatchActivities, 'watchUntilLost' | 'watchUntilBack'>>({
-  startToCloseTimeout: '3650 days',
-  heartbeatTimeout: '5s',
-  retry: { initialInterval: '500ms', maximumInterval: '2s' },
-});
-const { sandboxesBoundTo } = proxyLocalActivities<Pick<HostWatchActivities, 'sandboxesBoundTo'>>({
-  startToCloseTimeout: '10s',
-  retry: { initialInterval: '200ms', maximumInterval: '10s' },
-});
+const watching = proxyActivities<Pick<HostWatchActivities, 'watchUntilLost' | 'watchUntilBack'>>(watch);
+const { sandboxesBoundTo } = proxyLocalActivities<Pick<HostWatchActivities, 'sandboxesBoundTo'>>(database);
 
 /** Sandboxes signalled in one round. */
 const batchSize = 200;

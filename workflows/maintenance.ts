@@ -1,12 +1,8 @@
 import { patched, proxyActivities } from '@temporalio/workflow';
 import type { MaintenanceActivities } from '../activities/maintenance.ts';
+import { upkeep } from './activity-profiles.ts';
 
-/** Retried until shortly before the next round. */
-const upkeep = proxyActivities<MaintenanceActivities>({
-  startToCloseTimeout: '10m',
-  scheduleToCloseTimeout: '50m',
-  retry: { initialInterval: '5s', maximumInterval: '5m' },
-});
+const activities = proxyActivities<MaintenanceActivities>(upkeep);
 
 /** What one round has done. */
 export interface MaintenanceReport {
@@ -25,12 +21,12 @@ export interface MaintenanceReport {
 export async function maintenance(): Promise<MaintenanceReport> {
   const purgesRows = patched('old-rows-are-purged');
   const [made, dropped, keys, events, notifications, sandboxes] = await Promise.allSettled([
-    upkeep.makeMetricsPartitions(),
-    upkeep.dropOldMetricsPartitions(),
-    upkeep.purgeIdempotencyKeys(),
-    purgesRows ? upkeep.purgeEvents() : 0,
-    purgesRows ? upkeep.purgeNotifications() : 0,
-    purgesRows ? upkeep.purgeEndedSandboxes() : 0,
+    activities.makeMetricsPartitions(),
+    activities.dropOldMetricsPartitions(),
+    activities.purgeIdempotencyKeys(),
+    purgesRows ? activities.purgeEvents() : 0,
+    purgesRows ? activities.purgeNotifications() : 0,
+    purgesRows ? activities.purgeEndedSandboxes() : 0,
   ]);
   return {
     partitionsMade: resultOf(made),

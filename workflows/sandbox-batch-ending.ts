@@ -6,8 +6,9 @@ import {
   setCurrentDetails,
   sleep,
 } from '@temporalio/workflow';
+import { type BatchEndingInput, workflowKinds } from '../domain/workflow-registry.ts';
 import { rows } from './sandbox/activities.ts';
-import { type BatchEndingInput, endSignal } from './sandbox/messages.ts';
+import { endSignal } from './sandbox/messages.ts';
 import { sandboxDeletion } from './sandbox-deletion.ts';
 
 /** Sandboxes of a batch that are handled at the same time. */
@@ -50,7 +51,7 @@ async function end(sandboxId: string, forget: boolean): Promise<void> {
 async function cleanUp(sandboxId: string, forget: boolean): Promise<void> {
   try {
     await executeChild(sandboxDeletion, {
-      workflowId: `${sandboxId}/deletion`,
+      workflowId: workflowKinds.sandboxDeletion.workflowId(sandboxId),
       args: [{ sandboxId, forget }],
       parentClosePolicy: 'ABANDON',
     });

@@ -1,10 +1,5 @@
+import type { SandboxDeletionInput } from '../domain/workflow-registry.ts';
 import { cleaningOn, rows } from './sandbox/activities.ts';
-
-export interface SandboxDeletionInput {
-  sandboxId: string;
-  /** Make the sandbox answer 404 afterwards. */
-  forget: boolean;
-}
 
 /**
  * Terminates or deletes a sandbox that has ended (`failed` or `terminated`), whose own workflow is therefore closed. The

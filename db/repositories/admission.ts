@@ -17,12 +17,12 @@ import { anyRegion, type RegionWish } from '../../domain/regions.ts';
 import { concurrentStatuses } from '../../domain/sandbox-state.ts';
 import { accountTransaction } from '../account-transaction.ts';
 import { Account } from '../entities/account.ts';
-import { OutboxEntry } from '../entities/outbox-entry.ts';
 import { Sandbox } from '../entities/sandbox.ts';
 import type { PlanCatalog } from '../plans.ts';
 import { tellSandboxEvent } from './events.ts';
 import { readRooms, templatePeak } from './host-rooms.ts';
 import { lockRow } from './lock-row.ts';
+import { requestStart } from './outbox.ts';
 import { takeUdpPorts } from './udp-ports.ts';
 
 /** What the caller decided about a new sandbox; the rest follows from the plan and from placement. */
@@ -83,11 +83,7 @@ export async function admitSandbox(
       udpHostPorts: await takeUdpPorts(tx, host.hostId, udpPortsOf(asked)),
     });
     tellSandboxEvent(tx, sandbox, 'sandbox.created', new Date());
-    tx.create(OutboxEntry, {
-      workflowType: 'sandbox',
-      workflowId: sandbox.sandboxId,
-      input: { ...lifeStartOf(sandbox) },
-    });
+    requestStart(tx, 'sandbox', sandbox.sandboxId, lifeStartOf(sandbox));
     return sandbox;
   });
 }

@@ -1,8 +1,8 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { FullDisk } from '../../domain/placement.ts';
 import { Host } from '../entities/host.ts';
-import { OutboxEntry } from '../entities/outbox-entry.ts';
 import { Sandbox } from '../entities/sandbox.ts';
+import { requestStart } from './outbox.ts';
 
 export interface HostRegistration {
   hostId: string;
@@ -151,7 +151,7 @@ export async function sandboxesOnHost(em: EntityManager, hostId: string): Promis
 /** Has the workflow that watches a host started, unless it is there. */
 export async function askForHostWatch(em: EntityManager, hostId: string): Promise<void> {
   const tx = em.fork();
-  tx.create(OutboxEntry, { workflowType: 'host', workflowId: hostId, input: { hostId } });
+  requestStart(tx, 'host', hostId, { hostId });
   await tx.flush();
 }
 

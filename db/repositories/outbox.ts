@@ -1,41 +1,116 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import {
+  type SignalName,
+  type WorkflowInput,
+  type Workflows,
+  type WorkflowType,
+  workflowKinds,
+} from '../../domain/workflow-registry.ts';
+import { OutboxEntry } from '../entities/outbox-entry.ts';
+import { readRow } from './read-row.ts';
 
-export interface DueStart {
-  id: string;
-  workflowType: string;
-  workflowId: string;
-  input: Record<string, unknown>;
-}
+/** After so many attempts that Temporal refused, an entry is dead: about six minutes. An outage of Temporal does not count. */
+const mostRefusals = 10;
 
-/** Seconds until a start that failed is tried again: 1, 2, 4 … 60. */
+/** Of an error's text. */
+const errorLength = 1000;
+
+/** Seconds until the next attempt: 1, 2, 4 … 60. */
 const backOff = "least(60, power(2, attempts)) * interval '1 second'";
 
 /**
- * Takes up to `limit` due starts and puts their next try off, so that several relays never hold the same one at once
- * and a relay that dies gives them back by itself.
+ * Has the relay start a workflow once the transaction of `em` is committed. Of several starts of the same workflow, one
+ * has effect.
  */
-export async function takeDueStarts(em: EntityManager, limit: number): Promise<DueStart[]> {
-  const rows = (await em.fork().execute(
-    `update outbox set attempts = attempts + 1, not_before = now() + ${backOff}
-      where id in (select id from outbox where not_before <= now() order by id limit ? for update skip locked)
-      returning id, workflow_type, workflow_id, input`,
-    [limit],
-  )) as { id: string; workflow_type: string; workflow_id: string; input: Record<string, unknown> }[];
-  return rows.map((row) => ({
-    id: String(row.id),
-    workflowType: row.workflow_type,
-    workflowId: row.workflow_id,
-    input: row.input,
-  }));
+export function requestStart<Type extends WorkflowType>(
+  em: EntityManager,
+  type: Type,
+  objectId: string,
+  input: WorkflowInput<Type>,
+): void {
+  const workflowId = workflowKinds[type].workflowId(objectId);
+  em.create(OutboxEntry, { workflowType: type, workflowId, input: { ...input } }, { persist: true });
 }
 
-/** Removes what has been started. */
-export async function removeStarted(em: EntityManager, ids: readonly string[]): Promise<void> {
+/**
+ * Has the relay signal a workflow once the transaction of `em` is committed: at least once, in any order, and also when
+ * the workflow starts only later. Nothing happens when it has closed.
+ */
+export function requestSignal<Type extends WorkflowType, Signal extends SignalName<Type>>(
+  em: EntityManager,
+  type: Type,
+  objectId: string,
+  signal: Signal,
+  argument: Workflows[Type]['signals'][Signal] & object,
+): void {
+  const workflowId = workflowKinds[type].workflowId(objectId);
+  em.create(OutboxEntry, { workflowType: type, workflowId, signal, input: { ...argument } }, { persist: true });
+}
+
+/**
+ * Takes up to `limit` due entries and puts off their next attempt, so that several relays never hold the same one at
+ * once, and the entries of a relay that dies become due again.
+ */
+export async function takeDueEntries(em: EntityManager, limit: number): Promise<OutboxEntry[]> {
+  const rows = (await em.fork().execute(
+    `update outbox set attempts = attempts + 1, not_before = now() + ${backOff}
+      where id in (select id from outbox where not_before <= now() and dead_at is null
+                    order by id limit ? for update skip locked)
+      returning *`,
+    [limit],
+  )) as Record<string, unknown>[];
+  return rows.map((row) => ({ ...readRow(em, OutboxEntry, row), id: String(row.id) }));
+}
+
+/** Removes entries that are done. */
+export async function removeEntries(em: EntityManager, ids: readonly string[]): Promise<void> {
   if (ids.length === 0) return;
   await em.fork().execute('delete from outbox where id = any(?::bigint[])', [`{${ids.join(',')}}`]);
 }
 
-/** The caller that started the workflow itself needs no relay. */
+/** Removes the start of a workflow that its caller has started without the relay. */
 export async function removeStartOf(em: EntityManager, workflowId: string): Promise<void> {
-  await em.fork().execute('delete from outbox where workflow_id = ?', [workflowId]);
+  await em.fork().execute('delete from outbox where workflow_id = ? and signal is null', [workflowId]);
+}
+
+/**
+ * Keeps why an attempt failed.
+ * @param attempt.isRefusal Temporal was there; the entry is dead after ten of these
+ * @returns whether the entry is dead now
+ */
+export async function recordFailedAttempt(
+  em: EntityManager,
+  attempt: { id: string; error: string; isRefusal: boolean },
+): Promise<boolean> {
+  const [row] = (await em.fork().execute(
+    `update outbox set last_error = ?, refusals = refusals + ?,
+            dead_at = case when refusals + ? >= ${mostRefusals} then now() end
+      where id = ? returning dead_at is not null as dead`,
+    [attempt.error.slice(0, errorLength), Number(attempt.isRefusal), Number(attempt.isRefusal), attempt.id],
+  )) as { dead: boolean }[];
+  return row?.dead ?? false;
+}
+
+/** Entries that nothing tries any more, oldest first. */
+export async function listDeadEntries(em: EntityManager): Promise<OutboxEntry[]> {
+  return em.fork().find(OutboxEntry, { deadAt: { $ne: null } }, { orderBy: { id: 'asc' }, limit: 1000 });
+}
+
+/** Has dead entries tried again, all of them or one. @returns how many */
+export async function reviveEntries(em: EntityManager, id: string | null): Promise<number> {
+  const rows = await em.fork().execute(
+    `update outbox set dead_at = null, refusals = 0, attempts = 0, not_before = now()
+      where dead_at is not null and (?::bigint is null or id = ?::bigint) returning id`,
+    [id, id],
+  );
+  return rows.length;
+}
+
+/** How many entries wait, and how many are dead. */
+export async function countEntries(em: EntityManager): Promise<{ waiting: number; dead: number }> {
+  const [row] = (await em.fork().execute(
+    `select (count(*) filter (where dead_at is null))::int as waiting,
+            (count(*) filter (where dead_at is not null))::int as dead from outbox`,
+  )) as { waiting: number; dead: number }[];
+  return row!;
 }

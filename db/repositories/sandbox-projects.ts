@@ -3,6 +3,7 @@ import { AppError, notFound } from '../../domain/errors.ts';
 import { Project } from '../entities/project.ts';
 import { Sandbox } from '../entities/sandbox.ts';
 import { tellSandboxEvent } from './events.ts';
+import { requestSignal } from './outbox.ts';
 import { entitiesWithin, type Scope, scopeTransaction } from './scope.ts';
 
 /**
@@ -40,6 +41,7 @@ export async function moveSandboxToProject(
     const previous = sandbox.projectId;
     if (previous !== projectId) {
       sandbox.projectId = projectId;
+      requestSignal(tx, 'sandbox', sandboxId, 'projectSwitched', { projectId });
       tellSandboxEvent(tx, sandbox, 'sandbox.project_switched', new Date());
     }
     return previous;

@@ -3,6 +3,7 @@ import { constraintError } from '../../db/constraint-errors.ts';
 import { Account } from '../../db/entities/account.ts';
 import { User } from '../../db/entities/user.ts';
 import { createAccount } from '../../db/repositories/accounts.ts';
+import { listDeadEntries, reviveEntries } from '../../db/repositories/outbox.ts';
 import type { PlatformDatabase } from './database.ts';
 
 /** A mistake of the operator, told without a stack. */
@@ -93,6 +94,26 @@ export const commands: Record<string, OperatorCommand> = {
     does: 'Makes an operator an ordinary user',
     options: { email: text },
     run: (database, values) => setRole(database, required(values, 'email'), 'user'),
+  },
+
+  'list-dead-letters': {
+    usage: '',
+    does: 'Starts and signals of workflows that failed too often, with the last error',
+    options: {},
+    run: ({ orm }) => listDeadEntries(orm.em),
+  },
+
+  'retry-dead-letters': {
+    usage: '[--id N]',
+    does: 'Has all of them tried again, or one',
+    options: { id: text },
+    async run({ orm }, values) {
+      const id = optional(values, 'id') ?? null;
+      if (id !== null && !/^\d{1,18}$/.test(id)) throw new OperatorError(`${id} is not the id of an entry`);
+      const retried = await reviveEntries(orm.em, id);
+      if (id !== null && retried === 0) throw new OperatorError(`There is no dead letter ${id}`);
+      return { retried };
+    },
   },
 };
 

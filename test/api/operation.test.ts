@@ -54,6 +54,8 @@ describe('probes', () => {
     expect(count('/v1/sandboxes/:sandbox_id', 404)).toBe('1');
     expect(text).not.toContain('sbx-');
     expect(text).toContain('process_resident_memory_bytes');
+    expect(text).toMatch(/^outbox_entries\{state="waiting"\} [1-9]\d*$/m);
+    expect(text).toContain('outbox_entries{state="dead"} 0');
   });
 
   test('the docs are served from here, and fetch nothing from elsewhere', async () => {

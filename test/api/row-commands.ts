@@ -62,10 +62,6 @@ export class RowCommands implements SandboxCommands {
     if (timeoutSeconds !== null) await this.life.setTimeout(sandbox.sandboxId, timeoutSeconds, new Date());
   }
 
-  async projectSwitched(sandboxId: string, projectId: string): Promise<void> {
-    this.#note(`project ${sandboxId} ${projectId}`);
-  }
-
   async addPort(sandbox: Sandbox, port: Port): Promise<void> {
     this.#note(`add port ${port.port}`);
     await addPort(this.#orm.em, sandbox.sandboxId, port);

@@ -2,6 +2,8 @@ import { execFile } from 'node:child_process';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { OutboxEntry } from '../../db/entities/outbox-entry.ts';
+import { createOrm } from '../../db/orm.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 
 const run = promisify(execFile);
@@ -53,12 +55,33 @@ test('an account is made once, with its key, and then listed, suspended and reop
   expect(JSON.parse((await admin('grant-admin', '--email', 'ann@example.com')).stdout).role).toBe('admin');
 }, 60_000);
 
+test('dead letters are listed with their error, and tried again', async () => {
+  const orm = await createOrm(database.url, 1);
+  const em = orm.em.fork();
+  const entry = em.create(OutboxEntry, {
+    workflowType: 'sandbox',
+    workflowId: 'sbx-x',
+    input: {},
+    deadAt: new Date(),
+    refusals: 10,
+    lastError: 'refused',
+  });
+  await em.flush();
+  const [listed] = JSON.parse((await admin('list-dead-letters')).stdout);
+  expect(listed).toMatchObject({ id: entry.id, workflowId: 'sbx-x', lastError: 'refused' });
+  expect(JSON.parse((await admin('retry-dead-letters', '--id', entry.id)).stdout)).toEqual({ retried: 1 });
+  expect(await orm.em.fork().findOne(OutboxEntry, { id: entry.id })).toMatchObject({ deadAt: null, refusals: 0 });
+  await orm.close();
+}, 60_000);
+
 test.each([
   [['create-account'], '--email is missing'],
   [['create-account', '--email', 'nonsense'], 'is not an e-mail address'],
   [['create-account', '--email', 'b@example.com', '--plan', 'gold'], 'There is no plan gold'],
   [['suspend-account', '--account', 'acc-none'], 'There is no account'],
   [['grant-admin', '--email', 'none@example.com'], 'There is no user'],
+  [['retry-dead-letters', '--id', '12'], 'There is no dead letter 12'],
+  [['retry-dead-letters', '--id', 'x'], 'is not the id of an entry'],
   [['create-account', '--colour', 'red'], 'Unknown option'],
 ])('%j is told what is wrong with it', async (args, text) => {
   const { code, stderr } = await admin(...args);

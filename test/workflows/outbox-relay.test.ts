@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { Client, Connection } from '@temporalio/client';
 import { pino } from 'pino';
 import { OutboxEntry } from '../../db/entities/outbox-entry.ts';
+import { listDeadEntries, requestSignal, requestStart, reviveEntries } from '../../db/repositories/outbox.ts';
+import { lifeStartOf } from '../../domain/life-plan.ts';
 import { OutboxRelay } from '../../worker/outbox-relay.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
@@ -43,14 +46,75 @@ test('a late start does not wake a life that is over', async () => {
   await plane.commands.terminate(sandbox, { forget: false });
   await plane.client.workflow.getHandle(sandbox.sandboxId).result();
   const em = plane.orm.em.fork();
-  em.create(OutboxEntry, {
-    workflowType: 'sandbox',
-    workflowId: sandbox.sandboxId,
-    input: { sandboxId: sandbox.sandboxId },
-  });
+  requestStart(em, 'sandbox', sandbox.sandboxId, lifeStartOf(sandbox));
   await em.flush();
   expect(await plane.relay.relayOnce()).toBe(1);
   expect(await entries()).toBe(0);
   expect((await plane.row(sandbox.sandboxId)).status).toBe('terminated');
   expect(driver.calls.filter((call) => call === `create ${sandbox.sandboxId}`)).toHaveLength(1);
 });
+
+/** As the passing of time does. */
+const allDue = () => plane.orm.em.fork().execute('update outbox set not_before = now() where dead_at is null');
+
+async function relayDue(): Promise<void> {
+  await allDue();
+  await plane.relay.relayOnce();
+}
+
+test('a signal reaches its workflow, also when that starts only later, and not one that has closed', async () => {
+  const sandbox = await plane.admit();
+  const { sandboxId } = sandbox;
+  const em = plane.orm.em.fork();
+  requestSignal(em, 'sandbox', sandboxId, 'projectSwitched', { projectId: 'prj-later' });
+  await em.execute("update outbox set not_before = now() + interval '1 hour' where workflow_id = ?", [sandboxId]);
+  await em.flush();
+  await plane.relay.relayOnce();
+  const [waiting] = await plane.orm.em.fork().find(OutboxEntry, { workflowId: sandboxId, signal: 'projectSwitched' });
+  expect(waiting).toMatchObject({ refusals: 1, deadAt: null, lastError: expect.stringMatching(/not found/i) });
+
+  await plane.commands.start(sandbox, { wait: true });
+  await relayDue();
+  expect(await entries()).toBe(0);
+  const handle = plane.client.workflow.getHandle(sandboxId);
+  await until(async () => (await handle.describe()).searchAttributes.ProjectId?.[0] === 'prj-later');
+
+  await plane.commands.terminate(sandbox, { forget: false });
+  await handle.result();
+  requestSignal(em, 'sandbox', sandboxId, 'projectSwitched', { projectId: 'prj-too-late' });
+  await em.flush();
+  await relayDue();
+  expect(await entries()).toBe(0);
+});
+
+test('an entry that Temporal refuses ten times is a dead letter, until an operator has it tried again', async () => {
+  const em = plane.orm.em.fork();
+  em.create(OutboxEntry, { workflowType: 'ofAnotherVersion', workflowId: 'wf-unknown', input: {} });
+  await em.flush();
+  for (let attempt = 1; attempt <= 9; attempt++) await relayDue();
+  expect(await listDeadEntries(plane.orm.em)).toEqual([]);
+  await relayDue();
+  const [dead, ...others] = await listDeadEntries(plane.orm.em);
+  expect(others).toEqual([]);
+  expect(dead).toMatchObject({ refusals: 10, lastError: 'there is no workflow type ofAnotherVersion' });
+  await plane.orm.em.fork().execute('update outbox set not_before = now()');
+  expect(await plane.relay.relayOnce()).toBe(0);
+
+  expect(await reviveEntries(plane.orm.em, dead!.id)).toBe(1);
+  expect(await plane.relay.relayOnce()).toBe(1);
+  await plane.orm.em.fork().nativeDelete(OutboxEntry, {});
+});
+
+test('an outage of Temporal makes no dead letters', async () => {
+  const { sandboxId } = await plane.admit();
+  const connection = Connection.lazy({ address: '127.0.0.1:1' });
+  const logger = pino({ level: 'silent' });
+  const cutOff = new OutboxRelay({ orm: plane.orm, client: new Client({ connection }), logger });
+  await allDue();
+  expect(await cutOff.relayOnce()).toBe(1);
+  const [entry] = await plane.orm.em.fork().find(OutboxEntry, { workflowId: sandboxId });
+  expect(entry).toMatchObject({ attempts: 1, refusals: 0, deadAt: null, lastError: expect.any(String) });
+  await connection.close();
+  await relayDue();
+  expect(await entries()).toBe(0);
+}, 60_000);

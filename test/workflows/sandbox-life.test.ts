@@ -4,7 +4,12 @@ import type { Payload } from '@temporalio/common';
 import type { temporal } from '@temporalio/proto';
 import { Event } from '../../db/entities/event.ts';
 import { OutboxEntry } from '../../db/entities/outbox-entry.ts';
+import { newId } from '../../db/new-id.ts';
+import { requestStart } from '../../db/repositories/outbox.ts';
+import { createProject } from '../../db/repositories/projects.ts';
+import { moveSandboxToProject } from '../../db/repositories/sandbox-projects.ts';
 import { AppError } from '../../domain/errors.ts';
+import { lifeStartOf } from '../../domain/life-plan.ts';
 import { DriverError } from '../../runtime/driver.ts';
 import { EncryptionCodec } from '../../temporal/payload-codec.ts';
 import { lifeQuery } from '../../workflows/sandbox/messages.ts';
@@ -363,7 +368,7 @@ describe('what operators see', () => {
     expect(await currentDetails(sandboxId)).toBe('failed (image_pull_failed): There is no such image');
     await plane.commands.start(sandbox, { wait: true });
     const em = plane.orm.em.fork();
-    em.create(OutboxEntry, { workflowType: 'sandbox', workflowId: sandboxId, input: { sandboxId } });
+    requestStart(em, 'sandbox', sandboxId, lifeStartOf(sandbox));
     await em.flush();
     await until(async () => (await plane.orm.em.fork().count(OutboxEntry, { workflowId: sandboxId })) === 0);
     expect(driver.calls.filter((call) => call === `create ${sandboxId}`)).toHaveLength(1);
@@ -391,10 +396,13 @@ describe('what operators see', () => {
 
   test('a sandbox in another project is found under that one', async () => {
     const sandbox = await runningSandbox();
-    await plane.commands.projectSwitched(sandbox.sandboxId, 'prj-another');
+    const [em, projectId] = [plane.orm.em.fork(), newId('project')];
+    await createProject(em, plane.account, { projectId, name: projectId, description: '', isDefault: false }, 100);
+    const scope = { rows: 'account' as const, accountId: plane.account.accountId };
+    await moveSandboxToProject(em, scope, sandbox.sandboxId, projectId);
     await until(async () => {
       const { searchAttributes } = await plane.client.workflow.getHandle(sandbox.sandboxId).describe();
-      return searchAttributes.ProjectId?.[0] === 'prj-another';
+      return searchAttributes.ProjectId?.[0] === projectId;
     });
   });
 

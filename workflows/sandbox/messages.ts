@@ -104,13 +104,6 @@ export const terminateUpdate = defineUpdate<StatusReply, [{ forget: boolean }]>(
 /** The same for a sandbox of a batch; the caller of the batch has its reply already. */
 export const endSignal = defineSignal<[{ forget: boolean }]>('end');
 
-/** Input of the workflow `sandboxBatchEnding`. */
-export interface BatchEndingInput {
-  sandboxIds: string[];
-  /** Make each sandbox answer 404 once its data is gone. */
-  forget: boolean;
-}
-
 /**
  * A change of a sandbox's processes that its host has seen. `run` is the number of the start or resume that brought them
  * up; null where the host does not know it.

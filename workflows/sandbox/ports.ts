@@ -2,24 +2,14 @@ import { proxyActivities, proxyLocalActivities, uuid4 } from '@temporalio/workfl
 import type { SandboxHostActivities } from '../../activities/sandbox-host.ts';
 import type { SandboxPortActivities } from '../../activities/sandbox-ports.ts';
 import type { Port } from '../../domain/ports.ts';
-import { hostTaskQueue } from '../../domain/task-queues.ts';
+import { database, onHost } from '../activity-profiles.ts';
 import { asRefusal, refused } from './failure.ts';
 import { oneAtATime } from './one-at-a-time.ts';
 
-const rows = oneAtATime(
-  proxyLocalActivities<SandboxPortActivities>({
-    startToCloseTimeout: '10s',
-    retry: { initialInterval: '200ms', maximumInterval: '10s' },
-  }),
-);
+const rows = oneAtATime(proxyLocalActivities<SandboxPortActivities>(database));
 
 function exposingOn(hostId: string) {
-  return proxyActivities<Pick<SandboxHostActivities, 'exposePorts'>>({
-    taskQueue: hostTaskQueue(hostId),
-    scheduleToStartTimeout: '10s',
-    startToCloseTimeout: '10s',
-    retry: { maximumAttempts: 2 },
-  });
+  return proxyActivities<Pick<SandboxHostActivities, 'exposePorts'>>(onHost.exposingPorts(hostId));
 }
 
 /** Changes the ports of one sandbox, one change after the other, so that row and host agree after each. */

@@ -24,7 +24,6 @@ export function addSandboxToProject(api: Api, deps: ApiDependencies): void {
     handler: async (request) => {
       const { project_id: projectId, sandbox_id: sandboxId } = request.params;
       const previous = await moveSandboxToProject(deps.orm.em.fork(), scopeOf(request), sandboxId, projectId);
-      await deps.sandboxCommands.projectSwitched(sandboxId, projectId);
       return success(
         {
           sandbox_id: sandboxId,

@@ -37,7 +37,6 @@ export function evictSandboxFromProject(api: Api, deps: ApiDependencies): void {
       const em = deps.orm.em.fork();
       const home = await findDefaultProjectId(em, sandbox.ownerUserId);
       const previous = await moveSandboxToProject(em, scope, sandboxId, home);
-      await deps.sandboxCommands.projectSwitched(sandboxId, home);
       return success(
         {
           sandbox_id: sandboxId,

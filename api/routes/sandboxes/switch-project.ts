@@ -27,7 +27,6 @@ export function switchSandboxProject(api: Api, deps: ApiDependencies): void {
       const { sandbox_id: sandboxId } = request.params;
       const { project_id: projectId } = request.body;
       await moveSandboxToProject(deps.orm.em.fork(), scopeOf(request), sandboxId, projectId);
-      await deps.sandboxCommands.projectSwitched(sandboxId, projectId);
       return successMessage(`The sandbox is in project ${projectId} now`);
     },
   });

@@ -1,0 +1,58 @@
+import type { LifeStart } from './life-plan.ts';
+
+/**
+ * Every workflow of the platform: its type, the input it starts with, and the signals that other parts of the platform
+ * send it through the outbox. Inputs and arguments are plain JSON without secrets.
+ */
+export interface Workflows {
+  /** The life of a sandbox. */
+  sandbox: { input: LifeStart; signals: { projectSwitched: { projectId: string } } };
+  /** Terminates or deletes a sandbox whose life is over. */
+  sandboxDeletion: { input: SandboxDeletionInput; signals: Record<never, never> };
+  /** Ends the sandboxes of one batch request. */
+  sandboxBatchEnding: { input: BatchEndingInput; signals: Record<never, never> };
+  /** Watches the lease of a host. */
+  host: { input: HostInput; signals: Record<never, never> };
+  /** One round of upkeep, started by a schedule. */
+  maintenance: { input: undefined; signals: Record<never, never> };
+}
+
+export type WorkflowType = keyof Workflows;
+export type WorkflowInput<Type extends WorkflowType> = Workflows[Type]['input'];
+export type SignalName<Type extends WorkflowType> = keyof Workflows[Type]['signals'] & string;
+
+export interface SandboxDeletionInput {
+  sandboxId: string;
+  /** Make it answer 404 afterwards. */
+  forget: boolean;
+}
+
+export interface BatchEndingInput {
+  sandboxIds: string[];
+  /** Make each sandbox answer 404 once its data is gone. */
+  forget: boolean;
+}
+
+export interface HostInput {
+  hostId: string;
+}
+
+interface WorkflowKind {
+  /** The workflow id, from the id of the object that the workflow is about. */
+  workflowId(objectId: string): string;
+  /** Whether the id may be used again once the workflow has closed. */
+  mayRunAgain: boolean;
+}
+
+/** How each workflow type is started. */
+export const workflowKinds: Readonly<Record<WorkflowType, WorkflowKind>> = {
+  sandbox: { workflowId: (sandboxId) => sandboxId, mayRunAgain: false },
+  sandboxDeletion: { workflowId: (sandboxId) => `${sandboxId}/deletion`, mayRunAgain: true },
+  sandboxBatchEnding: { workflowId: (batchId) => batchId, mayRunAgain: false },
+  host: { workflowId: (hostId) => hostId, mayRunAgain: false },
+  maintenance: { workflowId: () => 'maintenance', mayRunAgain: true },
+};
+
+export function isWorkflowType(type: string): type is WorkflowType {
+  return Object.hasOwn(workflowKinds, type);
+}

@@ -1,0 +1,23 @@
+import type { SearchAttributePair } from '@temporalio/common';
+import { controlTaskQueue } from '../domain/task-queues.ts';
+import { type WorkflowInput, type WorkflowType, workflowKinds } from '../domain/workflow-registry.ts';
+import { sandboxSearchAttributes, searchAttributes } from './search-attributes.ts';
+
+/** Search attributes that each workflow type starts with. */
+const searchAttributesOf: { [Type in WorkflowType]?: (input: WorkflowInput<Type>) => SearchAttributePair[] } = {
+  sandbox: ({ plan }) => sandboxSearchAttributes(plan, 'starting'),
+  host: ({ hostId }) => [{ key: searchAttributes.hostId, value: hostId }],
+};
+
+/** Options for `client.workflow.start` and its like. @param objectId of what the workflow is about */
+export function startOptions<Type extends WorkflowType>(type: Type, objectId: string, input: WorkflowInput<Type>) {
+  const { workflowId, mayRunAgain } = workflowKinds[type];
+  const searchable = searchAttributesOf[type]?.(input);
+  return {
+    workflowId: workflowId(objectId),
+    taskQueue: controlTaskQueue,
+    args: (input === undefined ? [] : [input]) as WorkflowInput<Type> extends undefined ? [] : [WorkflowInput<Type>],
+    workflowIdReusePolicy: mayRunAgain ? ('ALLOW_DUPLICATE' as const) : ('REJECT_DUPLICATE' as const),
+    ...(searchable && { typedSearchAttributes: searchable }),
+  };
+}

@@ -1,0 +1,41 @@
+import { expect, test } from '@jest/globals';
+import { msToNumber } from '@temporalio/common/lib/time.js';
+import { type WorkflowInput, type WorkflowType, workflowKinds } from '../../domain/workflow-registry.ts';
+import { startOptions } from '../../temporal/workflow-starts.ts';
+import * as profiles from '../../workflows/activity-profiles.ts';
+import * as workflows from '../../workflows/index.ts';
+
+/** Does not compile when a workflow takes another input than the registry says. */
+const typed: { [Type in WorkflowType]: (input: WorkflowInput<Type>) => Promise<unknown> } = workflows;
+
+test('the registry has exactly the workflows of the worker', () => {
+  expect(Object.keys(typed).sort()).toEqual(Object.keys(workflowKinds).sort());
+});
+
+test('each id is of one workflow type, so that no two types meet', () => {
+  const ids = Object.values(workflowKinds).map(({ workflowId }) => workflowId('sbx-a'));
+  // Of a sandbox, a batch and a host the id is the object's own, which has a prefix of its own.
+  expect(ids).toEqual(['sbx-a', 'sbx-a/deletion', 'sbx-a', 'sbx-a', 'maintenance']);
+});
+
+test('a workflow starts under its own id with its search attributes', () => {
+  expect(startOptions('host', 'host-a', { hostId: 'host-a' })).toMatchObject({
+    workflowId: 'host-a',
+    args: [{ hostId: 'host-a' }],
+    workflowIdReusePolicy: 'REJECT_DUPLICATE',
+    typedSearchAttributes: [expect.objectContaining({ value: 'host-a' })],
+  });
+  expect(startOptions('maintenance', '', undefined).args).toEqual([]);
+});
+
+test('each attempt of an activity has an end, whatever its profile, and long ones are watched by their heartbeat', () => {
+  const { database, upkeep, watch, onHost, outside } = profiles;
+  const ofHosts = Object.values(onHost).map((profile) => profile('host-a'));
+  for (const profile of [database, upkeep, watch, ...ofHosts, ...Object.values(outside)]) {
+    expect(msToNumber(profile.startToCloseTimeout!)).toBeGreaterThan(0);
+    expect(profile.retry).toBeDefined();
+  }
+  for (const profile of [watch, outside.imageCopy, onHost.starting('host-a')])
+    expect(profile.heartbeatTimeout).toBeDefined();
+  expect(new Set(ofHosts.map(({ taskQueue }) => taskQueue))).toEqual(new Set(['host/host-a', 'host/host-a/ending']));
+});

@@ -1,0 +1,99 @@
+import type { ActivityOptions, LocalActivityOptions } from '@temporalio/workflow';
+import { controlTaskQueue, hostEndingTaskQueue, hostTaskQueue } from '../domain/task-queues.ts';
+
+/**
+ * Timeouts, retries and task queue of every kind of activity. A workflow takes its activities with one of these and sets
+ * nothing by itself.
+ */
+
+/** Local activities on rows. Retried until they succeed: an outage of Postgres must not end a workflow. */
+export const database: LocalActivityOptions = {
+  startToCloseTimeout: '10s',
+  retry: { initialInterval: '200ms', maximumInterval: '10s' },
+};
+
+/** Long statements of one round of upkeep. Retried until shortly before the next round. */
+export const upkeep: ActivityOptions = {
+  startToCloseTimeout: '10m',
+  scheduleToCloseTimeout: '50m',
+  retry: { initialInterval: '5s', maximumInterval: '5m' },
+};
+
+/** Activities that wait for a change for as long as it takes. A missing heartbeat moves them to another worker. */
+export const watch: ActivityOptions = {
+  startToCloseTimeout: '3650 days',
+  heartbeatTimeout: '5s',
+  retry: { initialInterval: '500ms', maximumInterval: '2s' },
+};
+
+/** Calls of the host that has the sandbox. `scheduleToStartTimeout` shows that a host is away. */
+export const onHost = {
+  /**
+   * A start may pull an image, so it has long. A missing heartbeat shows that a host died. Most attempts are for accounts
+   * that use their share of the host already; for other errors the host makes the failure final after fewer.
+   */
+  starting: (hostId: string): ActivityOptions => ({
+    taskQueue: hostTaskQueue(hostId),
+    scheduleToStartTimeout: '20s',
+    startToCloseTimeout: '20m',
+    heartbeatTimeout: '10s',
+    cancellationType: 'WAIT_CANCELLATION_COMPLETED',
+    retry: { initialInterval: '500ms', maximumInterval: '10s', maximumAttempts: 30 },
+  }),
+
+  /** Pausing takes milliseconds; one that takes much longer has failed. */
+  pausing: (hostId: string): ActivityOptions => ({
+    taskQueue: hostTaskQueue(hostId),
+    scheduleToStartTimeout: '20s',
+    startToCloseTimeout: '30s',
+    // Long enough for a killed host worker to restart.
+    scheduleToCloseTimeout: '60s',
+    heartbeatTimeout: '5s',
+    retry: { initialInterval: '500ms', maximumInterval: '5s' },
+  }),
+
+  /** Limited in time: a host that is away cleans up when it is back and reconciles. */
+  cleaning: (hostId: string): ActivityOptions => ({
+    taskQueue: hostEndingTaskQueue(hostId),
+    scheduleToStartTimeout: '30s',
+    startToCloseTimeout: '60s',
+    scheduleToCloseTimeout: '3m',
+    heartbeatTimeout: '5s',
+    retry: { initialInterval: '500ms', maximumInterval: '10s' },
+  }),
+
+  exposingPorts: (hostId: string): ActivityOptions => ({
+    taskQueue: hostTaskQueue(hostId),
+    scheduleToStartTimeout: '10s',
+    startToCloseTimeout: '10s',
+    retry: { maximumAttempts: 2 },
+  }),
+};
+
+/** Calls of services outside of the platform. No workflow makes any yet. */
+export const outside: Readonly<Record<'imageCopy' | 'money' | 'mail', ActivityOptions>> = {
+  /** Copies an image between registries; heartbeats with its progress, and goes on from there. */
+  imageCopy: {
+    taskQueue: controlTaskQueue,
+    startToCloseTimeout: '1h',
+    heartbeatTimeout: '30s',
+    cancellationType: 'WAIT_CANCELLATION_COMPLETED',
+    retry: { initialInterval: '10s', backoffCoefficient: 6, maximumInterval: '5m', maximumAttempts: 4 },
+  },
+  /**
+   * Calls the payment processor. Never given up: while the outcome of a charge is unknown, it must be asked for. The
+   * activity itself is idempotent, by an id that is stored before the first attempt.
+   */
+  money: {
+    taskQueue: controlTaskQueue,
+    startToCloseTimeout: '60s',
+    retry: { initialInterval: '2s', maximumInterval: '10m' },
+  },
+  /** Sends one mail, each attempt with the same Message-ID. Given up after two days. */
+  mail: {
+    taskQueue: controlTaskQueue,
+    startToCloseTimeout: '60s',
+    scheduleToCloseTimeout: '2 days',
+    retry: { initialInterval: '10s', maximumInterval: '1h' },
+  },
+};
