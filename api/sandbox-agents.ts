@@ -25,6 +25,7 @@ export interface RunRequest {
   command: string;
   cwd: string;
   env: Record<string, string>;
+  stdin: string;
   owner: string;
   startedAt: string;
   deadline: string;

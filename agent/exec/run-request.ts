@@ -6,6 +6,8 @@ export interface RunRequest {
   cwd: string;
   /** Over the sandbox's environment. */
   env: Record<string, string>;
+  /** What the command reads. */
+  stdin: string;
   /** The user of the run, in a form that the platform chooses. */
   owner: string;
   startedAt: string;
@@ -31,6 +33,7 @@ export function parseRunRequest(document: unknown): RunRequest {
     command: text('command'),
     cwd: text('cwd'),
     env: environment(given.env ?? {}),
+    stdin: typeof given.stdin === 'string' ? given.stdin : '',
     owner: text('owner'),
     startedAt: text('startedAt'),
     deadline: text('deadline'),

@@ -1,4 +1,5 @@
 import { closeSync } from 'node:fs';
+import net from 'node:net';
 import { create } from '@bufbuild/protobuf';
 import type { AgentEnvironment } from '../boot/environment.ts';
 import { type Launched, launchWithPipes } from '../process/launch.ts';
@@ -12,7 +13,7 @@ import type { RunRequest } from './run-request.ts';
 const longestTimerMs = 2 ** 31 - 1;
 
 /**
- * One command from its start to its end, deadline or cancellation. Its standard input is empty. After an end by itself,
+ * One command from its start to its end, deadline or cancellation. Its standard input is what the request says. After an end by itself,
  * the processes that it left in the background go on.
  */
 export class Run {
@@ -46,7 +47,7 @@ export class Run {
       env,
       cwd,
     });
-    closeSync(stdin!);
+    feed(stdin!, request.stdin);
     return new Run(request, launched, onEnd);
   }
 
@@ -89,4 +90,16 @@ export class Run {
       }
     }
   }
+}
+
+/** Writes a command's input to its pipe, as fast as the command reads, and closes it. */
+function feed(fd: number, text: string): void {
+  if (text === '') {
+    closeSync(fd);
+    return;
+  }
+  const pipe = new net.Socket({ fd, readable: false, writable: true });
+  // A command may end, or close its input, without reading all of it.
+  pipe.on('error', () => pipe.destroy());
+  pipe.end(text);
 }

@@ -104,6 +104,7 @@ export const fieldExamples: Readonly<Record<string, unknown>> = {
   storage: 5,
   storage_gb: 5,
   stream_path: `/v1/sandboxes/${sandboxId}/exec/stream?token=…`,
+  stdin: 'line\n',
   symbol: 'none',
   template: 'base',
   template_custom_command: 'python3 server.py',

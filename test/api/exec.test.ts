@@ -110,6 +110,70 @@ test('a command started on one replica is followed on the other, by its token an
   expect(byKey.text).toBe(told.text);
 });
 
+describe('with wait, the reply has the whole result', () => {
+  test('of a command that ends, with its input', async () => {
+    const reply = await exec({
+      command: 'cat; echo $OWN >&2; exit 3',
+      stdin: 'größe\n',
+      env: { OWN: 'x' },
+      wait: true,
+    });
+    expect(reply.status).toBe(200);
+    expect(reply.body).toEqual({
+      exit_code: 3,
+      stdout: 'größe\n',
+      stderr: 'x\n',
+      truncated: false,
+      duration_ms: expect.any(Number),
+    });
+    expect((await one.send(member, 'GET', `/v1/sandboxes/${id}/exec/active`)).body).toEqual({ active: false });
+  });
+
+  test('input goes to a streamed command, too, and may stay unread', async () => {
+    expect(output(await run({ command: 'wc -c', stdin: 'x'.repeat(128 * 1024) }))).toBe('131072\n');
+    expect((await exec({ command: 'exit 0', stdin: 'x'.repeat(128 * 1024), wait: true })).body.exit_code).toBe(0);
+  });
+
+  test('has the end of much output and says that the beginning is missing; what is no text is replaced', async () => {
+    const command = 'head -c 3000000 /dev/zero | tr "\\0" a; printf end';
+    const { body } = await exec({ command, wait: true });
+    expect(body.truncated).toBe(true);
+    expect(body.stdout.endsWith('aend')).toBe(true);
+    expect(body.stdout.length).toBeLessThanOrEqual(1024 * 1024);
+    const binary = await exec({ command: "printf 'a\\000b\\377'", wait: true });
+    expect(binary.body).toMatchObject({ stdout: 'a\ufffdb\ufffd', truncated: false });
+  });
+
+  test('the same Idempotency-Key gives the same result, without running it again', async () => {
+    const more = { headers: { 'idempotency-key': 'wait-once' } };
+    const send = () =>
+      one.send(member, 'POST', `/v1/sandboxes/${id}/exec`, { command: 'date +%N; printf "\\000"', wait: true }, more);
+    const first = await send();
+    expect(first.status).toBe(200);
+    expect((await send()).body).toEqual(first.body);
+  });
+
+  test('a command that is cancelled, or reaches its deadline, is refused with the reason', async () => {
+    const waiting = exec({ command: 'sleep 60', wait: true });
+    await until(async () => (await two.send(member, 'DELETE', `/v1/sandboxes/${id}/exec`)).status === 200);
+    refuses(await waiting, 409, 'exec_cancelled');
+    const short = await addSandbox(member, agent.port, 60);
+    const from = { timeoutFrom: new Date(Date.now() - 59_000) };
+    await one.orm.em.fork().nativeUpdate(Sandbox, { sandboxId: short }, from);
+    const late = await one.send(member, 'POST', `/v1/sandboxes/${short}/exec`, { command: 'sleep 60', wait: true });
+    refuses(late, 409, 'exec_deadline_exceeded');
+  });
+
+  test('another command meanwhile is refused, and one that cannot begin is no result', async () => {
+    const waiting = exec({ command: 'sleep 60', wait: true });
+    await until(async () => (await two.send(member, 'GET', `/v1/sandboxes/${id}/exec/active`)).body.active === true);
+    refuses(await exec({ command: 'true', wait: true }), 409, 'exec_in_progress');
+    await one.send(member, 'DELETE', `/v1/sandboxes/${id}/exec`);
+    await waiting;
+    refuses(await exec({ command: 'true', cwd: '/nowhere', wait: true }), 400, 'invalid_cwd');
+  });
+});
+
 test('cwd is where the command runs', async () => {
   expect(output(await run({ command: 'pwd', cwd: '/usr/lib' }))).toBe('/usr/lib\n');
 });

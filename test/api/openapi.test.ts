@@ -199,6 +199,7 @@ for (const action of ['delete', 'terminate', 'pause', 'resume']) {
 /** Fields of the replies that have no envelope. */
 const bare: Record<string, string[]> = {
   'POST /v1/sandboxes/{sandbox_id}/exec 201': words('stream_path started_at deadline'),
+  'POST /v1/sandboxes/{sandbox_id}/exec 200': words('exit_code stdout stderr truncated duration_ms'),
   'GET /v1/sandboxes/{sandbox_id}/exec/active 200': words('active stream_path command cwd started_at deadline'),
   'DELETE /v1/sandboxes/{sandbox_id}/exec 200': ['cancelled'],
 };
@@ -217,7 +218,7 @@ const bodies: Record<string, string[]> = {
   'POST /v1/sandboxes/{sandbox_id}/restart': words('best_effort_oss object_storage'),
   'POST /v1/sandboxes/{sandbox_id}/resume': words('is_async best_effort_oss object_storage'),
   'POST /v1/sandboxes/{sandbox_id}/switch-project': ['project_id'],
-  'POST /v1/sandboxes/{sandbox_id}/exec': words('command cwd env'),
+  'POST /v1/sandboxes/{sandbox_id}/exec': words('command cwd env stdin wait'),
   'POST /v1/sandboxes/batch-delete': words('sandbox_ids force'),
   'POST /v1/sandboxes/batch-terminate': words('sandbox_ids force'),
   'POST /v1/sandboxes/batch-pause': ['sandbox_ids'],

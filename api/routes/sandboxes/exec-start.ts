@@ -1,21 +1,27 @@
 import { z } from 'zod';
 import { recordAccess } from '../../../db/repositories/sandbox-routes.ts';
+import { AppError, type ErrorCode } from '../../../domain/errors.ts';
 import { timeoutAt } from '../../../domain/sandbox-clock.ts';
 import { anyUser, callerOf } from '../../access.ts';
 import { createOnce } from '../../create-once.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { ExecEndedEarly, execResult } from '../../exec-result.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';
+import { onRequestEnd } from '../../request-end.ts';
 import { type DescribedRun, runTime } from '../../sandbox-agents.ts';
 import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
 import { withDefault } from '../../schemas/fields.ts';
 import { envVars } from './create-body.ts';
 import { askAgent, ofAgentCalls } from './exec-agent.ts';
+import { execFollowerOf } from './exec-follower.ts';
 import { streamPath } from './exec-stream.ts';
 import { sandboxOf } from './read-sandbox.ts';
 import { sandboxPath } from './sandbox-path.ts';
 
 /** The kernel takes no longer argument; UTF-8 may need more bytes than characters, and is then refused by the agent. */
 const maxCommandLength = 128 * 1024 - 1;
+
+const maxStdinLength = 128 * 1024;
 
 /** An access is noted to the minute. */
 const accessRecordedMs = 60_000;
@@ -24,6 +30,8 @@ const execBody = z.object({
   command: z.string().min(1).max(maxCommandLength).describe('Run by `bash -c`'),
   cwd: withDefault(z.string().min(1).max(4096), '/'),
   env: withDefault(envVars, {}).describe("Over the sandbox's environment"),
+  stdin: withDefault(z.string().max(maxStdinLength), '').describe('What the command reads; empty when left out'),
+  wait: withDefault(z.boolean(), false).describe('Answer when the command has ended, with its output'),
 });
 
 const started = z.object({
@@ -32,20 +40,30 @@ const started = z.object({
   deadline: runTime.describe('The command is killed then; later changes of the timeout do not move it'),
 });
 
+const finished = z.object({
+  exit_code: z.int(),
+  stdout: z.string().describe('As UTF-8'),
+  stderr: z.string().describe('As UTF-8'),
+  truncated: z.boolean().describe('There was more than 1 MiB of output: its beginning is missing'),
+  duration_ms: z.int().min(0),
+});
+
 /** `POST /v1/sandboxes/{sandbox_id}/exec` (section 4.1): one command at a time; without the envelope. */
 export function startExec(api: Api, deps: ApiDependencies): void {
+  const follower = execFollowerOf(api, deps);
   api.route({
     method: 'POST',
     url: '/v1/sandboxes/:sandbox_id/exec',
     config: {
       access: anyUser('by_role'),
-      // A command of 128 KiB and as much of variables, every character escaped.
-      bodyBytes: 1024 * 1024,
+      // A command, variables and input of 128 KiB each, every character escaped.
+      bodyBytes: 2560 * 1024,
       idempotency: {
         makes: 'execRun',
         secrets: ['stream_path'],
         // The same stream, without a token of its own: whoever asks again has the key.
-        restore: (told, request) => ({ ...told, stream_path: `${request.url.split('?', 1)[0]}/stream` }),
+        restore: (told, request) =>
+          'exit_code' in told ? told : { ...told, stream_path: `${request.url.split('?', 1)[0]}/stream` },
       },
     },
     schema: {
@@ -56,8 +74,11 @@ export function startExec(api: Api, deps: ApiDependencies): void {
       headers: idempotencyHeaders,
       body: execBody,
       response: {
+        200: finished.describe('With `wait`: it has ended'),
         201: started.describe('It runs'),
         ...failures(
+          ...(['exec_cancelled', 'exec_deadline_exceeded', 'exec_interrupted', 'sandbox_ended'] as const),
+          ...(['exec_not_found', 'exec_stream_limit_reached'] as const),
           ...([ofMutations, ofIdempotency, ofAgentCalls] as const),
           ...(['invalid_cwd', 'exec_in_progress', 'exec_not_possible'] as const),
         ),
@@ -70,6 +91,9 @@ export function startExec(api: Api, deps: ApiDependencies): void {
       const limit = startedAt.getTime() + deps.settings.PLATFORM_EXEC_DEADLINE_SECONDS * 1000;
       const end = timeoutAt(sandbox.status, sandbox.timeoutFrom ?? null, sandbox.timeoutSeconds);
       const deadline = new Date(Math.min(limit, end?.getTime() ?? limit));
+      const { wait, ...asked } = request.body;
+      // Counted first: a command whose result nobody may wait for is not begun.
+      if (wait) onRequestEnd(reply, follower.admit(callerOf(request).userId, sandboxId));
       const run = await createOnce<Pick<DescribedRun, 'runId' | 'startedAt' | 'deadline'>>(request, 'execRun', {
         find: async (id) => {
           const newest = await askAgent(deps, sandbox, (place) => deps.sandboxAgents.findRun(place));
@@ -77,7 +101,7 @@ export function startExec(api: Api, deps: ApiDependencies): void {
         },
         create: async (id) => {
           const wanted = {
-            ...request.body,
+            ...asked,
             runId: runIdOf(id),
             owner: callerOf(request).userId,
             startedAt: inNanoseconds(startedAt),
@@ -91,6 +115,17 @@ export function startExec(api: Api, deps: ApiDependencies): void {
       if (startedAt.getTime() - (sandbox.lastAccessedAt?.getTime() ?? 0) >= accessRecordedMs) {
         await recordAccess(deps.orm.em, [sandboxId], startedAt);
       }
+      if (wait) {
+        const events = await follower.follow(sandbox, { runId: run.runId, after: 0 }, reply);
+        const result = await execResult(events ?? noEvents()).catch(asRefusal);
+        return reply.code(200).send({
+          exit_code: result.exitCode,
+          stdout: result.stdout,
+          stderr: result.stderr,
+          truncated: result.truncated,
+          duration_ms: Math.max(0, Date.now() - Date.parse(run.startedAt)),
+        });
+      }
       return reply.code(201).send({
         stream_path: streamPath(deps, sandboxId, run.runId, new Date(run.deadline)),
         started_at: run.startedAt,
@@ -103,6 +138,20 @@ export function startExec(api: Api, deps: ApiDependencies): void {
 /** The id without its prefix: ids of events are `<run>-<number>`. */
 function runIdOf(id: string): string {
   return id.slice(id.indexOf('-') + 1);
+}
+
+async function* noEvents(): AsyncGenerator<Buffer> {}
+
+/** Why a command ended without an exit code. A map: an agent may send any code. */
+const endings = new Map<string, ErrorCode>([
+  ['cancelled', 'exec_cancelled'],
+  ['deadline_exceeded', 'exec_deadline_exceeded'],
+  ['sandbox_ended', 'sandbox_ended'],
+]);
+
+function asRefusal(error: unknown): never {
+  if (!(error instanceof ExecEndedEarly)) throw error;
+  throw new AppError(endings.get(error.code) ?? 'exec_interrupted', error.message, { cause: error });
 }
 
 /** As the contract writes the times of a run; clocks here tell milliseconds. */

@@ -2,25 +2,18 @@ import { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { findSandboxRoute } from '../../../db/repositories/sandbox-routes.ts';
-import { findSandboxStatus } from '../../../db/repositories/sandbox-status.ts';
 import { clientKey } from '../../../domain/client-address.ts';
 import { AppError, notFound } from '../../../domain/errors.ts';
-import { isOver } from '../../../domain/sandbox-state.ts';
 import { anyUserOrToken, callerOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { type ExecFailure, execStream } from '../../exec-stream.ts';
-import { ExecStreamLimits } from '../../exec-stream-limits.ts';
 import { onRequestEnd } from '../../request-end.ts';
 import { failures } from '../../schemas/failures.ts';
 import { type AgentRow, askAgent, ofAgentCalls } from './exec-agent.ts';
+import { execFollowerOf } from './exec-follower.ts';
 import { sandboxOf } from './read-sandbox.ts';
 import { sandboxPath } from './sandbox-path.ts';
 
-const keepaliveMs = 15_000;
 const stalledReaderMs = 60_000;
-/** A silent agent is asked about the run once a minute, and given up when it does not confirm it three times. */
-const silencesPerQuestion = 4;
-const unconfirmedLimit = 3;
 /** A token opens its stream this long after the run's deadline, for who comes back late. */
 const tokenGraceMs = 600_000;
 
@@ -40,10 +33,7 @@ export function streamPath(deps: ApiDependencies, sandboxId: string, runId: stri
  * server-sent events. Many may read; each may come back with `Last-Event-ID`, also to another replica.
  */
 export function streamExec(api: Api, deps: ApiDependencies): void {
-  const { PLATFORM_EXEC_STREAMS_PER_CALLER: perCaller, PLATFORM_EXEC_STREAMS_PER_SANDBOX: perSandbox } = deps.settings;
-  const limits = new ExecStreamLimits(perCaller, perSandbox);
-  const closing = new AbortController();
-  api.addHook('preClose', async () => closing.abort());
+  const follower = execFollowerOf(api, deps);
   api.route({
     method: 'GET',
     url: '/v1/sandboxes/:sandbox_id/exec/stream',
@@ -72,18 +62,10 @@ export function streamExec(api: Api, deps: ApiDependencies): void {
       const after = lastSeen(request.headers['last-event-id'], runId);
       // A token carries no user, so its readers count by address.
       const caller = request.identity ? request.identity.userId : clientKey(request.ip);
-      onRequestEnd(reply, limits.add(caller, row.sandboxId));
-      const events = await askAgent(deps, row, (place) => deps.sandboxAgents.readRun(place, runId, after));
-      if (!events) return reply.code(204).send(null);
-      reply.raw.once('close', () => events.destroy());
-      if (reply.raw.destroyed) events.destroy();
+      onRequestEnd(reply, follower.admit(caller, row.sandboxId));
+      const stream = await follower.follow(row, { runId, after }, reply);
+      if (!stream) return reply.code(204).send(null);
       reply.raw.setTimeout(deps.stalledReaderMs ?? stalledReaderMs, () => reply.raw.destroy());
-      const stream = execStream(events, {
-        keepaliveMs,
-        signal: closing.signal,
-        onSilence: silenceWatch(deps, row.sandboxId, runId),
-        onBreak: async () => (reply.raw.destroyed ? null : ((await endOf(deps, row.sandboxId)) ?? interrupted)),
-      });
       return reply
         .headers({ 'cache-control': 'no-store', 'x-accel-buffering': 'no' })
         .type('text/event-stream')
@@ -91,11 +73,6 @@ export function streamExec(api: Api, deps: ApiDependencies): void {
     },
   });
 }
-
-const interrupted: ExecFailure = {
-  code: 'exec_interrupted',
-  message: 'The connection to the sandbox broke off; the command may go on',
-};
 
 /** The run that the token opens, or the caller's newest. @throws {AppError} */
 async function runOf(
@@ -122,43 +99,6 @@ function lastSeen(lastEventId: string | undefined, runId: string): number {
   const [, run, sequence] = /^(\w+)-(\d{1,15})$/.exec(lastEventId ?? '') ?? [];
   if (run !== undefined && run !== runId) throw noRun();
   return Number(sequence ?? 0);
-}
-
-/**
- * What to do at each silence. A command may be silent for as long as it runs and a paused sandbox for days, so silence
- * ends a stream only when the sandbox has ended, or runs and its agent no longer confirms the run.
- */
-function silenceWatch(deps: ApiDependencies, sandboxId: string, runId: string): () => Promise<ExecFailure | null> {
-  let silences = 0;
-  let unconfirmed = 0;
-  return async () => {
-    const route = await findSandboxRoute(deps.orm.em, sandboxId);
-    if (route?.status !== 'running') {
-      unconfirmed = 0;
-      return endOf(deps, sandboxId);
-    }
-    silences += 1;
-    if (silences % silencesPerQuestion !== 0) return null;
-    const confirmed = await isRunThere(deps, { ...route, agentAddress: route.address }, runId);
-    unconfirmed = confirmed ? 0 : unconfirmed + 1;
-    return unconfirmed < unconfirmedLimit ? null : interrupted;
-  };
-}
-
-async function isRunThere(deps: ApiDependencies, row: AgentRow, runId: string): Promise<boolean> {
-  try {
-    return (await askAgent(deps, row, (place) => deps.sandboxAgents.findRun(place)))?.runId === runId;
-  } catch (error) {
-    if (error instanceof AppError) return false;
-    throw error;
-  }
-}
-
-/** Null: it lives on, frozen perhaps. */
-async function endOf(deps: ApiDependencies, sandboxId: string): Promise<ExecFailure | null> {
-  const now = await findSandboxStatus(deps.orm.em, sandboxId);
-  if (now && now.status !== 'terminating' && !isOver(now.status)) return null;
-  return { code: 'sandbox_ended', message: `The sandbox is ${now?.status ?? 'deleted'}` };
 }
 
 function noRun(): AppError {

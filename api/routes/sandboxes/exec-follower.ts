@@ -1,0 +1,104 @@
+import type { FastifyReply } from 'fastify';
+import { findSandboxRoute } from '../../../db/repositories/sandbox-routes.ts';
+import { findSandboxStatus } from '../../../db/repositories/sandbox-status.ts';
+import { AppError } from '../../../domain/errors.ts';
+import { isOver } from '../../../domain/sandbox-state.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { type ExecFailure, execStream } from '../../exec-stream.ts';
+import { ExecStreamLimits } from '../../exec-stream-limits.ts';
+import { type AgentRow, askAgent } from './exec-agent.ts';
+
+const keepaliveMs = 15_000;
+/** A silent agent is asked about the run once a minute, and given up when it does not confirm it three times. */
+const silencesPerQuestion = 4;
+const unconfirmedLimit = 3;
+
+/** Follows runs for the replies of this process: for streams, and for callers who wait for the end. */
+class ExecFollower {
+  readonly #deps: ApiDependencies;
+  readonly #limits: ExecStreamLimits;
+  readonly #closing = new AbortController();
+
+  constructor(api: Api, deps: ApiDependencies) {
+    this.#deps = deps;
+    const { PLATFORM_EXEC_STREAMS_PER_CALLER: perCaller, PLATFORM_EXEC_STREAMS_PER_SANDBOX: perSandbox } =
+      deps.settings;
+    this.#limits = new ExecStreamLimits(perCaller, perSandbox);
+    api.addHook('preClose', async () => this.#closing.abort());
+  }
+
+  /** Counts one that follows. @returns counts it down again @throws {AppError} where there are too many */
+  admit(caller: string, sandboxId: string): () => void {
+    return this.#limits.add(caller, sandboxId);
+  }
+
+  /** The events behind the one numbered `after`, until the reply's connection closes. Null: none comes any more. */
+  async follow(
+    row: AgentRow,
+    { runId, after }: { runId: string; after: number },
+    reply: FastifyReply,
+  ): Promise<AsyncGenerator<Buffer> | null> {
+    const deps = this.#deps;
+    const events = await askAgent(deps, row, (place) => deps.sandboxAgents.readRun(place, runId, after));
+    if (!events) return null;
+    reply.raw.once('close', () => events.destroy());
+    if (reply.raw.destroyed) events.destroy();
+    return execStream(events, {
+      keepaliveMs,
+      signal: this.#closing.signal,
+      onSilence: silenceWatch(deps, row.sandboxId, runId),
+      onBreak: async () => (reply.raw.destroyed ? null : ((await endOf(deps, row.sandboxId)) ?? interrupted)),
+    });
+  }
+}
+
+const followers = new WeakMap<ApiDependencies, ExecFollower>();
+
+/** One for all routes of an app, since they share its limits. */
+export function execFollowerOf(api: Api, deps: ApiDependencies): ExecFollower {
+  const follower = followers.get(deps) ?? new ExecFollower(api, deps);
+  followers.set(deps, follower);
+  return follower;
+}
+
+const interrupted: ExecFailure = {
+  code: 'exec_interrupted',
+  message: 'The connection to the sandbox broke off; the command may go on',
+};
+
+/**
+ * What to do at each silence. A command may be silent for as long as it runs and a paused sandbox for days, so silence
+ * ends a stream only when the sandbox has ended, or runs and its agent no longer confirms the run.
+ */
+function silenceWatch(deps: ApiDependencies, sandboxId: string, runId: string): () => Promise<ExecFailure | null> {
+  let silences = 0;
+  let unconfirmed = 0;
+  return async () => {
+    const route = await findSandboxRoute(deps.orm.em, sandboxId);
+    if (route?.status !== 'running') {
+      unconfirmed = 0;
+      return endOf(deps, sandboxId);
+    }
+    silences += 1;
+    if (silences % silencesPerQuestion !== 0) return null;
+    const confirmed = await isRunThere(deps, { ...route, agentAddress: route.address }, runId);
+    unconfirmed = confirmed ? 0 : unconfirmed + 1;
+    return unconfirmed < unconfirmedLimit ? null : interrupted;
+  };
+}
+
+async function isRunThere(deps: ApiDependencies, row: AgentRow, runId: string): Promise<boolean> {
+  try {
+    return (await askAgent(deps, row, (place) => deps.sandboxAgents.findRun(place)))?.runId === runId;
+  } catch (error) {
+    if (error instanceof AppError) return false;
+    throw error;
+  }
+}
+
+/** Null: it lives on, frozen perhaps. */
+async function endOf(deps: ApiDependencies, sandboxId: string): Promise<ExecFailure | null> {
+  const now = await findSandboxStatus(deps.orm.em, sandboxId);
+  if (now && now.status !== 'terminating' && !isOver(now.status)) return null;
+  return { code: 'sandbox_ended', message: `The sandbox is ${now?.status ?? 'deleted'}` };
+}
