@@ -1,8 +1,9 @@
-/** `npm run bench [-- lifecycle agent gateway exec metrics bodies]`: how fast it is, beside the floors of the same machine in the same run. */
+/** `npm run bench [-- lifecycle agent gateway floods exec metrics bodies]`: how fast it is, beside the floors of the same machine in the same run. */
 const benches: Record<string, () => Promise<unknown>> = {
   lifecycle: () => import('./lifecycle/run.ts'),
   agent: () => import('./agent/run.ts'),
   gateway: () => import('./gateway/run.ts'),
+  floods: () => import('./floods/run.ts'),
   exec: () => import('./exec/run.ts'),
   metrics: () => import('./metrics/run.ts'),
   bodies: () => import('./bodies/run.ts'),

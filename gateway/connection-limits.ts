@@ -16,6 +16,10 @@ export interface GatewayLimits {
   maxHeaderBytes: number;
   /** Until the header fields of a request, or a TLS handshake, have arrived. */
   headersTimeoutMs: number;
+  /** Memory of one process that waits for sandboxes and clients that do not read. The largest request is ended. */
+  maxWaitingBytes: number;
+  /** The same, of one client's requests. */
+  maxWaitingBytesPerClient: number;
   /** How long a client may stand still while a response or a WebSocket has bytes for it. */
   stalledClientTimeoutMs: number;
 }
@@ -29,5 +33,7 @@ export const DEFAULT_LIMITS: GatewayLimits = {
   maxStreamsPerConnection: 128,
   maxHeaderBytes: 32 * 1024,
   headersTimeoutMs: 10_000,
+  maxWaitingBytes: 96 * 1024 * 1024,
+  maxWaitingBytesPerClient: 32 * 1024 * 1024,
   stalledClientTimeoutMs: 120_000,
 };

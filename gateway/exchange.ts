@@ -36,6 +36,8 @@ export interface Exchange {
   /** A body follows. */
   readonly hasBody: boolean;
   readonly body: Readable;
+  /** Memory of what has arrived of the body, or on a WebSocket, and has not been taken. */
+  readonly unreadBytes: number;
   /** Trailer fields of the request, once its body has ended. */
   readonly trailers: string[];
   /** The whole request has arrived. */

@@ -1,14 +1,16 @@
 import { randomUUID } from 'node:crypto';
 import http from 'node:http';
 import type net from 'node:net';
-import type { Duplex } from 'node:stream';
+import type { Duplex, Readable } from 'node:stream';
 import type { BoundedLog } from './bounded-log.ts';
 import { errorReply, GatewayError } from './error-reply.ts';
 import type { ClientConnection, Exchange, ExchangeListener } from './exchange.ts';
 import { FaultBoundary, guarded } from './fault-boundary.ts';
 import { forwardableTrailers } from './header-fields.ts';
+import { type BodySource, JoinedBody } from './joined-body.ts';
 import { type RequestHeaders, readRequestHeaders } from './request-headers.ts';
 import type { ResponseHead } from './upstream/response-parser.ts';
+import { unreadBytes } from './waiting-bytes.ts';
 
 /** How long the rest of a request is read and thrown away once its response is out. */
 const DISCARD_TIMEOUT_MS = 10_000;
@@ -177,7 +179,9 @@ class Http1Exchange implements Exchange {
   readonly headers: RequestHeaders;
   readonly isWebSocket: boolean;
   readonly hasBody: boolean;
-  readonly body: http.IncomingMessage;
+  readonly body: Readable;
+  readonly #request: http.IncomingMessage;
+  readonly #source: BodySource | null;
   readonly http2Stream = null;
   readonly faults: FaultBoundary;
   readonly #response: http.ServerResponse;
@@ -200,7 +204,7 @@ class Http1Exchange implements Exchange {
   ) {
     this.faults = new FaultBoundary(this, log);
     this.#isDraining = isDraining;
-    this.body = request;
+    this.#request = request;
     this.#response = response;
     this.client = client;
     this.version = request.httpVersionMinor === 0 ? '1.0' : '1.1';
@@ -214,6 +218,8 @@ class Http1Exchange implements Exchange {
     const [contentLength] = this.headers.contentLengths;
     this.hasBody =
       this.headers.transferEncodings.length > 0 || (contentLength !== undefined && !/^0+$/.test(contentLength));
+    this.#source = this.hasBody ? sourceOf(request) : null;
+    this.body = this.#source ? new JoinedBody(this.#source) : request;
     this.#awaitsContinue = this.headers.expect !== null && this.version === '1.1';
     response.on('close', () => this.#close());
     response.on('error', () => undefined);
@@ -221,11 +227,15 @@ class Http1Exchange implements Exchange {
   }
 
   get trailers(): string[] {
-    return forwardableTrailers(this.body.rawTrailers);
+    return forwardableTrailers(this.#request.rawTrailers);
+  }
+
+  get unreadBytes(): number {
+    return this.body instanceof JoinedBody ? this.body.waitingBytes : unreadBytes(this.#request.socket);
   }
 
   get isRequestComplete(): boolean {
-    return this.body.complete || this.isWebSocket;
+    return this.#request.complete || this.isWebSocket;
   }
 
   get isHeadSent(): boolean {
@@ -339,7 +349,7 @@ class Http1Exchange implements Exchange {
   }
 
   destroy(): void {
-    (this.#response.socket ?? this.body.socket).destroy();
+    (this.#response.socket ?? this.#request.socket).destroy();
   }
 
   /** Past the response object, which would copy or hold back what can leave at once. */
@@ -369,13 +379,37 @@ class Http1Exchange implements Exchange {
 
   /** Reads what the client still sends, so that it gets to see the response, but not for ever. */
   #discardRest(): void {
-    if (this.isRequestComplete || this.body.destroyed) return;
-    const { socket } = this.body;
+    if (this.isRequestComplete || this.#request.destroyed) return;
+    const { socket } = this.#request;
     const timer = setTimeout(() => socket.destroy(), DISCARD_TIMEOUT_MS).unref();
-    this.body.once('close', () => clearTimeout(timer));
-    this.body.removeAllListeners('data');
-    this.body.resume();
+    this.#request.once('close', () => clearTimeout(timer));
+    this.#request.removeAllListeners('data');
+    this.#source?.resume();
+    this.#request.resume();
   }
+}
+
+/** The connection is paused and not the message, which would keep what has been read in as many pieces as it came in. */
+function sourceOf(request: http.IncomingMessage): BodySource {
+  const { socket } = request;
+  let isPaused = false;
+  const readMore = request._read.bind(request);
+  // Node asks for more after each piece and so starts a connection again that was paused.
+  request._read = (size) => {
+    if (!isPaused) readMore(size);
+  };
+  return {
+    stream: request,
+    pause() {
+      isPaused = true;
+      socket.pause();
+    },
+    resume() {
+      if (!isPaused) return;
+      isPaused = false;
+      socket.resume();
+    },
+  };
 }
 
 /** A request id of the caller's is kept when it is harmless. */

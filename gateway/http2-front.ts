@@ -1,20 +1,23 @@
 import { randomUUID } from 'node:crypto';
 import http2 from 'node:http2';
 import type net from 'node:net';
-import type { Duplex } from 'node:stream';
+import type { Duplex, Readable } from 'node:stream';
 import type { BoundedLog } from './bounded-log.ts';
 import { errorReply, type GatewayError } from './error-reply.ts';
 import type { ClientConnection, Exchange, ExchangeListener } from './exchange.ts';
 import { FaultBoundary, guarded } from './fault-boundary.ts';
 import { forwardableTrailers, http2Headers } from './header-fields.ts';
 import { acceptableRequestId } from './http1-front.ts';
+import { JoinedBody } from './joined-body.ts';
 import { type RequestHeaders, readRequestHeaders } from './request-headers.ts';
 import type { ResponseHead } from './upstream/response-parser.ts';
+import { unreadBytes } from './waiting-bytes.ts';
 
 const { NGHTTP2_NO_ERROR, NGHTTP2_INTERNAL_ERROR, NGHTTP2_CANCEL } = http2.constants;
 /** A connection without a request is closed after that long; the first one has to come sooner. */
 const IDLE_SESSION_MS = 65_000;
 const COPIED_BODY_BYTES = 16 * 1024;
+const UPLOAD_WINDOW_BYTES = 512 * 1024;
 /** A 205 response has no body, also when it names a length (RFC 9110, section 15.3.6). */
 const RESET_CONTENT = 205;
 /** How long a reset may take to leave: a client that does not read never takes it. */
@@ -47,7 +50,8 @@ export class Http2Front {
         enableConnectProtocol: true,
         maxConcurrentStreams: options.maxStreamsPerConnection,
         maxHeaderListSize: options.maxHeaderBytes,
-        initialWindowSize: 1 << 20,
+        // What a sandbox that does not read makes the gateway keep of each upload.
+        initialWindowSize: UPLOAD_WINDOW_BYTES,
       },
       maxHeaderListPairs: 200,
       maxSessionInvalidFrames: 100,
@@ -143,11 +147,11 @@ class Http2Exchange implements Exchange {
   readonly headers: RequestHeaders;
   readonly isWebSocket: boolean;
   readonly hasBody: boolean;
-  readonly body: http2.ServerHttp2Stream;
   readonly http2Stream: http2.ServerHttp2Stream;
   readonly faults: FaultBoundary;
   trailers: string[] = [];
   #responseTrailers: string[] = [];
+  #body: JoinedBody | null = null;
   #awaitsContinue: boolean;
   #status = 0;
   #pendingHead: ResponseHead | null = null;
@@ -164,7 +168,6 @@ class Http2Exchange implements Exchange {
   ) {
     this.faults = new FaultBoundary(this, log);
     this.http2Stream = stream;
-    this.body = stream;
     this.client = client;
     this.headers = readRequestHeaders(withoutPseudo(rawHeaders));
     this.requestId = acceptableRequestId(this.headers.requestId) ?? randomUUID();
@@ -181,6 +184,17 @@ class Http2Exchange implements Exchange {
       this.trailers = forwardableTrailers(raw ?? []);
     });
     stream.on('close', () => this.#close());
+  }
+
+  /** Made when it is asked for: a gRPC call takes its body from the stream. */
+  get body(): Readable {
+    const { http2Stream: stream } = this;
+    this.#body ??= new JoinedBody({ stream, pause: () => stream.pause(), resume: () => stream.resume() });
+    return this.#body;
+  }
+
+  get unreadBytes(): number {
+    return this.#body ? this.#body.waitingBytes : unreadBytes(this.http2Stream);
   }
 
   get isRequestComplete(): boolean {

@@ -8,10 +8,13 @@ import type { GatewayLimits } from './connection-limits.ts';
 import type { ClientConnection } from './exchange.ts';
 import { guarded } from './fault-boundary.ts';
 import type { SocketHandle } from './processes/bound-socket.ts';
+import { TurnQueue } from './turn-queue.ts';
 
 const TLS_HANDSHAKE_BYTE = 0x16;
 /** How HTTP/2 with prior knowledge begins; no method of HTTP/1.1 does. */
 const HTTP2_PREFACE_START = 'PRI';
+/** New connections whose first bytes are read in one turn of the event loop. */
+const STARTS_PER_TURN = 2;
 /** Connections that the kernel keeps until they are accepted. */
 const BACKLOG = 4096;
 const KEEPALIVE_PROBE_DELAY_MS = 30_000;
@@ -38,6 +41,7 @@ export class Listener {
   readonly #server: net.Server;
   readonly #tls: tls.Server;
   readonly #options: ListenerOptions;
+  readonly #starts = new TurnQueue(STARTS_PER_TURN);
   readonly #sockets = new Set<net.Socket>();
   /** Those whose first bytes have not come yet. */
   readonly #silent = new Set<net.Socket>();
@@ -174,8 +178,16 @@ export class Listener {
         stopWaiting();
         socket.off('close', stopWaiting);
         socket.off('readable', look);
-        if (first[0] === TLS_HANDSHAKE_BYTE) this.#startTls(socket);
-        else if (start === HTTP2_PREFACE_START) this.#options.onHttp2(socket);
+        this.#starts.run(() => begin(first[0] === TLS_HANDSHAKE_BYTE, start === HTTP2_PREFACE_START));
+      },
+      () => socket.destroy(),
+    );
+    const begin = guarded(
+      this.#options.log,
+      (isTls: boolean, isHttp2: boolean) => {
+        if (socket.destroyed) return;
+        if (isTls) this.#startTls(socket);
+        else if (isHttp2) this.#options.onHttp2(socket);
         else this.#options.onHttp1(socket);
       },
       () => socket.destroy(),

@@ -16,6 +16,7 @@ import { type ForwardingContext, HttpForwarding, SandboxUnreachable, unreachable
 import type { UpstreamPool } from './upstream/pool.ts';
 import type { UpstreamRequest } from './upstream/request-head.ts';
 import { WebSocketForwarding } from './upstream/websocket-forwarding.ts';
+import { WaitingBytes } from './waiting-bytes.ts';
 
 /** Methods that are for proxies themselves, or make a server tell a script what it may not see. */
 const REFUSED_METHODS = new Set(['CONNECT', 'TRACE', 'TRACK']);
@@ -47,11 +48,14 @@ export class SandboxProxy {
   readonly #options: SandboxProxyOptions;
   readonly #perClient: BoundedCounts;
   readonly #perSandbox: BoundedCounts;
+  readonly #waiting: WaitingBytes;
   #warnedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: SandboxProxyOptions) {
     this.#options = options;
     this.#perClient = new BoundedCounts(options.limits.maxRequestsPerClient, 'requests-of-client', options.counts);
+    const { maxWaitingBytes: maxBytes, maxWaitingBytesPerClient: maxBytesPerClient } = options.limits;
+    this.#waiting = new WaitingBytes({ maxBytes, maxBytesPerClient, log: options.log });
     this.#perSandbox = new BoundedCounts(options.limits.maxRequestsPerSandbox, 'requests-of-sandbox', options.counts);
   }
 
@@ -93,13 +97,14 @@ export class SandboxProxy {
       forwarding?.clientClosed(completed);
       if (logger.isLevelEnabled('debug')) this.#log(exchange, sandboxId, port, completed, startedAt);
     };
-    this.#countClient(exchange, releases);
+    const clientKey = this.#countClient(exchange, releases);
     for (let triedAddress: string | null = null; ; ) {
       const triedAtMs = performance.now();
       const route = await this.#findRoute(sandboxId);
       if (exchange.isClosed) return;
       if (triedAddress === route.address) throw unreachable();
-      const context = this.#admit(exchange, route, port, host);
+      const admitted = this.#admit(exchange, route, port, host);
+      const context = { ...admitted, clientKey, waiting: this.#waiting };
       if (triedAddress === null) {
         this.#countSandbox(sandboxId, releases);
         onAccess(sandboxId);
@@ -148,7 +153,12 @@ export class SandboxProxy {
   }
 
   /** Which port the request reaches and as what; or why it may not. */
-  #admit(exchange: Exchange, route: SandboxRoute, requestedPort: number | null, host: string): ForwardingContext {
+  #admit(
+    exchange: Exchange,
+    route: SandboxRoute,
+    requestedPort: number | null,
+    host: string,
+  ): Omit<ForwardingContext, 'clientKey' | 'waiting'> {
     const { target, method, isWebSocket } = exchange;
     const { trustProxy, pool, limits, log } = this.#options;
     const access = portAccess(route, requestedPort);
@@ -176,13 +186,15 @@ export class SandboxProxy {
     return { exchange, route, port, request, pool, stalledClientTimeoutMs, onBadReply };
   }
 
-  #countClient(exchange: Exchange, releases: (() => void)[]): void {
+  /** Returns what the client is counted under. */
+  #countClient(exchange: Exchange, releases: (() => void)[]): string {
     const { trustProxy } = this.#options;
     const told = trustProxy ? exchange.headers.forwardedFor?.split(',').at(-1)?.trim() : undefined;
     const key = told ? clientKey(told) : exchange.client.key;
     if (exchange.client.isOneTooMany) throw tooMany('connections');
     if (!this.#perClient.tryAdd(key)) throw tooMany('requests');
     releases.push(() => this.#perClient.remove(key));
+    return key;
   }
 
   #countSandbox(sandboxId: string, releases: (() => void)[]): void {

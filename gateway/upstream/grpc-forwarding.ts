@@ -1,7 +1,8 @@
 import http2 from 'node:http2';
 import { badResponse } from '../fault-boundary.ts';
 import { FieldsTooLarge, forwardableTrailers, http2Headers } from '../header-fields.ts';
-import { type ForwardingContext, SandboxUnreachable, unreachable } from './http-forwarding.ts';
+import { unreadBytes, unsentBytes, type WaitingExchange } from '../waiting-bytes.ts';
+import { type ForwardingContext, SandboxUnreachable, tooMuchWaits, unreachable } from './http-forwarding.ts';
 import { gatewayHeaders } from './request-head.ts';
 
 const { NGHTTP2_CANCEL, NGHTTP2_INTERNAL_ERROR, NGHTTP2_NO_ERROR, NGHTTP2_REFUSED_STREAM, NGHTTP2_FLAG_END_STREAM } =
@@ -20,9 +21,10 @@ export function isGrpc(contentType: string | null): boolean {
 }
 
 /** Carries one gRPC call: a stream of the client's connection onto a stream of the sandbox's. */
-export class GrpcForwarding {
+export class GrpcForwarding implements WaitingExchange {
   readonly #context: ForwardingContext;
   #upstream: http2.ClientHttp2Stream | null = null;
+  #stopWatching: () => void = () => undefined;
 
   constructor(context: ForwardingContext) {
     this.#context = context;
@@ -53,13 +55,35 @@ export class GrpcForwarding {
     this.#carry(exchange.http2Stream!, upstream, () => session.allowsStreams);
   }
 
+  get clientKey(): string {
+    return this.#context.clientKey;
+  }
+
+  waitingBytes(): number {
+    const client = this.#context.exchange.http2Stream!;
+    const upstream = this.#upstream!;
+    return unreadBytes(client) + unreadBytes(upstream) + unsentBytes(client) + unsentBytes(upstream);
+  }
+
+  giveUp(): void {
+    const { exchange } = this.#context;
+    exchange.faults.run(() => {
+      if (exchange.isClosed) return;
+      if (exchange.canRefuse) exchange.refuse(tooMuchWaits());
+      else exchange.abort();
+    });
+    this.#upstream?.close(NGHTTP2_CANCEL);
+  }
+
   clientClosed(completed: boolean): void {
+    this.#stopWatching();
     if (!completed) this.#upstream?.close(NGHTTP2_CANCEL);
   }
 
   #carry(client: http2.ServerHttp2Stream, upstream: http2.ClientHttp2Stream, allowsStreams: () => boolean): void {
     const { exchange } = this.#context;
     this.#upstream = upstream;
+    this.#stopWatching = this.#context.waiting.watch(this);
     let trailers: string[] | null = null;
     let informational = 0;
     const onInformational = () => {

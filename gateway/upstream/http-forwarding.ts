@@ -3,6 +3,7 @@ import type { Exchange } from '../exchange.ts';
 import { badResponse } from '../fault-boundary.ts';
 import { FieldsTooLarge, forwardableTrailers } from '../header-fields.ts';
 import type { SandboxRoute } from '../routes.ts';
+import type { WaitingBytes, WaitingExchange } from '../waiting-bytes.ts';
 import { type ConnectionUser, type Http1Connection, UserFault } from './http1-connection.ts';
 import type { UpstreamPool } from './pool.ts';
 import { framingOf, requestHead, type UpstreamRequest } from './request-head.ts';
@@ -28,6 +29,9 @@ export interface ForwardingContext {
   port: number;
   request: UpstreamRequest;
   pool: UpstreamPool;
+  /** What requests of the client are counted under. */
+  clientKey: string;
+  waiting: WaitingBytes;
   /** How long a client may stand still while there are bytes for it. */
   stalledClientTimeoutMs: number;
   /** Hears why a reply of the sandbox was answered with 502 or broken off. */
@@ -35,7 +39,7 @@ export interface ForwardingContext {
 }
 
 /** Carries one request to the sandbox and its response back, without keeping more of either than the sockets do. */
-export class HttpForwarding implements ConnectionUser {
+export class HttpForwarding implements ConnectionUser, WaitingExchange {
   protected readonly context: ForwardingContext;
   protected readonly exchange: Exchange;
   protected connection: Http1Connection | null = null;
@@ -50,6 +54,7 @@ export class HttpForwarding implements ConnectionUser {
   /** Pieces of the response handed to the client's side that have not left yet. */
   #unflushed = 0;
   readonly #flushed: () => void;
+  #stopWatching: () => void = () => undefined;
 
   constructor(context: ForwardingContext) {
     this.context = context;
@@ -72,7 +77,27 @@ export class HttpForwarding implements ConnectionUser {
   clientClosed(completed: boolean): void {
     if (this.#continueTimer) clearTimeout(this.#continueTimer);
     if (this.#stallTimer) clearTimeout(this.#stallTimer);
+    this.#stopWatching();
     if (completed && this.#responseDone) return;
+    this.connection?.destroy();
+    this.connection = null;
+  }
+
+  get clientKey(): string {
+    return this.context.clientKey;
+  }
+
+  waitingBytes(): number {
+    return this.exchange.unreadBytes + (this.connection?.unsentBytes ?? 0);
+  }
+
+  giveUp(): void {
+    const { exchange } = this;
+    exchange.faults.run(() => {
+      if (exchange.isClosed) return;
+      if (exchange.canRefuse) exchange.refuse(tooMuchWaits());
+      else exchange.abort();
+    });
     this.connection?.destroy();
     this.connection = null;
   }
@@ -161,6 +186,12 @@ export class HttpForwarding implements ConnectionUser {
     this.connection?.resume();
   }
 
+  /** Counts from now on what the client sends and the sandbox does not take. */
+  protected watchWaiting(): void {
+    this.#stopWatching();
+    this.#stopWatching = this.context.waiting.watch(this);
+  }
+
   protected async connect(need: 'replayable' | 'once' | 'fresh'): Promise<void> {
     const { pool, route, port } = this.context;
     let connection: Http1Connection;
@@ -214,6 +245,7 @@ export class HttpForwarding implements ConnectionUser {
   #pumpBody(): void {
     const { body, faults } = this.exchange;
     this.#isPumping = true;
+    this.watchWaiting();
     const pass = (chunk: Buffer) => {
       const isWritable = this.#chunked ? this.connection?.writeChunk(chunk) : this.connection?.write(chunk);
       if (isWritable === false) body.pause();
@@ -242,6 +274,13 @@ export class HttpForwarding implements ConnectionUser {
     if (this.exchange.isClosed || this.exchange.isHeadSent) return;
     this.exchange.refuse(error instanceof MalformedResponse ? badResponse() : unreachable());
   }
+}
+
+/** More waits for readers that do not read than there is memory for. */
+export function tooMuchWaits(): GatewayError {
+  return new GatewayError(503, 'sandbox_busy', 'The sandbox does not read what is sent to it', {
+    retryAfterSeconds: 1,
+  });
 }
 
 export function unreachable(): GatewayError {

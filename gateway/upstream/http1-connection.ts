@@ -24,10 +24,13 @@ const BIG_READ_BYTES = 256 * 1024;
 /** A body with that much to come is read with a big buffer. */
 const BIG_BODY_BYTES = 128 * 1024;
 const MAX_SPARE_BIG_BUFFERS = 16;
+/** Of all connections of this process: clients that do not read keep theirs. Others read with small ones then. */
+const MAX_BIG_BUFFERS = 128;
 const CONNECT_TIMEOUT_MS = 5000;
 const KEEPALIVE_PROBE_DELAY_MS = 30_000;
 
 const spareBigBuffers: Buffer[] = [];
+let bigBuffersInUse = 0;
 
 /**
  * One HTTP/1.1 connection to a port of a sandbox, one request at a time. Reads go into buffers that are used again,
@@ -65,6 +68,7 @@ export class Http1Connection {
     this.#socket.on('error', (error) => this.#break(error));
     this.#socket.on('end', () => this.#onEnd());
     this.#socket.on('close', () => {
+      this.#giveUpBig();
       this.#break(new Error('connection closed'));
       this.onClosed();
     });
@@ -97,6 +101,11 @@ export class Http1Connection {
   /** The response is complete and the connection fit for another request. */
   get isReusable(): boolean {
     return this.isOpen && this.#parser.isComplete && this.#parser.keepAlive && this.#canGiveUpBuffer;
+  }
+
+  /** What was written and has not left for the sandbox. */
+  get unsentBytes(): number {
+    return this.#socket.writableLength;
   }
 
   get keepAliveTimeoutMs(): number | null {
@@ -161,7 +170,7 @@ export class Http1Connection {
     this.wasUsed = true;
     this.idleSinceMs = performance.now();
     if (this.#big && spareBigBuffers.length < MAX_SPARE_BIG_BUFFERS) spareBigBuffers.push(this.#big);
-    this.#big = null;
+    this.#giveUpBig();
     this.#readWasFull = false;
     this.resume();
   }
@@ -182,9 +191,17 @@ export class Http1Connection {
     return this.#big === null || this.#isReading;
   }
 
+  #giveUpBig(): void {
+    if (this.#big) bigBuffersInUse--;
+    this.#big = null;
+  }
+
   #nextReadBuffer(): Buffer {
-    if (this.#big || this.#readWasFull || this.#parser.remainingBytes > BIG_BODY_BYTES) {
-      this.#big ??= spareBigBuffers.pop() ?? Buffer.allocUnsafeSlow(BIG_READ_BYTES);
+    if (this.#big) return this.#big;
+    const wantsBig = this.#readWasFull || this.#parser.remainingBytes > BIG_BODY_BYTES;
+    if (wantsBig && bigBuffersInUse < MAX_BIG_BUFFERS) {
+      bigBuffersInUse++;
+      this.#big = spareBigBuffers.pop() ?? Buffer.allocUnsafeSlow(BIG_READ_BYTES);
       return this.#big;
     }
     this.#small ??= Buffer.allocUnsafeSlow(SMALL_READ_BYTES);
@@ -195,7 +212,7 @@ export class Http1Connection {
     this.responseStarted = true;
     this.#readWasFull = length === buffer.length;
     // Left to the collector: what was read may still be on its way to the client.
-    if (buffer === this.#big && length < SMALL_READ_BYTES) this.#big = null;
+    if (buffer === this.#big && length < SMALL_READ_BYTES) this.#giveUpBig();
     this.#isReading = true;
     try {
       this.#parser.feed((buffer as Buffer).subarray(0, length));

@@ -28,6 +28,7 @@ export class WebSocketForwarding extends HttpForwarding {
     if (head.upgrade?.toLowerCase() !== 'websocket') throw new MalformedResponse('switches to another protocol');
     const tunnel = this.exchange.accept(this.withRequestId(head));
     this.#tunnel = tunnel;
+    this.watchWaiting();
     const { faults } = this.exchange;
     const pass = (bytes: Buffer) => {
       if (this.connection?.write(bytes) === false) tunnel.pause();

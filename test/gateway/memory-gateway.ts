@@ -4,6 +4,7 @@ import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'no
 import os from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
+import { heapFlags } from '../../config/heap-limits.ts';
 import type { GatewayLimits } from '../../gateway/connection-limits.ts';
 import type { SandboxRoute } from '../../gateway/routes.ts';
 import { until } from '../support/until.ts';
@@ -14,6 +15,13 @@ export interface ProcessState {
   open: { connections: number; sandboxes: number; clients: number };
   /** Of the JavaScript heap and of buffers. */
   liveBytes: number;
+  /** What the process has of the machine, and the part of it that V8 and buffers asked for. */
+  rss: number;
+  heapTotal: number;
+  arrayBuffers: number;
+  external: number;
+  /** Of its event loop, since it logged this before. */
+  longestDelayMs: number;
 }
 
 /** A gateway of several processes, with routes in memory. */
@@ -23,7 +31,12 @@ export class MemoryGateway {
   readonly #child: ChildProcess;
 
   private constructor(routes: Partial<SandboxRoute>[], processes: number, limits: Partial<GatewayLimits>) {
-    this.#child = spawn(process.execPath, [path.join(import.meta.dirname, 'programs/memory-gateway.ts')], {
+    // With the heap limits of production, which the serving processes inherit.
+    const program = [
+      ...heapFlags('gateway/server.ts', {}),
+      path.join(import.meta.dirname, 'programs/memory-gateway.ts'),
+    ];
+    this.#child = spawn(process.execPath, program, {
       env: {
         ...process.env,
         NODE_OPTIONS: '',

@@ -1,9 +1,7 @@
-import { type ChildProcess, fork } from 'node:child_process';
-import { once } from 'node:events';
-import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { cpuMsOf } from '../../../bench/process-cpu.ts';
 import { MemoryGateway, type ProcessState, socketsOf } from '../memory-gateway.ts';
+import { SecondTenant } from '../second-tenant.ts';
 import { hostOf } from '../started-gateway.ts';
 import { CLIENT_KINDS, type ClientKind, HostileClients } from './clients.ts';
 import { SeededRandom } from './random.ts';
@@ -33,6 +31,8 @@ export interface CampaignResult {
   memoryBytes: number;
   /** Their live memory (JavaScript heap and buffers, after a collection): after the first tenth, and at the end. */
   liveBytes: { afterTenth: number; atEnd: number };
+  /** What makes up the memory of each serving process at the end, in bytes. */
+  parts: Pick<ProcessState, 'rss' | 'heapTotal' | 'external' | 'arrayBuffers'>[];
   /** Once every client and every server has gone. */
   afterwards: {
     /** Processor time of the serving processes over two seconds; `idle` is the same before the campaign. */
@@ -76,6 +76,7 @@ export async function playCampaign(options: CampaignOptions): Promise<CampaignRe
     samples: { hostile: 0, plain: 0 },
     memoryBytes: 0,
     liveBytes: { afterTenth: 0, atEnd: 0 },
+    parts: [],
     afterwards: { cpuMs: 0, idleCpuMs: await cpuMsIn(CPU_WINDOW_MS, gateway), sockets: 0, open: [] },
   };
   const socketsBefore = socketCount(gateway);
@@ -115,7 +116,14 @@ export async function playCampaign(options: CampaignOptions): Promise<CampaignRe
         result.liveBytes.afterTenth = await liveBytesOf(gateway);
       }
     }
-    result.liveBytes.atEnd = await liveBytesOf(gateway);
+    const states = await gateway.states();
+    result.liveBytes.atEnd = states.reduce((sum, { liveBytes }) => sum + liveBytes, 0);
+    result.parts = states.map(({ rss, heapTotal, external, arrayBuffers }) => ({
+      rss,
+      heapTotal,
+      external,
+      arrayBuffers,
+    }));
     const samples = await second.finish();
     for (const kind of ['hostile', 'plain'] as const) {
       result.samples[kind] = samples[kind].length;
@@ -158,47 +166,6 @@ async function cpuMsIn(windowMs: number, gateway: MemoryGateway): Promise<number
   const before = sum();
   await delay(windowMs);
   return sum() - before;
-}
-
-/** A client and a server of another sandbox, in a process of their own. */
-class SecondTenant {
-  readonly #child: ChildProcess;
-  readonly port: number;
-
-  private constructor(child: ChildProcess, port: number) {
-    this.#child = child;
-    this.port = port;
-  }
-
-  static async start(): Promise<SecondTenant> {
-    const child = fork(path.join(import.meta.dirname, '../programs/second-tenant.ts'), {
-      env: { ...process.env, NODE_OPTIONS: '' },
-      execArgv: [],
-    });
-    const [{ port }] = (await once(child, 'message')) as [{ port: number }];
-    return new SecondTenant(child, port);
-  }
-
-  async begin(gatewayPort: number): Promise<void> {
-    this.#child.send({ gatewayPort });
-    await once(this.#child, 'message');
-  }
-
-  /** Under what it measures from now on; null: not at all. */
-  label(label: string | null): void {
-    this.#child.send({ label });
-  }
-
-  async finish(): Promise<Record<'hostile' | 'plain', number[]>> {
-    this.#child.send({ finish: true });
-    const [samples] = await once(this.#child, 'message');
-    return samples as Record<'hostile' | 'plain', number[]>;
-  }
-
-  kill(): void {
-    if (this.#child.connected) this.#child.disconnect();
-    this.#child.kill('SIGKILL');
-  }
 }
 
 function p99(samples: number[]): number {

@@ -1,3 +1,4 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
 import v8 from 'node:v8';
 import vm from 'node:vm';
@@ -11,7 +12,7 @@ import { MemoryRoutes } from '../memory-routes.ts';
 /**
  * A gateway process with the routes and limits of its environment: `GATEWAY_ROUTES`, a list of routes, and
  * `GATEWAY_LIMITS`. At SIGUSR2 it throws an exception that nothing catches. At SIGHUP it collects garbage and logs what is
- * open and how much memory is live.
+ * open, how much memory is live, and the longest delay of its event loop since it did so before.
  */
 const logger = pino({ name: 'gateway' });
 process.on('SIGUSR2', () => {
@@ -21,14 +22,21 @@ process.on('SIGUSR2', () => {
 v8.setFlagsFromString('--expose-gc');
 const collectGarbage: () => void = vm.runInNewContext('gc');
 
+const loopDelay = monitorEventLoopDelay({ resolution: 1 });
+loopDelay.enable();
+
 async function logState(gateway: Gateway): Promise<void> {
+  const longestDelayMs = loopDelay.max / 1e6;
   // What the first collection finalizes is free after the second one only.
   collectGarbage();
   await delay(100);
   collectGarbage();
-  const { heapUsed, external } = process.memoryUsage();
-  const { malloced_memory } = v8.getHeapStatistics();
-  logger.info({ open: gateway.stats(), liveBytes: heapUsed + external, heapUsed, external, malloced_memory }, 'state');
+  const memory = process.memoryUsage();
+  logger.info(
+    { open: gateway.stats(), liveBytes: memory.heapUsed + memory.external, longestDelayMs, ...memory },
+    'state',
+  );
+  loopDelay.reset();
 }
 
 await serveAsMember(logger, async ({ counts, ticketKeys }) => {

@@ -1,0 +1,102 @@
+import type { Readable, Writable } from 'node:stream';
+import type { BoundedLog } from './bounded-log.ts';
+
+const CHECK_INTERVAL_MS = 100;
+/** What a buffer in a queue costs beside its bytes. */
+const PIECE_OVERHEAD_BYTES = 256;
+
+/** An exchange with bytes in this process that wait until the sandbox or the client reads. */
+export interface WaitingExchange {
+  readonly clientKey: string;
+  /** Memory that waits now. */
+  waitingBytes(): number;
+  /** Ends the exchange and so frees its memory. */
+  giveUp(): void;
+}
+
+export interface WaitingBytesOptions {
+  maxBytes: number;
+  maxBytesPerClient: number;
+  log: BoundedLog;
+}
+
+/**
+ * Bounds the memory that all exchanges of this process together keep for readers that do not read. Windows bound the
+ * bytes of one exchange, but a client may have many, and fill them with pieces of a single byte. Beyond the bound the
+ * exchange of the client over its share, or of anyone, that keeps the most is ended.
+ */
+export class WaitingBytes {
+  readonly #options: WaitingBytesOptions;
+  readonly #exchanges = new Set<WaitingExchange>();
+  #timer: NodeJS.Timeout | null = null;
+
+  constructor(options: WaitingBytesOptions) {
+    this.#options = options;
+  }
+
+  /** Counts what waits in an exchange until the returned function is called. */
+  watch(exchange: WaitingExchange): () => void {
+    this.#exchanges.add(exchange);
+    this.#timer ??= setInterval(() => this.#check(), CHECK_INTERVAL_MS).unref();
+    return () => {
+      this.#exchanges.delete(exchange);
+      if (this.#exchanges.size > 0 || !this.#timer) return;
+      clearInterval(this.#timer);
+      this.#timer = null;
+    };
+  }
+
+  #check(): void {
+    const { maxBytes, maxBytesPerClient } = this.#options;
+    const waiting = [...this.#exchanges]
+      .map((exchange) => ({ exchange, bytes: exchange.waitingBytes() }))
+      .sort((a, b) => b.bytes - a.bytes);
+    const ofClient = new Map<string, number>();
+    let total = 0;
+    for (const { exchange, bytes } of waiting) {
+      ofClient.set(exchange.clientKey, (ofClient.get(exchange.clientKey) ?? 0) + bytes);
+      total += bytes;
+    }
+    const giveUp = (isOver: (clientKey: string) => boolean) => {
+      for (const { exchange, bytes } of waiting) {
+        if (!this.#exchanges.has(exchange) || !isOver(exchange.clientKey)) continue;
+        this.#exchanges.delete(exchange);
+        ofClient.set(exchange.clientKey, ofClient.get(exchange.clientKey)! - bytes);
+        total -= bytes;
+        this.#options.log.write(
+          'warn',
+          { client: exchange.clientKey, bytes },
+          'too many bytes wait: a request is ended',
+        );
+        exchange.giveUp();
+      }
+    };
+    giveUp((clientKey) => ofClient.get(clientKey)! > maxBytesPerClient);
+    giveUp(() => total > maxBytes);
+  }
+}
+
+/** Memory of what has arrived on a stream and has not been read. */
+export function unreadBytes(stream: Readable): number {
+  if (stream.readableLength === 0) return 0;
+  // Not in Node's documentation; only the pieces themselves show how much memory they hold.
+  const { readableBuffer: pieces } = stream as unknown as { readableBuffer: Iterable<Buffer | null> };
+  let bytes = 0;
+  let last: ArrayBufferLike | null = null;
+  for (const piece of pieces) {
+    // Read already.
+    if (!piece) continue;
+    // A piece is a part of the buffer that the connection was read into, and keeps all of it.
+    if (piece.buffer !== last) bytes += piece.buffer.byteLength;
+    last = piece.buffer;
+    bytes += PIECE_OVERHEAD_BYTES;
+  }
+  return bytes;
+}
+
+/** Memory of what was written to a stream and has not left. */
+export function unsentBytes(stream: Writable): number {
+  if (stream.writableLength === 0) return 0;
+  const { writableBuffer: pieces } = stream as unknown as { writableBuffer: unknown[] };
+  return stream.writableLength + pieces.length * PIECE_OVERHEAD_BYTES;
+}

@@ -1,0 +1,53 @@
+import type http from 'node:http';
+import type { SandboxRoute } from '../../../gateway/routes.ts';
+import { startHttpUpstream, startRawUpstream, type UpstreamServer } from '../upstream-server.ts';
+
+const SWITCH =
+  'HTTP/1.1 101 S\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n';
+const BIG_BODY_BYTES = 2 ** 30;
+
+export interface FloodedSandboxes {
+  routes: Partial<SandboxRoute>[];
+  stop(): Promise<void>;
+}
+
+/** The sandboxes that floods go to: one that reads all it gets, one that reads nothing, one that talks without end. */
+export async function startFloodedSandboxes(): Promise<FloodedSandboxes> {
+  const reading = await startHttpUpstream((request, response) => {
+    request.resume().once('end', () => response.end('ok'));
+    request.on('error', () => undefined);
+  });
+  reading.server.on('upgrade', (_request: http.IncomingMessage, socket) => {
+    socket.on('error', () => undefined);
+    socket.write(SWITCH);
+    socket.resume();
+  });
+  const silent = await startRawUpstream((socket) => void socket.pause());
+  const talking = await startRawUpstream((socket) => {
+    socket.once('data', (head) => {
+      const text = head.toString('latin1');
+      const [start, piece] = /^upgrade: websocket/im.test(text)
+        ? [SWITCH, Buffer.concat(Array(4096).fill(Buffer.from([0x82, 1, 120])))]
+        : text.startsWith('GET /big')
+          ? [`HTTP/1.1 200 OK\r\nContent-Length: ${BIG_BODY_BYTES}\r\n\r\n`, Buffer.alloc(65_536)]
+          : ['HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n', Buffer.from('1\r\nx\r\n'.repeat(4096))];
+      socket.write(start);
+      const talk = () => {
+        if (!socket.destroyed && socket.write(piece)) setImmediate(talk);
+      };
+      socket.on('drain', talk);
+      talk();
+    });
+  });
+  const servers: [string, UpstreamServer][] = [
+    ['sbx-reading', reading],
+    ['sbx-silent', silent],
+    ['sbx-talking', talking],
+  ];
+  return {
+    routes: servers.map(([sandboxId, { address, port }]) => ({ sandboxId, address, agentPort: port })),
+    async stop() {
+      for (const [, server] of servers) await server.stop();
+    },
+  };
+}

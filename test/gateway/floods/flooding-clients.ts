@@ -1,0 +1,284 @@
+import net from 'node:net';
+import { hostOf } from '../started-gateway.ts';
+import { END_HEADERS, END_STREAM, frame, headerBlock, numberFrame, PREFACE, requestFrame } from './http2-frames.ts';
+
+/** Floods that any client can send, without a key, to a gateway with the sandboxes of `flooded-sandboxes.ts`. */
+export interface Flood {
+  name: string;
+  /** Connections that send it at the same time. */
+  connections: number;
+  /** Bytes that begin a connection. */
+  begin: Buffer;
+  /** Bytes that follow, again and again, as fast as the gateway takes them; `round` counts from 0. Null: nothing follows. */
+  repeat: ((round: number) => Buffer) | null;
+  /** The client reads what the gateway sends. */
+  reads: boolean;
+}
+
+const EMPTY = Buffer.alloc(0);
+const STREAMS = 128;
+/** About that much is written at once. */
+const BLOCK_BYTES = 64 * 1024;
+/** The largest payload that a peer takes without having said so (RFC 9113 section 6.5.2). */
+const MAX_FRAME_BYTES = 16_384;
+const READING = hostOf('sbx-reading');
+const SILENT = hostOf('sbx-silent');
+const TALKING = hostOf('sbx-talking');
+
+const begin = Buffer.concat([PREFACE, frame('settings', 0, EMPTY)]);
+const ping = frame('ping', 0, Buffer.alloc(8));
+const priority = frame('priority', 3, Buffer.from([0, 0, 0, 1, 16]));
+const settings = frame('settings', 0, Buffer.from([0, 3, 0, 0, 0, 100]));
+const repeated = (bytes: Buffer) => {
+  const block = Buffer.concat(Array(Math.ceil(BLOCK_BYTES / bytes.length)).fill(bytes));
+  return () => block;
+};
+const clientStream = (index: number) => 2 * index + 1;
+const eachStream = (make: (streamId: number) => Buffer, streams = STREAMS) =>
+  Buffer.concat(Array.from({ length: streams }, (_, index) => make(clientStream(index))));
+const uploads = (host: string) => Buffer.concat([begin, eachStream((id) => requestFrame(id, host))]);
+const endlessHeaders = requestFrame(1, READING, 'GET', 0);
+const upgrade = (host: string) =>
+  Buffer.from(
+    `GET / HTTP/1.1\r\nHost: ${host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n` +
+      'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n',
+  );
+const chunkedPost = (host: string) =>
+  Buffer.from(`POST / HTTP/1.1\r\nHost: ${host}\r\nTransfer-Encoding: chunked\r\n\r\n`);
+/** A masked WebSocket frame of one byte. */
+const webSocketFrame = Buffer.from([0x82, 0x81, 0, 0, 0, 0, 120]);
+const streamsOf = (round: number, count: number) =>
+  Array.from({ length: count }, (_, i) => clientStream(round * count + i));
+
+export const FLOODS: readonly Flood[] = [
+  { name: 'PING', connections: 8, begin, repeat: repeated(ping), reads: true },
+  { name: 'PING, answers unread', connections: 8, begin, repeat: repeated(ping), reads: false },
+  { name: 'SETTINGS', connections: 8, begin, repeat: repeated(settings), reads: true },
+  { name: 'SETTINGS, answers unread', connections: 8, begin, repeat: repeated(settings), reads: false },
+  {
+    name: 'rapid reset',
+    connections: 8,
+    begin,
+    repeat: (round) =>
+      Buffer.concat(
+        streamsOf(round, 100).flatMap((id) => [
+          requestFrame(id, READING, 'GET', END_HEADERS | END_STREAM),
+          numberFrame('resetStream', id, 8),
+        ]),
+      ),
+    reads: true,
+  },
+  {
+    name: 'CONTINUATION',
+    connections: 8,
+    begin: Buffer.concat([begin, endlessHeaders]),
+    repeat: repeated(frame('continuation', 1, headerBlock([['x', 'y'.repeat(1000)]]))),
+    reads: true,
+  },
+  {
+    name: 'empty CONTINUATION',
+    connections: 8,
+    begin: Buffer.concat([begin, endlessHeaders]),
+    repeat: repeated(frame('continuation', 1, EMPTY)),
+    reads: true,
+  },
+  {
+    name: 'PRIORITY',
+    connections: 8,
+    begin,
+    repeat: repeated(priority),
+    reads: true,
+  },
+  { name: 'WINDOW_UPDATE', connections: 8, begin, repeat: repeated(numberFrame('windowUpdate', 0, 1)), reads: true },
+  {
+    name: 'header lists too large',
+    connections: 8,
+    begin,
+    repeat: (round) =>
+      Buffer.concat(
+        streamsOf(round, 2).flatMap((id) => [
+          requestFrame(id, READING, 'GET', END_STREAM),
+          ...Array(3).fill(frame('continuation', id, headerBlock([['x', 'y'.repeat(MAX_FRAME_BYTES - 20)]]))),
+          frame('continuation', id, EMPTY, END_HEADERS),
+        ]),
+      ),
+    reads: true,
+  },
+  {
+    name: 'empty DATA',
+    connections: 8,
+    begin: uploads(READING),
+    repeat: repeated(eachStream((id) => frame('data', id, EMPTY))),
+    reads: true,
+  },
+  {
+    name: 'refused requests',
+    connections: 8,
+    begin,
+    repeat: (round) =>
+      Buffer.concat(
+        streamsOf(round, 100).map((id) => requestFrame(id, hostOf('sbx-none'), 'GET', END_HEADERS | END_STREAM)),
+      ),
+    reads: true,
+  },
+  {
+    name: 'refused requests, answers unread',
+    connections: 8,
+    begin,
+    repeat: (round) =>
+      Buffer.concat(
+        streamsOf(round, 100).map((id) => requestFrame(id, hostOf('sbx-none'), 'GET', END_HEADERS | END_STREAM)),
+      ),
+    reads: false,
+  },
+  {
+    name: 'uploads to a sandbox that does not read',
+    connections: 7,
+    begin: uploads(SILENT),
+    repeat: repeated(eachStream((id) => frame('data', id, Buffer.alloc(8192)))),
+    reads: true,
+  },
+  {
+    name: 'uploads of single bytes to a sandbox that does not read',
+    connections: 7,
+    begin: uploads(SILENT),
+    repeat: repeated(eachStream((id) => frame('data', id, Buffer.alloc(1)))),
+    reads: true,
+  },
+  {
+    name: 'single bytes amid PRIORITY frames to a sandbox that does not read',
+    connections: 7,
+    begin: uploads(SILENT),
+    repeat: (round) =>
+      Buffer.concat([frame('data', clientStream(round % STREAMS), Buffer.alloc(1)), ...Array(4500).fill(priority)]),
+    reads: true,
+  },
+  {
+    name: 'uploads over HTTP/1.1 to a sandbox that does not read',
+    connections: 900,
+    begin: chunkedPost(SILENT),
+    repeat: repeated(Buffer.from(`2000\r\n${'x'.repeat(0x2000)}\r\n`)),
+    reads: true,
+  },
+  {
+    name: 'chunks of single bytes to a sandbox that does not read',
+    connections: 900,
+    begin: chunkedPost(SILENT),
+    repeat: repeated(Buffer.from('1\r\nx\r\n')),
+    reads: true,
+  },
+  {
+    name: 'chunks of single bytes',
+    connections: 8,
+    begin: chunkedPost(READING),
+    repeat: repeated(Buffer.from('1\r\nx\r\n')),
+    reads: true,
+  },
+  {
+    name: 'WebSocket frames of single bytes to the sandbox',
+    connections: 8,
+    begin: upgrade(READING),
+    repeat: repeated(webSocketFrame),
+    reads: true,
+  },
+  {
+    name: 'WebSocket frames of single bytes to a sandbox that does not read',
+    connections: 900,
+    begin: upgrade(SILENT),
+    repeat: repeated(webSocketFrame),
+    reads: true,
+  },
+  {
+    name: 'WebSocket frames of single bytes from the sandbox',
+    connections: 8,
+    begin: upgrade(TALKING),
+    repeat: null,
+    reads: true,
+  },
+  {
+    name: 'WebSocket frames of single bytes from the sandbox, unread',
+    connections: 900,
+    begin: upgrade(TALKING),
+    repeat: null,
+    reads: false,
+  },
+  {
+    name: 'downloads, unread',
+    connections: 900,
+    begin: Buffer.from(`GET /big HTTP/1.1\r\nHost: ${TALKING}\r\n\r\n`),
+    repeat: null,
+    reads: false,
+  },
+  {
+    name: 'chunks of single bytes from the sandbox, unread',
+    connections: 900,
+    begin: Buffer.from(`GET / HTTP/1.1\r\nHost: ${TALKING}\r\n\r\n`),
+    repeat: null,
+    reads: false,
+  },
+  { name: 'half-open WebSocket upgrades', connections: 1500, begin: upgrade(SILENT), repeat: null, reads: true },
+  {
+    name: 'slow heads',
+    connections: 1900,
+    begin: Buffer.from(`GET / HTTP/1.1\r\nHost: ${READING}\r\nX: `),
+    repeat: null,
+    reads: true,
+  },
+];
+
+/** How long a client waits before it connects again after the gateway has closed its connection. */
+const RECONNECT_MS = 20;
+
+/** Sends a flood until `signal` aborts. Connections that the gateway closes are opened again. */
+export class FloodingClient {
+  readonly #flood: Flood;
+  readonly #port: number;
+  readonly #sockets = new Set<net.Socket>();
+  #isOver = false;
+  /** Connections that the gateway has closed. */
+  closed = 0;
+  bytesSent = 0;
+
+  constructor(flood: Flood, port: number) {
+    this.#flood = flood;
+    this.#port = port;
+  }
+
+  start(): void {
+    for (let i = 0; i < this.#flood.connections; i++) this.#connect();
+  }
+
+  stop(): void {
+    this.#isOver = true;
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  #connect(): void {
+    if (this.#isOver) return;
+    const { begin: head, repeat, reads } = this.#flood;
+    const socket = net.connect({ port: this.#port, host: '127.0.0.1', noDelay: true });
+    this.#sockets.add(socket);
+    if (reads) socket.resume();
+    else socket.pause();
+    socket.on('error', () => undefined);
+    socket.once('close', () => {
+      this.#sockets.delete(socket);
+      this.bytesSent += socket.bytesWritten;
+      if (this.#isOver) return;
+      this.closed++;
+      setTimeout(() => this.#connect(), RECONNECT_MS);
+    });
+    socket.write(head);
+    if (repeat) this.#send(socket, repeat);
+  }
+
+  #send(socket: net.Socket, repeat: (round: number) => Buffer): void {
+    let round = 0;
+    const next = () => {
+      if (socket.destroyed || this.#isOver) return;
+      if (socket.write(repeat(round++))) setImmediate(next);
+    };
+    socket.on('drain', next);
+    next();
+  }
+}

@@ -1,0 +1,44 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import path from 'node:path';
+
+/** A client and a server of another sandbox, in a process of their own. */
+export class SecondTenant {
+  readonly #child: ChildProcess;
+  readonly port: number;
+
+  private constructor(child: ChildProcess, port: number) {
+    this.#child = child;
+    this.port = port;
+  }
+
+  static async start(): Promise<SecondTenant> {
+    const child = fork(path.join(import.meta.dirname, 'programs/second-tenant.ts'), {
+      env: { ...process.env, NODE_OPTIONS: '' },
+      execArgv: [],
+    });
+    const [{ port }] = (await once(child, 'message')) as [{ port: number }];
+    return new SecondTenant(child, port);
+  }
+
+  async begin(gatewayPort: number): Promise<void> {
+    this.#child.send({ gatewayPort });
+    await once(this.#child, 'message');
+  }
+
+  /** Under what it measures from now on; null: not at all. */
+  label(label: string | null): void {
+    this.#child.send({ label });
+  }
+
+  async finish(): Promise<Record<'hostile' | 'plain', number[]>> {
+    this.#child.send({ finish: true });
+    const [samples] = await once(this.#child, 'message');
+    return samples as Record<'hostile' | 'plain', number[]>;
+  }
+
+  kill(): void {
+    if (this.#child.connected) this.#child.disconnect();
+    this.#child.kill('SIGKILL');
+  }
+}
