@@ -1,14 +1,18 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import pLimit, { type LimitFunction } from 'p-limit';
+import { AppError } from '../domain/errors.ts';
 
 /** Fewer than the connections of a pool, so that no account holds all of them. */
 const transactionsPerAccount = 2;
+/** Those that wait included. Each keeps its request and its body in memory. */
+const maxTransactionsPerAccount = 100;
 
 const turns = new Map<string, { limit: LimitFunction; users: number }>();
 
 /**
  * A transaction on behalf of a caller. Such transactions lock rows of the caller's account, so many at once wait for each
  * other. They wait here, where waiting takes no connection of the pool from the requests of other accounts.
+ * @throws {AppError} `too_many_requests` when as many wait as may
  */
 export async function accountTransaction<T>(
   em: EntityManager,
@@ -16,6 +20,9 @@ export async function accountTransaction<T>(
   work: (tx: EntityManager) => Promise<T>,
 ): Promise<T> {
   const turn = turns.get(accountId) ?? { limit: pLimit(transactionsPerAccount), users: 0 };
+  if (turn.users >= maxTransactionsPerAccount) {
+    throw new AppError('too_many_requests', 'Too many changes of your account are under way; try again in 1 s');
+  }
   turns.set(accountId, turn);
   turn.users += 1;
   try {

@@ -89,3 +89,14 @@ test('an account whose transactions wait for each other leaves connections to th
     await pool.close();
   }
 });
+
+test('more transactions of an account than may wait are refused, and another account is not', async () => {
+  const release = Promise.withResolvers<void>();
+  const begin = (account: string) => failureOf(accountTransaction(orm.em.fork(), account, () => release.promise));
+  const waiting = Array.from({ length: 100 }, () => begin('acc-many'));
+  expect(await begin('acc-many')).toMatchObject({ code: 'too_many_requests' });
+  const other = begin('acc-few');
+  release.resolve();
+  expect(await Promise.all([...waiting, other])).toEqual(Array(101).fill(undefined));
+  expect(await begin('acc-many')).toBeUndefined();
+});
