@@ -39,6 +39,6 @@ export const importRules: Readonly<Record<string, ImportRule>> = {
   gateway: { from: ['config', 'db', 'domain'] },
   agent: { from: [] },
   ops: { from: ['agent/proto/gen', 'config', 'db', 'domain', 'runtime', 'temporal'] },
-  bench: { from: ['test/support', ...everything] },
+  bench: { from: ['test/support', 'test/gateway/floods', ...everything] },
   test: { from: everything },
 };
