@@ -1,3 +1,5 @@
+import { crc32 } from 'node:zlib';
+
 /**
  * API keys: `spk_` (so that secret scanners know them), 43 characters of base62 for 256 random bits, and 6 of a CRC32
  * checksum, so that a mistyped key is told without asking the database.
@@ -24,12 +26,7 @@ export function isApiKeyShape(text: string): boolean {
 }
 
 function checksum(body: string): string {
-  let crc = 0xffffffff;
-  for (let i = 0; i < body.length; i++) {
-    crc ^= body.charCodeAt(i);
-    for (let bit = 0; bit < 8; bit++) crc = (crc >>> 1) ^ (crc & 1 ? 0xedb88320 : 0);
-  }
-  let value = (crc ^ 0xffffffff) >>> 0;
+  let value = crc32(body);
   let text = '';
   for (let i = 0; i < 6; i++) {
     text = base62[value % 62] + text;

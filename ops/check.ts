@@ -26,11 +26,24 @@ async function imports(): Promise<Outcome> {
   return { ok: offences.length === 0, output: offences.join('\n') };
 }
 
+/** Each program in Perl compiles. */
+async function perl(): Promise<Outcome> {
+  const files = await buffer(spawn('git', ['ls-files', '*.pl'], { cwd: root }).stdout);
+  const outputs: string[] = [];
+  for (const file of files.toString().split('\n').filter(Boolean)) {
+    const child = spawn('perl', ['-c', file], { cwd: root });
+    const [errors, [code]] = await Promise.all([buffer(child.stderr), once(child, 'close')]);
+    if (code !== 0) outputs.push(errors.toString());
+  }
+  return { ok: outputs.length === 0, output: outputs.join('') };
+}
+
 const checks: Record<string, () => Promise<Outcome>> = {
   types: () => run('tsc', '--noEmit', '--project', '.'),
   'lint and format': () => run('biome', 'ci', '--colors=off', '--error-on-warnings', '.'),
   'dead code': () => run('knip', '--no-progress'),
   'import directions': imports,
+  perl,
 };
 
 const outcomes = await Promise.all(

@@ -18,7 +18,7 @@ const everything = [
  * folder that is not here may not hold code.
  */
 export const importRules: Readonly<Record<string, ImportRule>> = {
-  domain: { from: [], packages: ['decimal.js', 'ipaddr.js', 'luxon', 'node:crypto', 'zod'] },
+  domain: { from: [], packages: ['decimal.js', 'ipaddr.js', 'luxon', 'node:crypto', 'node:zlib', 'zod'] },
   config: { from: [] },
   db: { from: ['config', 'domain'] },
   temporal: { from: ['config', 'domain'] },
