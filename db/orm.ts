@@ -74,15 +74,16 @@ export async function createOrm(
     migrations: {
       tableName: 'platform_migrations',
       snapshot: false,
+      // In the order of their names, which is the order in which they run.
       migrationsList: [
         { name: '20261121-foundation', class: Migration20261121Foundation },
-        { name: '20261122-host-leases', class: Migration20261122HostLeases },
-        { name: '20261122-ports', class: Migration20261122Ports },
-        { name: '20261122-metrics', class: Migration20261122Metrics },
-        { name: '20261122-object-storage', class: Migration20261122ObjectStorage },
         { name: '20261122-direct-mounts', class: Migration20261122DirectMounts },
-        { name: '20261122-nearest-regions', class: Migration20261122NearestRegions },
+        { name: '20261122-host-leases', class: Migration20261122HostLeases },
+        { name: '20261122-metrics', class: Migration20261122Metrics },
         { name: '20261122-metrics-quarters', class: Migration20261122MetricsQuarters },
+        { name: '20261122-nearest-regions', class: Migration20261122NearestRegions },
+        { name: '20261122-object-storage', class: Migration20261122ObjectStorage },
+        { name: '20261122-ports', class: Migration20261122Ports },
         { name: '20261122-sandbox-runs', class: Migration20261122SandboxRuns },
         { name: '20261123-full-disks', class: Migration20261123FullDisks },
         { name: '20261124-retention', class: Migration20261124Retention },

@@ -15,32 +15,62 @@ export type SandboxEventType =
   | 'sandbox.failed'
   | 'sandbox.project_switched';
 
+/** What an event is about, and who may receive it: the owner, and the account's root users. */
+export interface EventObject {
+  /** Prefixed, so that no two objects share it. */
+  objectId: string;
+  accountId: string;
+  /** Null: the object belongs to the account alone. */
+  userId: string | null;
+}
+
 /**
- * The next fact of a sandbox, counted on its row. To be written in the one statement or transaction that makes it true:
- * that is what keeps the sequence without gaps and in order.
+ * Records an event of any object, in the transaction of `em` that makes it true. Events of one object are numbered from 1
+ * without gaps: the counter is locked until the transaction ends, and goes back with it. Call it late in a transaction.
+ */
+export async function recordEvent(
+  em: EntityManager,
+  object: EventObject,
+  type: string,
+  data: Record<string, unknown>,
+): Promise<Event> {
+  const [counted] = (await em.execute(
+    `insert into event_sequences as s (object_id, last) values (?, 1)
+     on conflict (object_id) do update set last = s.last + 1 returning last`,
+    [object.objectId],
+  )) as { last: number }[];
+  return em.create(Event, newEvent(object, counted!.last, type, data, new Date()), { persist: true });
+}
+
+/**
+ * The next event of a sandbox, counted on its row. Write it in the statement or transaction that makes it true: that
+ * keeps the sequence without gaps and in order.
  */
 export function newSandboxEvent(sandbox: Sandbox, type: SandboxEventType, at: Date): Event {
   sandbox.eventSequence += 1;
-  return {
-    eventId: newId('event'),
-    accountId: sandbox.accountId,
-    userId: sandbox.ownerUserId,
-    objectId: sandbox.sandboxId,
-    sequence: sandbox.eventSequence,
-    type,
-    data: {
-      sandbox_id: sandbox.sandboxId,
-      status: sandbox.status,
-      reason: sandbox.reason ?? null,
-      project_id: sandbox.projectId,
-      template_id: sandbox.templateId,
-      sequence: sandbox.eventSequence,
-    },
-    createdAt: at,
+  const object = { objectId: sandbox.sandboxId, accountId: sandbox.accountId, userId: sandbox.ownerUserId };
+  const data = {
+    sandbox_id: sandbox.sandboxId,
+    status: sandbox.status,
+    reason: sandbox.reason ?? null,
+    project_id: sandbox.projectId,
+    template_id: sandbox.templateId,
   };
+  return newEvent(object, sandbox.eventSequence, type, data, at);
 }
 
-/** Tells a fact of a sandbox whose row the caller has locked, in the transaction that made it one. */
+/** Records an event of a sandbox whose row the caller has locked, in the transaction that makes it true. */
 export function tellSandboxEvent(em: EntityManager, sandbox: Sandbox, type: SandboxEventType, at: Date): void {
   em.create(Event, newSandboxEvent(sandbox, type, at), { persist: true });
+}
+
+/** Receivers get `sequence` in the data, so that they can put events in order. */
+function newEvent(
+  object: EventObject,
+  sequence: number,
+  type: string,
+  data: Record<string, unknown>,
+  createdAt: Date,
+): Event {
+  return { eventId: newId('event'), ...object, sequence, type, data: { ...data, sequence }, createdAt };
 }
