@@ -81,6 +81,9 @@ export function errorBody(error: AppError, requestId: string) {
   };
 }
 
+/** A sandbox that ends or pauses makes room at any time. */
+const noCapacityRetrySeconds = 30;
+
 function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const failure = toAppError(error, request);
   if (failure.status >= 500) {
@@ -90,6 +93,7 @@ function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply)
     const reason = failure.code === 'validation_failed' ? undefined : failure.message;
     request.log.debug({ code: failure.code, reason }, 'request refused');
   }
+  if (failure.code === 'no_capacity') reply.header('retry-after', noCapacityRetrySeconds);
   // As text: a code that a route forgot to document must still reach the caller.
   return reply
     .code(failure.status)

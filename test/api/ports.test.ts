@@ -261,7 +261,8 @@ describe('UDP', () => {
     const first = await make({ cpu_count: 1 });
     expect((await row(first)).hostId).toBe(small);
     expect((await row(await make({ custom_ports: [udp(53)] }))).hostId).toBe(hostId);
-    expect(outcome(await add(first, udp(53)))).toEqual([503, 'no_capacity']);
+    const refused = await add(first, udp(53));
+    expect([...outcome(refused), refused.headers['retry-after']]).toEqual([503, 'no_capacity', '30']);
     await offerUdpPorts(api.orm.em, small, { publicAddress: '203.0.113.8', ports: { first: 20_000, last: 20_000 } });
     expect((await add(first, udp(53))).body.data.port.host_port).toBe('203.0.113.8:20000');
     await api.orm.em.fork().nativeUpdate(Host, { hostId: small }, { leaseExpiresAt: new Date(0) });
