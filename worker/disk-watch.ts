@@ -41,13 +41,16 @@ export class DiskWatch {
   readonly #folders: string[];
   #timer: NodeJS.Timeout | null = null;
   #looking: Promise<void> = Promise.resolve();
+  /** The row of the host is being written. */
+  #telling: Promise<void> | null = null;
   #stopped = false;
   #fullDisk: FullDisk | null | undefined;
   #measures: Measure[] = [];
   /** Those that were made to stand still, and when their workflow was last asked to pause them. */
   readonly #halted = new Map<string, number>();
   readonly #ended = new Set<string>();
-  #ballastAtMs = 0;
+  /** The first look makes the ballast: a disk may be full before the host has run for long. */
+  #ballastAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(deps: DiskWatchParts) {
     this.#deps = deps;
@@ -59,6 +62,7 @@ export class DiskWatch {
   /** Looks once, so that the host is not offered while it is full, and then again and again. */
   async start(): Promise<void> {
     await this.look();
+    await this.#telling;
     this.#next();
   }
 
@@ -67,6 +71,7 @@ export class DiskWatch {
     this.#stopped = true;
     if (this.#timer) clearTimeout(this.#timer);
     await this.#looking;
+    await Promise.allSettled([this.#telling]);
   }
 
   #next(): void {
@@ -81,7 +86,7 @@ export class DiskWatch {
     }, pauseMs);
   }
 
-  /** One look. What saves room comes first, what needs the database last. */
+  /** One look. It waits for nothing that needs the database, which may have no room on this very disk. */
   async look(): Promise<void> {
     const { driver, cacheDir } = this.#deps;
     const room = driver.diskRoom();
@@ -93,7 +98,19 @@ export class DiskWatch {
         this.#deps.logger.error({ folder }, 'the disk is full; its reserve was released');
     }
     await this.#refillBallast();
-    await this.#tellFullDisk(room, this.#folders.length > 1 ? readDiskRoom(cacheDir) : null);
+    const cache = this.#folders.length > 1 ? readDiskRoom(cacheDir) : null;
+    this.#tell(room, cache);
+  }
+
+  /** One at a time: what changes meanwhile is said by the next look. */
+  #tell(room: DiskRoom, cache: DiskRoom | null): void {
+    if (this.#telling) return;
+    this.#telling = this.#tellFullDisk(room, cache).finally(() => {
+      this.#telling = null;
+    });
+    this.#telling.catch((error) => {
+      this.#deps.logger.warn({ err: error }, 'the host could not say whether its disk is full; saying it again');
+    });
   }
 
   async #measure(room: DiskRoom): Promise<DiskUse[]> {
