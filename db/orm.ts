@@ -9,6 +9,8 @@ import { IdempotencyKey } from './entities/idempotency-key.ts';
 import { Notification } from './entities/notification.ts';
 import { OutboxEntry } from './entities/outbox-entry.ts';
 import { Project } from './entities/project.ts';
+import { QuotaAllocation } from './entities/quota-allocation.ts';
+import { QuotaRequest } from './entities/quota-request.ts';
 import { Sandbox } from './entities/sandbox.ts';
 import { Template } from './entities/template.ts';
 import { User } from './entities/user.ts';
@@ -26,6 +28,7 @@ import { Migration20261124Retention } from './migrations/20261124-retention.ts';
 import { Migration20261124UnreadNotifications } from './migrations/20261124-unread-notifications.ts';
 import { Migration20261125MeasuredRoom } from './migrations/20261125-measured-room.ts';
 import { Migration20261126OutboxAndEvents } from './migrations/20261126-outbox-and-events.ts';
+import { Migration20261127Quotas } from './migrations/20261127-quotas.ts';
 import { ReticentDriver } from './reticent-driver.ts';
 import { limitSessions, reclaimLostConnections, type SessionLimits } from './session-pool.ts';
 
@@ -57,6 +60,8 @@ export async function createOrm(
       Notification,
       OutboxEntry,
       Project,
+      QuotaAllocation,
+      QuotaRequest,
       Sandbox,
       Template,
       User,
@@ -90,6 +95,7 @@ export async function createOrm(
         { name: '20261124-unread-notifications', class: Migration20261124UnreadNotifications },
         { name: '20261125-measured-room', class: Migration20261125MeasuredRoom },
         { name: '20261126-outbox-and-events', class: Migration20261126OutboxAndEvents },
+        { name: '20261127-quotas', class: Migration20261127Quotas },
       ],
     },
     discovery: { warnWhenNoEntities: false },

@@ -11,6 +11,8 @@ export const idPrefixes = {
   sandbox: 'sbx',
   event: 'evt',
   notification: 'ntf',
+  quotaAllocation: 'qal',
+  quotaRequest: 'qtr',
   subscription: 'sub',
   host: 'host',
   batch: 'bat',

@@ -6,7 +6,8 @@ import { projectRoutes } from './projects/index.ts';
 import { sandboxRoutes } from './sandboxes/index.ts';
 import { getTemplate } from './templates/get.ts';
 import { listTemplates } from './templates/list.ts';
-import { listPlans } from './user-management/plans.ts';
+import { usageRoutes } from './usage/index.ts';
+import { userManagementRoutes } from './user-management/index.ts';
 import { getProfile } from './users/me.ts';
 
 /** Every route under `/v1`. */
@@ -19,5 +20,6 @@ export const routes: readonly ((api: Api, deps: ApiDependencies) => void)[] = [
   ...apiKeyRoutes,
   ...notificationRoutes,
   getProfile,
-  listPlans,
+  ...userManagementRoutes,
+  ...usageRoutes,
 ];

@@ -13,6 +13,7 @@ import {
 } from '../../domain/placement.ts';
 import { checkPlanLimits, type Plan } from '../../domain/plans.ts';
 import { udpPortsOf } from '../../domain/ports.ts';
+import { allowsOneMoreSandbox } from '../../domain/quotas.ts';
 import { anyRegion, type RegionWish } from '../../domain/regions.ts';
 import { concurrentStatuses } from '../../domain/sandbox-state.ts';
 import { accountTransaction } from '../account-transaction.ts';
@@ -23,6 +24,7 @@ import { tellSandboxEvent } from './events.ts';
 import { readRooms, templatePeak } from './host-rooms.ts';
 import { lockRow } from './lock-row.ts';
 import { requestStart } from './outbox.ts';
+import { findActiveAllocation } from './quota-allocations.ts';
 import { takeUdpPorts } from './udp-ports.ts';
 
 /** What the caller decided about a new sandbox; the rest follows from the plan and from placement. */
@@ -68,7 +70,7 @@ export async function admitSandbox(
   wish: RegionWish,
 ): Promise<Sandbox> {
   return accountTransaction(em, asked.accountId, async (tx) => {
-    const plan = await lockAccountForOneMore(tx, plans, asked.accountId);
+    const plan = await lockAccountForOneMore(tx, plans, asked);
     checkPlanLimits(plan, asked);
     const host = await reserveHost(tx, await roomFor(tx, asked), { wish });
     const sandbox = tx.create(Sandbox, {
@@ -94,7 +96,7 @@ export async function admitSandbox(
  * @throws {AppError} `concurrent_limit_reached`, `account_suspended`, `no_capacity`
  */
 export async function admitResume(tx: EntityManager, plans: PlanCatalog, sandbox: Sandbox): Promise<void> {
-  await lockAccountForOneMore(tx, plans, sandbox.accountId);
+  await lockAccountForOneMore(tx, plans, sandbox);
   const asked = await roomFor(tx, sandbox);
   // Its disk is there, and mostly its memory too, which the host counts as used; only the rest must be found.
   const memory = sandbox.holdsCompute ? 0 : asked.memoryMb;
@@ -112,17 +114,28 @@ export async function roomFor(tx: EntityManager, sandbox: Sized): Promise<RoomNe
   return { ...nominal, udpPorts: udpPortsOf(sandbox).length, expected };
 }
 
-async function lockAccountForOneMore(tx: EntityManager, plans: PlanCatalog, accountId: string): Promise<Plan> {
+async function lockAccountForOneMore(
+  tx: EntityManager,
+  plans: PlanCatalog,
+  { accountId, ownerUserId }: Pick<Sandbox, 'accountId' | 'ownerUserId'>,
+): Promise<Plan> {
   await lockRow(tx, 'accounts', accountId);
   const account = await tx.findOne(Account, { accountId }, { refresh: true });
   if (!account) throw notFound('Account');
   if (account.status === 'suspended') throw new AppError('account_suspended', 'The account is suspended');
   const plan = plans.get(account.planName);
-  const active = await tx.count(Sandbox, { accountId, status: { $in: [...concurrentStatuses] } });
-  if (active >= plan.maxConcurrentSandboxes) {
+  const concurrent = { accountId, status: { $in: [...concurrentStatuses] } };
+  if ((await tx.count(Sandbox, concurrent)) >= plan.maxConcurrentSandboxes) {
     throw new AppError(
       'concurrent_limit_reached',
       `The ${plan.displayName} plan allows ${plan.maxConcurrentSandboxes} sandboxes at once; pause or terminate one first`,
+    );
+  }
+  const limit = (await findActiveAllocation(tx, ownerUserId))?.concurrentSandboxes ?? null;
+  if (limit !== null && !allowsOneMoreSandbox(limit, await tx.count(Sandbox, { ...concurrent, ownerUserId }))) {
+    throw new AppError(
+      'concurrent_limit_reached',
+      `The quota of the user allows ${limit} sandboxes at once; pause or terminate one first`,
     );
   }
   return plan;

@@ -1,13 +1,16 @@
 import { randomBytes } from 'node:crypto';
 import { accountRoot, anyUser, operator, scopeOf } from '../../api/access.ts';
 import { createApp } from '../../api/app.ts';
+import { quotaOf } from '../../api/schemas/quota.ts';
 import { Account } from '../../db/entities/account.ts';
 import { ApiKey } from '../../db/entities/api-key.ts';
 import { Notification } from '../../db/entities/notification.ts';
+import { QuotaRequest } from '../../db/entities/quota-request.ts';
 import { Sandbox } from '../../db/entities/sandbox.ts';
 import { User } from '../../db/entities/user.ts';
 import { newId } from '../../db/new-id.ts';
 import { hashApiKey } from '../../db/repositories/identities.ts';
+import { allocateQuota } from '../../db/repositories/quota-allocations.ts';
 import { makeApiKey } from '../../domain/api-key.ts';
 import type { Json } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
@@ -35,9 +38,13 @@ interface Names {
   key_id: string;
   template_id: string;
   notification_id: string;
+  allocation_id: string;
+  request_id: string;
 }
 
 const user = (rows: Row['rows'], more: Omit<Row, 'who' | 'rows'> = {}): Row => ({ who: 'user', rows, ...more });
+const root = (more: Omit<Row, 'who' | 'rows'> = {}): Row => ({ who: 'account_root', rows: 'account', ...more });
+const quotaRequest = { cpu_seconds_monthly: 1, template_storage_gb: 1, reason: 'more' };
 const anyone: Row = { who: 'anyone', rows: 'none' };
 const batch = user('by_role', { body: ({ sandbox_id: id }) => ({ sandbox_ids: [id] }) });
 const notifications = user('own', { body: ({ notification_id: id }) => ({ notification_ids: [id] }) });
@@ -58,6 +65,20 @@ const table: Record<string, Row> = {
   'GET /metrics': { who: 'operator', rows: 'none' },
   'GET /v1/users/me': user('own', { owners: (data) => [data.user_id] }),
   'GET /v1/user-management/plans': user('none'),
+  'GET /v1/usage/quotas': user('own'),
+  'GET /v1/usage/quota-requests': user('by_role', {
+    owners: (data) => data.requests.map((each: Json) => each.user_id),
+  }),
+  'PUT /v1/usage/quota-requests/:request_id': user('own', { body: () => quotaRequest }),
+  'DELETE /v1/usage/quota-requests/:request_id': user('own'),
+  'POST /v1/usage/quota-requests': user('own', { body: () => quotaRequest }),
+  'GET /v1/user-management/quota-requests': root(),
+  'POST /v1/user-management/quota-requests/:request_id/review': root({ body: () => ({ action: 'deny' }) }),
+  'GET /v1/user-management/quota-allocations': root(),
+  'POST /v1/user-management/quota-allocations': root({ body: () => ({ user_id: 'usr-none' }) }),
+  'PUT /v1/user-management/quota-allocations/:allocation_id': root({ body: () => ({ concurrent_sandboxes: 9 }) }),
+  'POST /v1/user-management/quota-allocations/:allocation_id/revoke': root(),
+  'DELETE /v1/user-management/quota-allocations/:allocation_id': root(),
   'GET /v1/templates': user('by_role'),
   'GET /v1/templates/:template_id': user('by_role'),
   'GET /v1/projects': user('by_role', {
@@ -127,7 +148,8 @@ const table: Record<string, Row> = {
   'DELETE /v1/sandboxes/:sandbox_id/exec': user('by_role'),
 };
 
-const namesObject = (name: string) => /:(sandbox|project|key|template|notification)_id|\/batch-/.test(name);
+const namesObject = (name: string) =>
+  /:(sandbox|project|key|template|notification|allocation|request)_id|\/batch-/.test(name);
 
 /** What a caller gets. `in`: the route does its work, which may still end in an error of its own. */
 function expected(name: string, { who, rows }: Row, kind: Kind): string {
@@ -189,6 +211,7 @@ beforeAll(async () => {
   for (const caller of [other, api.root, foreignRoot, admin]) {
     await api.send(caller, 'POST', '/v1/sandboxes', {});
     await addNotification(caller);
+    await addQuota(caller);
   }
   await em.nativeUpdate(User, { userId: api.root.userId }, { role: 'user' });
   await em.nativeUpdate(User, { userId: admin.userId }, { role: 'admin' });
@@ -219,6 +242,7 @@ async function objectsOf(owner: Caller): Promise<Names> {
       visibility: 'private',
     }),
     notification_id: await addNotification(owner),
+    ...(await addQuota(owner)),
   };
 }
 
@@ -236,6 +260,19 @@ async function addNotification({ accountId, userId }: Caller): Promise<string> {
   });
   await em.flush();
   return id;
+}
+
+/** The allocation and the request that a user had before are closed: of each there is one at most. */
+async function addQuota({ accountId, userId }: Caller): Promise<Pick<Names, 'allocation_id' | 'request_id'>> {
+  const em = api.orm.em.fork();
+  await em.nativeUpdate(QuotaRequest, { userId, status: 'pending' }, { status: 'withdrawn' });
+  const requestId = newId('quotaRequest');
+  em.create(QuotaRequest, { requestId, accountId, userId, reason: 'more' });
+  await em.flush();
+  const allocationId = newId('quotaAllocation');
+  const allocation = { allocationId, allocatedByUserId: userId, quota: quotaOf({ template_storage_gb: 1 }) };
+  await em.transactional((tx) => allocateQuota(tx, { accountId, userId }, allocation));
+  return { allocation_id: allocationId, request_id: requestId };
 }
 
 async function addKey({ accountId, userId }: Caller): Promise<string> {

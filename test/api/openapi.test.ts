@@ -65,6 +65,18 @@ const project = words(
 );
 const key = words('key_id name description prefix is_active last_used_at created_at updated_at');
 const notification = words('id user_id title message type is_read category created_at');
+const quota = words(
+  'cpu_seconds_monthly ram_gb_seconds sandbox_storage_gb_seconds traffic_gb_seconds template_storage_gb concurrent_sandboxes',
+);
+const allocation = [
+  ...quota,
+  ...words('allocation_id account_id user_id allocated_by_user_id status created_at updated_at'),
+].sort();
+const quotaRequest = [
+  ...quota,
+  ...words('request_id user_id account_id reason status reviewed_by reviewed_at review_notes created_at updated_at'),
+].sort();
+const quotaRequests = { '': words('requests pagination'), 'requests[]': quotaRequest, pagination };
 const ending = words('sandbox_id status note');
 /** `host_port`: of UDP ports only. */
 const port = words('port service_port protocol name is_protected host_port');
@@ -162,6 +174,22 @@ const contract: Record<string, Record<string, string[]>> = {
   'PUT /v1/api-keys/{key_id} 200': { '': key },
   'PUT /v1/api-keys/{key_id}/status 200': { '': words('message is_active') },
   'DELETE /v1/api-keys/{key_id} 200': {},
+  'GET /v1/usage/quotas 200': { '': ['quotas'], quotas: allocation },
+  'GET /v1/usage/quota-requests 200': quotaRequests,
+  'POST /v1/usage/quota-requests 201': { '': quotaRequest },
+  'PUT /v1/usage/quota-requests/{request_id} 200': { '': quotaRequest },
+  'DELETE /v1/usage/quota-requests/{request_id} 200': { '': quotaRequest },
+  'GET /v1/user-management/quota-requests 200': quotaRequests,
+  'POST /v1/user-management/quota-requests/{request_id}/review 200': { '': quotaRequest },
+  'GET /v1/user-management/quota-allocations 200': {
+    '': words('allocations pagination'),
+    'allocations[]': allocation,
+    pagination,
+  },
+  'POST /v1/user-management/quota-allocations 201': { '': allocation },
+  'PUT /v1/user-management/quota-allocations/{allocation_id} 200': { '': allocation },
+  'POST /v1/user-management/quota-allocations/{allocation_id}/revoke 200': { '': allocation },
+  'DELETE /v1/user-management/quota-allocations/{allocation_id} 200': { '': words('allocation_id deleted') },
   'GET /v1/notifications 200': {
     '': words('notifications pagination unread_count'),
     'notifications[]': notification,
@@ -232,6 +260,11 @@ const bodies: Record<string, string[]> = {
   'POST /v1/notifications/bulk-delete': ['notification_ids'],
   'PATCH /v1/notifications/bulk-read': ['notification_ids'],
   'PATCH /v1/notifications/bulk-unread': ['notification_ids'],
+  'POST /v1/usage/quota-requests': [...quota, 'reason'],
+  'PUT /v1/usage/quota-requests/{request_id}': [...quota, 'reason'],
+  'POST /v1/user-management/quota-requests/{request_id}/review': words('action review_notes'),
+  'POST /v1/user-management/quota-allocations': [...quota, 'user_id'],
+  'PUT /v1/user-management/quota-allocations/{allocation_id}': quota,
 };
 
 const paging = ['page', 'limit', 'page_size', 'offset', 'skip'];
@@ -246,6 +279,9 @@ const queries: Record<string, string[]> = {
   'GET /v1/projects': [...paging, 'owner_user_id'],
   'GET /v1/projects/{project_id}/sandboxes': [...paging, 'status'],
   'GET /v1/notifications': [...paging, 'read', 'type'],
+  'GET /v1/usage/quota-requests': [...paging, 'status'],
+  'GET /v1/user-management/quota-requests': [...paging, 'status'],
+  'GET /v1/user-management/quota-allocations': [...paging, 'include_inactive'],
   'GET /v1/api-keys': [...paging, ...words('user_id status search sort_by sort_order')],
 };
 

@@ -1,0 +1,40 @@
+import { z } from 'zod';
+import { listQuotaRequests as readQuotaRequests } from '../../../db/repositories/quota-requests.ts';
+import { quotaRequestStatuses } from '../../../domain/quotas.ts';
+import { anyUser, scopeOf } from '../../access.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofPaging } from '../../schemas/failures.ts';
+import { optionalQuery } from '../../schemas/fields.ts';
+import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/paging.ts';
+import { presentQuotaRequest, quotaRequestSchema } from '../../schemas/quota.ts';
+
+const query = z.object({ ...pagingQuery, status: optionalQuery(z.enum(quotaRequestStatuses)) });
+
+/** `GET /v1/usage/quota-requests`. */
+export function listQuotaRequests(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'GET',
+    url: '/v1/usage/quota-requests',
+    config: { access: anyUser('by_role') },
+    schema: {
+      operationId: 'listQuotaRequests',
+      tags: ['Quotas'],
+      summary: 'List your quota requests, newest first',
+      querystring: query,
+      response: {
+        200: envelope(
+          z.object({ requests: z.array(quotaRequestSchema), pagination: paginationSchema }),
+          'A page of requests',
+        ),
+        ...failures(ofPaging),
+      },
+    },
+    handler: async (request) => {
+      const listing = listingOf(request.query, 50);
+      const em = deps.orm.em.fork();
+      const { requests, total } = await readQuotaRequests(em, scopeOf(request), request.query.status, listing);
+      return success({ requests: requests.map(presentQuotaRequest), pagination: paginationOf(listing, total) });
+    },
+  });
+}

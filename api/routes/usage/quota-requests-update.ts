@@ -1,0 +1,41 @@
+import { updateQuotaRequest as changeQuotaRequest, readQuotaRequest } from '../../../db/repositories/quota-requests.ts';
+import { anyUser, scopeOf } from '../../access.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofMutations } from '../../schemas/failures.ts';
+import {
+  presentQuotaRequest,
+  quotaOf,
+  quotaRequestBody,
+  quotaRequestPath,
+  quotaRequestSchema,
+} from '../../schemas/quota.ts';
+
+/** `PUT /v1/usage/quota-requests/{request_id}`: as long as it is pending. Fields that are not given are not limited. */
+export function updateQuotaRequest(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'PUT',
+    url: '/v1/usage/quota-requests/:request_id',
+    config: { access: anyUser('own') },
+    schema: {
+      operationId: 'updateQuotaRequest',
+      tags: ['Quotas'],
+      summary: 'Change a pending quota request',
+      params: quotaRequestPath,
+      body: quotaRequestBody,
+      response: {
+        200: envelope(quotaRequestSchema, 'The request'),
+        ...failures(ofMutations, 'not_found', 'quota_request_not_pending'),
+      },
+    },
+    handler: async (request) => {
+      const { request_id: id } = request.params;
+      const { reason } = request.body;
+      const scope = scopeOf(request);
+      const em = deps.orm.em.fork();
+      await changeQuotaRequest(em, scope, id, { ...quotaOf(request.body), reason });
+      const changed = presentQuotaRequest(await readQuotaRequest(em.fork(), scope, id));
+      return success(changed, 'The quota request is changed');
+    },
+  });
+}

@@ -1,0 +1,48 @@
+import { z } from 'zod';
+import { allocateQuota, findAllocation, readAllocation } from '../../../db/repositories/quota-allocations.ts';
+import { scopeTransaction } from '../../../db/repositories/scope.ts';
+import { accountRoot, callerOf, scopeOf } from '../../access.ts';
+import { createOnce } from '../../create-once.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { idempotencyHeaders } from '../../plugins/idempotency.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
+import { allocationSchema, presentAllocation, quotaFields, quotaOf } from '../../schemas/quota.ts';
+
+const body = z.object({ user_id: z.string().min(1).max(64).describe('A user of the account'), ...quotaFields });
+
+/** `POST /v1/user-management/quota-allocations`. The allocation that the user has so far is `superseded`. */
+export function createQuotaAllocation(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/user-management/quota-allocations',
+    config: { access: accountRoot('account'), idempotency: { makes: 'quotaAllocation' } },
+    schema: {
+      operationId: 'createQuotaAllocation',
+      tags: ['Quotas'],
+      summary: 'Allocate a quota to a user',
+      headers: idempotencyHeaders,
+      body,
+      response: {
+        201: envelope(allocationSchema, 'The allocation'),
+        ...failures(ofMutations, ofIdempotency, 'root_required', 'not_found'),
+      },
+    },
+    handler: async (request, reply) => {
+      const { userId: allocatedByUserId, accountId } = callerOf(request);
+      const scope = scopeOf(request);
+      const em = deps.orm.em.fork();
+      const to = { accountId, userId: request.body.user_id };
+      const quota = quotaOf(request.body);
+      const made = await createOnce(request, 'quotaAllocation', {
+        find: (id) => findAllocation(em.fork(), scope, id),
+        create: async (allocationId) => {
+          const allocation = { allocationId, allocatedByUserId, quota };
+          await scopeTransaction(em, scope, (tx) => allocateQuota(tx, to, allocation));
+          return readAllocation(em.fork(), scope, allocationId);
+        },
+      });
+      return reply.code(201).send(success(presentAllocation(made)));
+    },
+  });
+}

@@ -1,0 +1,43 @@
+import { z } from 'zod';
+import { listAllocations } from '../../../db/repositories/quota-allocations.ts';
+import { accountRoot, scopeOf } from '../../access.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofPaging } from '../../schemas/failures.ts';
+import { queryFlag } from '../../schemas/fields.ts';
+import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/paging.ts';
+import { allocationSchema, presentAllocation } from '../../schemas/quota.ts';
+
+const query = z.object({
+  ...pagingQuery,
+  include_inactive: queryFlag().describe('Also those that are superseded or revoked'),
+});
+
+/** `GET /v1/user-management/quota-allocations`: of all users of the account. */
+export function listQuotaAllocations(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'GET',
+    url: '/v1/user-management/quota-allocations',
+    config: { access: accountRoot('account') },
+    schema: {
+      operationId: 'listQuotaAllocations',
+      tags: ['Quotas'],
+      summary: 'List the quota allocations of the account, newest first',
+      querystring: query,
+      response: {
+        200: envelope(
+          z.object({ allocations: z.array(allocationSchema), pagination: paginationSchema }),
+          'A page of allocations',
+        ),
+        ...failures(ofPaging, 'root_required'),
+      },
+    },
+    handler: async (request) => {
+      const listing = listingOf(request.query, 50);
+      const withInactive = request.query.include_inactive ?? false;
+      const em = deps.orm.em.fork();
+      const { allocations, total } = await listAllocations(em, scopeOf(request), withInactive, listing);
+      return success({ allocations: allocations.map(presentAllocation), pagination: paginationOf(listing, total) });
+    },
+  });
+}

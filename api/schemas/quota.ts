@@ -1,0 +1,130 @@
+import { z } from 'zod';
+import type { QuotaAllocation } from '../../db/entities/quota-allocation.ts';
+import type { QuotaRequest } from '../../db/entities/quota-request.ts';
+import { allocationStatuses, type Quota, quotaRequestStatuses } from '../../domain/quotas.ts';
+import { optional, time } from './fields.ts';
+
+const amount = () => z.number().min(0).max(1e12);
+const count = () => z.int().min(0).max(Number.MAX_SAFE_INTEGER);
+const concurrent = () => z.int().min(0).max(2_147_483_647);
+
+const of = (unit: string) => `${unit}; null: not limited for the user`;
+
+/** The six quota fields of a reply. */
+const shown = {
+  cpu_seconds_monthly: count().nullable().describe(of('Seconds of one processor in a month')),
+  ram_gb_seconds: amount().nullable().describe(of('GB of memory × seconds in a month')),
+  sandbox_storage_gb_seconds: amount().nullable().describe(of('GB of sandbox storage × seconds in a month')),
+  traffic_gb_seconds: amount().nullable().describe(of('GB transferred in a month')),
+  template_storage_gb: amount().nullable().describe(of('GB of template images')),
+  concurrent_sandboxes: concurrent().nullable().describe('Sandboxes at once; null and 0: not limited for the user'),
+};
+
+/** The six quota fields of a request body, none of them required. */
+export const quotaFields = {
+  cpu_seconds_monthly: optional(count()),
+  ram_gb_seconds: optional(amount()),
+  sandbox_storage_gb_seconds: optional(amount()),
+  traffic_gb_seconds: optional(amount()),
+  template_storage_gb: optional(amount()),
+  concurrent_sandboxes: optional(concurrent()).describe('0: not limited for the user'),
+};
+
+/** The body that creates or changes a quota request. */
+export const quotaRequestBody = z.object({
+  ...quotaFields,
+  cpu_seconds_monthly: count(),
+  template_storage_gb: amount(),
+  reason: z.string().trim().min(1).max(2000),
+});
+
+type QuotaBody = { [name in keyof typeof quotaFields]?: number | undefined };
+
+/** Every field of a quota; those that are not given are not limited. */
+export function quotaOf(body: QuotaBody): Quota {
+  return {
+    cpuSecondsMonthly: body.cpu_seconds_monthly ?? null,
+    ramGbSeconds: body.ram_gb_seconds ?? null,
+    sandboxStorageGbSeconds: body.sandbox_storage_gb_seconds ?? null,
+    trafficGbSeconds: body.traffic_gb_seconds ?? null,
+    templateStorageGb: body.template_storage_gb ?? null,
+    concurrentSandboxes: body.concurrent_sandboxes ?? null,
+  };
+}
+
+/** The fields of a quota that a body gives. */
+export function quotaChangeOf(body: QuotaBody): Partial<Quota> {
+  return Object.fromEntries(Object.entries(quotaOf(body)).filter(([, value]) => value !== null));
+}
+
+export const allocationSchema = z
+  .object({
+    allocation_id: z.string(),
+    account_id: z.string(),
+    user_id: z.string(),
+    allocated_by_user_id: z.string(),
+    ...shown,
+    status: z.enum(allocationStatuses).describe('Only an active one counts'),
+    created_at: time(),
+    updated_at: time(),
+  })
+  .meta({ id: 'QuotaAllocation' });
+
+export const quotaRequestSchema = z
+  .object({
+    request_id: z.string(),
+    user_id: z.string(),
+    account_id: z.string(),
+    ...shown,
+    reason: z.string(),
+    status: z.enum(quotaRequestStatuses),
+    reviewed_by: z.string().nullable(),
+    reviewed_at: time().nullable(),
+    review_notes: z.string().nullable(),
+    created_at: time(),
+    updated_at: time(),
+  })
+  .meta({ id: 'QuotaRequest' });
+
+export const allocationPath = z.object({ allocation_id: z.string().describe('`qal-…`') });
+export const quotaRequestPath = z.object({ request_id: z.string().describe('`qtr-…`') });
+
+export function presentAllocation(allocation: QuotaAllocation): z.output<typeof allocationSchema> {
+  return {
+    allocation_id: allocation.allocationId,
+    account_id: allocation.accountId,
+    user_id: allocation.userId,
+    allocated_by_user_id: allocation.allocatedByUserId,
+    ...presentQuota(allocation),
+    status: allocation.status,
+    created_at: allocation.createdAt,
+    updated_at: allocation.updatedAt,
+  };
+}
+
+export function presentQuotaRequest(request: QuotaRequest): z.output<typeof quotaRequestSchema> {
+  return {
+    request_id: request.requestId,
+    user_id: request.userId,
+    account_id: request.accountId,
+    ...presentQuota(request),
+    reason: request.reason,
+    status: request.status,
+    reviewed_by: request.reviewedBy ?? null,
+    reviewed_at: request.reviewedAt ?? null,
+    review_notes: request.reviewNotes ?? null,
+    created_at: request.createdAt,
+    updated_at: request.updatedAt,
+  };
+}
+
+function presentQuota(quota: QuotaAllocation | QuotaRequest) {
+  return {
+    cpu_seconds_monthly: quota.cpuSecondsMonthly ?? null,
+    ram_gb_seconds: quota.ramGbSeconds ?? null,
+    sandbox_storage_gb_seconds: quota.sandboxStorageGbSeconds ?? null,
+    traffic_gb_seconds: quota.trafficGbSeconds ?? null,
+    template_storage_gb: quota.templateStorageGb ?? null,
+    concurrent_sandboxes: quota.concurrentSandboxes ?? null,
+  };
+}

@@ -1,0 +1,11 @@
+import { p } from '@mikro-orm/core';
+
+/** The six quota fields, as allocations and requests keep them. Null: not limited. */
+export const quotaColumns = {
+  cpuSecondsMonthly: p.bigint('number').nullable(),
+  ramGbSeconds: p.decimal('number').precision(20).scale(6).nullable(),
+  sandboxStorageGbSeconds: p.decimal('number').precision(20).scale(6).nullable(),
+  trafficGbSeconds: p.decimal('number').precision(20).scale(6).nullable(),
+  templateStorageGb: p.decimal('number').precision(20).scale(6).nullable(),
+  concurrentSandboxes: p.integer().nullable(),
+};

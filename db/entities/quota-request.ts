@@ -1,0 +1,26 @@
+import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
+import type { QuotaRequestStatus } from '../../domain/quotas.ts';
+import { quotaColumns } from './quota-columns.ts';
+
+/** A user's wish for another quota; each user has at most one that is pending. */
+export const QuotaRequest = defineEntity({
+  name: 'QuotaRequest',
+  tableName: 'quota_requests',
+  properties: {
+    requestId: p.string().primary(),
+    accountId: p.string(),
+    userId: p.string(),
+    ...quotaColumns,
+    reason: p.string(),
+    status: p.string().$type<QuotaRequestStatus>().default('pending'),
+    reviewedBy: p.string().nullable(),
+    reviewedAt: p.datetime(3).nullable(),
+    reviewNotes: p.string().nullable(),
+    createdAt: p.datetime(3).onCreate(() => new Date()),
+    updatedAt: p
+      .datetime(3)
+      .onCreate(() => new Date())
+      .onUpdate(() => new Date()),
+  },
+});
+export type QuotaRequest = InferEntity<typeof QuotaRequest>;

@@ -1,0 +1,102 @@
+import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
+import { AppError, notFound } from '../../domain/errors.ts';
+import type { Quota } from '../../domain/quotas.ts';
+import { QuotaAllocation } from '../entities/quota-allocation.ts';
+import { User } from '../entities/user.ts';
+import { lockRow } from './lock-row.ts';
+import { type ListedTable, type Listing, readPage } from './page.ts';
+import { readRow } from './read-row.ts';
+import { entitiesWithin, type Scope, scopeTransaction, withinScope } from './scope.ts';
+
+const listed: ListedTable = {
+  table: 'quota_allocations',
+  alias: 'a',
+  key: 'allocation_id',
+  beside: 'null as nothing',
+  joins: '',
+};
+
+/** The allocation that counts for a user. Null: only the plan limits them. */
+export function findActiveAllocation(em: EntityManager, userId: string): Promise<QuotaAllocation | null> {
+  return em.findOne(QuotaAllocation, { userId, status: 'active' });
+}
+
+/** @param withInactive also those that count no more */
+export async function listAllocations(
+  em: EntityManager,
+  scope: Scope,
+  withInactive: boolean,
+  listing: Listing,
+): Promise<{ allocations: QuotaAllocation[]; total: number }> {
+  const conditions = [withinScope(scope, 'a', 'user_id')];
+  if (!withInactive) conditions.push({ sql: "a.status = 'active'", values: [] });
+  const { rows, total } = await readPage(em, listed, conditions, listing);
+  return { allocations: rows.map((row) => readRow(em, QuotaAllocation, row)), total };
+}
+
+/**
+ * Allocates a quota to a user of the account. An earlier one of this user is `superseded`.
+ * @param tx a transaction
+ * @throws {AppError} `not_found`: there is no such user
+ */
+export async function allocateQuota(
+  tx: EntityManager,
+  to: { accountId: string; userId: string },
+  allocation: { allocationId: string; allocatedByUserId: string; quota: Quota },
+): Promise<void> {
+  // Allocations of one user run one after the other: a user has at most one that is active.
+  await lockRow(tx, 'users', to.userId);
+  if (!(await tx.count(User, to))) throw notFound('User');
+  const active = { userId: to.userId, status: 'active' as const };
+  await tx.nativeUpdate(QuotaAllocation, active, { status: 'superseded', updatedAt: new Date() });
+  const { quota, ...of } = allocation;
+  tx.create(QuotaAllocation, { ...of, ...to, ...quota }, { persist: true });
+  await tx.flush();
+}
+
+export function findAllocation(em: EntityManager, scope: Scope, allocationId: string): Promise<QuotaAllocation | null> {
+  return em.findOne(QuotaAllocation, { allocationId, ...entitiesWithin(scope, 'userId') });
+}
+
+/** @throws {AppError} `not_found` */
+export async function readAllocation(em: EntityManager, scope: Scope, allocationId: string): Promise<QuotaAllocation> {
+  const allocation = await findAllocation(em, scope, allocationId);
+  if (!allocation) throw notFound('Quota allocation');
+  return allocation;
+}
+
+/**
+ * Changes or revokes the allocation that counts for a user.
+ * @throws {AppError} `not_found`, `quota_not_active`
+ */
+export async function changeAllocation(
+  em: EntityManager,
+  scope: Scope,
+  allocationId: string,
+  change: Partial<Quota> & { status?: 'revoked' },
+): Promise<void> {
+  await scopeTransaction(em, scope, async (tx) => {
+    const allocation = await lockAllocation(tx, scope, allocationId);
+    if (allocation.status !== 'active') {
+      throw new AppError('quota_not_active', `The quota allocation is ${allocation.status}`);
+    }
+    tx.assign(allocation, change);
+  });
+}
+
+/** @throws {AppError} `not_found` */
+export async function deleteAllocation(em: EntityManager, scope: Scope, allocationId: string): Promise<void> {
+  await scopeTransaction(em, scope, async (tx) => {
+    tx.remove(await lockAllocation(tx, scope, allocationId));
+  });
+}
+
+async function lockAllocation(tx: EntityManager, scope: Scope, allocationId: string): Promise<QuotaAllocation> {
+  const allocation = await tx.findOne(
+    QuotaAllocation,
+    { allocationId, ...entitiesWithin(scope, 'userId') },
+    { lockMode: LockMode.PESSIMISTIC_WRITE },
+  );
+  if (!allocation) throw notFound('Quota allocation');
+  return allocation;
+}

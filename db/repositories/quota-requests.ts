@@ -1,0 +1,162 @@
+import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
+import { AppError, notFound } from '../../domain/errors.ts';
+import type { Quota, QuotaRequestStatus } from '../../domain/quotas.ts';
+import { accountTransaction } from '../account-transaction.ts';
+import { QuotaRequest } from '../entities/quota-request.ts';
+import { User } from '../entities/user.ts';
+import { newId } from '../new-id.ts';
+import { lockRow } from './lock-row.ts';
+import { addNotification } from './notify.ts';
+import { type ListedTable, type Listing, readPage } from './page.ts';
+import { allocateQuota } from './quota-allocations.ts';
+import { readRow } from './read-row.ts';
+import { entitiesWithin, type Scope, scopeTransaction, withinScope } from './scope.ts';
+
+/** What a user asks for, and why. */
+export type WantedQuota = Quota & { reason: string };
+
+const listed: ListedTable = {
+  table: 'quota_requests',
+  alias: 'r',
+  key: 'request_id',
+  beside: 'null as nothing',
+  joins: '',
+};
+
+export async function listQuotaRequests(
+  em: EntityManager,
+  scope: Scope,
+  status: QuotaRequestStatus | undefined,
+  listing: Listing,
+): Promise<{ requests: QuotaRequest[]; total: number }> {
+  const conditions = [withinScope(scope, 'r', 'user_id')];
+  if (status) conditions.push({ sql: 'r.status = ?', values: [status] });
+  const { rows, total } = await readPage(em, listed, conditions, listing);
+  return { requests: rows.map((row) => readRow(em, QuotaRequest, row)), total };
+}
+
+export function findQuotaRequest(em: EntityManager, scope: Scope, requestId: string): Promise<QuotaRequest | null> {
+  return em.findOne(QuotaRequest, { requestId, ...entitiesWithin(scope, 'userId') });
+}
+
+/** @throws {AppError} `not_found` */
+export async function readQuotaRequest(em: EntityManager, scope: Scope, requestId: string): Promise<QuotaRequest> {
+  const request = await findQuotaRequest(em, scope, requestId);
+  if (!request) throw notFound('Quota request');
+  return request;
+}
+
+/**
+ * Asks the account's root users for a quota, and notifies them.
+ * @throws {AppError} `quota_request_pending`: the user has asked already
+ */
+export async function createQuotaRequest(
+  em: EntityManager,
+  user: { accountId: string; userId: string },
+  requestId: string,
+  wanted: WantedQuota,
+): Promise<void> {
+  const { accountId, userId } = user;
+  await accountTransaction(em, accountId, async (tx) => {
+    await lockRow(tx, 'users', userId);
+    if (await tx.count(QuotaRequest, { userId, status: 'pending' })) {
+      throw new AppError('quota_request_pending', 'You have a pending quota request; change or withdraw it');
+    }
+    tx.create(QuotaRequest, { requestId, accountId, userId, ...wanted });
+    const { username } = await tx.findOneOrFail(User, { userId });
+    for (const root of await tx.find(User, { accountId, isRootUser: true, status: 'enabled' })) {
+      addNotification(tx, {
+        accountId,
+        userId: root.userId,
+        title: 'A user asks for a quota',
+        message: `${username} asks for a quota. Review the request ${requestId}.`,
+        type: 'quota_request_created',
+        category: 'quota',
+        relatedEntityType: 'quota_request',
+        relatedEntityId: requestId,
+      });
+    }
+  });
+}
+
+/** @throws {AppError} `not_found`, `quota_request_not_pending` */
+export async function updateQuotaRequest(
+  em: EntityManager,
+  scope: Scope,
+  requestId: string,
+  wanted: WantedQuota,
+): Promise<void> {
+  await scopeTransaction(em, scope, async (tx) => {
+    tx.assign(await lockPending(tx, scope, requestId), wanted);
+  });
+}
+
+/** @throws {AppError} `not_found`, `quota_request_not_pending` */
+export async function withdrawQuotaRequest(em: EntityManager, scope: Scope, requestId: string): Promise<void> {
+  await scopeTransaction(em, scope, async (tx) => {
+    const request = await lockPending(tx, scope, requestId);
+    request.status = 'withdrawn';
+  });
+}
+
+/**
+ * Approves a request, which allocates the quota, or denies it, and notifies the user.
+ * @throws {AppError} `not_found`, `quota_request_not_pending`
+ */
+export async function reviewQuotaRequest(
+  em: EntityManager,
+  scope: Scope,
+  requestId: string,
+  review: { by: string; approve: boolean; notes: string | null },
+): Promise<void> {
+  await scopeTransaction(em, scope, async (tx) => {
+    const request = await lockPending(tx, scope, requestId);
+    request.status = review.approve ? 'approved' : 'denied';
+    request.reviewedBy = review.by;
+    request.reviewedAt = new Date();
+    request.reviewNotes = review.notes;
+    const { accountId, userId } = request;
+    addNotification(tx, {
+      accountId,
+      userId,
+      title: `Your quota request is ${request.status}`,
+      message: [`Your quota request ${requestId} is ${request.status}.`, review.notes ?? ''].join(' ').trim(),
+      type: `quota_request_${request.status}`,
+      category: 'quota',
+      relatedEntityType: 'quota_request',
+      relatedEntityId: requestId,
+    });
+    await tx.flush();
+    if (!review.approve) return;
+    const allocation = {
+      allocationId: newId('quotaAllocation'),
+      allocatedByUserId: review.by,
+      quota: quotaOf(request),
+    };
+    await allocateQuota(tx, { accountId, userId }, allocation);
+  });
+}
+
+function quotaOf(request: QuotaRequest): Quota {
+  return {
+    cpuSecondsMonthly: request.cpuSecondsMonthly ?? null,
+    ramGbSeconds: request.ramGbSeconds ?? null,
+    sandboxStorageGbSeconds: request.sandboxStorageGbSeconds ?? null,
+    trafficGbSeconds: request.trafficGbSeconds ?? null,
+    templateStorageGb: request.templateStorageGb ?? null,
+    concurrentSandboxes: request.concurrentSandboxes ?? null,
+  };
+}
+
+async function lockPending(tx: EntityManager, scope: Scope, requestId: string): Promise<QuotaRequest> {
+  const request = await tx.findOne(
+    QuotaRequest,
+    { requestId, ...entitiesWithin(scope, 'userId') },
+    { lockMode: LockMode.PESSIMISTIC_WRITE },
+  );
+  if (!request) throw notFound('Quota request');
+  if (request.status !== 'pending') {
+    throw new AppError('quota_request_not_pending', `The quota request is ${request.status}`);
+  }
+  return request;
+}

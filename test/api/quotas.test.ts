@@ -1,0 +1,279 @@
+import { Notification } from '../../db/entities/notification.ts';
+import { Sandbox } from '../../db/entities/sandbox.ts';
+import type { Json } from './contract-client.ts';
+import { type Caller, startApi, type TestApi } from './test-api.ts';
+
+let api: TestApi;
+let member: Caller;
+beforeAll(async () => {
+  api = await startApi({ planName: 'enterprise', env: { PLATFORM_RATE_LIMIT_PER_KEY: '0' } });
+});
+beforeEach(async () => {
+  member = await api.addUser(api.root);
+});
+afterAll(() => api.stop());
+
+const management = '/v1/user-management';
+const six = {
+  cpu_seconds_monthly: 9_007_199_254_740_991,
+  ram_gb_seconds: 1.5,
+  sandbox_storage_gb_seconds: 2.25,
+  traffic_gb_seconds: 0.000001,
+  template_storage_gb: 4,
+  concurrent_sandboxes: 2,
+};
+const unlimited = {
+  cpu_seconds_monthly: null,
+  ram_gb_seconds: null,
+  sandbox_storage_gb_seconds: null,
+  traffic_gb_seconds: null,
+  template_storage_gb: null,
+  concurrent_sandboxes: null,
+};
+const allocate = (quota: Json, to = member) =>
+  api.send(api.root, 'POST', `${management}/quota-allocations`, { user_id: to.userId, ...quota });
+const ask = (quota: Json = {}, by = member) =>
+  api.send(by, 'POST', '/v1/usage/quota-requests', {
+    cpu_seconds_monthly: 10,
+    template_storage_gb: 1,
+    reason: 'a larger project',
+    ...quota,
+  });
+const review = (id: string, body: Json, by = api.root) =>
+  api.send(by, 'POST', `${management}/quota-requests/${id}/review`, body);
+const quotaOf = async (caller: Caller) => (await api.send(caller, 'GET', '/v1/usage/quotas')).body.data.quotas;
+
+describe('allocations', () => {
+  test('one is made with every field, and its user reads it', async () => {
+    expect(await quotaOf(member)).toBeNull();
+    const { status, body } = await allocate(six);
+    expect(status).toBe(201);
+    expect(body.data).toEqual({
+      allocation_id: expect.stringMatching(/^qal-/),
+      account_id: member.accountId,
+      user_id: member.userId,
+      allocated_by_user_id: api.root.userId,
+      ...six,
+      status: 'active',
+      created_at: expect.any(String),
+      updated_at: expect.any(String),
+    });
+    expect(await quotaOf(member)).toEqual(body.data);
+  });
+
+  test('a later one supersedes the earlier; the list shows the inactive ones when asked', async () => {
+    const { allocation_id: first } = (await allocate(six)).body.data;
+    const { allocation_id: second, ...fields } = (await allocate({})).body.data;
+    expect(fields).toMatchObject(unlimited);
+    expect((await quotaOf(member)).allocation_id).toBe(second);
+    const listed = async (query: string) => {
+      const { data } = (await api.send(api.root, 'GET', `${management}/quota-allocations${query}`)).body;
+      const own = data.allocations.filter((each: Json) => each.user_id === member.userId);
+      return own.map((each: Json) => [each.allocation_id, each.status]);
+    };
+    expect(await listed('?limit=100')).toEqual([[second, 'active']]);
+    expect(await listed('?limit=100&include_inactive=true')).toEqual([
+      [second, 'active'],
+      [first, 'superseded'],
+    ]);
+  });
+
+  test('of many made at once exactly one is active', async () => {
+    const replies = await Promise.all(Array.from({ length: 8 }, () => allocate({ concurrent_sandboxes: 1 })));
+    expect(replies.map((reply) => reply.status)).toEqual(Array(8).fill(201));
+    const rows = await api.orm.em
+      .fork()
+      .execute('select status, count(*)::int from quota_allocations where user_id = ? group by 1 order by 1', [
+        member.userId,
+      ]);
+    expect(rows).toEqual([
+      { status: 'active', count: 1 },
+      { status: 'superseded', count: 7 },
+    ]);
+  });
+
+  test('is changed, revoked and deleted; an inactive one cannot be changed', async () => {
+    const { allocation_id: id } = (await allocate(six)).body.data;
+    const path = `${management}/quota-allocations/${id}`;
+    const changed = await api.send(api.root, 'PUT', path, { concurrent_sandboxes: 0 });
+    expect(changed.body.data).toMatchObject({ ...six, concurrent_sandboxes: 0 });
+    expect((await api.send(api.root, 'PUT', path, {})).body.data).toMatchObject({ ...six, concurrent_sandboxes: 0 });
+    expect((await api.send(api.root, 'POST', `${path}/revoke`)).body.data.status).toBe('revoked');
+    expect(await quotaOf(member)).toBeNull();
+    for (const [method, url] of [
+      ['PUT', path],
+      ['POST', `${path}/revoke`],
+    ] as const) {
+      const { status, body } = await api.send(api.root, method, url, method === 'PUT' ? {} : undefined);
+      expect([status, body.code]).toEqual([400, 'quota_not_active']);
+    }
+    expect((await api.send(api.root, 'DELETE', path)).body.data).toEqual({ allocation_id: id, deleted: true });
+    expect((await api.send(api.root, 'DELETE', path)).body.code).toBe('not_found');
+  });
+
+  test('only a root user of the account manages them', async () => {
+    const { allocation_id: id } = (await allocate(six)).body.data;
+    const foreign = await api.addAccount('enterprise');
+    const path = `${management}/quota-allocations/${id}`;
+    expect((await api.send(member, 'PUT', path, {})).body.code).toBe('root_required');
+    expect((await api.send(foreign, 'PUT', path, {})).body.code).toBe('not_found');
+    const made = await api.send(foreign, 'POST', `${management}/quota-allocations`, { user_id: member.userId });
+    expect([made.status, made.body.code]).toEqual([404, 'not_found']);
+    expect((await quotaOf(member)).allocation_id).toBe(id);
+  });
+
+  test.each([
+    [{ user_id: '' }],
+    [{ concurrent_sandboxes: -1 }],
+    [{ concurrent_sandboxes: 1.5 }],
+    [{ cpu_seconds_monthly: 2 ** 53 }],
+    [{ ram_gb_seconds: '5' }],
+    [{ traffic_gb_seconds: 1e13 }],
+  ])('%j is 400 and makes nothing', async (quota) => {
+    const { status, body } = await allocate(quota);
+    expect([status, body.code]).toEqual([400, 'validation_failed']);
+    expect(await quotaOf(member)).toBeNull();
+  });
+});
+
+describe('a quota of concurrent sandboxes', () => {
+  const create = () => api.send(member, 'POST', '/v1/sandboxes', {});
+
+  test('holds for creates at once', async () => {
+    await allocate({ concurrent_sandboxes: 3 });
+    const replies = await Promise.all(Array.from({ length: 8 }, create));
+    const refused = replies.filter((reply) => reply.status !== 201);
+    expect(refused).toHaveLength(5);
+    for (const reply of refused) expect([reply.status, reply.body.code]).toEqual([429, 'concurrent_limit_reached']);
+    expect(refused[0]!.body.error).toContain('quota of the user allows 3');
+    expect(await api.orm.em.fork().count(Sandbox, { ownerUserId: member.userId })).toBe(3);
+  });
+
+  test('holds for a resume, and 0 is no limit', async () => {
+    const { allocation_id: id } = (await allocate({ concurrent_sandboxes: 1 })).body.data;
+    const { sandbox_id: paused } = (await create()).body.data;
+    await api.send(member, 'POST', `/v1/sandboxes/${paused}/pause`);
+    expect((await create()).status).toBe(201);
+    const resume = () => api.send(member, 'POST', `/v1/sandboxes/${paused}/resume`);
+    expect((await resume()).body.code).toBe('concurrent_limit_reached');
+    await api.send(api.root, 'PUT', `${management}/quota-allocations/${id}`, { concurrent_sandboxes: 0 });
+    expect((await resume()).status).toBe(200);
+  });
+});
+
+describe('requests', () => {
+  test('one is made with every field; the root users are notified', async () => {
+    const { status, body } = await ask(six);
+    expect(status).toBe(201);
+    expect(body.data).toEqual({
+      request_id: expect.stringMatching(/^qtr-/),
+      user_id: member.userId,
+      account_id: member.accountId,
+      ...six,
+      reason: 'a larger project',
+      status: 'pending',
+      reviewed_by: null,
+      reviewed_at: null,
+      review_notes: null,
+      created_at: expect.any(String),
+      updated_at: expect.any(String),
+    });
+    const [notified, ...more] = await api.orm.em
+      .fork()
+      .find(Notification, { relatedEntityId: body.data.request_id, type: 'quota_request_created' });
+    expect([notified?.userId, more]).toEqual([api.root.userId, []]);
+  });
+
+  test('a second one while the first is pending is 400, also at once', async () => {
+    const replies = await Promise.all(Array.from({ length: 5 }, () => ask()));
+    expect(replies.filter((reply) => reply.status === 201)).toHaveLength(1);
+    for (const { status, body } of replies.filter((reply) => reply.status !== 201)) {
+      expect([status, body.code]).toEqual([400, 'quota_request_pending']);
+    }
+  });
+
+  test('a pending one is changed whole and withdrawn; then no more', async () => {
+    const { request_id: id } = (await ask(six)).body.data;
+    const path = `/v1/usage/quota-requests/${id}`;
+    const wanted = { cpu_seconds_monthly: 7, template_storage_gb: 0.5, reason: 'less' };
+    const changed = await api.send(member, 'PUT', path, wanted);
+    expect(changed.body.data).toMatchObject({ ...unlimited, ...wanted, status: 'pending' });
+    expect((await api.send(member, 'DELETE', path)).body.data.status).toBe('withdrawn');
+    for (const { status, body } of [
+      await api.send(member, 'DELETE', path),
+      await api.send(member, 'PUT', path, wanted),
+      await review(id, { action: 'approve' }),
+    ]) {
+      expect([status, body.code]).toEqual([400, 'quota_request_not_pending']);
+    }
+    expect((await ask()).status).toBe(201);
+  });
+
+  test('an approval allocates what was asked for and notifies the user', async () => {
+    const { request_id: id } = (await ask(six)).body.data;
+    const { body } = await review(id, { action: 'approve', review_notes: 'well earned' });
+    expect(body.data).toMatchObject({
+      status: 'approved',
+      reviewed_by: api.root.userId,
+      reviewed_at: expect.any(String),
+      review_notes: 'well earned',
+    });
+    expect(await quotaOf(member)).toMatchObject({ ...six, allocated_by_user_id: api.root.userId });
+    const { notifications } = (await api.send(member, 'GET', '/v1/notifications')).body.data;
+    expect(notifications.map((each: Json) => each.type)).toEqual(['quota_request_approved']);
+    expect(notifications[0].message).toContain('well earned');
+  });
+
+  test('a denial allocates nothing', async () => {
+    const { request_id: id } = (await ask()).body.data;
+    expect((await review(id, { action: 'deny' })).body.data).toMatchObject({ status: 'denied', review_notes: null });
+    expect(await quotaOf(member)).toBeNull();
+  });
+
+  test('of a review and a withdrawal at once exactly one succeeds, and the quota agrees', async () => {
+    for (let round = 0; round < 5; round++) {
+      const { request_id: id } = (await ask({ cpu_seconds_monthly: 1000 + round })).body.data;
+      const [withdrawn, reviewed] = await Promise.all([
+        api.send(member, 'DELETE', `/v1/usage/quota-requests/${id}`),
+        review(id, { action: 'approve' }),
+      ]);
+      expect([withdrawn.status, reviewed.status].sort()).toEqual([200, 400]);
+      const isApproved = (await quotaOf(member))?.cpu_seconds_monthly === 1000 + round;
+      expect(isApproved).toBe(reviewed.status === 200);
+    }
+  });
+
+  test('lists show their status; users see their own, root users those of the account', async () => {
+    const { request_id: id } = (await ask()).body.data;
+    const other = await api.addUser(api.root);
+    const ids = async (url: string, caller: Caller) =>
+      (await api.send(caller, 'GET', url)).body.data.requests.map((each: Json) => each.request_id);
+    expect(await ids('/v1/usage/quota-requests?status=pending', member)).toEqual([id]);
+    expect(await ids('/v1/usage/quota-requests?status=denied', member)).toEqual([]);
+    expect(await ids('/v1/usage/quota-requests', other)).toEqual([]);
+    expect(await ids('/v1/usage/quota-requests?limit=100', api.root)).toContain(id);
+    expect(await ids(`${management}/quota-requests?status=pending&limit=100`, api.root)).toContain(id);
+    expect((await api.send(member, 'GET', `${management}/quota-requests`)).body.code).toBe('root_required');
+  });
+
+  test.each([
+    [{ cpu_seconds_monthly: null }],
+    [{ template_storage_gb: 'much' }],
+    [{ template_storage_gb: -1 }],
+    [{ reason: ' ' }],
+    [{ reason: 'x'.repeat(2001) }],
+  ])('%j is 400 and makes nothing', async (quota) => {
+    const { status, body } = await ask(quota);
+    expect([status, body.code]).toEqual([400, 'validation_failed']);
+    expect((await api.send(member, 'GET', '/v1/usage/quota-requests')).body.data.pagination.total).toBe(0);
+  });
+
+  test.each([[{}], [{ action: 'maybe' }], [{ action: 'approve', review_notes: 5 }]])(
+    'a review %j is 400',
+    async (body) => {
+      const { request_id: id } = (await ask()).body.data;
+      expect((await review(id, body)).body.code).toBe('validation_failed');
+      expect((await review('qtr-none', { action: 'deny' })).body.code).toBe('not_found');
+    },
+  );
+});
