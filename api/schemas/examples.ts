@@ -1,12 +1,15 @@
 const sandboxId = 'sbx-5k2vq8m3w7xj4r6t9ypz1hdn';
 const projectId = 'prj-8d3fkq6w2mzx5v7r4t9ypjhn';
 const notificationId = 'ntf-9ypjhn8d3fkq6w2mzx5v';
+const allocationId = 'qal-3w7xj4r6t9ypz1hdn5k2';
 const userId = 'usr-2c7hnv4k9qwx6m3z8r5tpydj';
 
 /** Examples for the document, by the name of a field or of a parameter. */
 export const fieldExamples: Readonly<Record<string, unknown>> = {
   access_key: 'AKIAIOSFODNN7EXAMPLE',
   account_id: 'acc-4w9xk2m7vq5z8r3t6ypjhdnc',
+  allocated_by_user_id: userId,
+  allocation_id: allocationId,
   api_key: 'spk_<64 characters>',
   avatar_url: 'https://example.com/ada.png',
   avg_cpu_usage: 12.5,
@@ -88,6 +91,8 @@ export const fieldExamples: Readonly<Record<string, unknown>> = {
   remaining_seconds: 240,
   remaining_time: 240,
   request_id: '3f0e6d7a-5a52-4a2f-9d0e-0c9a6f1b2c3d',
+  review_notes: 'Enough for the release',
+  reviewed_by: userId,
   root_template_id: 'tpl-6m3z8r5tpydj2c7hnv4k9qwx',
   s3fs_executable_path: '/usr/bin/s3fs',
   sandbox_domain: `${sandboxId}.sandbox.localhost:7081`,
@@ -128,6 +133,8 @@ export const fieldExamples: Readonly<Record<string, unknown>> = {
   username: 'ada',
 };
 
+const quotaRequest = { cpu_seconds_monthly: 360_000, template_storage_gb: 10, reason: 'A larger test matrix' };
+
 /** Bodies that each route accepts as they are, by its operation id. Ids in them are the reader's to replace. */
 export const bodyExamples: Readonly<Record<string, object>> = {
   createSandbox: {
@@ -156,6 +163,11 @@ export const bodyExamples: Readonly<Record<string, object>> = {
   bulkDeleteNotifications: { notification_ids: [notificationId] },
   bulkMarkNotificationsRead: { notification_ids: [notificationId] },
   bulkMarkNotificationsUnread: { notification_ids: [notificationId] },
+  createQuotaRequest: quotaRequest,
+  updateQuotaRequest: quotaRequest,
+  reviewQuotaRequest: { action: 'approve', review_notes: 'Enough for the release' },
+  createQuotaAllocation: { user_id: userId, concurrent_sandboxes: 5 },
+  updateQuotaAllocation: { concurrent_sandboxes: 10 },
   createApiKey: { name: 'CI', description: 'Runs the tests' },
   updateApiKey: { name: 'CI', description: 'Runs the tests' },
   setApiKeyStatus: { is_active: false },

@@ -35,9 +35,11 @@ export function columnsOf<Entity extends object>(em: EntityManager, entity: Enti
   return columns;
 }
 
-/** Times come as text, and 64-bit integers too; everything else as it is. */
+/** Times, 64-bit integers and decimals come as text; everything else as it is. */
 function converterOf(property: EntityProperty): Column['convert'] {
   if (property.runtimeType === 'Date') return (value) => (value === null ? null : new Date(value as string));
-  if (property.type === 'BigIntType') return (value) => (value === null ? null : Number(value));
+  const isNumber =
+    property.type === 'BigIntType' || (property.type === 'DecimalType' && property.runtimeType === 'number');
+  if (isNumber) return (value) => (value === null ? null : Number(value));
   return (value) => value;
 }

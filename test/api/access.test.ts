@@ -75,7 +75,8 @@ const table: Record<string, Row> = {
   'GET /v1/user-management/quota-requests': root(),
   'POST /v1/user-management/quota-requests/:request_id/review': root({ body: () => ({ action: 'deny' }) }),
   'GET /v1/user-management/quota-allocations': root(),
-  'POST /v1/user-management/quota-allocations': root({ body: () => ({ user_id: 'usr-none' }) }),
+  // Without a body: each caller's account has other users, and a user of another account is 404.
+  'POST /v1/user-management/quota-allocations': root(),
   'PUT /v1/user-management/quota-allocations/:allocation_id': root({ body: () => ({ concurrent_sandboxes: 9 }) }),
   'POST /v1/user-management/quota-allocations/:allocation_id/revoke': root(),
   'DELETE /v1/user-management/quota-allocations/:allocation_id': root(),
