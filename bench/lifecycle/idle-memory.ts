@@ -13,7 +13,7 @@ export function sandboxMemoryMib(sandboxId: string): { total: number; anonymous:
 }
 
 /** The sandbox's group in the hierarchy that counts memory. */
-function findCgroup(folder: string, name: string): string | null {
+export function findCgroup(folder: string, name: string): string | null {
   for (const entry of fs.readdirSync(folder, { withFileTypes: true })) {
     if (!entry.isDirectory()) continue;
     const child = path.join(folder, entry.name);

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
 import { rename, rm } from 'node:fs/promises';
 import path from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { MountSlot } from '../../domain/object-storage.ts';
 import type { UdpMapping } from '../../domain/ports.ts';
 import { type DiskRoom, hasRoomToAdmit, readDiskRoom } from '../disk/disk-room.ts';
@@ -40,7 +41,7 @@ import { requirePrerequisites } from './prerequisites.ts';
 import { type ReconcileReport, removeOrphans } from './reconcile.ts';
 import { ensureRuntimeFolder } from './runtime-folder.ts';
 import { hasDisk, readExit, readPids, type SandboxRecord } from './sandbox-folder.ts';
-import { isLinkWhole, repairLink } from './sandbox-link.ts';
+import { hostRoutes, isLinkWhole, type Routes, repairLink } from './sandbox-link.ts';
 import { SandboxRecords } from './sandbox-records.ts';
 import { SandboxStarter, type StartTimeouts, type Work } from './sandbox-starter.ts';
 import { seccompConfig } from './seccomp.ts';
@@ -52,6 +53,8 @@ import { WarmPool } from './warm-pool.ts';
 export type { DriverLogger } from './driver-logger.ts';
 export type { CreateTrace, OciDriver, OciDriverOptions } from './options.ts';
 
+/** Links looked at without letting other work have its turn; a few milliseconds. */
+const looksAtOnce = 50;
 const baseImageName = 'builtin:base';
 const codeInterpreterImageName = 'builtin:code-interpreter';
 
@@ -414,8 +417,10 @@ class LocalDriver implements OciDriver {
 
   async repairLinks(sandboxes: readonly LinkedSandbox[]): Promise<string[]> {
     const repaired: string[] = [];
-    for (const { sandboxId, allowInternetAccess } of sandboxes) {
-      if (this.#isLinkWhole(this.#records.get(sandboxId), allowInternetAccess)) continue;
+    const routes = hostRoutes();
+    for (const [at, { sandboxId, allowInternetAccess }] of sandboxes.entries()) {
+      if (at % looksAtOnce === looksAtOnce - 1) await nextTurn();
+      if (this.#isLinkWhole(this.#records.get(sandboxId), allowInternetAccess, routes)) continue;
       // Only now under the lock, which a start or an end under way may hold for long.
       if (this.#underway.has(sandboxId)) continue;
       await this.#lock.run(sandboxId, async () => {
@@ -593,17 +598,17 @@ class LocalDriver implements OciDriver {
     return { address: record.address, agentPort, from, ...(slots && { slots }) };
   }
 
-  #isLinkWhole(record: SandboxRecord | null, allowInternetAccess: boolean): boolean {
+  #isLinkWhole(record: SandboxRecord | null, allowInternetAccess: boolean, routes: Routes): boolean {
     if (record?.phase !== 'ready') return true;
     const folder = this.#folderOf(record.sandboxId);
     const pids = readPids(folder);
     if (!pids || !this.#runner.isRunning(folder)) return true;
-    return isLinkWhole(this.#network.connectionOf(record.address, allowInternetAccess), pids.initPid);
+    return isLinkWhole(this.#network.connectionOf(record.address, allowInternetAccess), pids.initPid, routes);
   }
 
   /** @returns whether there was something to repair */
   async #repairLink(record: SandboxRecord, allowInternetAccess: boolean): Promise<boolean> {
-    if (this.#isLinkWhole(record, allowInternetAccess)) return false;
+    if (this.#isLinkWhole(record, allowInternetAccess, hostRoutes())) return false;
     const { initPid } = readPids(this.#folderOf(record.sandboxId))!;
     await repairLink(this.#network.connectionOf(record.address, allowInternetAccess), initPid);
     this.#options.logger.warn({ sandboxId: record.sandboxId }, 'the link or route of a sandbox was gone; it is back');

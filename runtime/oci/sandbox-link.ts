@@ -5,13 +5,21 @@ import type { SandboxConnection } from './network.ts';
 
 const commandTimeoutSeconds = 5;
 
+/** Routes of a network namespace, each as `<interface> <destination>`. */
+export type Routes = ReadonlySet<string>;
+
+/** The host has a route for each sandbox, so its routes are read once for a look at all of them. */
+export function hostRoutes(): Routes {
+  return readRoutes('/proc/net/route');
+}
+
 /**
  * Whether the link of a sandbox stands: the host's route to it, the firewall's group, and the sandbox's route out. A few
  * small reads from the kernel, so that it can be asked of every sandbox every few seconds.
  * @param initPid of the sandbox's first process, in whose network namespace the other end is
  */
-export function isLinkWhole(connection: SandboxConnection, initPid: number): boolean {
-  return isHostEndWhole(connection) && isInnerEndWhole(connection, initPid);
+export function isLinkWhole(connection: SandboxConnection, initPid: number, ofHost: Routes): boolean {
+  return isHostEndWhole(connection, ofHost) && isInnerEndWhole(connection, initPid);
 }
 
 /**
@@ -56,22 +64,26 @@ route replace default via ${gateway}
   );
 }
 
-function isHostEndWhole({ address, interface: name, group }: SandboxConnection): boolean {
+function isHostEndWhole({ address, interface: name, group }: SandboxConnection, routes: Routes): boolean {
   const found = readIfThere(`/sys/class/net/${name}/netdev_group`);
-  return Number(found ?? -1) === group && hasRoute('/proc/net/route', name, address);
+  return Number(found ?? -1) === group && routes.has(routeTo(address, name));
 }
 
 function isInnerEndWhole({ gateway }: SandboxConnection, initPid: number): boolean {
-  const file = `/proc/${initPid}/net/route`;
-  return hasRoute(file, 'eth0', '0.0.0.0') && hasRoute(file, 'eth0', gateway);
+  const routes = readRoutes(`/proc/${initPid}/net/route`);
+  return routes.has(routeTo('0.0.0.0', 'eth0')) && routes.has(routeTo(gateway, 'eth0'));
 }
 
 /** The kernel lists a route as `interface destination gateway flags …`, addresses as numbers in the machine's order. */
-function hasRoute(file: string, name: string, destination: string): boolean {
+function readRoutes(file: string): Routes {
+  const lines = (readIfThere(file) ?? '').split('\n').slice(1);
+  return new Set(lines.map((line) => line.split('\t', 2).join(' ').trimEnd()));
+}
+
+function routeTo(destination: string, name: string): string {
   const number = Buffer.alloc(4);
   number.writeUInt32LE(parseIpv4(destination));
-  const start = `${name}\t${number.toString('hex').toUpperCase()}\t`;
-  return (readIfThere(file) ?? '').split('\n').some((line) => line.startsWith(start));
+  return `${name} ${number.toString('hex').toUpperCase()}`;
 }
 
 function readIfThere(file: string): string | null {

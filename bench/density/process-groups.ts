@@ -1,0 +1,88 @@
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { cpuMsOf } from '../process-cpu.ts';
+
+/** What the processes of one kind use together. */
+export interface GroupUse {
+  processes: number;
+  cpuMs: number;
+  /** Memory of their own and their part of what they share, in MiB. */
+  residentMib: number;
+}
+
+const kinds: readonly [name: string, pattern: RegExp][] = [
+  ['shims', /runtime\/oci\/shim\.pl/],
+  ['lease guard', /lease-guard\.pl/],
+  ['host worker', /worker\/host\.ts/],
+  ['control worker', /worker\/control\.ts/],
+  ['API', /api\/server\.ts/],
+  ['gateway', /gateway\/(server|serving-process)\.ts/],
+  ['Postgres', /^postgres: |\/postgres /],
+  ['Temporal', /temporal-server/],
+  ['supervisor', /ops\/start\.ts/],
+];
+/** Agents and what they run. */
+const inside = 'in sandboxes';
+/** Errors of a process that has ended, or that is another machine's part and closed to us. */
+const gone = new Set(['ENOENT', 'ESRCH', 'EACCES']);
+
+/**
+ * What the processes of the platform of a data folder use: the supervisor, all that it started, and its sandboxes, whose
+ * shims may have lost their parent.
+ */
+export function platformUse(supervisorPid: number, dataDir: string): Map<string, GroupUse> {
+  const processes = readProcesses();
+  const kindOf = new Map([[supervisorPid, 'supervisor']]);
+  // A child has mostly a higher number than its parent, but numbers begin again at the lowest.
+  for (let before = 0; before < kindOf.size; ) {
+    before = kindOf.size;
+    for (const { pid, parent, commandLine, folder } of processes) {
+      const parentKind = kindOf.get(parent);
+      if (kindOf.has(pid) || (!parentKind && !folder.startsWith(`${dataDir}/`))) continue;
+      const isInside = parentKind === 'shims' || parentKind === inside;
+      kindOf.set(pid, isInside ? inside : (kinds.find(([, pattern]) => pattern.test(commandLine))?.[0] ?? 'others'));
+    }
+  }
+  const groups = new Map<string, GroupUse>();
+  for (const [pid, kind] of kindOf) {
+    const group = groups.get(kind) ?? { processes: 0, cpuMs: 0, residentMib: 0 };
+    try {
+      const cpuMs = cpuMsOf(pid);
+      group.residentMib += proportionalMib(pid);
+      group.cpuMs += cpuMs;
+      group.processes += 1;
+    } catch (error) {
+      if (!gone.has((error as NodeJS.ErrnoException).code ?? '')) throw error;
+    }
+    groups.set(kind, group);
+  }
+  return groups;
+}
+
+interface Process {
+  pid: number;
+  parent: number;
+  commandLine: string;
+  /** Where it works: a shim, in the folder of its sandbox. */
+  folder: string;
+}
+
+function readProcesses(): Process[] {
+  return readdirSync('/proc').flatMap((name) => {
+    if (!/^\d+$/.test(name)) return [];
+    try {
+      const stat = readFileSync(`/proc/${name}/stat`, 'latin1');
+      const parent = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
+      const commandLine = readFileSync(`/proc/${name}/cmdline`, 'latin1').replaceAll('\0', ' ');
+      const folder = readlinkSync(`/proc/${name}/cwd`);
+      return [{ pid: Number(name), parent, commandLine, folder }];
+    } catch (error) {
+      if (gone.has((error as NodeJS.ErrnoException).code ?? '')) return [];
+      throw error;
+    }
+  });
+}
+
+function proportionalMib(pid: number): number {
+  const text = readFileSync(`/proc/${pid}/smaps_rollup`, 'latin1');
+  return Number(/^Pss:\s+(\d+)/m.exec(text)?.[1] ?? 0) / 1024;
+}

@@ -1,0 +1,155 @@
+import { readFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import pLimit from 'p-limit';
+import { AgentClient } from '../../ops/client/agent-client.ts';
+import type { SandboxView } from '../../ops/client/platform-client.ts';
+import { RunningPlatform } from '../../test/support/running-platform.ts';
+import { findCgroup } from '../lifecycle/idle-memory.ts';
+import { inTurn, summarize, timed } from '../statistics.ts';
+import { holdAgainst, printTable, type Row } from '../table.ts';
+import { type GroupUse, platformUse } from './process-groups.ts';
+
+/** How many idle sandboxes of `base` a machine carries, and what they cost. `BENCH_SANDBOXES=100,300,500` */
+const counts = (process.env.BENCH_SANDBOXES ?? '500').split(',').map(Number);
+const times = Number(process.env.BENCH_TIMES ?? 20);
+const atOnce = 4;
+const idleSeconds = Number(process.env.BENCH_IDLE_SECONDS ?? 60);
+const wanted = { template: 'base', timeout: 7200 };
+
+const platform = new RunningPlatform({
+  PLATFORM_WARM_POOL_SIZE: process.env.BENCH_POOL ?? '0',
+  PLATFORM_RATE_LIMIT_PER_KEY: '0',
+});
+await platform.start();
+try {
+  const client = platform.client();
+  const supervisor = platform.pidsOf('ops/start.ts')[0]!;
+  const running: SandboxView[] = [];
+  const created = async () => {
+    const sandbox = await client.createSandbox(wanted);
+    if (sandbox.status !== 'running') throw new Error(`${sandbox.sandbox_id} is ${sandbox.status}: ${sandbox.reason}`);
+    return sandbox;
+  };
+  const measureCreates = () =>
+    inTurn(times, async () => {
+      let made: SandboxView | undefined;
+      const ms = await timed(async () => {
+        made = await created();
+      });
+      await client.deleteSandbox(made!.sandbox_id, 60_000);
+      return ms;
+    });
+  const measureExec = async () => {
+    const limit = pLimit(atOnce);
+    return Promise.all(running.map((sandbox) => limit(() => timed(() => echo(sandbox)))));
+  };
+
+  await measureCreates();
+  const alone = summarize(await measureCreates());
+  const before = { availableMib: availableMib(), use: platformUse(supervisor, platform.dataDir) };
+  const load = () => os.loadavg()[0]!.toFixed(1);
+  printTable('No sandbox', [
+    { measure: 'create', value: alone, unit: 'ms' },
+    ...(await idleRows(supervisor)),
+    { measure: 'load of the machine', value: load(), unit: '' },
+  ]);
+
+  for (const count of counts) {
+    const limit = pLimit(atOnce);
+    const startedMs = performance.now();
+    const fills = await Promise.all(
+      Array.from({ length: count - running.length }, () =>
+        limit(() => timed(async () => running.push(await created()))),
+      ),
+    );
+    const filledSeconds = (performance.now() - startedMs) / 1000;
+    await delay(15_000);
+    const tookMib = (before.availableMib - availableMib()) / count;
+    const use = platformUse(supervisor, platform.dataDir);
+    const shims = (use.get('shims')?.residentMib ?? 0) / count;
+    const idle = await idleRows(supervisor);
+    const many = summarize(await measureCreates());
+    const exec = summarize(await measureExec());
+    printTable(`${count} idle sandboxes`, [
+      { measure: `fill, ${atOnce} at once`, value: summarize(fills), unit: 'ms' },
+      { measure: '… in all', value: filledSeconds.toFixed(0), unit: 's' },
+      { measure: 'create', value: many, unit: 'ms', goal: holdAgainst(many.p50, 1.5 * alone.p50, 'ms') },
+      { measure: `exec in each, ${atOnce} at once`, value: exec, unit: 'ms' },
+      { measure: 'memory of the machine, a sandbox', value: tookMib.toFixed(1), unit: 'MiB' },
+      { measure: '… of it charged to its group', value: chargedMib(running).toFixed(1), unit: 'MiB' },
+      { measure: '… of it its shim', value: shims.toFixed(1), unit: 'MiB' },
+      ...idle,
+      { measure: 'load of the machine', value: load(), unit: '' },
+    ]);
+  }
+
+  const limit = pLimit(atOnce);
+  const deletedSeconds = await timed(() =>
+    Promise.all(running.map(({ sandbox_id }) => limit(() => client.deleteSandbox(sandbox_id, 60_000)))),
+  );
+  printTable('Delete', [
+    { measure: `all, ${atOnce} at once`, value: (deletedSeconds / 1000).toFixed(0), unit: 's' },
+    {
+      measure: 'memory of the machine, more than before',
+      value: (before.availableMib - availableMib()).toFixed(0),
+      unit: 'MiB',
+    },
+  ]);
+} finally {
+  await platform.stop();
+  const remains = await platform.hostRemains();
+  platform.removeData();
+  if (remains.length > 0) console.error(`left on the machine: ${remains.join(', ')}`);
+}
+
+async function echo(sandbox: SandboxView): Promise<void> {
+  const agent = new AgentClient(sandbox.sandbox_domain, sandbox.envd_access_token);
+  const { stdout } = await agent.run('/bin/echo', ['up']);
+  agent.close();
+  if (stdout !== 'up\n') throw new Error(`the command wrote ${JSON.stringify(stdout)}`);
+}
+
+function availableMib(): number {
+  return Number(/^MemAvailable:\s+(\d+)/m.exec(readFileSync('/proc/meminfo', 'latin1'))![1]) / 1024;
+}
+
+/** MiB that the kernel charges to a sandbox, file cache included; the mean of all. */
+function chargedMib(sandboxes: readonly SandboxView[]): number {
+  const parent = path.dirname(findCgroup('/sys/fs/cgroup', sandboxes[0]!.sandbox_id)!);
+  const charged = sandboxes.map(({ sandbox_id: id }) => {
+    const file = ['memory.usage_in_bytes', 'memory.current'].map((name) => path.join(parent, id, name));
+    return Number(readIfThere(file[0]!) ?? readIfThere(file[1]!)) / 2 ** 20;
+  });
+  return charged.reduce((sum, each) => sum + each, 0) / charged.length;
+}
+
+function readIfThere(file: string): string | null {
+  try {
+    return readFileSync(file, 'latin1');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw error;
+  }
+}
+
+/** Percent of a core that each part of the platform uses while nobody asks it for anything. */
+async function idleRows(supervisor: number): Promise<Row[]> {
+  const look = () => ({ atMs: performance.now(), groups: platformUse(supervisor, platform.dataDir) });
+  const first = look();
+  await delay(idleSeconds * 1000);
+  const last = look();
+  const pct = (ms: number) => `${((100 * ms) / (last.atMs - first.atMs)).toFixed(1)}`;
+  const ofGroup = (name: string, use: GroupUse) => use.cpuMs - (first.groups.get(name)?.cpuMs ?? 0);
+  const groups = [...last.groups].sort(([a], [b]) => a.localeCompare(b));
+  const all = groups.reduce((sum, [name, use]) => sum + ofGroup(name, use), 0);
+  return [
+    { measure: 'idle: all', value: pct(all), unit: '% of a core' },
+    ...groups.map(([name, use]) => ({
+      measure: `idle: ${name} (${use.processes}, ${use.residentMib.toFixed(0)} MiB)`,
+      value: pct(ofGroup(name, use)),
+      unit: '% of a core',
+    })),
+  ];
+}
