@@ -59,10 +59,12 @@ const [orm, connection, driver] = await Promise.all([
     outboundRanges: settings.PLATFORM_OUTBOUND_RANGES,
     ownServices: () => ownServices(namedServices(settings)),
     warmPoolSize: settings.PLATFORM_WARM_POOL_SIZE,
+    warmPoolMaxSize: settings.PLATFORM_WARM_POOL_MAX_SIZE,
     baseImage: settings.PLATFORM_BASE_IMAGE,
     codeInterpreterRecipe: path.resolve(import.meta.dirname, '../ops/images/code-interpreter'),
     registryInsecureHttp: settings.PLATFORM_REGISTRY_INSECURE_HTTP,
     logger,
+    onTrace: (trace) => logger.debug(trace, 'sandbox started'),
   }),
 ]);
 const environments = {

@@ -7,9 +7,9 @@ import { AgentClient } from '../../ops/client/agent-client.ts';
 import type { SandboxView } from '../../ops/client/platform-client.ts';
 import { RunningPlatform } from '../../test/support/running-platform.ts';
 import { findCgroup } from '../lifecycle/idle-memory.ts';
+import { type GroupUse, platformUse } from '../process-groups.ts';
 import { inTurn, summarize, timed } from '../statistics.ts';
 import { holdAgainst, printTable, type Row } from '../table.ts';
-import { type GroupUse, platformUse } from './process-groups.ts';
 
 /** How many idle sandboxes of `base` a machine carries, and what they cost. `BENCH_SANDBOXES=100,300,500` */
 const counts = (process.env.BENCH_SANDBOXES ?? '500').split(',').map(Number);
@@ -141,7 +141,8 @@ async function idleRows(supervisor: number): Promise<Row[]> {
   await delay(idleSeconds * 1000);
   const last = look();
   const pct = (ms: number) => `${((100 * ms) / (last.atMs - first.atMs)).toFixed(1)}`;
-  const ofGroup = (name: string, use: GroupUse) => use.cpuMs - (first.groups.get(name)?.cpuMs ?? 0);
+  const spentMs = (use?: GroupUse) => (use ? use.cpuMs + use.endedCpuMs : 0);
+  const ofGroup = (name: string, use: GroupUse) => spentMs(use) - spentMs(first.groups.get(name));
   const groups = [...last.groups].sort(([a], [b]) => a.localeCompare(b));
   const all = groups.reduce((sum, [name, use]) => sum + ofGroup(name, use), 0);
   return [

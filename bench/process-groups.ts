@@ -1,10 +1,12 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
-import { cpuMsOf } from '../process-cpu.ts';
+import { cpuMsOf, endedChildrenCpuMsOf } from './process-cpu.ts';
 
 /** What the processes of one kind use together. */
 export interface GroupUse {
   processes: number;
   cpuMs: number;
+  /** Of programs that they ran and that have ended. */
+  endedCpuMs: number;
   /** Memory of their own and their part of what they share, in MiB. */
   residentMib: number;
 }
@@ -44,11 +46,12 @@ export function platformUse(supervisorPid: number, dataDir: string): Map<string,
   }
   const groups = new Map<string, GroupUse>();
   for (const [pid, kind] of kindOf) {
-    const group = groups.get(kind) ?? { processes: 0, cpuMs: 0, residentMib: 0 };
+    const group = groups.get(kind) ?? { processes: 0, cpuMs: 0, endedCpuMs: 0, residentMib: 0 };
     try {
       const cpuMs = cpuMsOf(pid);
       group.residentMib += proportionalMib(pid);
       group.cpuMs += cpuMs;
+      group.endedCpuMs += endedChildrenCpuMsOf(pid);
       group.processes += 1;
     } catch (error) {
       if (!gone.has((error as NodeJS.ErrnoException).code ?? '')) throw error;

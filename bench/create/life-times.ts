@@ -1,0 +1,39 @@
+import type { Client } from '@temporalio/client';
+import { temporal } from '@temporalio/proto';
+
+const type = temporal.api.enums.v1.EventType;
+
+/** When the parts of a create happened that a workflow's history shows; Unix milliseconds. */
+export interface LifeTimes {
+  /** Temporal has stored the start. */
+  started: number;
+  /** The control worker has its first task. */
+  firstTask: number;
+  /** The work of the host is on its queue, and taken from it. */
+  hostWorkAsked: number;
+  hostWorkBegun: number;
+  /** Temporal has stored that the host has done it. */
+  hostWorkDone: number;
+  /** Temporal has stored the answer to the caller. */
+  answered: number;
+}
+
+export async function readLifeTimes(client: Client, namespace: string, workflowId: string): Promise<LifeTimes> {
+  const { history } = await client.workflowService.getWorkflowExecutionHistory({
+    namespace,
+    execution: { workflowId },
+  });
+  const at = (wanted: temporal.api.enums.v1.EventType) => {
+    const time = history!.events!.find((event) => event.eventType === wanted)?.eventTime;
+    if (!time) throw new Error(`the history of ${workflowId} has no ${type[wanted]}`);
+    return Number(time.seconds) * 1000 + (time.nanos ?? 0) / 1e6;
+  };
+  return {
+    started: at(type.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED),
+    firstTask: at(type.EVENT_TYPE_WORKFLOW_TASK_STARTED),
+    hostWorkAsked: at(type.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED),
+    hostWorkBegun: at(type.EVENT_TYPE_ACTIVITY_TASK_STARTED),
+    hostWorkDone: at(type.EVENT_TYPE_ACTIVITY_TASK_COMPLETED),
+    answered: at(type.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_COMPLETED),
+  };
+}
