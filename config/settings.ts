@@ -213,6 +213,8 @@ const settingsSchema = z.object({
   PLATFORM_SANDBOX_PROXY_URL: z.preprocess(emptyIsUnset, z.url({ protocol: /^https?$/ }).optional()),
   /** Frozen sandboxes kept ready for `base` on this host. 0 turns the pool off. */
   PLATFORM_WARM_POOL_SIZE: whole(2),
+  /** After bursts of creates there are as many as came within five seconds, up to this. */
+  PLATFORM_WARM_POOL_MAX_SIZE: whole(16),
   /** OCI registry that templates are pulled from and pushed to. Empty: base image is built on the host. */
   PLATFORM_REGISTRY: text(),
   /** Allow plain HTTP to that registry: only for one on loopback. */

@@ -3,6 +3,7 @@ import { existsSync, statSync } from 'node:fs';
 import { rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { freeMemoryMb, memoryReserveMb } from '../../domain/host-room.ts';
 import type { MountSlot } from '../../domain/object-storage.ts';
 import type { UdpMapping } from '../../domain/ports.ts';
 import { type DiskRoom, hasRoomToAdmit, readDiskRoom } from '../disk/disk-room.ts';
@@ -20,6 +21,7 @@ import { ensureBaseImage } from '../images/base-image.ts';
 import { ensureCodeInterpreterImage } from '../images/code-interpreter-image.ts';
 import { ensureImage } from '../images/image-store.ts';
 import type { UnpackedImage } from '../images/unpacked-image.ts';
+import { MachineLoad } from '../machine-load.ts';
 import { s3fsRootIn } from '../mounts/s3fs-root.ts';
 import { SandboxMounts } from '../mounts/sandbox-mounts.ts';
 import { KeyedLock } from '../process/keyed-lock.ts';
@@ -118,6 +120,7 @@ class LocalDriver implements OciDriver {
   readonly #meter: UsageMeter;
   /** What `takeOver` found without an owner. */
   #orphans: Omit<ReconcileReport, 'sandboxes'> = { poolMembers: [], containers: [], interfaces: [] };
+  readonly #machine = new MachineLoad();
   #pool: WarmPool | undefined;
 
   constructor(parts: {
@@ -197,10 +200,10 @@ class LocalDriver implements OciDriver {
       cgroups: this.#cgroups,
       network: this.#network,
       runner: this.#runner,
-      size: this.#options.warmPoolSize,
+      size: { least: this.#options.warmPoolSize, most: this.#options.warmPoolMaxSize ?? this.#options.warmPoolSize },
       image: () => this.#imageOf(baseImageName, new AbortController().signal),
       isBusy: () => this.#underway.size > 0,
-      hasRoom: () => hasRoomToAdmit(this.diskRoom()),
+      hasRoom: () => hasRoomToAdmit(this.diskRoom()) && hasFreeMemory(this.#machine),
       logger: this.#options.logger,
     });
     await this.#pool.open();
@@ -633,6 +636,11 @@ class LocalDriver implements OciDriver {
   #folderOf(sandboxId: string): string {
     return this.#records.folderOf(sandboxId);
   }
+}
+
+function hasFreeMemory(machine: MachineLoad): boolean {
+  const memory = machine.memory();
+  return freeMemoryMb({ ...memory, reserveMb: memoryReserveMb(memory.totalMb) }) > 0;
 }
 
 const diskGone = () => new DriverError('sandbox_absent', 'The sandbox and its disk are gone from this host');

@@ -39,6 +39,8 @@ export interface OciDriverOptions {
   bandwidthMbps?: number;
   /** Frozen sandboxes kept ready for `builtin:base`. */
   warmPoolSize: number;
+  /** As many at most, after bursts of creates. Undefined: never more than `warmPoolSize`. */
+  warmPoolMaxSize?: number;
   /** What `builtin:base` stands for. Empty: the image made from Debian packages. */
   baseImage?: string;
   /** Folder of the recipe of `builtin:code-interpreter`, made when it is first asked for. Empty: not known here. */

@@ -15,6 +15,7 @@ import type { Copy } from './copy.ts';
 import type { DriverLogger } from './driver-logger.ts';
 import type { Boot } from './launch.ts';
 import type { SandboxConnection, SandboxNetwork } from './network.ts';
+import { PoolDemand } from './pool-demand.ts';
 import { readPids, type SandboxRecord, writeRecord } from './sandbox-folder.ts';
 
 /** A frozen sandbox without a name, whose agent waits for its boot document. */
@@ -37,18 +38,22 @@ const bootTimeoutSeconds = 30;
 /** How long creates that go on are waited for; a host that is always creating needs its pool most. */
 const patienceSeconds = 1;
 const retryMs = 10_000;
+/** The demand is looked at again, so that a pool shrinks that nobody claims from. */
+const resizeMs = 30_000;
 const readSystemCall = process.arch === 'arm64' ? 63 : 0;
 
 /**
  * Sandboxes of the base image, started as far as they go without a name and then frozen: a claim needs no Node start.
- * Their disks cannot grow while mounted, so they have the size that was asked for most of late.
+ * Their disks cannot grow while mounted, so they have the size that was asked for most of late. There are as many as the
+ * largest burst of creates lately, so that the next one finds them.
  */
 export class WarmPool {
   readonly #copy: Copy;
   readonly #cgroups: Cgroups;
   readonly #network: SandboxNetwork;
   readonly #runner: ContainerRunner;
-  readonly #size: number;
+  readonly #demand: PoolDemand;
+  readonly #resizing: NodeJS.Timeout;
   readonly #image: () => Promise<UnpackedImage>;
   readonly #isBusy: () => boolean;
   readonly #hasRoom: () => boolean;
@@ -63,11 +68,12 @@ export class WarmPool {
     cgroups: Cgroups;
     network: SandboxNetwork;
     runner: ContainerRunner;
-    size: number;
+    /** How many members there are at least, and at most after bursts of creates. */
+    size: { least: number; most: number };
     image: () => Promise<UnpackedImage>;
     /** Whether sandboxes are being created now; members give way for a while. */
     isBusy: () => boolean;
-    /** Whether the disk has room for more members; until then there are only those that are there. */
+    /** Whether the host has room for more members; until then there are only those that are there. */
     hasRoom: () => boolean;
     logger: DriverLogger;
   }) {
@@ -75,11 +81,12 @@ export class WarmPool {
     this.#cgroups = parts.cgroups;
     this.#network = parts.network;
     this.#runner = parts.runner;
-    this.#size = parts.size;
+    this.#demand = new PoolDemand(parts.size);
     this.#image = parts.image;
     this.#isBusy = parts.isBusy;
     this.#hasRoom = parts.hasRoom;
     this.#logger = parts.logger;
+    this.#resizing = setInterval(() => this.#fill(), resizeMs).unref();
   }
 
   /** Begins to fill, in the background. */
@@ -96,6 +103,7 @@ export class WarmPool {
   /** Takes a member that fits; null when there is none. It is the caller's from then on. */
   claim(image: UnpackedImage, storageGb: number): PoolMember | null {
     this.#askedSizes = [...this.#askedSizes, storageGb].slice(-rememberedSizes);
+    this.#demand.note(performance.now());
     const fits = (member: PoolMember) => member.storageGb === storageGb && member.image.digest === image.digest;
     const at = this.#members.findIndex((member) => fits(member) && this.#runner.isRunning(member.folder));
     const [member] = at < 0 ? [] : this.#members.splice(at, 1);
@@ -106,6 +114,7 @@ export class WarmPool {
   /** Ends every member. */
   async close(): Promise<void> {
     this.#closing.abort();
+    clearInterval(this.#resizing);
     await this.#filling;
     await Promise.all(this.#members.splice(0).map((member) => this.#discard(member)));
     await writeFileDurably(this.#sizesFile, JSON.stringify(this.#askedSizes)).catch((error) => {
@@ -119,7 +128,7 @@ export class WarmPool {
   }
 
   #fill(): void {
-    if (this.#filling || this.#size === 0 || this.#closing.signal.aborted || !this.#hasRoom()) return;
+    if (this.#filling || this.#closing.signal.aborted) return;
     this.#filling = this.#fillUp()
       .catch((error) => {
         if (!this.#closing.signal.aborted) this.#logger.warn({ err: error }, 'the warm pool could not be filled');
@@ -136,10 +145,16 @@ export class WarmPool {
       const storageGb = this.#wantedSize();
       const fits = (member: PoolMember) =>
         member.storageGb === storageGb && member.image.digest === image.digest && this.#runner.isRunning(member.folder);
-      if (this.#members.filter(fits).length >= this.#size) return;
+      const size = this.#demand.size(performance.now());
+      if (this.#members.length > size) {
+        const stale = this.#members.findIndex((member) => !fits(member));
+        await this.#discard(this.#members.splice(Math.max(0, stale), 1)[0]!);
+        continue;
+      }
+      if (this.#members.filter(fits).length >= size || !this.#hasRoom()) return;
       await until(() => !this.#isBusy(), { timeoutSeconds: patienceSeconds, everyMs: 50, signal });
       const stale = this.#members.findIndex((member) => !fits(member));
-      if (stale >= 0 && this.#members.length >= this.#size) await this.#discard(this.#members.splice(stale, 1)[0]!);
+      if (stale >= 0 && this.#members.length >= size) await this.#discard(this.#members.splice(stale, 1)[0]!);
       try {
         this.#members.push(await this.#make(image, storageGb));
       } catch (error) {

@@ -1,0 +1,38 @@
+/** Creates that come within this time meet the same pool: it is not refilled in between. */
+const burstMs = 5000;
+/** A burst may come again within this time. */
+const rememberedMs = 600_000;
+
+/** How many members a pool should have, by the bursts of creates that it met lately. */
+export class PoolDemand {
+  readonly #least: number;
+  readonly #most: number;
+  /** When each of the last claims came, oldest first. */
+  #claims: number[] = [];
+
+  constructor(size: { least: number; most: number }) {
+    this.#least = size.least;
+    this.#most = Math.max(size.least, size.most);
+  }
+
+  /** A create came that could use a member, whether or not there was one. */
+  note(atMs: number): void {
+    // More than this many claims in a burst make no difference; older bursts are forgotten with the time.
+    this.#claims = [...this.#recent(atMs), atMs].slice(-64 * this.#most);
+  }
+
+  /** The largest burst of the last minutes, within the bounds. */
+  size(nowMs: number): number {
+    const claims = this.#recent(nowMs);
+    let largest = 0;
+    for (let first = 0, last = 0; last < claims.length; last += 1) {
+      while (claims[last]! - claims[first]! > burstMs) first += 1;
+      largest = Math.max(largest, last - first + 1);
+    }
+    return Math.min(this.#most, Math.max(this.#least, largest));
+  }
+
+  #recent(nowMs: number): number[] {
+    return this.#claims.filter((atMs) => nowMs - atMs <= rememberedMs);
+  }
+}
