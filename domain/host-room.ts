@@ -24,6 +24,11 @@ const leastMemoryReserveMb = 512;
 const growthSeconds = 10;
 /** From this part of the processor on, sandboxes may get less of it than they want. */
 const saturatedPart = 0.9;
+/**
+ * Whoever uses the rest of a processor, a sandbox that is busy gets this much for each of its cores. One that gets less
+ * is idle.
+ */
+const leastBusyShare = 1 / (4 * busyCoresPerCore);
 
 /** @returns MB that a host keeps free of sandboxes */
 export function memoryReserveMb(totalMb: number): number {
@@ -60,14 +65,15 @@ export interface ProcessorUse {
 }
 
 /**
- * Cores that sandboxes want. While the processor has idle time, they get what they want. When it has none, those that
+ * Cores that sandboxes want. While the processor has idle time, they get what they want. When it has none, busy ones that
  * get at least half of what the hungriest gets for each of its cores are held back, and may want all of their cores.
  * @param usedPart of the machine's processor, 0 to 1
  */
 export function wantedCores(uses: readonly ProcessorUse[], usedPart: number): number {
   const share = ({ cores, cpuCount }: ProcessorUse) => cores / cpuCount;
   const hungriest = Math.max(0, ...uses.map(share));
-  const isHeldBack = (use: ProcessorUse) => usedPart >= saturatedPart && share(use) >= hungriest / 2;
+  const least = Math.max(leastBusyShare, hungriest / 2);
+  const isHeldBack = (use: ProcessorUse) => usedPart >= saturatedPart && share(use) >= least;
   return uses.reduce((sum, use) => sum + (isHeldBack(use) ? use.cpuCount : use.cores), 0);
 }
 

@@ -101,7 +101,7 @@ try {
   await platform.stop();
   const remains = await platform.hostRemains();
   platform.removeData();
-  if (remains.length > 0) console.error(`left on the machine: ${remains.join(', ')}`);
+  if (remains.length > 0) console.error(`${remains.length} things were left on the machine, and are removed`);
 }
 
 async function echo(sandbox: SandboxView): Promise<void> {

@@ -48,6 +48,8 @@ describe('processor', () => {
 
   test('without idle time, those that are held back want all of their cores, and the idle ones still nothing', () => {
     expect(wantedCores([...uses(300, 0), ...uses(16, 0.12)], 1)).toBe(32);
+    // Other programs use the whole processor.
+    expect(wantedCores(uses(300, 0.003), 1)).toBeCloseTo(0.9);
     // One that is alone on the machine is one, however many processes it has.
     expect(wantedCores([...uses(50, 0.01), ...uses(1, 1.9)], 1)).toBeCloseTo(2.5);
     expect(

@@ -167,13 +167,13 @@ test('idle sandboxes leave the processor to others; busy ones on a processor wit
   const made = await Promise.all(Array.from({ length: 20 }, () => admit()));
   for (const { sandboxId } of made) await runs(sandboxId);
   const all = (cores: number) => made.map(({ sandboxId }) => use(sandboxId, 20, cores));
-  reporter.take(all(0.001));
+  reporter.take(all(0.1));
   processorUsed = 1;
   await reporter.report();
   expect(await hostRow()).toMatchObject({ cpuFree: expect.closeTo(2 * 16 - 20 * 2), shortOf: ['cpu'] });
   await expect(admit()).rejects.toMatchObject(refused('processor time'));
+  // The processor is as busy, with other programs.
   reporter.take(all(0.001));
-  processorUsed = 0.1;
   await reporter.report();
   expect(await hostRow()).toMatchObject({ cpuFree: expect.closeTo(31.98), shortOf: [] });
   await admit();
