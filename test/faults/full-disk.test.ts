@@ -1,5 +1,8 @@
+import { existsSync } from 'node:fs';
+import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { SandboxView } from '../../ops/client/platform-client.ts';
+import { ballastFiles } from '../../runtime/disk/disk-room.ts';
 import { until } from '../support/until.ts';
 import { FaultyPlatform, removeHost } from './faulty-platform.ts';
 import { remains } from './matrix.ts';
@@ -50,10 +53,17 @@ async function works(sandbox: SandboxView): Promise<void> {
   agent.close();
 }
 
+test('the reserve is there as soon as the host takes sandboxes', () => {
+  const { space, inodes } = ballastFiles(path.join(disk.folder, 'oci'));
+  expect([existsSync(space), existsSync(inodes)]).toEqual([true, true]);
+});
+
 test('sandboxes that fill the disk are paused before anything of the platform fails; a delete makes room', async () => {
   const writers = [await created(), await created()] as const;
   const calm = await created();
   const before = pids();
+  // What the sandboxes need not write themselves.
+  disk.fill(2000);
   for (const writer of writers) await writeMuch(writer, 2400);
   for (const { sandbox_id } of writers) {
     const { reason } = await platform.api.untilStatus(sandbox_id, 'paused', 60_000);
@@ -84,6 +94,7 @@ test('sandboxes that fill the disk are paused before anything of the platform fa
   await until(async () => (await create()).status === 201, 30_000);
   await until(async () => (await resume(writers[1])).body.success, 30_000);
   expect([pids(), platform.ends]).toEqual([before, []]);
+  disk.empty();
 }, 240_000);
 
 test('a host whose disk is full takes nothing new; what runs there goes on, and others take what may go elsewhere', async () => {

@@ -13,22 +13,29 @@ const root = path.resolve(import.meta.dirname, '../..');
 
 /** The whole platform as `npm start` runs it, in a data folder of its own, driven from outside. */
 export class RunningPlatform {
-  readonly dataDir = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-e2e-'));
+  readonly dataDir: string;
   readonly #settings: NodeJS.ProcessEnv;
   #child: ChildProcess | null = null;
   output = '';
 
   /** @param settings over the defaults */
-  constructor(settings: NodeJS.ProcessEnv = {}) {
+  constructor(
+    settings: NodeJS.ProcessEnv = {},
+    dataDir = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-e2e-')),
+  ) {
+    this.dataDir = dataDir;
     // Postgres does not run as root and must be able to reach its folder.
     fs.chmodSync(this.dataDir, 0o711);
     this.#settings = settings;
   }
 
-  /** @returns milliseconds until it was ready */
-  async start(timeoutMs = 120_000): Promise<number> {
+  /**
+   * @param throughSetUp as `npm start` does, which looks first whether anything of the set-up is missing
+   * @returns milliseconds until it was ready
+   */
+  async start(timeoutMs = 120_000, { throughSetUp = false } = {}): Promise<number> {
     const startedMs = Date.now();
-    const child = spawn(process.execPath, ['ops/start.ts'], {
+    const child = spawn(process.execPath, throughSetUp ? wordsOfNpmStart() : ['ops/start.ts'], {
       cwd: root,
       env: {
         ...process.env,
@@ -111,6 +118,14 @@ export class RunningPlatform {
   removeData(): void {
     fs.rmSync(this.dataDir, { recursive: true, force: true });
   }
+}
+
+/** The arguments of `node` in the script `start` of package.json. */
+function wordsOfNpmStart(): string[] {
+  const { scripts } = JSON.parse(fs.readFileSync(path.join(root, 'package.json'), 'utf8'));
+  const [node, ...words] = (scripts.start as string).split(' ');
+  if (node !== 'node') throw new Error(`npm start does not run node: ${scripts.start}`);
+  return words;
 }
 
 /** As `hostRemains`, of the host worker of a data folder, which must have ended. */
