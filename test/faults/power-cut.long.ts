@@ -5,11 +5,8 @@ const cutsOfRound = 4;
 
 test(`${rounds * cutsOfRound} power cuts at any moment`, async () => {
   for (let round = 0; round < rounds; round += 1) {
-    const host = await CutHost.open();
-    try {
+    await CutHost.with(async (host) => {
       for (const cut of await host.liveThrough(cutsOfRound)) await host.comeBack(cut);
-    } finally {
-      await host.close();
-    }
+    });
   }
 }, 1_800_000);

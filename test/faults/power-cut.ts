@@ -1,8 +1,8 @@
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
-import os from 'node:os';
+import { rmSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LocalHost, nothing, onHost, shell } from '../runtime/local-host.ts';
+import { CutDisk } from './cut-disk.ts';
 
 const diskSize = '8G';
 const outerSize = '12G';
@@ -15,32 +15,28 @@ interface Promised {
   removed: string[];
 }
 
-/**
- * A host whose data folder is on a disk of its own: an ext4 in a file. A power cut is a copy of that file at one moment:
- * what the kernel had written is in it, what it still held in memory is not. For the file to stand still while it is
- * copied, the file system around it is frozen, which the disk inside takes for a slow disk.
- */
+/** A host whose data folder is on a disk that can be copied at any moment, as a power cut leaves it. */
 export class CutHost {
-  readonly #folder = mkdtempSync(path.join(os.tmpdir(), 'power-cut-'));
-  readonly #outer = path.join(this.#folder, 'outer');
-  readonly #mounted = path.join(this.#folder, 'disk');
+  readonly #disk = new CutDisk();
   readonly #host = new LocalHost();
   readonly #promised: Promised = { sandboxes: new Map(), removed: [] };
-  #copies = 0;
 
-  static async open(): Promise<CutHost> {
-    const cut = new CutHost();
-    const image = path.join(cut.#folder, 'outer.ext4');
-    for (const folder of [cut.#outer, cut.#mounted]) mkdirSync(folder);
-    onHost('truncate', '-s', outerSize, image);
-    onHost('mkfs.ext4', '-q', image);
-    onHost('mount', '-o', 'loop', image, cut.#outer);
-    const disk = path.join(cut.#outer, 'disk.ext4');
-    onHost('truncate', '-s', diskSize, disk);
-    onHost('mkfs.ext4', '-q', disk);
-    onHost('mount', '-o', 'loop', disk, cut.#mounted);
-    await cut.#start();
-    return cut;
+  /** Has a test work with such a host, and cleans up after it. The error of the test is the one that is reported. */
+  static async with(work: (host: CutHost) => Promise<void>): Promise<void> {
+    const host = new CutHost();
+    try {
+      await host.#open();
+      await work(host);
+    } catch (error) {
+      await host.#close().catch((closing) => console.error('after the error the clean-up failed, too:', closing));
+      throw error;
+    }
+    await host.#close();
+  }
+
+  async #open(): Promise<void> {
+    this.#disk.mountNew(diskSize, outerSize);
+    await this.#start();
   }
 
   /** Creates, pauses, resumes and removes until the given number of cuts is made; then the power is off. */
@@ -56,13 +52,13 @@ export class CutHost {
     stop.abort();
     await lives;
     await this.#powerOff();
-    onHost('umount', this.#mounted);
+    await this.#disk.unmount();
     return made;
   }
 
   /** Starts the host on a copy and holds what it finds against what was promised. */
   async comeBack({ file, promised }: { file: string; promised: Promised }): Promise<void> {
-    onHost('mount', '-o', 'loop', file, this.#mounted);
+    this.#disk.mountCopy(file);
     this.#host.warnings.length = 0;
     await this.#start();
     const { driver } = this.#host;
@@ -85,22 +81,18 @@ export class CutHost {
     await driver.reconcile([]);
     expect(await driver.inventory()).toMatchObject(nothing);
     await driver.teardown();
-    onHost('umount', this.#mounted);
+    await this.#disk.unmount();
     rmSync(file);
   }
 
-  /** Also after a failed test. */
-  async close(): Promise<void> {
-    if (isMounted(this.#mounted)) await this.#host.driver.teardown();
-    for (const folder of [this.#mounted, this.#outer]) {
-      if (isMounted(folder)) onHost('umount', folder);
-    }
-    rmSync(this.#folder, { recursive: true });
+  async #close(): Promise<void> {
+    if (this.#disk.isMounted) await this.#host.driver?.teardown();
+    await this.#disk.remove();
     rmSync(this.#host.dataDir, { recursive: true });
   }
 
   #start(): Promise<void> {
-    return this.#host.start({ dataDir: path.join(this.#mounted, 'data'), warmPoolSize: 1 });
+    return this.#host.start({ dataDir: path.join(this.#disk.folder, 'data'), warmPoolSize: 1 });
   }
 
   async #live(signal: AbortSignal): Promise<void> {
@@ -127,14 +119,7 @@ export class CutHost {
   /** Nothing of the test runs between the promise and the freeze, so the copy holds all that was promised. */
   #cut(): { file: string; promised: Promised } {
     const promised = { sandboxes: new Map(this.#promised.sandboxes), removed: [...this.#promised.removed] };
-    const file = path.join(this.#folder, `copy-${this.#copies++}.ext4`);
-    onHost('fsfreeze', '--freeze', this.#outer);
-    try {
-      onHost('cp', '--sparse=always', path.join(this.#outer, 'disk.ext4'), file);
-    } finally {
-      onHost('fsfreeze', '--unfreeze', this.#outer);
-    }
-    return { file, promised };
+    return { file: this.#disk.cut(), promised };
   }
 
   /** Everything of the host ends at once, and leaves no record of its end. */
@@ -145,8 +130,4 @@ export class CutHost {
     while ((await this.#host.driver.inventory()).loopDevices.length > 0) await sleep(10);
     await this.#host.driver.teardown();
   }
-}
-
-function isMounted(folder: string): boolean {
-  return onHost('sh', '-c', `mountpoint -q '${folder}' && echo yes || :`) === 'yes';
 }
