@@ -1,7 +1,8 @@
 import type { Sandbox } from '../db/entities/sandbox.ts';
 import type { StorageChange } from '../domain/object-storage.ts';
 import type { Port } from '../domain/ports.ts';
-import type { TimeoutChange, TimeoutReply } from '../workflows/sandbox/messages.ts';
+import type { SandboxStatus } from '../domain/sandbox-state.ts';
+import type { TimeoutChange, TimeoutReply } from '../domain/timeout-change.ts';
 
 /**
  * What a route can ask of a sandbox's life. Each becomes an update of its workflow; one whose life is over is answered
@@ -27,4 +28,9 @@ export interface SandboxCommands {
   terminate(sandbox: Sandbox, options: { forget: boolean }): Promise<{ alreadyTerminated: boolean }>;
   /** Makes sure that all of them end, and answers before they do. */
   endBatch(sandboxes: readonly Sandbox[], options: { forget: boolean }): Promise<void>;
+}
+
+/** Whether a terminate finds nothing to end and nothing to forget. */
+export function isAlreadyTerminated(status: SandboxStatus | undefined, forget: boolean): boolean {
+  return status === 'terminated' && !forget;
 }

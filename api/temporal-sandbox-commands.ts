@@ -19,6 +19,7 @@ import { lifeStartOf } from '../domain/life-plan.ts';
 import type { StorageChange } from '../domain/object-storage.ts';
 import type { Port } from '../domain/ports.ts';
 import { isOver } from '../domain/sandbox-state.ts';
+import type { TimeoutChange, TimeoutReply } from '../domain/timeout-change.ts';
 import { startOptions } from '../temporal/workflow-starts.ts';
 import {
   addPortUpdate,
@@ -29,15 +30,13 @@ import {
   resumeUpdate,
   settledUpdate,
   storageCredentialsUpdate,
-  type TimeoutChange,
-  type TimeoutReply,
   terminateUpdate,
   timeoutUpdate,
 } from '../workflows/sandbox/messages.ts';
 import type { sandbox as sandboxWorkflow } from '../workflows/sandbox/workflow.ts';
 import type { sandboxBatchEnding } from '../workflows/sandbox-batch-ending.ts';
 import type { sandboxDeletion } from '../workflows/sandbox-deletion.ts';
-import type { SandboxCommands } from './sandbox-commands.ts';
+import { isAlreadyTerminated, type SandboxCommands } from './sandbox-commands.ts';
 import { workflowError } from './workflow-errors.ts';
 
 /** How long a create waits for the relay when Temporal could not be reached at once. */
@@ -123,7 +122,7 @@ export class TemporalSandboxCommands implements SandboxCommands {
   }
 
   async terminate(sandbox: Sandbox, { forget }: { forget: boolean }): Promise<{ alreadyTerminated: boolean }> {
-    if (sandbox.status === 'terminated' && !forget) return { alreadyTerminated: true };
+    if (isAlreadyTerminated(sandbox.status, forget)) return { alreadyTerminated: true };
     if (!isOver(sandbox.status)) {
       try {
         await this.#update(sandbox, terminateUpdate, [{ forget }]);
@@ -154,7 +153,7 @@ export class TemporalSandboxCommands implements SandboxCommands {
   /** Its workflow is over, so another cleans up what it left. */
   async #terminateEnded(sandboxId: string, forget: boolean): Promise<{ alreadyTerminated: boolean }> {
     const now = await findSandboxStatus(this.#orm.em, sandboxId);
-    if (now?.status === 'terminated' && !forget) return { alreadyTerminated: true };
+    if (isAlreadyTerminated(now?.status, forget)) return { alreadyTerminated: true };
     try {
       const options = startOptions('sandboxDeletion', sandboxId, { sandboxId, forget });
       await this.#client.workflow.execute<typeof sandboxDeletion>('sandboxDeletion', options);

@@ -231,9 +231,8 @@ test('100,000 entries are listed while other requests are answered', async () =>
   const listing = agent
     .client(Filesystem)
     .listDir({ path: folder, depth: 1 })
-    .then((reply) => {
+    .finally(() => {
       listed = true;
-      return reply;
     });
   let answeredMeanwhile = 0;
   while (!listed) {

@@ -1,23 +1,31 @@
-import type { SandboxCommands } from '../../api/sandbox-commands.ts';
+import { isAlreadyTerminated, type SandboxCommands } from '../../api/sandbox-commands.ts';
 import type { Sandbox } from '../../db/entities/sandbox.ts';
 import type { Orm } from '../../db/orm.ts';
 import type { PlanCatalog } from '../../db/plans.ts';
 import { SandboxLifeRepository } from '../../db/repositories/sandbox-life.ts';
 import { addPort, removablePort, removePort } from '../../db/repositories/sandbox-ports.ts';
-import { AppError } from '../../domain/errors.ts';
 import type { Port } from '../../domain/ports.ts';
-import type { TimeoutChange, TimeoutReply } from '../../workflows/sandbox/messages.ts';
+import { outcomeOf } from '../../domain/sandbox-state.ts';
+import {
+  type PhaseTimeout,
+  requirePossibleTimeout,
+  type TimeoutChange,
+  type TimeoutReply,
+  timeoutReply,
+} from '../../domain/timeout-change.ts';
+
+type Terminated = Awaited<ReturnType<SandboxCommands['terminate']>>;
 
 /**
- * Moves the rows of sandboxes with the writes their workflow makes, at once and in this process: for tests of what the
- * API itself decides. Tests of lives, through Temporal, are in `sandbox-life.test.ts`.
+ * Applies the writes of a sandbox's workflow to its row at once, in this process: for tests of what the API itself
+ * decides. Every rule is the product's own. Tests through Temporal are in `sandbox-life.test.ts`.
  */
 export class RowCommands implements SandboxCommands {
   readonly life: SandboxLifeRepository;
   readonly calls: string[] = [];
   /** Makes the next command fail. */
   failNext: Error | null = null;
-  /** While set, `start` waits for it. */
+  /** `start` waits for this promise while it is set. */
   hold: Promise<void> | null = null;
 
   readonly #orm: Orm;
@@ -75,29 +83,20 @@ export class RowCommands implements SandboxCommands {
 
   async setTimeout(sandbox: Sandbox, change: TimeoutChange): Promise<TimeoutReply> {
     this.#note(`timeout ${change.timeoutSeconds}`);
-    if (change.mustRaise && change.timeoutSeconds <= sandbox.timeoutSeconds) {
-      throw new AppError('timeout_not_raised', 'not raised');
-    }
-    const row = await this.life.setTimeout(sandbox.sandboxId, change.timeoutSeconds, null);
-    const runs = row.timeoutFrom !== null && row.timeoutFrom !== undefined;
-    return {
-      timeoutSeconds: row.timeoutSeconds,
-      timeoutAtMs: runs ? row.timeoutFrom!.getTime() + row.timeoutSeconds * 1000 : null,
-      appliesTo: runs ? 'current_phase' : 'next_phase',
-    };
+    requirePossibleTimeout(phaseTimeout(sandbox), change, Date.now());
+    return timeoutReply(phaseTimeout(await this.life.setTimeout(sandbox.sandboxId, change.timeoutSeconds, null)));
   }
 
-  async terminate(sandbox: Sandbox, { forget }: { forget: boolean }): Promise<{ alreadyTerminated: boolean }> {
+  async terminate({ sandboxId, status }: Sandbox, { forget }: { forget: boolean }): Promise<Terminated> {
     this.#note(`terminate ${forget ? 'and forget' : 'only'}`);
     const at = new Date();
-    const alreadyTerminated = sandbox.status === 'terminated';
-    if (!alreadyTerminated) {
-      await this.life.beginTermination(sandbox.sandboxId, 'user_requested');
-      await this.life.stop(sandbox.sandboxId, at);
-      await this.life.endTermination(sandbox.sandboxId, forget ? 'deleted' : 'completed', at, true);
+    if (status !== 'terminated') {
+      await this.life.beginTermination(sandboxId, 'user_requested');
+      await this.life.stop(sandboxId, at);
+      await this.life.endTermination(sandboxId, outcomeOf('user_requested', forget), at, true);
     }
-    if (forget) await this.life.forget(sandbox.sandboxId, at);
-    return { alreadyTerminated };
+    if (forget) await this.life.forget(sandboxId, at);
+    return { alreadyTerminated: isAlreadyTerminated(status, forget) };
   }
 
   async endBatch(sandboxes: readonly Sandbox[], { forget }: { forget: boolean }): Promise<void> {
@@ -111,3 +110,8 @@ export class RowCommands implements SandboxCommands {
     if (failure) throw failure;
   }
 }
+
+const phaseTimeout = ({ timeoutSeconds, timeoutFrom }: Sandbox): PhaseTimeout => ({
+  timeoutSeconds,
+  fromMs: timeoutFrom?.getTime() ?? null,
+});

@@ -2,6 +2,7 @@ import { rmSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LocalHost, nothing, onHost, shell } from '../runtime/local-host.ts';
+import { until } from '../support/until.ts';
 import { CutDisk } from './cut-disk.ts';
 
 const diskSize = '8G';
@@ -127,7 +128,7 @@ export class CutHost {
     await this.#host.driver.close();
     const { shims, processes } = await this.#host.driver.inventory();
     for (const pid of [...shims, ...processes]) onHost('sh', '-c', `kill -9 ${pid} 2>/dev/null || :`);
-    while ((await this.#host.driver.inventory()).loopDevices.length > 0) await sleep(10);
+    await until(async () => (await this.#host.driver.inventory()).loopDevices.length === 0, 60_000);
     await this.#host.driver.teardown();
   }
 }

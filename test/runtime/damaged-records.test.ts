@@ -13,6 +13,7 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import type { SandboxExit, SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
+import { until } from '../support/until.ts';
 import { LocalHost, nothing, onHost, shell } from './local-host.ts';
 
 /** What a host worker that starts makes of files that are cut short, lost, garbage or another's. */
@@ -53,8 +54,7 @@ async function restartAfter(change: () => unknown): Promise<void> {
 async function cutPower(): Promise<void> {
   const { shims, processes } = await host.driver.inventory();
   for (const pid of [...shims, ...processes]) process.kill(pid, 'SIGKILL');
-  while ((await host.driver.inventory()).loopDevices.length > 0)
-    await new Promise((resolve) => setTimeout(resolve, 10));
+  await until(async () => (await host.driver.inventory()).loopDevices.length === 0);
 }
 
 const damages: Record<string, (file: string, other: Created) => void> = {
@@ -168,7 +168,7 @@ test('what the shim wrote may be lost or garbage, too', async () => {
       `/proc/${readFileSync(path.join(ended.folder, 'pids'), 'utf8').split(' ')[2]!.trim()}/stat`,
     ).split(' ');
     process.kill(Number(first), 'SIGKILL');
-    while (!existsSync(path.join(ended.folder, 'exit'))) await new Promise((resolve) => setTimeout(resolve, 10));
+    await until(() => existsSync(path.join(ended.folder, 'exit')));
     rmSync(path.join(ended.folder, 'exit'));
     symlinkSync('/dev/zero', path.join(ended.folder, 'exit'));
     symlinkSync('/dev/zero', path.join(ended.folder, 'command.tail'));

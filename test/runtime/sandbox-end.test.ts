@@ -4,6 +4,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SandboxExit } from '../../runtime/driver.ts';
 import { hangMount } from '../support/hanging-mount.ts';
+import { until } from '../support/until.ts';
 import { LocalHost, nothing, onHost, shell } from './local-host.ts';
 
 /** How sandboxes end other than by being asked to, and what a host that comes back makes of it. */
@@ -140,7 +141,7 @@ test('after a restart of the whole machine the disk is there, no end is reported
   await host.driver.close();
   process.kill(shim, 'SIGKILL');
   process.kill(init, 'SIGKILL');
-  while ((await host.driver.inventory()).loopDevices.length > 0) await sleep(10);
+  await until(async () => (await host.driver.inventory()).loopDevices.length === 0);
   await host.start();
   host.driver.onExit((exit) => exits.push(exit));
   expect(await host.driver.list()).toEqual([
@@ -193,7 +194,7 @@ async function killAfter(worker: ChildProcess, delayMs: number): Promise<boolean
   worker.stdout!.on('data', (chunk) => {
     said += chunk;
   });
-  while (!said.includes('creating')) await sleep(1);
+  await until(() => said.includes('creating'), 15_000, 1);
   await sleep(delayMs);
   worker.kill('SIGKILL');
   await new Promise((resolve) => worker.once('close', resolve));

@@ -110,7 +110,7 @@ test('its command runs with its environment', async () => {
     (await fetch(`http://${place.address}:${place.agentPort}/platform/state`, {
       headers: { 'x-platform-token': spec.platformToken },
     }).then((reply) => reply.json())) as { command: { running: boolean; outputTail: string } };
-  while (!(await state()).command.outputTail) await new Promise((resolve) => setTimeout(resolve, 20));
+  await until(async () => Boolean((await state()).command.outputTail));
   const { command } = await state();
   expect(command.running).toBe(true);
   expect(Buffer.from(command.outputTail, 'base64').toString()).toBe('hello world\n');

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { until } from '../support/until.ts';
 import { LocalHost, nothing, shell } from './local-host.ts';
 
 let host: LocalHost;
@@ -72,19 +73,16 @@ test('a sandbox from the pool pauses, ends and comes back as any other', async (
 test('a miss is a cold start, and the pool learns the size', async () => {
   await filled();
   expect((await host.driver.create(host.spec({ storageGb: 3 }))).from).toBe('cold');
-  let from: string;
-  do {
+  await until(async () => {
     await filled();
-    await sleep(50);
-    ({ from } = await host.driver.create(host.spec({ storageGb: 3 })));
-  } while (from === 'cold');
-  expect(from).toBe('pool');
+    return (await host.driver.create(host.spec({ storageGb: 3 }))).from === 'pool';
+  }, 60_000);
 });
 
 test('a member that died is not claimed', async () => {
   await filled();
   for (const pid of (await host.driver.inventory()).shims) process.kill(pid, 'SIGTERM');
-  while ((await host.driver.inventory()).shims.length > 0) await sleep(10);
+  await until(async () => (await host.driver.inventory()).shims.length === 0);
   expect((await host.driver.create(host.spec({ storageGb }))).from).toBe('cold');
 });
 

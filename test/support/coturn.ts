@@ -3,6 +3,7 @@ import { createSocket } from 'node:dgram';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
+import { until } from './until.ts';
 
 /** A real TURN server with time-limited credentials, and its own client. */
 export class Coturn {
@@ -38,9 +39,10 @@ export class Coturn {
     fs.writeFileSync(file, `${lines.join('\n')}\n`, { mode: 0o600 });
     const child = spawn('turnserver', ['-c', file], { stdio: 'ignore' });
     const server = new Coturn(address, port, folder, child);
-    while (!(await answersBinding(address, port))) {
+    await until(async () => {
       if (child.exitCode !== null) throw new Error(`turnserver ended with ${child.exitCode}`);
-    }
+      return answersBinding(address, port);
+    });
     return server;
   }
 

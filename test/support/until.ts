@@ -6,14 +6,18 @@ let waits = 0;
 export const successfulWaits = () => waits;
 
 /**
- * Waits until something has become true, looking often.
- * @throws when it has not within the time limit
+ * Polls until a condition is true.
+ * @throws when it is not true within the time limit, and the errors of `isTrue`
  */
-export async function until(isTrue: () => boolean | Promise<boolean>, timeoutMs = 15_000): Promise<void> {
+export async function until(
+  isTrue: () => boolean | Promise<boolean>,
+  timeoutMs = 15_000,
+  intervalMs = 25,
+): Promise<void> {
   const deadline = Date.now() + timeoutMs;
   while (!(await isTrue())) {
     if (Date.now() > deadline) throw new Error(`Not true within ${timeoutMs} ms: ${isTrue}`);
-    await delay(25);
+    await delay(intervalMs);
   }
   waits += 1;
 }

@@ -1,9 +1,10 @@
 import { condition } from '@temporalio/workflow';
 import type { StorageChange } from '../../domain/object-storage.ts';
 import { isOver } from '../../domain/sandbox-state.ts';
+import { type TimeoutChange, type TimeoutReply, timeoutReply } from '../../domain/timeout-change.ts';
 import { rows } from './activities.ts';
 import { refused } from './failure.ts';
-import type { StatusReply, TimeoutChange, TimeoutReply } from './messages.ts';
+import type { StatusReply } from './messages.ts';
 import type { SandboxState, Transition } from './state.ts';
 
 /** Handles the updates: each requests something from the workflow's loop and waits until it can reply. */
@@ -55,13 +56,7 @@ export class SandboxCommands {
 
   async changeTimeout(change: TimeoutChange): Promise<TimeoutReply> {
     await this.#writeTimeout(change.timeoutSeconds, null);
-    const { timeoutSeconds, timeoutFromMs } = this.#state;
-    const running = this.#state.inRunningPhase();
-    return {
-      timeoutSeconds,
-      timeoutAtMs: running ? timeoutFromMs + timeoutSeconds * 1000 : null,
-      appliesTo: running ? 'current_phase' : 'next_phase',
-    };
+    return timeoutReply(this.#state.phaseTimeout());
   }
 
   async terminate(forget: boolean): Promise<StatusReply> {

@@ -3,6 +3,7 @@ import type { LifeStart } from '../../domain/life-plan.ts';
 import type { StorageChange } from '../../domain/object-storage.ts';
 import type { Port } from '../../domain/ports.ts';
 import type { SandboxReason, SandboxStatus } from '../../domain/sandbox-state.ts';
+import type { TimeoutChange, TimeoutReply } from '../../domain/timeout-change.ts';
 
 /**
  * The messages of a sandbox's workflow. An update that is refused fails with an ApplicationFailure whose `type` is an
@@ -69,19 +70,6 @@ export const restartUpdate = defineUpdate<StatusReply, [{ storage: StorageChange
  * Refused as `resume` is, and `sandbox_ended`.
  */
 export const connectUpdate = defineUpdate<StatusReply, [{ timeoutSeconds: number | null }]>('connect');
-
-export interface TimeoutChange {
-  timeoutSeconds: number;
-  /** Refuse a timeout that is not longer than the present one (`timeout_not_raised`). */
-  mustRaise: boolean;
-}
-
-export interface TimeoutReply {
-  timeoutSeconds: number;
-  /** Unix milliseconds; null outside of a running phase. */
-  timeoutAtMs: number | null;
-  appliesTo: 'current_phase' | 'next_phase';
-}
 
 /** Changes the length of running phases. Refused: `timeout_not_raised`, `timeout_already_passed`, `sandbox_ended`. */
 export const timeoutUpdate = defineUpdate<TimeoutReply, [TimeoutChange]>('timeout');

@@ -8,6 +8,7 @@ import type { LifePlan } from '../../domain/life-plan.ts';
 import type { StorageChange } from '../../domain/object-storage.ts';
 import { persistenceExpiresAt } from '../../domain/persistence.ts';
 import { isOver, type SandboxReason, type SandboxStatus } from '../../domain/sandbox-state.ts';
+import type { PhaseTimeout } from '../../domain/timeout-change.ts';
 import { sandboxSearchAttributes } from '../../temporal/search-attributes.ts';
 import { detailsOf } from './details.ts';
 import { HostLoss } from './host-loss.ts';
@@ -167,6 +168,10 @@ export class SandboxState {
   /** A running phase lasts until the sandbox is paused; the timeout applies to it. */
   inRunningPhase(): boolean {
     return this.#status === 'running' || this.#status === 'pausing';
+  }
+
+  phaseTimeout(): PhaseTimeout {
+    return { timeoutSeconds: this.timeoutSeconds, fromMs: this.inRunningPhase() ? this.timeoutFromMs : null };
   }
 
   /** When the timeout of the running phase acts. An auto-pause that failed is tried again somewhat later. */

@@ -1,6 +1,7 @@
+import { AppError } from '../../domain/errors.ts';
 import { isOver } from '../../domain/sandbox-state.ts';
+import { requirePossibleTimeout, type TimeoutChange } from '../../domain/timeout-change.ts';
 import { refused } from './failure.ts';
-import type { TimeoutChange } from './messages.ts';
 import type { SandboxState } from './state.ts';
 
 /** Checks of updates before they are accepted. They read the state and change nothing. */
@@ -31,13 +32,12 @@ export function requireResting(state: SandboxState): void {
   }
 }
 
-export function requireChangeableTimeout(state: SandboxState, { timeoutSeconds, mustRaise }: TimeoutChange): void {
+export function requireChangeableTimeout(state: SandboxState, change: TimeoutChange): void {
   requireLiving(state);
-  if (mustRaise && timeoutSeconds <= state.timeoutSeconds) {
-    throw refused('timeout_not_raised', `The timeout must be longer than the present ${state.timeoutSeconds} seconds`);
-  }
-  if (state.inRunningPhase() && state.timeoutFromMs + timeoutSeconds * 1000 <= Date.now()) {
-    throw refused('timeout_already_passed', 'The sandbox has run for longer than that; terminate or pause it instead');
+  try {
+    requirePossibleTimeout(state.phaseTimeout(), change, Date.now());
+  } catch (error) {
+    throw error instanceof AppError ? refused(error.code, error.message) : error;
   }
 }
 

@@ -7,6 +7,7 @@ import type { DescService } from '@bufbuild/protobuf';
 import { type Client, createClient, type Interceptor, type Transport } from '@connectrpc/connect';
 import { createConnectTransport, createGrpcTransport, createGrpcWebTransport } from '@connectrpc/connect-node';
 import { freePort } from '../../support/free-port.ts';
+import { until } from '../../support/until.ts';
 
 export const token = 'tok-0123456789abcdef';
 export const platformToken = 'platform-0123456789';
@@ -68,10 +69,15 @@ export class TestAgent {
     const boot = options.boot === undefined ? { platformToken, init: sandbox() } : options.boot;
     child.stdin!.end(boot === null ? '' : JSON.stringify(boot));
     const agent = new TestAgent(port, folder, child);
-    while (!(await fetch(`${agent.address}/health`).catch(() => undefined))?.ok) {
-      if (child.exitCode !== null) throw new Error(`the agent ended with ${child.exitCode}: ${agent.log}`);
-      await new Promise((resolve) => setTimeout(resolve, 5));
-    }
+    const isReady = async () => (await fetch(`${agent.address}/health`).catch(() => undefined))?.ok ?? false;
+    await until(
+      async () => {
+        if (child.exitCode !== null) throw new Error(`the agent ended with ${child.exitCode}: ${agent.log}`);
+        return isReady();
+      },
+      60_000,
+      5,
+    );
     return agent;
   }
 
