@@ -22,6 +22,12 @@ export interface TemporalPorts {
   workerMembership: number;
 }
 
+/** A value of Temporal's dynamic configuration, for all namespaces or for one. */
+export interface DynamicValue {
+  value: unknown;
+  constraints?: { namespace: string };
+}
+
 export interface TemporalServerOptions {
   programs: { server: string; sqlTool: string };
   /** Configuration; what lasts is in Postgres. */
@@ -33,6 +39,8 @@ export interface TemporalServerOptions {
   visibilityDatabaseUrl: string;
   /** Namespace to make when it is missing. */
   namespace: string;
+  /** Dynamic configuration beside that of `temporal-dynamic-config.json`. */
+  dynamicConfig?: Record<string, DynamicValue[]>;
 }
 
 export interface EmbeddedTemporal {
@@ -156,8 +164,17 @@ function serverConfig(options: TemporalServerOptions): object {
       },
     },
     dcRedirectionPolicy: { policy: 'noop' },
-    dynamicConfigClient: { filepath: dynamicConfigFile, pollInterval: '60s' },
+    dynamicConfigClient: { filepath: writeDynamicConfig(options), pollInterval: '60s' },
   };
+}
+
+/** @returns the file that the server reads */
+function writeDynamicConfig({ dir, dynamicConfig }: TemporalServerOptions): string {
+  if (!dynamicConfig) return dynamicConfigFile;
+  const file = path.join(dir, 'dynamic-config.json');
+  const values = { ...JSON.parse(fs.readFileSync(dynamicConfigFile, 'utf8')), ...dynamicConfig };
+  fs.writeFileSync(file, JSON.stringify(values, null, 2), { mode: 0o600 });
+  return file;
 }
 
 function sqlStore(databaseUrl: string, connections: number): object {

@@ -1,7 +1,12 @@
 import path from 'node:path';
 import type { ProgramHome } from './child-program.ts';
 import type { EmbeddedPostgres } from './postgres.ts';
-import { type EmbeddedTemporal, startTemporalServer, type TemporalPorts } from './temporal-server.ts';
+import {
+  type DynamicValue,
+  type EmbeddedTemporal,
+  startTemporalServer,
+  type TemporalPorts,
+} from './temporal-server.ts';
 
 /** Ports only Temporal itself uses; in the order in which they follow the frontend's by preference. */
 export const temporalInnerPorts = [
@@ -27,6 +32,7 @@ export async function startTemporalOnPostgres(options: {
   home: ProgramHome;
   ports: TemporalPorts;
   namespace: string;
+  dynamicConfig?: Record<string, DynamicValue[]>;
 }): Promise<EmbeddedTemporal> {
   const { postgres, password } = options;
   const [databaseUrl, visibilityDatabaseUrl] = await Promise.all([
@@ -41,5 +47,6 @@ export async function startTemporalOnPostgres(options: {
     databaseUrl,
     visibilityDatabaseUrl,
     namespace: options.namespace,
+    ...(options.dynamicConfig && { dynamicConfig: options.dynamicConfig }),
   });
 }

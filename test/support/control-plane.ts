@@ -25,7 +25,7 @@ import { createHostWorkers } from '../../worker/host-worker.ts';
 import { OutboxRelay } from '../../worker/outbox-relay.ts';
 import { SandboxFacts } from '../../worker/sandbox-facts.ts';
 import { ensureWorkflowBundle } from '../../worker/workflow-bundle.ts';
-import { testDatabase, testNamespace, timeSkippingEnvironment } from './stack.ts';
+import { shortHistoryNamespace, testDatabase, testNamespace, timeSkippingEnvironment } from './stack.ts';
 
 const keptForLong: Retention = {
   eventsDays: 90,
@@ -69,6 +69,8 @@ export async function startControlPlane(options: {
   retention?: Retention;
   /** Without a relay, only what a caller starts is started. */
   relay?: boolean;
+  /** Use the namespace in which the server suggests to continue as new after 100 events. */
+  shortHistory?: boolean;
 }): Promise<ControlPlane> {
   const secrets = deriveSecrets({ PLATFORM_SECRET_KEY: testSecretKey });
   const database = await testDatabase();
@@ -80,7 +82,7 @@ export async function startControlPlane(options: {
     baseImage: 'builtin:base',
   }))!;
 
-  const own = options.temporal ? null : await connectOwn();
+  const own = options.temporal ? null : await connectOwn(options.shortHistory ?? false);
   const { connection, nativeConnection, namespace } = options.temporal ?? own!;
   const client = new Client({ connection, namespace, dataConverter: createDataConverter(secrets) });
   const hostId = newId('host');
@@ -167,8 +169,8 @@ export async function startControlPlane(options: {
   };
 }
 
-async function connectOwn() {
-  const { address, namespace } = await testNamespace();
+async function connectOwn(shortHistory: boolean) {
+  const { address, namespace } = await (shortHistory ? shortHistoryNamespace() : testNamespace());
   const [connection, nativeConnection] = await Promise.all([
     Connection.connect({ address }),
     NativeConnection.connect({ address }),

@@ -28,6 +28,14 @@ export function testNamespace(): Promise<{ address: string; namespace: string }>
   return ask('/namespace');
 }
 
+/**
+ * The namespace in which the server suggests to continue as new after 100 events. For one test file alone: workers of
+ * two would share its task queues.
+ */
+export function shortHistoryNamespace(): Promise<{ address: string; namespace: string }> {
+  return ask('/namespace/short-history');
+}
+
 /** `127.0.0.1:<port>` of the run's registry, plain HTTP. Shared: repository names must be the test's own. */
 export async function registryAddress(): Promise<string> {
   return (await ask<{ address: string }>('/registry')).address;

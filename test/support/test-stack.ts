@@ -17,6 +17,8 @@ import { temporalPrograms } from '../../ops/toolchain/locations.mjs';
 
 const folderPrefix = 'sandbox-platform-test-';
 const templateDatabase = 'platform_template';
+/** Here the server suggests to continue as new after few events. */
+const shortHistoryNamespace = 'test-short-history';
 
 /**
  * The real parts that one test run shares: Postgres, Temporal on it, a registry. Lives in Jest's main process; the test
@@ -74,7 +76,9 @@ export class TestStack {
       case '/temporal':
         return this.#temporal().then(({ address }) => ({ address }));
       case '/namespace':
-        return this.#newNamespace();
+        return this.#newNamespace(`test-${randomUUID()}`);
+      case '/namespace/short-history':
+        return this.#newNamespace(shortHistoryNamespace);
       case '/registry':
         return this.#registry().then(({ address }) => ({ address }));
       case '/database':
@@ -126,6 +130,12 @@ export class TestStack {
         home: this.#home,
         ports: await this.#ports(['frontend', ...temporalInnerPorts]),
         namespace: 'default',
+        dynamicConfig: {
+          'limit.historyCount.suggestContinueAsNew': [
+            { value: 100, constraints: { namespace: shortHistoryNamespace } },
+            { value: 4096 },
+          ],
+        },
       });
       this.#stops.push(() => temporal.stop());
       return temporal;
@@ -145,9 +155,8 @@ export class TestStack {
     });
   }
 
-  async #newNamespace(): Promise<{ address: string; namespace: string }> {
+  async #newNamespace(namespace: string): Promise<{ address: string; namespace: string }> {
     const { address } = await this.#temporal();
-    const namespace = `test-${randomUUID()}`;
     const connection = await Connection.connect({ address });
     try {
       await ensureNamespace(connection, namespace);

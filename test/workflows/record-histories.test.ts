@@ -209,36 +209,6 @@ test('host lost and back, with one that runs, one that starts, and one that is p
   await plane.client.workflow.getHandle(plane.hostId).terminate();
 });
 
-test('handed over to a next run when its history grows long, without losing a command', async () => {
-  const sandbox = await runningSandbox();
-  await plane.commands.pause(sandbox, { wait: true });
-  await plane.commands.resume(sandbox, { wait: true });
-  const handle = plane.client.workflow.getHandle(sandbox.sandboxId);
-  const firstRun = (await handle.describe()).runId;
-  let timeoutSeconds = 300;
-  while ((await handle.describe()).runId === firstRun) {
-    expect(timeoutSeconds).toBeLessThan(3000);
-    const changes = Array.from({ length: 8 }, async () => {
-      timeoutSeconds += 1;
-      await plane.commands.setTimeout(sandbox, { timeoutSeconds, mustRaise: false });
-    });
-    for (const result of await Promise.allSettled(changes)) {
-      // More in flight than the server lets through is told to the caller, who may try again.
-      if (result.status === 'rejected') expect(result.reason.code).toBe('too_many_requests');
-    }
-  }
-  await plane.commands.setTimeout(sandbox, { timeoutSeconds: 3000, mustRaise: true });
-  expect(await plane.row(sandbox.sandboxId)).toMatchObject({ status: 'running', timeoutSeconds: 3000 });
-  expect((await handle.describe()).searchAttributes.SandboxStatus).toEqual(['running']);
-  // The next run knows which processes are the present ones.
-  await handle.signal(hostReportSignal, { kind: 'memoryLost', run: 1, at: new Date().toISOString() });
-  await plane.commands.pause(sandbox, { wait: true });
-  const secondRun = (await handle.describe()).runId;
-  await plane.commands.terminate(sandbox, { forget: false });
-  await endOf('sandbox-handed-over-first-run', sandbox.sandboxId, firstRun);
-  await endOf('sandbox-handed-over-second-run', sandbox.sandboxId, secondRun);
-}, 120_000);
-
 test('restarted, also when it fails at first', async () => {
   const sandbox = await runningSandbox();
   driver.failNext.set('restart', new DriverError('start_failed', 'no'));
