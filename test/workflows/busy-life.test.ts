@@ -15,7 +15,7 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => plane?.stop());
 
-test('a life that many command at once can be taken over by another worker: its history replays', async () => {
+test('the history of a sandbox that gets many commands at once replays on another worker', async () => {
   const sandbox = await plane.admit();
   await plane.commands.start(sandbox, { wait: true });
   let timeoutSeconds = 600;
@@ -38,7 +38,7 @@ test('a life that many command at once can be taken over by another worker: its 
   expect((await plane.row(sandbox.sandboxId)).status).toBe('terminated');
 }, 120_000);
 
-test('a write that is done again after another worker went on to the end leaves the end as it is', async () => {
+test('a write that is repeated after another worker has ended the sandbox changes nothing', async () => {
   const sandbox = await plane.admit();
   await plane.commands.start(sandbox, { wait: true });
   const life = new SandboxLifeRepository(plane.orm.em, plane.plans);

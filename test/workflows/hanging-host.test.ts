@@ -9,7 +9,7 @@ import { type ControlPlane, startControlPlane } from '../support/control-plane.t
 import { MemoryDriver } from '../support/memory-driver.ts';
 import { until } from '../support/until.ts';
 
-/** Work on a host that does not come to an end by itself: an end overtakes it, and other accounts do not notice it. */
+/** Work on a host that never completes: a terminate cancels it, and other accounts do not wait for it. */
 const driver = new MemoryDriver();
 const slots = 8;
 let plane: ControlPlane;
@@ -33,7 +33,7 @@ async function paused() {
   return plane.row(sandbox.sandboxId);
 }
 
-/** An end is there long before anything that hangs would give up by itself. */
+/** A terminate completes long before the hanging work would time out. */
 async function endsSoon(sandboxId: string): Promise<void> {
   const started = performance.now();
   await plane.commands.terminate(await plane.row(sandboxId), { forget: false });
@@ -44,7 +44,7 @@ async function endsSoon(sandboxId: string): Promise<void> {
   expect(driver.calls).toContain(`remove ${sandboxId}`);
 }
 
-/** Another worker can take its workflow up, whenever. */
+/** The history replays, so another worker could continue the workflow. */
 async function replays(sandboxId: string): Promise<void> {
   const codePath = await ensureWorkflowBundle(path.join(os.tmpdir(), 'sandbox-platform-test-bundles'));
   const dataConverter = createDataConverter(plane.secrets);
@@ -52,7 +52,7 @@ async function replays(sandboxId: string): Promise<void> {
   await Worker.runReplayHistory({ workflowBundle: { codePath }, dataConverter }, history, sandboxId);
 }
 
-test('an end overtakes a start that hangs', async () => {
+test('a terminate cancels a start that hangs', async () => {
   driver.hangs.add('create all');
   const { sandboxId } = await plane.admit();
   const started = plane.commands.start(await plane.row(sandboxId), { wait: true });
@@ -63,7 +63,7 @@ test('an end overtakes a start that hangs', async () => {
 }, 60_000);
 
 test.each([true, false])(
-  'an end overtakes a pause that hangs (answered at its end: %s)',
+  'a terminate cancels a pause that hangs (its caller waits: %s)',
   async (wait) => {
     const sandbox = await running();
     const { sandboxId } = sandbox;
@@ -77,7 +77,7 @@ test.each([true, false])(
 );
 
 test.each([true, false])(
-  'an end overtakes a resume that hangs (answered at its end: %s)',
+  'a terminate cancels a resume that hangs (its caller waits: %s)',
   async (wait) => {
     const sandbox = await paused();
     const { sandboxId } = sandbox;
@@ -91,7 +91,7 @@ test.each([true, false])(
 );
 
 test.each(['running', 'paused'])(
-  'an end overtakes a restart that hangs, from %s',
+  'a terminate cancels a restart that hangs, from %s',
   async (from) => {
     const sandbox = from === 'paused' ? await paused() : await running();
     const { sandboxId } = sandbox;
@@ -105,7 +105,7 @@ test.each(['running', 'paused'])(
   60_000,
 );
 
-test('an end that comes while a pause or a resume is being recorded cancels it, too', async () => {
+test('a terminate that arrives while a pause or resume is being recorded cancels it', async () => {
   for (const kind of ['pause', 'resume'] as const) {
     const sandbox = kind === 'pause' ? await running() : await paused();
     const { sandboxId } = sandbox;
@@ -117,7 +117,7 @@ test('an end that comes while a pause or a resume is being recorded cancels it, 
   }
 }, 60_000);
 
-test('an account whose sandboxes all hang has its share of a host; other accounts start, and its own can be ended', async () => {
+test('an account whose sandboxes all hang uses only its share of a host: other accounts can start sandboxes, and it can terminate its own', async () => {
   const email = 'neighbour@example.com';
   const wanted = { email, displayName: 'Neighbour', planName: 'enterprise', role: 'user' } as const;
   const neighbour = await plane.orm.em.fork().transactional((em) => createAccount(em, wanted));

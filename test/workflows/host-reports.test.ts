@@ -17,7 +17,7 @@ import { type ControlPlane, startControlPlane } from '../support/control-plane.t
 import { MemoryDriver } from '../support/memory-driver.ts';
 import { until } from '../support/until.ts';
 
-/** What hosts report about processes that end or are gone, in every order with the commands of callers. */
+/** Reports of hosts on processes that ended or are gone, in every order with commands. */
 const driver = new MemoryDriver();
 let plane: ControlPlane;
 
@@ -41,11 +41,11 @@ const exited = (run: number | null): HostReport => {
 };
 const diskLost = (run: number | null): HostReport => ({ kind: 'diskLost', run });
 const diskPressure = (run: number, ended: boolean): HostReport => ({ kind: 'diskPressure', run, ended });
-/** Every signal sent before it has been acted on when this returns. */
+/** When this returns, the workflow has read every signal that was sent before. */
 const allSignalsRead = (sandbox: Sandbox) =>
   plane.commands.setTimeout(sandbox, { timeoutSeconds: 300, mustRaise: false });
 
-/** Holds calls of that kind until what it returns is called. */
+/** Holds calls of that kind until the returned function is called. */
 function hold(kind: 'resume'): () => void {
   let release = () => {};
   driver.holds.set(
@@ -60,7 +60,7 @@ function hold(kind: 'resume'): () => void {
   };
 }
 
-/** Ends its run of the workflow and starts the next as a hand-over would, with an update that is there from the start. */
+/** Ends the workflow's run and starts the next one with carried state, as continue-as-new does, and with an update. */
 async function startCarried(
   sandbox: Sandbox,
   carried: Pick<CarriedState, 'status' | 'reports'>,
@@ -79,7 +79,7 @@ async function startCarried(
   await send(start);
 }
 
-/** The row says what the driver has. */
+/** Whether the row agrees with the driver. */
 async function agrees({ sandboxId }: Sandbox): Promise<boolean> {
   const { status, holdsCompute } = await plane.row(sandboxId);
   const state = driver.states.get(sandboxId);
@@ -88,14 +88,14 @@ async function agrees({ sandboxId }: Sandbox): Promise<boolean> {
   return (status === 'terminated' || status === 'failed') && state === undefined;
 }
 
-describe('a report about processes that a resume has replaced', () => {
+describe('a report on processes that a resume has replaced', () => {
   const reports = {
     'memory lost': memoryLost(1),
     exited: exited(1),
     'frozen by disk pressure': diskPressure(1, false),
     'ended by disk pressure': diskPressure(1, true),
   };
-  test.each(Object.entries(reports))('is dropped when it comes during the resume: %s', async (_, late) => {
+  test.each(Object.entries(reports))('is dropped when it arrives during the resume: %s', async (_, late) => {
     const sandbox = await started();
     await plane.commands.pause(sandbox, { wait: true });
     driver.states.set(sandbox.sandboxId, 'exited');
@@ -109,7 +109,7 @@ describe('a report about processes that a resume has replaced', () => {
     expect(await plane.row(sandbox.sandboxId)).toMatchObject({ status: 'running', run: 2 });
   });
 
-  test.each(Object.entries(reports))('is dropped when it comes long after the resume: %s', async (_, late) => {
+  test.each(Object.entries(reports))('is dropped when it arrives after the resume: %s', async (_, late) => {
     const sandbox = await started();
     await plane.commands.pause(sandbox, { wait: true });
     await plane.commands.resume(sandbox, { wait: true });
@@ -118,11 +118,11 @@ describe('a report about processes that a resume has replaced', () => {
     expect((await plane.row(sandbox.sandboxId)).status).toBe('running');
   });
 
-  test('is dropped when it has no number, as from hosts of earlier versions, and waits beside the resume', async () => {
+  test('is dropped when it has no run number, as from hosts of earlier versions, and the resume arrives with it', async () => {
     const sandbox = await started();
     await plane.commands.pause(sandbox, { wait: true });
     driver.states.set(sandbox.sandboxId, 'exited');
-    // The first thing that this run of the workflow reads is both at once.
+    // This run of the workflow begins with the report and the resume.
     await startCarried(sandbox, { status: 'paused', reports: [memoryLost(null)] }, (start) =>
       plane.client.workflow.executeUpdateWithStart(resumeUpdate, {
         args: [{ wait: true }],
@@ -134,7 +134,7 @@ describe('a report about processes that a resume has replaced', () => {
   });
 });
 
-test('a report about the processes that a resume has just brought up is acted on once the resume is recorded', async () => {
+test('a report on the new processes that arrives during the resume takes effect after it', async () => {
   const sandbox = await started();
   await plane.commands.pause(sandbox, { wait: true });
   const release = hold('resume');
@@ -148,7 +148,7 @@ test('a report about the processes that a resume has just brought up is acted on
   expect(await plane.row(sandbox.sandboxId)).toMatchObject({ status: 'paused', reason: 'host_restarted' });
 });
 
-describe('a sandbox whose disk is lost fails, gives its room back and can be deleted', () => {
+describe('a sandbox whose disk is lost fails, gives its room back, and can be deleted:', () => {
   const pause = (sandbox: Sandbox) => plane.commands.pause(sandbox, { wait: true });
   const before: Record<string, (sandbox: Sandbox) => Promise<unknown>> = {
     'while it runs': async () => {},
@@ -177,7 +177,7 @@ describe('a sandbox whose disk is lost fails, gives its room back and can be del
     await until(async () => (await plane.row(sandboxId)).deletedAt !== null);
   });
 
-  test('during a resume, which is refused', async () => {
+  test('during a resume, which fails', async () => {
     const sandbox = await started();
     await pause(sandbox);
     const release = hold('resume');
@@ -190,7 +190,7 @@ describe('a sandbox whose disk is lost fails, gives its room back and can be del
     await until(async () => (await plane.row(sandbox.sandboxId)).reason === 'disk_lost');
   });
 
-  test('also when memory is reported lost at the same time', async () => {
+  test('even when lost memory is reported at the same time', async () => {
     const sandbox = await started();
     const reports = [memoryLost(1), exited(1), diskLost(1)];
     await startCarried(sandbox, { status: 'running', reports }, (start) =>
@@ -200,7 +200,7 @@ describe('a sandbox whose disk is lost fails, gives its room back and can be del
   });
 });
 
-test('a late report of the loss of a host does not fail a sandbox that runs there again', async () => {
+test('a late report of a lost host does not fail a sandbox that runs there again', async () => {
   const sandbox = await started();
   await plane.commands.pause(sandbox, { wait: true });
   await plane.commands.resume(sandbox, { wait: true });
@@ -212,7 +212,7 @@ test('a late report of the loss of a host does not fail a sandbox that runs ther
   await until(async () => (await plane.row(sandbox.sandboxId)).status === 'failed');
 });
 
-test('a report that a run of the workflow carries to the next is acted on there', async () => {
+test('a report that one run of the workflow carries to the next takes effect there', async () => {
   const sandbox = await started();
   const { sandboxId } = sandbox;
   driver.states.set(sandboxId, 'exited');
@@ -225,7 +225,7 @@ test('a report that a run of the workflow carries to the next is acted on there'
   expect(await plane.row(sandboxId)).toMatchObject({ status: 'running', run: 2 });
 });
 
-test('a sandbox that the host ended to save its disk is paused, whatever else is reported about its processes', async () => {
+test('a sandbox whose processes the host ended under disk pressure is paused, whatever else is reported', async () => {
   const sandbox = await started();
   const { sandboxId } = sandbox;
   driver.states.set(sandboxId, 'exited');
@@ -237,7 +237,7 @@ test('a sandbox that the host ended to save its disk is paused, whatever else is
   expect(await plane.row(sandboxId)).toMatchObject({ status: 'paused', reason: 'host_disk_pressure' });
 });
 
-test('a sandbox that the host froze to save its disk is paused, and one whose processes ended as well has failed', async () => {
+test('a sandbox that the host froze under disk pressure is paused; one whose processes then exited has failed', async () => {
   const frozen = await started();
   await report(frozen, diskPressure(1, false));
   await until(async () => (await plane.row(frozen.sandboxId)).status === 'paused');
@@ -251,7 +251,7 @@ test('a sandbox that the host froze to save its disk is paused, and one whose pr
   expect((await plane.row(ended.sandboxId)).reason).toBe('runtime_exited');
 });
 
-/** Numbers that the same seed gives again (mulberry32). */
+/** Reproducible random numbers (mulberry32). */
 function seeded(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {
@@ -262,17 +262,17 @@ function seeded(seed: number): (below: number) => number {
   };
 }
 
-/** A few commands and reports sent at the same time, over and over; after each round the row says what the driver has. */
+/** Sends a few commands and reports at once, several times; after each round, row and driver must agree. */
 test.each(Array.from({ length: 12 }, (_, index) => index + 1))(
-  'interleaved reports and commands, seed %i',
+  'row and driver agree after interleaved reports and commands, seed %i',
   async (seed) => {
     const random = seeded(seed);
     const sandbox = await started();
     const { sandboxId } = sandbox;
-    const said: string[] = [];
+    const sentSoFar: string[] = [];
     const command = (name: 'pause' | 'resume') => {
-      said.push(name);
-      // Whether it is refused depends on the order; what counts is that row and driver agree afterwards.
+      sentSoFar.push(name);
+      // The order decides whether it is refused. Row and driver must agree either way.
       return plane.commands[name](sandbox, { wait: random(2) === 0 }).catch((error) =>
         expect(error.code).toBeDefined(),
       );
@@ -281,7 +281,7 @@ test.each(Array.from({ length: 12 }, (_, index) => index + 1))(
       const run = driver.runs.get(sandboxId)!;
       const sent: Promise<unknown>[] = [];
       if (random(3) === 0) {
-        said.push('processes gone');
+        sentSoFar.push('processes gone');
         driver.states.set(sandboxId, 'exited');
         sent.push(report(sandbox, memoryLost(run)));
       }
@@ -290,17 +290,17 @@ test.each(Array.from({ length: 12 }, (_, index) => index + 1))(
         if (which === 0) sent.push(command('pause'));
         else if (which === 1) sent.push(command('resume'));
         else if (run > 1) {
-          said.push(which === 2 ? 'late memory lost' : 'late exited');
+          sentSoFar.push(which === 2 ? 'late memory lost' : 'late exited');
           sent.push(report(sandbox, which === 2 ? memoryLost(run - 1) : exited(run - 1)));
         }
       }
       await Promise.all(sent);
       await allSignalsRead(sandbox);
-      said.push('|');
+      sentSoFar.push('|');
       await until(() => agrees(sandbox)).catch(async (error) => {
         const { status, holdsCompute } = await plane.row(sandboxId);
         const found = `${status}, compute ${holdsCompute}, driver ${driver.states.get(sandboxId)}`;
-        throw new Error(`${said.join(', ')}: ${found}`, { cause: error });
+        throw new Error(`${sentSoFar.join(', ')}: ${found}`, { cause: error });
       });
     }
     await plane.commands.terminate(sandbox, { forget: false });

@@ -6,7 +6,7 @@ import { MemoryDriver } from '../support/memory-driver.ts';
 import { recordHistory } from '../support/recorded-histories.ts';
 import { until } from '../support/until.ts';
 
-/** Upkeep as it runs: by the schedule, on a real Temporal, in the real tables. */
+/** Upkeep as the schedule starts it, on a real Temporal and real tables. */
 let plane: ControlPlane;
 beforeAll(async () => {
   plane = await startControlPlane({ driver: new MemoryDriver(), relay: false });
@@ -21,7 +21,7 @@ async function rounds(status: 'Completed' | 'Running'): Promise<string[]> {
   return found;
 }
 
-test('a control worker that starts has it done at once, and each hour; a second one adds nothing', async () => {
+test('a control worker starts one round at once and schedules one each hour; a second worker adds nothing', async () => {
   const em = plane.orm.em.fork();
   await em.execute(
     "select make_metrics_partitions((now() at time zone 'UTC')::date - 9, (now() at time zone 'UTC')::date - 9)",
@@ -67,7 +67,7 @@ test('a control worker that starts has it done at once, and each hour; a second 
   expect(schedules).toEqual(['maintenance']);
 }, 60_000);
 
-test('what fails holds nothing else up, and is tried again until it is done', async () => {
+test('a task that fails is retried and does not stop the others', async () => {
   const em = plane.orm.em.fork();
   await em.execute('alter function drop_metrics_partitions rename to gone');
   await em.execute(

@@ -31,16 +31,16 @@ test('two relays at once start each of 60 sandboxes exactly once', async () => {
   }
 }, 90_000);
 
-test('an entry that a dying relay had taken is started by the next one', async () => {
+test('the next relay starts an entry that a relay had taken when it died', async () => {
   const { sandboxId } = await plane.admit();
-  // Taken as a relay takes it, which then dies before the start.
+  // As a relay leaves it that dies between taking the entry and the start.
   await plane.orm.em.fork().execute("update outbox set attempts = 1, not_before = now() + interval '300 milliseconds'");
   expect(await plane.relay.relayOnce()).toBe(0);
   await until(async () => (await plane.relay.relayOnce()) === 1);
   await until(async () => (await plane.row(sandboxId)).status === 'running');
 });
 
-test('a late start does not wake a life that is over', async () => {
+test('a late start does not start an ended sandbox again', async () => {
   const sandbox = await plane.admit();
   await plane.commands.start(sandbox, { wait: true });
   await plane.commands.terminate(sandbox, { forget: false });

@@ -9,8 +9,8 @@ import { recordHistory } from '../support/recorded-histories.ts';
 import { until } from '../support/until.ts';
 
 /**
- * The ways a life can go, one after the other. With RECORD_HISTORIES=1 their histories are kept for the replay tests;
- * without it each must still come to its end.
+ * Every course that a sandbox's workflow can take. With RECORD_HISTORIES=1 the histories are stored for the replay tests;
+ * otherwise each workflow must come to its end.
  */
 const recording = process.env.RECORD_HISTORIES === '1';
 const driver = new MemoryDriver();
@@ -34,7 +34,7 @@ async function endOf(name: string, workflowId: string, runId?: string) {
   if (recording) await recordHistory(plane.client, name, workflowId, runId);
 }
 
-/** Of a run that another follows, and of a failed sandbox. */
+/** The result of a run that has a next run, and of a failed sandbox. */
 const ends = ['WorkflowExecutionContinuedAsNewError', 'WorkflowFailedError'];
 
 test('terminated', async () => {
@@ -44,7 +44,7 @@ test('terminated', async () => {
   await endOf('sandbox-terminated', sandbox.sandboxId);
 });
 
-test('paused and resumed, also when either fails at first', async () => {
+test('paused and resumed, where each fails at first', async () => {
   const sandbox = await runningSandbox();
   driver.failNext.set('pause', new DriverError('pause_failed', 'no'));
   await plane.commands.pause(sandbox, { wait: true }).catch((error) => expect(error.code).toBe('pause_failed'));
@@ -56,7 +56,7 @@ test('paused and resumed, also when either fails at first', async () => {
   await endOf('sandbox-paused-and-resumed', sandbox.sandboxId);
 });
 
-test('failed start, and its deletion afterwards', async () => {
+test('failed start, then deleted', async () => {
   driver.failNext.set('create', new DriverError('image_pull_failed', 'no such image'));
   const sandbox = await runningSandbox();
   await endOf('sandbox-failed', sandbox.sandboxId);
@@ -64,7 +64,7 @@ test('failed start, and its deletion afterwards', async () => {
   await endOf('sandbox-deletion', `${sandbox.sandboxId}/deletion`);
 });
 
-test('failed start on a host whose disk is full, with no other to go to', async () => {
+test('failed start on a host whose disk is full, without another host', async () => {
   driver.failNext.set('create', new DriverError('host_disk_full', 'no room'));
   const sandbox = await runningSandbox();
   expect(sandbox).toMatchObject({ status: 'failed', reason: 'host_disk_full' });
@@ -100,7 +100,7 @@ test('terminated while resuming', async () => {
   await endOf('sandbox-terminated-while-resuming', sandbox.sandboxId);
 });
 
-test('ports changed, also when the host refuses at first', async () => {
+test('ports changed, where the host fails at first', async () => {
   await offerUdpPorts(plane.orm.em, plane.hostId, {
     publicAddress: 'localhost',
     ports: { first: 20_000, last: 20_001 },
@@ -118,7 +118,7 @@ test('ports changed, also when the host refuses at first', async () => {
   await endOf('sandbox-ports-changed', sandbox.sandboxId);
 });
 
-test('ended in a batch, one that runs and one that failed', async () => {
+test('one running and one failed sandbox terminated in a batch', async () => {
   const running = await runningSandbox();
   driver.failNext.set('create', new DriverError('image_pull_failed', 'no such image'));
   const failed = await runningSandbox();
@@ -150,7 +150,7 @@ test('host restarted', async () => {
   await endOf('sandbox-host-restarted', sandbox.sandboxId);
 });
 
-test('paused because the disk of its host is nearly full, frozen and then ended', async () => {
+test('paused twice under disk pressure, with frozen and with ended processes', async () => {
   const sandbox = await runningSandbox();
   const handle = plane.client.workflow.getHandle(sandbox.sandboxId);
   const isPaused = async () => (await plane.row(sandbox.sandboxId)).status === 'paused';
@@ -159,23 +159,23 @@ test('paused because the disk of its host is nearly full, frozen and then ended'
   expect(await plane.row(sandbox.sandboxId)).toMatchObject({ reason: 'host_disk_pressure', holdsCompute: true });
   await plane.commands.resume(sandbox, { wait: true });
   driver.states.set(sandbox.sandboxId, 'exited');
-  // Late: it speaks of the processes before the resume.
+  // Late: it is about the processes before the resume.
   await handle.signal(hostReportSignal, { kind: 'diskPressure', run: 1, ended: true });
   await handle.signal(hostReportSignal, { kind: 'diskPressure', run: 2, ended: true });
   await until(isPaused);
   expect(await plane.row(sandbox.sandboxId)).toMatchObject({ reason: 'host_disk_pressure', holdsCompute: false });
-  const told = () =>
+  const notifications = () =>
     plane.orm.em
       .fork()
       .execute("select 1 from notifications where related_entity_id = ? and type = 'sandbox_host_disk_pressure'", [
         sandbox.sandboxId,
       ]);
-  await until(async () => (await told()).length === 2);
+  await until(async () => (await notifications()).length === 2);
   await plane.commands.terminate(sandbox, { forget: false });
   await endOf('sandbox-host-disk-pressure', sandbox.sandboxId);
 });
 
-test('host lost and back, with one that runs, one that starts, and one that is paused', async () => {
+test('host lost and back, with one running, one starting and one paused sandbox', async () => {
   const running = await runningSandbox();
   const paused = await runningSandbox();
   await plane.commands.pause(paused, { wait: true });
@@ -209,7 +209,7 @@ test('host lost and back, with one that runs, one that starts, and one that is p
   await plane.client.workflow.getHandle(plane.hostId).terminate();
 });
 
-test('restarted, also when it fails at first', async () => {
+test('restarted, where the first try fails', async () => {
   const sandbox = await runningSandbox();
   driver.failNext.set('restart', new DriverError('start_failed', 'no'));
   const storage = null;
@@ -221,7 +221,7 @@ test('restarted, also when it fails at first', async () => {
   await endOf('sandbox-restarted', sandbox.sandboxId);
 });
 
-test('failed, running or paused, because its disk is lost', async () => {
+test('failed because of a lost disk, while running and while paused', async () => {
   const [running, paused] = await Promise.all([runningSandbox(), runningSandbox()]);
   await plane.commands.pause(paused, { wait: true });
   for (const { sandboxId } of [running, paused]) {

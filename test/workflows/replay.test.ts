@@ -44,18 +44,18 @@ async function replay(history: temporal.api.history.v1.History): Promise<void> {
 }
 
 /**
- * Lives that began under an older version of the code must go on under this one. The histories were recorded from real
- * runs: `RECORD_HISTORIES=1 npm test -- record-histories`. A change that breaks one of them needs `patched()`.
+ * Workflows that began under an earlier version must continue under this one. The histories are those of real runs:
+ * `RECORD_HISTORIES=1 npm test -- record-histories`. A change that breaks one of them needs `patched()`.
  */
 describe('recorded histories replay on the present code', () => {
-  test('there is one for every workflow type and every way a life can go', () => {
+  test('there is a history for every workflow type and every course that a sandbox can take', () => {
     expect(recordedHistories().sort()).toEqual(expected);
   });
 
   test.each(expected)('%s', (name) => expect(replay(readHistory(name))).resolves.toBeUndefined(), 60_000);
 });
 
-test('a history that the code does not follow is noticed', async () => {
+test('a history that differs from the code fails', async () => {
   const history = readHistory('sandbox-terminated');
   const scheduled = history.events.find((event) => event.activityTaskScheduledEventAttributes);
   scheduled!.activityTaskScheduledEventAttributes!.activityType!.name = 'anotherActivity';

@@ -27,7 +27,7 @@ async function runningSandbox(wanted: Parameters<ControlPlane['admit']>[0] = {})
 const warnings = (sandboxId: string) =>
   plane.orm.em.fork().find(Notification, { relatedEntityId: sandboxId }, { orderBy: { createdAt: 'asc' } });
 
-test('a start whose credentials for its mounts do not come fails, and says so', async () => {
+test('a start fails when the credentials of its mounts do not arrive', async () => {
   const slot = { slot: 0, state: 'active' as const, uri: 's3://data', mountPoint: '/mnt/data', shortLived: false };
   const sandbox = await plane.admit({ objectStorage: [{ ...slot, region: 'eu', endpoint: null }] });
   await plane.commands.start(sandbox, { wait: false });
@@ -36,27 +36,27 @@ test('a start whose credentials for its mounts do not come fails, and says so', 
   expect(await plane.row(sandbox.sandboxId)).toMatchObject({ reason: 'object_storage_credentials_required' });
   expect(driver.calls).not.toContain(`create ${sandbox.sandboxId}`);
   await until(async () => (await warnings(sandbox.sandboxId)).length > 0);
-  const [told, ...more] = await warnings(sandbox.sandboxId);
+  const [warning, ...more] = await warnings(sandbox.sandboxId);
   const { failure } = await plane.row(sandbox.sandboxId);
-  expect([told?.type, told?.userId, more]).toEqual(['sandbox_failed', sandbox.ownerUserId, []]);
-  expect(told?.message).toContain(failure!.message);
+  expect([warning?.type, warning?.userId, more]).toEqual(['sandbox_failed', sandbox.ownerUserId, []]);
+  expect(warning?.message).toContain(failure!.message);
 });
 
 describe('a timeout', () => {
-  test('ends the sandbox, after its owner was told once at each distance', async () => {
+  test('ends the sandbox, after one warning 300, 60 and 15 seconds before', async () => {
     const sandbox = await runningSandbox({ timeoutSeconds: 3600 });
     await environment.sleep('3650s');
     await until(async () => (await plane.row(sandbox.sandboxId)).status === 'terminated');
     expect(await plane.row(sandbox.sandboxId)).toMatchObject({ reason: 'timeout', lifecycleOutcome: 'timed_out' });
-    const told = await warnings(sandbox.sandboxId);
-    expect(told.map((each) => each.type)).toEqual(['sandbox_timeout', 'sandbox_timeout', 'sandbox_timeout']);
-    expect(told.map((each) => /in (\d+) seconds/.exec(each.message)![1])).toEqual(['300', '60', '15']);
-    // An idle hour costs a workflow little: its start, three warnings, its end.
+    const sent = await warnings(sandbox.sandboxId);
+    expect(sent.map((each) => each.type)).toEqual(['sandbox_timeout', 'sandbox_timeout', 'sandbox_timeout']);
+    expect(sent.map((each) => /in (\d+) seconds/.exec(each.message)![1])).toEqual(['300', '60', '15']);
+    // An idle hour adds few events: the start, three warnings, the end.
     const history = await plane.client.workflow.getHandle(sandbox.sandboxId).fetchHistory();
     expect(history.events!.length).toBeLessThanOrEqual(60);
   });
 
-  test('that was raised in time ends it later', async () => {
+  test('that is raised in time ends the sandbox later', async () => {
     const sandbox = await runningSandbox({ timeoutSeconds: 300 });
     await plane.commands.setTimeout(sandbox, { timeoutSeconds: 3000, mustRaise: true });
     await environment.sleep('2000s');
@@ -65,7 +65,7 @@ describe('a timeout', () => {
     await until(async () => (await plane.row(sandbox.sandboxId)).status === 'terminated');
   });
 
-  test('does not run while the sandbox is paused, and is whole again after a resume', async () => {
+  test('does not count while the sandbox is paused, and begins anew after a resume', async () => {
     const sandbox = await runningSandbox({ timeoutSeconds: 300 });
     await plane.commands.pause(sandbox, { wait: true });
     await environment.sleep('1h');
@@ -76,7 +76,7 @@ describe('a timeout', () => {
     await plane.commands.terminate(sandbox, { forget: false });
   });
 
-  test('pauses the sandbox where auto-pause is on', async () => {
+  test('pauses the sandbox when auto-pause is on', async () => {
     const sandbox = await runningSandbox({ timeoutSeconds: 300, autoPause: true });
     await environment.sleep('310s');
     await until(async () => (await plane.row(sandbox.sandboxId)).status === 'paused');
@@ -84,7 +84,7 @@ describe('a timeout', () => {
     expect(driver.states.get(sandbox.sandboxId)).toBe('paused');
   });
 
-  test('whose auto-pause never takes keeps the disk and ends the processes', async () => {
+  test('ends the processes and keeps the disk when auto-pause has failed three times', async () => {
     const sandbox = await runningSandbox({ timeoutSeconds: 300, autoPause: true });
     for (let tries = 0; tries < 3; tries++) {
       driver.failNext.set('pause', new DriverError('pause_failed', 'A process could not be frozen'));
@@ -103,7 +103,7 @@ describe('a timeout', () => {
 });
 
 describe('a paused sandbox', () => {
-  test('is removed when its days are over, after its owner was told', async () => {
+  test('is terminated when its retention ends, after one warning', async () => {
     const sandbox = await runningSandbox();
     await plane.commands.pause(sandbox, { wait: true });
     await environment.sleep('145h');
@@ -117,7 +117,7 @@ describe('a paused sandbox', () => {
     });
   });
 
-  test('counts its days anew after a resume', async () => {
+  test('counts its retention anew after a resume', async () => {
     const sandbox = await runningSandbox({ timeoutSeconds: 3600 });
     await plane.commands.pause(sandbox, { wait: true });
     await environment.sleep('5 days');
@@ -130,7 +130,7 @@ describe('a paused sandbox', () => {
 });
 
 describe('a host that restarted', () => {
-  test('leaves a running sandbox paused, counted as running only until the host went down', async () => {
+  test('leaves a running sandbox paused, and its running time ends when the host went down', async () => {
     const sandbox = await runningSandbox();
     const at = new Date(sandbox.startedAt!.getTime() + 5000);
     driver.states.set(sandbox.sandboxId, 'exited');

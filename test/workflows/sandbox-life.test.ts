@@ -48,12 +48,12 @@ async function eventsOf(sandboxId: string) {
   return events.map((event) => event.type);
 }
 
-/** What the SDK itself notes of a local activity, in the clear. */
+/** What the SDK itself records of a local activity, unencrypted. */
 const localActivityFields = [
   ...['activity_id', 'activity_type', 'attempt', 'backoff', 'complete_time', 'original_schedule_time', 'seq'],
 ];
 
-/** Every payload in a part of a history, but those of search attributes, which Temporal itself must read. */
+/** Every payload in a part of a history, except search attributes, which Temporal itself must read. */
 function payloadsIn(part: unknown): Payload[] {
   if (typeof part !== 'object' || part === null || part instanceof Uint8Array) return [];
   if ('metadata' in part && 'data' in part && part.data instanceof Uint8Array) return [part as Payload];
@@ -64,7 +64,7 @@ function payloadsIn(part: unknown): Payload[] {
 const refusal = (code: string) => expect.objectContaining({ name: 'AppError', code });
 
 describe('starting', () => {
-  test('a create that waits is answered once the sandbox runs', async () => {
+  test('a create that waits gets its reply when the sandbox runs', async () => {
     const row = await runningSandbox();
     expect(row).toMatchObject({
       status: 'running',
@@ -76,13 +76,13 @@ describe('starting', () => {
     expect(await eventsOf(row.sandboxId)).toEqual(['sandbox.created', 'sandbox.started']);
   });
 
-  test('the relay starts what its caller could not', async () => {
+  test('the relay starts a sandbox that the API could not start', async () => {
     const { sandboxId } = await plane.admit();
     await until(async () => (await plane.row(sandboxId)).status === 'running');
     expect(driver.calls.filter((call) => call === `create ${sandboxId}`)).toHaveLength(1);
   });
 
-  test('a start told twice is one life', async () => {
+  test('a sandbox that is started three times is created once', async () => {
     const sandbox = await plane.admit();
     const { sandboxId } = sandbox;
     await Promise.all([
@@ -93,7 +93,7 @@ describe('starting', () => {
     expect(driver.calls.filter((call) => call === `create ${sandboxId}`)).toHaveLength(1);
   });
 
-  test('a failed start keeps its reason, its exit code and its last output, and gives its room back', async () => {
+  test('a failed start records its reason, exit code and last output, and gives its room back', async () => {
     driver.failNext.set(
       'create',
       new DriverError('not_ready', 'The ready probe never succeeded', {
@@ -103,7 +103,7 @@ describe('starting', () => {
     const sandbox = await plane.admit();
     const { sandboxId } = sandbox;
     await plane.commands.start(sandbox, { wait: true });
-    // At once, while the workflow still cleans up, as later.
+    // The same refusal while the workflow still cleans up as after its end.
     await expect(plane.commands.pause(sandbox, { wait: true })).rejects.toEqual(refusal('sandbox_ended'));
     await until(async () => !(await plane.row(sandboxId)).holdsDisk);
     expect(await plane.row(sandboxId)).toMatchObject({
@@ -121,7 +121,7 @@ describe('starting', () => {
     expect(await eventsOf(sandboxId)).toEqual(['sandbox.created', 'sandbox.failed']);
   });
 
-  test('a sandbox terminated while it starts is cleaned and never runs', async () => {
+  test('a sandbox that is terminated while it starts is cleaned up and never runs', async () => {
     let release = () => {};
     driver.hold = new Promise((resolve) => {
       release = resolve;
@@ -140,7 +140,7 @@ describe('starting', () => {
 });
 
 describe('pausing and resuming', () => {
-  test('a pause that waits is answered paused, a resume running, and each phase is counted once', async () => {
+  test('a pause that waits returns at paused, a resume at running, and each phase is counted once', async () => {
     const sandbox = await runningSandbox();
     await plane.commands.pause(sandbox, { wait: true });
     const paused = await plane.row(sandbox.sandboxId);
@@ -163,14 +163,14 @@ describe('pausing and resuming', () => {
     ]);
   });
 
-  test('a pause that does not wait is answered when the row says pausing', async () => {
+  test('a pause that does not wait returns when the row says pausing', async () => {
     const sandbox = await runningSandbox();
     await plane.commands.pause(sandbox, { wait: false });
     expect(['pausing', 'paused']).toContain((await plane.row(sandbox.sandboxId)).status);
     await until(async () => (await plane.row(sandbox.sandboxId)).status === 'paused');
   });
 
-  test('a freeze that does not take rolls back to running and says so', async () => {
+  test('a pause that fails leaves the sandbox running, with the reason', async () => {
     const sandbox = await runningSandbox();
     driver.failNext.set('pause', new DriverError('pause_failed', 'A process could not be frozen'));
     await expect(plane.commands.pause(sandbox, { wait: true })).rejects.toEqual(refusal('pause_failed'));
@@ -181,7 +181,7 @@ describe('pausing and resuming', () => {
     });
   });
 
-  test('a resume that fails rolls back to paused and says so', async () => {
+  test('a resume that fails leaves the sandbox paused, with the reason', async () => {
     const sandbox = await runningSandbox();
     await plane.commands.pause(sandbox, { wait: true });
     driver.failNext.set('resume', new DriverError('start_failed', 'The disk could not be mounted'));
@@ -189,14 +189,14 @@ describe('pausing and resuming', () => {
     expect(await plane.row(sandbox.sandboxId)).toMatchObject({ status: 'paused', reason: 'resume_failed' });
   });
 
-  test('a pause of a paused one and a resume of a running one are refused', async () => {
+  test('a pause of a paused sandbox and a resume of a running one are refused', async () => {
     const sandbox = await runningSandbox();
     await expect(plane.commands.resume(sandbox, { wait: true })).rejects.toEqual(refusal('sandbox_not_paused'));
     await plane.commands.pause(sandbox, { wait: true });
     await expect(plane.commands.pause(sandbox, { wait: true })).rejects.toEqual(refusal('sandbox_not_running'));
   });
 
-  test('connect resumes a paused one and restarts the clock of its timeout', async () => {
+  test('connect resumes a paused sandbox, and its timeout counts from then', async () => {
     const sandbox = await runningSandbox();
     await plane.commands.pause(sandbox, { wait: true });
     await plane.commands.connect(sandbox, { timeoutSeconds: 90 });
@@ -205,7 +205,7 @@ describe('pausing and resuming', () => {
     expect(row.timeoutFrom!.getTime()).toBeGreaterThanOrEqual(row.resumedAt!.getTime());
   });
 
-  test('two connects at once resume it once', async () => {
+  test('three connects at once resume the sandbox once', async () => {
     const sandbox = await runningSandbox();
     await plane.commands.pause(sandbox, { wait: true });
     const connects = [1, 2, 3].map(() => plane.commands.connect(sandbox, { timeoutSeconds: null }));
@@ -215,11 +215,11 @@ describe('pausing and resuming', () => {
 });
 
 describe('timeouts', () => {
-  test('a raised timeout applies to the running phase', async () => {
+  test('a raised timeout applies to the current running phase', async () => {
     const sandbox = await runningSandbox();
-    const standing = await plane.commands.setTimeout(sandbox, { timeoutSeconds: 900, mustRaise: true });
+    const reply = await plane.commands.setTimeout(sandbox, { timeoutSeconds: 900, mustRaise: true });
     const row = await plane.row(sandbox.sandboxId);
-    expect(standing).toEqual({
+    expect(reply).toEqual({
       timeoutSeconds: 900,
       timeoutAtMs: row.timeoutFrom!.getTime() + 900_000,
       appliesTo: 'current_phase',
@@ -227,23 +227,23 @@ describe('timeouts', () => {
     expect(row.timeoutSeconds).toBe(900);
   });
 
-  test('a timeout that is not longer is refused where it must be raised', async () => {
+  test('a timeout that must be raised is refused when it is not longer', async () => {
     const sandbox = await runningSandbox();
     const same = plane.commands.setTimeout(sandbox, { timeoutSeconds: 300, mustRaise: true });
     await expect(same).rejects.toEqual(refusal('timeout_not_raised'));
     expect((await plane.row(sandbox.sandboxId)).timeoutSeconds).toBe(300);
   });
 
-  test('set while paused, it applies to the next phase', async () => {
+  test('a timeout that is set while paused applies to the next phase', async () => {
     const sandbox = await runningSandbox();
     await plane.commands.pause(sandbox, { wait: true });
-    const standing = await plane.commands.setTimeout(sandbox, { timeoutSeconds: 120, mustRaise: false });
-    expect(standing).toEqual({ timeoutSeconds: 120, timeoutAtMs: null, appliesTo: 'next_phase' });
+    const reply = await plane.commands.setTimeout(sandbox, { timeoutSeconds: 120, mustRaise: false });
+    expect(reply).toEqual({ timeoutSeconds: 120, timeoutAtMs: null, appliesTo: 'next_phase' });
   });
 });
 
 describe('ending', () => {
-  test('a terminated sandbox is cleaned, its clock stands still, and a second terminate finds it terminated', async () => {
+  test('a terminated sandbox is cleaned up, its time no longer counts, and a second terminate finds it terminated', async () => {
     const sandbox = await runningSandbox();
     expect(await plane.commands.terminate(sandbox, { forget: false })).toEqual({ alreadyTerminated: false });
     await until(async () => (await plane.row(sandbox.sandboxId)).status === 'terminated');
@@ -265,14 +265,14 @@ describe('ending', () => {
     ]);
   });
 
-  test('a deleted sandbox is forgotten once its data is gone', async () => {
+  test('a deleted sandbox is marked deleted once its data is gone', async () => {
     const sandbox = await runningSandbox();
     await plane.commands.terminate(sandbox, { forget: true });
     await until(async () => (await plane.row(sandbox.sandboxId)).deletedAt !== null);
     expect(await plane.row(sandbox.sandboxId)).toMatchObject({ status: 'terminated', lifecycleOutcome: 'deleted' });
   });
 
-  test('a failed and a terminated one can be deleted after their workflow is over', async () => {
+  test('a failed and a terminated sandbox can be deleted after their workflows have closed', async () => {
     for (const end of ['failed', 'terminated'] as const) {
       if (end === 'failed') driver.failNext.set('create', new DriverError('start_failed', 'no'));
       const sandbox = await runningSandbox();
@@ -288,7 +288,7 @@ describe('ending', () => {
     }
   });
 
-  test('a command on an ended sandbox is refused by name', async () => {
+  test('commands for an ended sandbox are refused as sandbox_ended', async () => {
     const sandbox = await runningSandbox();
     await plane.commands.terminate(sandbox, { forget: false });
     await plane.client.workflow.getHandle(sandbox.sandboxId).result();
@@ -302,7 +302,7 @@ describe('ending', () => {
     }
   });
 
-  test('processes that end by themselves make it failed, with what is known of how', async () => {
+  test('a sandbox whose processes end by themselves fails, with their exit status and output', async () => {
     const sandbox = await runningSandbox();
     driver.exit(sandbox.sandboxId, { exitCode: 137, outOfMemory: true, commandOutput: 'Killed' });
     await until(async () => (await plane.row(sandbox.sandboxId)).status === 'failed');
@@ -377,7 +377,7 @@ describe('what operators see', () => {
     expect((await plane.row(sandboxId)).deletedAt).not.toBeNull();
   });
 
-  test('the status is a search attribute and the query tells what happens next', async () => {
+  test('the status is a search attribute, and a query returns what happens next', async () => {
     const sandbox = await runningSandbox({ autoPause: true });
     const handle = plane.client.workflow.getHandle(sandbox.sandboxId);
     expect(await handle.query(lifeQuery)).toMatchObject({
@@ -394,7 +394,7 @@ describe('what operators see', () => {
     });
   });
 
-  test('a sandbox in another project is found under that one', async () => {
+  test('a sandbox that moves to another project is found under the new one', async () => {
     const sandbox = await runningSandbox();
     const [em, projectId] = [plane.orm.em.fork(), newId('project')];
     await createProject(em, plane.account, { projectId, name: projectId, description: '', isDefault: false }, 100);
@@ -406,7 +406,7 @@ describe('what operators see', () => {
     });
   });
 
-  test('no payload in its history can be read without the key', async () => {
+  test('no payload of a history can be read without the key', async () => {
     const sandbox = await runningSandbox();
     const history = await plane.client.workflow.getHandle(sandbox.sandboxId).fetchHistory();
     const payloads = payloadsIn(history.events);
@@ -420,7 +420,7 @@ describe('what operators see', () => {
       expect(Object.keys(JSON.parse(Buffer.from(data!).toString())).sort()).toEqual(localActivityFields);
     }
     for (const { data } of payloads) expect(Buffer.from(data!).includes(sandbox.sandboxId)).toBe(false);
-    // With the key, they name the sandbox: the search above is for something that is in them.
+    // Decrypted, they contain the id, so the search above could have found it.
     const decoded = await new EncryptionCodec(plane.secrets.codecKeys).decode(encrypted);
     expect(decoded.some(({ data }) => Buffer.from(data!).includes(sandbox.sandboxId))).toBe(true);
     expect(history.events!.length).toBeLessThan(30);

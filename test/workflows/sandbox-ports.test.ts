@@ -31,11 +31,11 @@ async function runningSandbox(customPorts: Port[] = []) {
   return plane.row(sandbox.sandboxId);
 }
 
-/** What the host was told last, by the sandbox's port. */
+/** The UDP ports of the host that lead to the sandbox, by the sandbox's port. */
 const exposed = (sandboxId: string) =>
   Object.fromEntries((driver.exposed.get(sandboxId) ?? []).map((each) => [each.servicePort, each.hostPort]));
 
-test('a UDP port is in the row and on the host when the change is answered, and in neither after its removal', async () => {
+test('an added UDP port is in the row and on the host, and a removed one in neither', async () => {
   const sandbox = await runningSandbox([udp(53)]);
   expect(exposed(sandbox.sandboxId)).toEqual(sandbox.udpHostPorts);
   await plane.commands.addPort(sandbox, udp(54));
@@ -52,7 +52,7 @@ test('a UDP port is in the row and on the host when the change is answered, and 
   expect(exposed(sandbox.sandboxId)).toEqual(removed.udpHostPorts);
 });
 
-test('other ports are no matter of the host', async () => {
+test('TCP ports change nothing on the host', async () => {
   const sandbox = await runningSandbox();
   const before = driver.calls.length;
   await plane.commands.addPort(sandbox, { ...udp(80), protocol: 'TCP' });
@@ -60,7 +60,7 @@ test('other ports are no matter of the host', async () => {
   expect(driver.calls.slice(before)).toEqual([]);
 });
 
-test('a host that cannot open or close a port leaves everything as it was', async () => {
+test('when the host cannot open or close a port, row and host stay as they were', async () => {
   const sandbox = await runningSandbox([udp(53)]);
   driver.failNext.set('expose', new DriverError('sandbox_absent', 'It is not here'));
   await expect(plane.commands.addPort(sandbox, udp(54))).rejects.toEqual(refusal('temporarily_unavailable'));
@@ -74,7 +74,7 @@ test('a host that cannot open or close a port leaves everything as it was', asyn
   expect((await plane.row(sandbox.sandboxId)).udpHostPorts).toEqual({});
 });
 
-test('changes at once, adds and removes of the same ports among them, end with row and host agreeing', async () => {
+test('after concurrent changes of the same ports, row and host agree', async () => {
   const sandbox = await runningSandbox();
   const changes = Array.from({ length: 24 }, (_, at) =>
     at % 3 === 2
@@ -93,7 +93,7 @@ test('changes at once, adds and removes of the same ports among them, end with r
   expect(exposed(sandbox.sandboxId)).toEqual(row.udpHostPorts);
 });
 
-test('only what runs may be changed, and the end gives every port back', async () => {
+test('ports change only while the sandbox runs, and its end gives every port back', async () => {
   const sandbox = await runningSandbox([udp(53)]);
   const refusesChanges = async () => {
     await expect(plane.commands.addPort(sandbox, udp(54))).rejects.toEqual(refusal('sandbox_not_running'));
