@@ -3,7 +3,13 @@ import type { Logger } from 'pino';
 import type { Sandbox } from '../db/entities/sandbox.ts';
 import type { Orm } from '../db/orm.ts';
 import type { PlanCatalog } from '../db/plans.ts';
-import { type RestingSandbox, restingSandboxes, sandboxesBoundTo, sandboxesOnHost } from '../db/repositories/hosts.ts';
+import {
+  type RestingSandbox,
+  restingSandboxes,
+  runningSandboxes,
+  sandboxesBoundTo,
+  sandboxesOnHost,
+} from '../db/repositories/hosts.ts';
 import { SandboxLifeRepository } from '../db/repositories/sandbox-life.ts';
 import { isOver } from '../domain/sandbox-state.ts';
 import { DriverError, type SandboxDriver, type SandboxInspection, type SandboxSpec } from '../runtime/driver.ts';
@@ -14,6 +20,10 @@ export interface ReconcilingDriver extends SandboxDriver {
   reconcile(knownSandboxIds: string[]): Promise<unknown>;
   /** Makes links and routes again that are gone. */
   repairLinks(sandboxes: readonly RestingSandbox[]): Promise<string[]>;
+  /** Which of these run without their agent, and should get it again now. */
+  withoutAgent(sandboxIds: string[]): string[];
+  /** Starts the agent of a running sandbox again if it has ended. It rejects never. */
+  restartAgent(spec: SandboxSpec): Promise<void>;
 }
 
 /** What a report speaks of: `room` of a frozen one that its host's disk has no room for. Another one is sent at once. */
@@ -142,6 +152,15 @@ export class HostReconciliation {
     for (const sandboxId of this.#reports.keys()) if (!ids.has(sandboxId)) this.#reports.delete(sandboxId);
     for (const row of resting) await this.#alone(row.sandboxId, () => this.#compare(row, lastAlive));
     await this.#driver.repairLinks(resting);
+    await this.#restartAgents(resting);
+  }
+
+  /** In the background, so that a sandbox in which nothing can be started keeps no other from being looked at. */
+  async #restartAgents(resting: readonly RestingSandbox[]): Promise<void> {
+    const running = resting.flatMap(({ sandboxId, status }) => (status === 'running' ? [sandboxId] : []));
+    for (const row of await runningSandboxes(this.#orm.em, this.#hostId, this.#driver.withoutAgent(running))) {
+      void this.#alone(row.sandboxId, async () => this.#driver.restartAgent(this.#specOf(row)));
+    }
   }
 
   async #compare(row: RestingSandbox, lastAlive: Date): Promise<void> {

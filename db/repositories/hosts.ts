@@ -143,6 +143,12 @@ export async function restingSandboxes(em: EntityManager, hostId: string): Promi
   }));
 }
 
+/** Those of these sandboxes that run on this host. */
+export async function runningSandboxes(em: EntityManager, hostId: string, sandboxIds: string[]): Promise<Sandbox[]> {
+  if (sandboxIds.length === 0) return [];
+  return em.fork().find(Sandbox, { hostId, status: 'running', sandboxId: { $in: sandboxIds } });
+}
+
 /** The sandboxes that should have something on this host, for reconciliation. */
 export async function sandboxesOnHost(em: EntityManager, hostId: string): Promise<Sandbox[]> {
   return em.fork().find(Sandbox, { hostId, $or: [{ holdsCompute: true }, { holdsDisk: true }] });

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import type { SandboxConnection } from './network.ts';
 import { ownFileTexts } from './own-files.ts';
-import { agentWords, initPath, runtimeMount } from './runtime-folder.ts';
+import { agentWords, initWords, runtimeMount } from './runtime-folder.ts';
 import type { SeccompConfig } from './seccomp.ts';
 
 export interface ContainerPlan {
@@ -172,17 +172,7 @@ export function containerConfig(plan: ContainerPlan): object {
     root: { path: 'root', readonly: false },
     hostname: plan.hostname,
     annotations: seccomp.annotations,
-    process: {
-      terminal: false,
-      user: { uid: 0, gid: 0 },
-      args: [initPath, '--', ...agentWords],
-      env: [`AGENT_PORT=${agentPort}`, `AGENT_COMMAND_TAIL=${tailMount}/command.tail`],
-      cwd: '/',
-      capabilities: { bounding: capabilities, effective: capabilities, permitted: capabilities },
-      rlimits: resourceLimits(),
-      // sudo and its kin gain nothing here but the sandbox's own root.
-      noNewPrivileges: false,
-    },
+    process: processOf(initWords, []),
     mounts: [
       { destination: '/proc', type: 'proc', source: 'proc', options: ['nosuid', 'noexec', 'nodev'] },
       ...ownFiles.filter((name) => isCrun || boundByRunc.has(name)).map((name) => bindOwn(`/proc/${name}`, name)),
@@ -237,6 +227,25 @@ export function containerConfig(plan: ContainerPlan): object {
         ...(existsSync('/proc/sys/net/ipv6') ? { 'net.ipv6.conf.default.disable_ipv6': '1' } : {}),
       },
     },
+  };
+}
+
+/** The agent in that container, as the runtime's `exec` takes it. */
+export function agentProcess(): object {
+  return processOf(agentWords, [`AGENT_PORT=${agentPort}`, `AGENT_COMMAND_TAIL=${tailMount}/command.tail`]);
+}
+
+function processOf(args: string[], env: string[]): object {
+  return {
+    terminal: false,
+    user: { uid: 0, gid: 0 },
+    args,
+    env,
+    cwd: '/',
+    capabilities: { bounding: capabilities, effective: capabilities, permitted: capabilities },
+    rlimits: resourceLimits(),
+    // sudo and its kin gain nothing here but the sandbox's own root.
+    noNewPrivileges: false,
   };
 }
 

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { UnpackedImage } from '../images/unpacked-image.ts';
@@ -7,14 +7,14 @@ import { isAlive, signalProcess } from '../process/process-identity.ts';
 import { until } from '../process/until.ts';
 import { ensureBlankDisk } from './blank-disk.ts';
 import type { Cgroups, Limits } from './cgroups.ts';
-import { containerConfig, processLimit } from './container-config.ts';
+import { agentProcess, containerConfig, processLimit } from './container-config.ts';
 import type { Copy } from './copy.ts';
 import { type Boot, type LaunchStep, launch } from './launch.ts';
 import { liveShims } from './live-shims.ts';
 import type { SandboxConnection, SandboxNetwork } from './network.ts';
 import type { OciRuntime } from './oci-runtime.ts';
 import { ownFileTexts } from './own-files.ts';
-import { forgetLastRun, readPids } from './sandbox-folder.ts';
+import { forgetLastRun, readAgent, readPids } from './sandbox-folder.ts';
 import type { SeccompConfig } from './seccomp.ts';
 
 /** One run of a container, from a sandbox's folder. */
@@ -78,6 +78,7 @@ export class ContainerRunner {
       seccomp: this.#seccomp,
     });
     await writeFile(path.join(folder, 'config.json'), JSON.stringify(config), { mode: 0o600 });
+    await writeFile(path.join(folder, 'agent.json'), JSON.stringify(agentProcess()), { mode: 0o600 });
     const files = Object.entries(this.#network.files(run.hostname, connection.address));
     return launch({
       folder,
@@ -126,6 +127,12 @@ export class ContainerRunner {
   isRunning(folder: string): boolean {
     const pids = readPids(folder);
     return pids !== null && isAlive(pids.shim);
+  }
+
+  /** Whether the container of a folder runs without its agent, so that the shim can start that again. */
+  isAgentGone(folder: string): boolean {
+    const agent = readAgent(folder);
+    return !(agent && isAlive(agent)) && existsSync(path.join(folder, 'agent.sock')) && this.isRunning(folder);
   }
 
   /**

@@ -25,6 +25,7 @@ import { MachineLoad } from '../machine-load.ts';
 import { s3fsRootIn } from '../mounts/s3fs-root.ts';
 import { SandboxMounts } from '../mounts/sandbox-mounts.ts';
 import { KeyedLock } from '../process/keyed-lock.ts';
+import { AgentRestarts } from './agent-restarts.ts';
 import { requireHostDisk } from './blank-disk.ts';
 import { Cgroups } from './cgroups.ts';
 import { agentPort } from './container-config.ts';
@@ -59,6 +60,8 @@ export type { CreateTrace, OciDriver, OciDriverOptions } from './options.ts';
 const looksAtOnce = 50;
 const baseImageName = 'builtin:base';
 const codeInterpreterImageName = 'builtin:code-interpreter';
+/** For an image that a sandbox runs from, which is on the disk already, and for the boot document. */
+const agentRestartTimeoutMs = 10_000;
 
 /**
  * Opens this machine as a host: checks what it needs, sets up the network, ends what an earlier process left half-made,
@@ -118,6 +121,7 @@ class LocalDriver implements OciDriver {
   readonly #starter: SandboxStarter;
   readonly #exits: ExitWatch;
   readonly #meter: UsageMeter;
+  readonly #agentRestarts: AgentRestarts;
   /** What `takeOver` found without an owner. */
   #orphans: Omit<ReconcileReport, 'sandboxes'> = { poolMembers: [], containers: [], interfaces: [] };
   readonly #machine = new MachineLoad();
@@ -159,6 +163,7 @@ class LocalDriver implements OciDriver {
       imageOf: (reference, signal) => this.#imageOf(reference, signal),
     });
     this.#meter = new UsageMeter(parts.cgroups);
+    this.#agentRestarts = new AgentRestarts(parts.options.logger);
     this.#exits = new ExitWatch({
       lock: this.#lock,
       records: this.#records,
@@ -341,6 +346,7 @@ class LocalDriver implements OciDriver {
       });
       await this.#deleteFolder(this.#folderOf(sandboxId));
       this.#records.forget(sandboxId);
+      this.#agentRestarts.forget(sandboxId);
     });
   }
 
@@ -432,6 +438,26 @@ class LocalDriver implements OciDriver {
       });
     }
     return repaired;
+  }
+
+  withoutAgent(sandboxIds: Iterable<string>): string[] {
+    return [...sandboxIds].filter(
+      (sandboxId) =>
+        !this.#underway.has(sandboxId) && this.#agentRestarts.isDue(sandboxId) && this.#isAgentGone(sandboxId),
+    );
+  }
+
+  async restartAgent(spec: SandboxSpec): Promise<void> {
+    const { sandboxId } = spec;
+    const folder = this.#folderOf(sandboxId);
+    await this.#agentRestarts.run(
+      spec,
+      () =>
+        this.#runCancellable(sandboxId, AbortSignal.timeout(agentRestartTimeoutMs), async (signal) => {
+          return this.#isAgentGone(sandboxId) && this.#starter.restartAgent({ spec, folder, signal });
+        }),
+      () => !this.#isAgentGone(sandboxId),
+    );
   }
 
   get poolReady(): number {
@@ -607,6 +633,14 @@ class LocalDriver implements OciDriver {
     const pids = readPids(folder);
     if (!pids || !this.#runner.isRunning(folder)) return true;
     return isLinkWhole(this.#network.connectionOf(record.address, allowInternetAccess), pids.initPid, routes);
+  }
+
+  /** Whether it runs without its agent. In frozen processes nothing can be started. */
+  #isAgentGone(sandboxId: string): boolean {
+    const record = this.#records.get(sandboxId);
+    if (record?.phase !== 'ready') return false;
+    if (!this.#runner.isAgentGone(this.#folderOf(sandboxId))) return false;
+    return !this.fence.isClosed && !this.#cgroups.isFrozen(record.instance);
   }
 
   /** @returns whether there was something to repair */

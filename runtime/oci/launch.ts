@@ -11,7 +11,7 @@ export class LaunchError extends Error {
 }
 
 /** Steps that the shim reports, in their order. */
-export type LaunchStep = 'disk' | 'root' | 'container' | 'start' | 'network';
+export type LaunchStep = 'disk' | 'root' | 'container' | 'network' | 'start';
 
 export interface LaunchOptions {
   /** The sandbox's folder. */
@@ -57,7 +57,7 @@ export async function launch(options: LaunchOptions): Promise<Boot> {
         if (line.startsWith('error ')) failure = line.slice('error '.length);
         else {
           options.onStep?.(line as LaunchStep);
-          if (line === 'network') {
+          if (line === 'start') {
             done = true;
             resolve(true);
           }

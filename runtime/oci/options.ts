@@ -1,6 +1,6 @@
 import type { OwnService } from '../../config/own-services.ts';
 import type { DiskRoom } from '../disk/disk-room.ts';
-import type { SandboxDriver } from '../driver.ts';
+import type { SandboxDriver, SandboxSpec } from '../driver.ts';
 import type { DriverLogger } from './driver-logger.ts';
 import type { DiskFence } from './fence.ts';
 import type { Inventory } from './inventory.ts';
@@ -112,6 +112,13 @@ export interface OciDriver extends SandboxDriver {
    * @returns the sandboxes that had lost something
    */
   repairLinks(sandboxes: readonly LinkedSandbox[]): Promise<string[]>;
+  /** Which of these run without their agent, and should get it again now. */
+  withoutAgent(sandboxIds: Iterable<string>): string[];
+  /**
+   * Starts the agent of a running sandbox again if it has ended; everything else in the sandbox goes on. Returns once the
+   * agent runs, or has not come in time. What goes wrong is logged, and the sandbox is due again later.
+   */
+  restartAgent(spec: SandboxSpec): Promise<void>;
   /** What of this copy is on the machine, read from the machine. */
   inventory(): Promise<Inventory>;
   /** Which sandbox has this address now. Null: none. */

@@ -10,11 +10,11 @@ import { withFileLock } from '../process/file-lock.ts';
 
 /** Where the runtime folder is mounted in every sandbox. */
 export const runtimeMount = '/.platform';
-/** Inside a sandbox: its init, and the words that start the agent. */
-export const initPath = `${runtimeMount}/bin/tini`;
+/** Inside a sandbox: the words of its first process, which only waits and reaps, and those that start the agent. */
+export const initWords = [`${runtimeMount}/bin/catatonit`, '-P'];
 export const agentWords = [`${runtimeMount}/bin/node`, `${runtimeMount}/agent/agent.cjs`];
 
-const tiniPath = '/usr/bin/tini-static';
+const initProgram = '/usr/bin/catatonit';
 /** Loaded by name at run time, so no program lists them. */
 const libraryOfNames = 'libresolv.so.2';
 
@@ -28,10 +28,10 @@ export async function ensureRuntimeFolder(cacheDir: string, agentDir: string): P
   if (!existsSync(path.join(agentDir, 'agent.cjs'))) {
     throw new Error(`no built agent in ${agentDir}: run node agent/build.mjs`);
   }
-  if (!existsSync(tiniPath)) throw new Error(`${tiniPath} is missing: install the Debian package tini`);
+  if (!existsSync(initProgram)) throw new Error(`${initProgram} is missing: install the Debian package catatonit`);
   const node = nodeBinary();
   const agentFiles = await filesIn(agentDir);
-  const memoFile = path.join(cacheDir, 'runtime', `known-${identityOf([node, tiniPath, ...agentFiles])}`);
+  const memoFile = path.join(cacheDir, 'runtime', `known-${identityOf([node, initProgram, ...agentFiles])}`);
   const known = await readFile(memoFile, 'utf8').catch(() => null);
   if (known !== null && existsSync(known)) return known;
   const folder = await assembleRuntimeFolder(cacheDir, agentDir, node, agentFiles);
@@ -50,7 +50,7 @@ async function assembleRuntimeFolder(
 ): Promise<string> {
   const addons = agentFiles.filter((file) => file.endsWith('.node'));
   const libraries = await librariesOf([node, ...addons]);
-  const nodeHash = await contentHash([node, tiniPath, ...libraries]);
+  const nodeHash = await contentHash([node, initProgram, ...libraries]);
   const agentHash = await contentHash(agentFiles);
   const folder = path.join(cacheDir, 'runtime', `${nodeHash}-${agentHash}`);
   if (existsSync(folder)) return folder;
@@ -80,14 +80,14 @@ async function makeNodeFolder(folder: string, node: string, libraries: string[])
   await mkdir(path.join(draft, 'bin'), { recursive: true });
   await mkdir(path.join(draft, 'lib'));
   for (const library of libraries) await copyFile(library, path.join(draft, 'lib', path.basename(library)));
-  await copyFile(tiniPath, path.join(draft, 'bin', 'tini'));
+  await copyFile(initProgram, path.join(draft, 'bin', 'catatonit'));
   const patched = path.join(draft, 'bin', 'node');
   await copyFile(node, patched);
   const loader = libraries.map((library) => path.basename(library)).find((name) => name.startsWith('ld-linux'));
   if (!loader) throw new Error(`${node} has no dynamic loader: only Node built against glibc can be taken along`);
   const lib = `${runtimeMount}/lib`;
   await runCommand('patchelf', ['--set-interpreter', `${lib}/${loader}`, '--force-rpath', '--set-rpath', lib, patched]);
-  for (const name of ['node', 'tini']) await chmod(path.join(draft, 'bin', name), 0o755);
+  for (const name of ['node', 'catatonit']) await chmod(path.join(draft, 'bin', name), 0o755);
   await runCommand('sync', ['-f', draft]);
   await renameDurably(draft, folder);
 }

@@ -31,7 +31,7 @@ const recordSchema = z.object({
 
 /**
  * What the driver remembers of a sandbox, in `sandbox.json` of its folder. No secret is in it. Beside it lie
- * `disk.ext4`, and what the shim writes: `pids`, `exit`, `command.tail`, `agent.log`.
+ * `disk.ext4`, and what the shim writes: `pids`, `agent`, `exit`, `command.tail`, `agent.log`.
  */
 export type SandboxRecord = Omit<z.output<typeof recordSchema>, 'version'>;
 
@@ -67,6 +67,22 @@ export function readPids(folder: string): { shim: ProcessIdentity; initPid: numb
   return { shim: { pid: Number(fields[1]), startTicks: fields[2]! }, initPid: Number(fields[3]) };
 }
 
+/**
+ * The agent as its shim last started it, dead or alive. Null: it was not started yet, its file was lost, or its shim is
+ * of an earlier version, whose container ends with its agent.
+ */
+export function readAgent(folder: string): ProcessIdentity | null {
+  let text: string;
+  try {
+    text = readFileSync(path.join(folder, 'agent'), 'latin1');
+  } catch (error) {
+    if (['ENOENT', 'EISDIR', 'ELOOP'].includes((error as NodeJS.ErrnoException).code ?? '')) return null;
+    throw error;
+  }
+  const fields = /^(\d+) (\d+)\n$/.exec(text);
+  return fields && { pid: Number(fields[1]), startTicks: fields[2]! };
+}
+
 /** Writes what the shim writes, for one whose file was lost. */
 export async function writePids(folder: string, shim: ProcessIdentity, initPid: number): Promise<void> {
   const file = path.join(folder, 'pids');
@@ -100,7 +116,7 @@ export function hasDisk(folder: string): boolean {
 
 /** Takes away what the last run left, so that it is not taken for this one's. */
 export async function forgetLastRun(folder: string): Promise<void> {
-  const names = ['pids', 'exit', 'command.tail', 'agent.log', 'storage.json'];
+  const names = ['pids', 'agent', 'agent.sock', 'exit', 'command.tail', 'agent.log', 'storage.json'];
   for (const name of names) await rm(path.join(folder, name), { recursive: true, force: true });
 }
 

@@ -1,7 +1,7 @@
 import { mkdir, readdir, rename } from 'node:fs/promises';
 import path from 'node:path';
 import { setAside } from '../../config/readable-document.ts';
-import { parentOf } from '../process/process-identity.ts';
+import { isFirstOfNamespace, parentOf } from '../process/process-identity.ts';
 import type { Cgroups } from './cgroups.ts';
 import type { Copy } from './copy.ts';
 import type { DriverLogger } from './driver-logger.ts';
@@ -110,7 +110,7 @@ export class SandboxRecords {
     const known = readPids(folder)?.shim;
     if (known?.pid === shim.process.pid && known.startTicks === shim.process.startTicks) return;
     const processes = await this.#cgroups.processesOf(shim.instance);
-    const initPid = processes.find((pid) => parentOf(pid) === shim.process.pid) ?? 0;
+    const initPid = processes.find((pid) => parentOf(pid) === shim.process.pid && isFirstOfNamespace(pid)) ?? 0;
     await writePids(folder, shim.process, initPid);
   }
 

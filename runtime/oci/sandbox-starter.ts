@@ -8,6 +8,7 @@ import type { SandboxMounts } from '../mounts/sandbox-mounts.ts';
 import { runCommand } from '../process/command.ts';
 import { FairSemaphore } from '../process/fair-semaphore.ts';
 import { AgentClient, AgentError, type AgentInit } from './agent-client.ts';
+import { startAgentAgain } from './agent-door.ts';
 import { requireHostDisk } from './blank-disk.ts';
 import type { Cgroups } from './cgroups.ts';
 import type { ContainerRunner } from './container-runner.ts';
@@ -140,6 +141,18 @@ export class SandboxStarter {
     }
   }
 
+  /**
+   * Starts the agent of a sandbox that runs again, if it has ended. Everything else in the sandbox goes on; the
+   * template's command is not started again.
+   * @returns whether it had ended
+   */
+  async restartAgent({ spec, folder, signal }: Pick<Work, 'spec' | 'folder' | 'signal'>): Promise<boolean> {
+    if (!this.#runner.isAgentGone(folder)) return false;
+    const image = await this.#imageOf(spec.image, signal);
+    await startAgentAgain(folder, bootDocument({ ...spec, command: null }, image), signal);
+    return true;
+  }
+
   async #startCold(work: Work, image: UnpackedImage): Promise<SandboxRecord> {
     const { spec, folder, watch, signal } = work;
     const permit = await this.#coldStarts.take(spec.accountId, signal);
@@ -263,16 +276,33 @@ export class SandboxStarter {
     work.watch.mark('ready');
   }
 
-  /** Does `act` unless the container ends before; then that is what went wrong. */
+  /**
+   * Does `act` unless the container ends before, or in a start its agent; then that is what went wrong. An agent that
+   * ended in the freezer is started again once.
+   */
   async #whileRunning(work: Work, record: SandboxRecord, act: (signal: AbortSignal) => Promise<void>): Promise<void> {
     const ended = new AbortController();
+    let isRestarted = false;
+    let failure: unknown;
     const timer = setInterval(() => {
       if (!this.#runner.isRunning(work.folder)) ended.abort();
+      else if (!this.#runner.isAgentGone(work.folder)) return;
+      else if (record.phase === 'starting') ended.abort();
+      else if (!isRestarted) {
+        isRestarted = true;
+        this.restartAgent(work).catch((error) => {
+          failure = error;
+          ended.abort();
+        });
+      }
     }, endCheckIntervalMs);
     try {
       await act(AbortSignal.any([work.signal, ended.signal]));
     } catch (error) {
       if (!ended.signal.aborted || work.signal.aborted) throw error;
+      if (failure) throw failure;
+      // Where only the agent has ended, the record of how is made now.
+      await this.#runner.end(work.folder, record.instance, record.address);
       const exit = (await readExit(work.folder, record)) ?? undefined;
       throw new DriverError('runtime_exited', 'The sandbox ended before it was ready', { cause: error, exit });
     } finally {

@@ -6,7 +6,7 @@ import path from 'node:path';
 import { renameDurably } from '../../config/durable-file.ts';
 import { runCommand } from '../process/command.ts';
 import type { OciRuntime } from './oci-runtime.ts';
-import { initPath, runtimeMount } from './runtime-folder.ts';
+import { initWords, runtimeMount } from './runtime-folder.ts';
 
 /**
  * The system calls that sandboxes may make, in `seccomp.json`: those on the list pass; those known and unwanted give
@@ -63,7 +63,7 @@ async function translate(file: string, profile: object, runtime: OciRuntime, run
     const config = {
       ociVersion: '1.0.2',
       root: { path: 'root' },
-      process: { user: { uid: 0, gid: 0 }, args: [initPath, '--version'], cwd: '/', env: ['PATH=/bin'] },
+      process: { user: { uid: 0, gid: 0 }, args: initWords, cwd: '/', env: ['PATH=/bin'] },
       mounts: [{ destination: runtimeMount, type: 'bind', source: runtimeFolder, options: ['bind', 'ro'] }],
       linux: {
         namespaces: ['pid', 'mount', 'network', 'ipc', 'uts'].map((type) => ({ type })),

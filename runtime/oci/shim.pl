@@ -3,32 +3,40 @@
 # runtime make the container there, gives it its network, waits for its end and records how it ended. What it mounts
 # is gone when it and the container are gone, whoever killed them, so nothing can leak.
 #
+# The container's first process only waits and reaps. The agent is a second one, which the runtime starts in the
+# container; so when the agent ends, everything else in the sandbox goes on, and the agent can be started again.
+#
 # Started in the sandbox's folder with `key=value` arguments, none secret (launch.ts). The agent's boot document passes
 # through on standard input, unread. On standard output: a line for each step done, or `error <step> <text>`. SIGTERM
-# ends the sandbox.
+# ends the sandbox. Each connection to the socket `agent.sock` starts the agent again, if it has ended; the connection is
+# the agent's standard input, so its boot document passes through unread, too.
 #
 # Perl, because every Debian has it, it starts in 3 ms, and it can make system calls; their numbers above 400 are the
 # same on all processors. Arguments that are pointers must be variables, never literals.
 use strict;
 use warnings;
 use Errno;
-use Fcntl qw(:flock :seek O_RDONLY O_RDWR O_WRONLY O_CREAT O_EXCL O_NOFOLLOW O_NONBLOCK);
+use Fcntl qw(:flock :seek O_RDONLY O_RDWR O_WRONLY O_CREAT O_EXCL O_APPEND O_NOFOLLOW O_NONBLOCK);
 
 my %arg = map { split /=/, $_, 2 } @ARGV;
 my $staging = '/mnt';
 my %nr = (
     open_tree => 428, move_mount => 429, fsopen => 430, fsconfig => 431, fsmount => 432, mount_setattr => 442,
+    pidfd_open => 434,
     $arg{arch} eq 'arm64'
     ? (unshare => 97, umount2 => 39, prctl => 167, sched_setattr => 274, fsync => 82, mknodat => 33)
     : (unshare => 272, umount2 => 166, prctl => 157, sched_setattr => 314, fsync => 74, mknodat => 259),
 );
 my ($rdonly, $nosuid, $nodev, $noexec, $idmap) = (1, 2, 4, 8, 0x100000);
-my ($at_fdcwd, $cloexec, $tail_bytes, $slice_ns) = (-100, 02000000, 8192, 200_000);
+my ($at_fdcwd, $cloexec, $tail_bytes, $slice_ns, $starter_seconds) = (-100, 02000000, 8192, 200_000, 30);
 
 my ($child, $init, $init_status, $stopping, $disk, $loop_name, $fresh, $staged);
+# The runtime while it starts the agent, since when, the agent, its log, the socket; and handles that become readable when
+# a process ends.
+my ($starter, $starter_since, $agent, $agent_log, $door, $init_end, $starter_end, $agent_end);
 my $step = 'begin';
 $SIG{PIPE} = $SIG{HUP} = $SIG{INT} = 'IGNORE';
-$SIG{TERM} = sub { $stopping = 1; kill 'KILL', grep { $_ } $child, $init; thaw() };
+$SIG{TERM} = sub { $stopping = 1; kill 'KILL', grep { $_ } $child, $starter, $init; thaw() };
 
 open my $report, '>&', \*STDOUT or die $!;
 open STDOUT, '>&', \*STDERR or die $!;
@@ -44,18 +52,27 @@ if (!eval { start(); 1 }) {
 close $report;
 if ($fresh) { ioctl $disk, 0x4C08, 1 or warn "direct I/O: $!\n" }
 join_cgroups($arg{shimCgroups});
-reap(waitpid -1, 0) until defined $init_status;
+until (defined $init_status) {
+    # What goes wrong here, as on a full disk, must not end the sandbox; the host worker asks again.
+    if (!eval { serve(); 1 }) { warn $@; pause(0.1) }
+}
+kill_container();
 close_container();
 
 sub start {
     syscall($nr{prctl}, 36, 1, 0, 0, 0) == 0 or die "become subreaper: $!";    # so that init becomes a child of ours
     record_pids();
+    # Holds the room of the record, so that the disk may be full at the end.
+    write_file('exit.new', exit_text(0, 0));
+    listen_for_starts();
     done('disk') if begin('disk') && mount_disk();
     done('root') if begin('root') && mount_root();
-    done('container') if begin('container') && create_container();
-    done('start') if begin('start') && run({}, $arg{runtime}, runtime_words(), 'start', $arg{id});
+    done('container') if begin('container') && run_container();
+    open my $document, '<&', \*STDIN and open STDIN, '<', '/dev/null' or die $!;
+    start_agent($document);
     # Meanwhile the agent gets ready; it does nothing before it has its boot document.
     done('network') if begin('network') && connect_network();
+    done('start') if begin('start') && await_agent();
 }
 
 sub begin { $step = shift; die "stopped\n" if $stopping; return 1 }
@@ -109,12 +126,14 @@ sub mount_root {
         write_file("$staging/tail/$name", $arg{"file:$name"} // '');
         chown $arg{uidBase}, $arg{uidBase}, "$staging/tail/$name" or die "$name: $!";
     }
+    # Open from before anything runs inside, for the sandbox may later put a link in its place.
+    sysopen $agent_log, "$staging/tail/agent.log", O_WRONLY | O_APPEND | O_NOFOLLOW or die "agent.log: $!";
     make_devices();
     my @few = (size => '64k', nr_inodes => '16', mode => '0755');
     attach(new_fs('tmpfs', $nosuid | $nodev | $noexec, source => 'platform', @few), "$staging/own");
     mkdir "$staging/own/folder" or die $!;
     write_file("$staging/own/$_", $arg{"own:$_"}) for map { /^own:(.+)/ ? $1 : () } keys %arg;
-    write_file("$staging/config.json", read_file('config.json'));
+    write_file("$staging/$_", read_file($_)) for 'config.json', 'agent.json';
     write_file("$staging/user", '');
     my $user = user_namespace($arg{userOwner}, "0 $arg{uidBase} 65536\n");
     my $itself = '';
@@ -267,16 +286,87 @@ sub rename_durably {
 
 sub runtime_words { return ('--root', "$staging/run", '--log', "$staging/run.log") }
 
-sub create_container {
-    my @words = ('create', '--bundle', $staging, '--pid-file', "$staging/init.pid", $arg{id});
-    if (!eval { run({ agent => 1 }, $arg{runtime}, runtime_words(), @words) }) {
-        my $log = -e "$staging/run.log" ? read_file("$staging/run.log") : '';
-        die $@ . substr $log, -1000;
-    }
-    open STDIN, '<', '/dev/null' or die $!;
+sub run_container {
+    my @words = ('run', '--detach', '--bundle', $staging, '--pid-file', "$staging/init.pid", $arg{id});
+    if (!eval { run({ inside => 1 }, $arg{runtime}, runtime_words(), @words) }) { die $@ . runtime_log() }
     ($init) = read_file("$staging/init.pid") =~ /(\d+)/ or die "no process id\n";
+    $init_end = end_of($init);
     record_pids();
     return 1;
+}
+
+sub runtime_log { return -e "$staging/run.log" ? substr read_file("$staging/run.log"), -1000 : '' }
+
+# The agent.
+
+sub listen_for_starts {
+    my ($local, $stream) = (1, 1);
+    unlink 'agent.sock';
+    socket $door, $local, $stream, 0 or die "socket: $!";
+    bind $door, pack 'S a108', $local, 'agent.sock' or die "bind: $!";
+    listen $door, 1 or die "listen: $!";
+}
+
+# Has the runtime start the agent, with its boot document as standard input. Waits for nothing: in a control group that
+# was frozen meanwhile, the runtime would not end before the thaw.
+sub start_agent {
+    my $document = shift;
+    unlink "$staging/agent.pid";
+    my @words = ('exec', '--detach', '--process', "$staging/agent.json", '--pid-file', "$staging/agent.pid", $arg{id});
+    $starter = fork // die "fork: $!";
+    if (!$starter) {
+        eval { exec_inside($document, $arg{runtime}, runtime_words(), @words) };
+        warn "start the agent: $@\n";
+        kill 'KILL', $$;
+    }
+    $starter_since = time;
+    $starter_end = end_of($starter);
+}
+
+sub await_agent {
+    while ($starter) { reap(waitpid -1, 0) }
+    die "stopped\n" if $stopping;
+    die "the agent was not started\n" . runtime_log() if !-e 'agent';
+    return 1;
+}
+
+sub agent_started {
+    my $status = shift;
+    undef $starter;
+    undef $starter_end;
+    my $file = "$staging/agent.pid";
+    my $pid = !$status && -e $file ? read_file($file) : '';
+    if ($pid !~ /(\d+)/) {
+        warn "the agent was not started: $status\n";
+        kill 'KILL', grep { $_ != $init } children();
+        return;
+    }
+    $agent = $1;
+    $agent_end = end_of($agent);
+    record_agent();
+}
+
+# What becomes readable when a child ends; nothing for one that has ended already and was waited for.
+sub end_of {
+    my $pid = shift;
+    my $fd = syscall $nr{pidfd_open}, $pid + 0, 0;
+    return undef if $fd < 0 && $!{ESRCH};
+    return handle('pidfd_open', $fd);
+}
+
+# Waits until a process ends, a start of the agent is asked for, or a signal comes.
+sub serve {
+    my $ready = '';
+    vec($ready, fileno $_, 1) = 1 for grep { $_ } $door, $init_end, $starter_end, $agent_end;
+    my $found = select $ready, undef, undef, undef;
+    while ((my $pid = waitpid -1, 1) > 0) { reap($pid) }
+    return if $found <= 0 || !vec($ready, fileno $door, 1) || defined $init_status;
+    accept my $document, $door or return;
+    # Its file may be lost, so that the host believes it has ended.
+    if ($agent) { record_agent() }
+    elsif (!$starter) { start_agent($document) }
+    # It reads files of the sandbox, which may be pipes that nobody writes to.
+    elsif (time - $starter_since > $starter_seconds) { kill 'KILL', $starter }
 }
 
 # Both ends know each other's hardware address beforehand: nothing is asked on the link, so nothing there can be answered
@@ -310,18 +400,16 @@ sub run {
     $child = fork // die "fork: $!";
     if (!$child) {
         $SIG{$_} = 'DEFAULT' for qw(PIPE HUP INT TERM);
-        if ($option->{agent}) {
-            # Set here, where a host that grants CAP_SYS_RESOURCE makes it the least the sandbox can choose.
-            write_file('/proc/self/oom_score_adj', $arg{oomScore});
-            # Short turns on the processor (Linux 6.12), so that nobody waits for one who never sleeps.
-            my $turns = pack 'L2 Q l L Q3', 48, 0, 0, 0, 0, $slice_ns, 0, 0;
-            syscall($nr{sched_setattr}, 0, $turns, 0) == 0 or warn "sched_setattr: $!\n";
-            # Never the host's /dev/null: the runtime gives these to the sandbox's root, who could then change them.
-            open STDOUT, '>>', "$staging/tail/agent.log" and open STDERR, '>&', \*STDOUT or die $!;
+        if ($option->{inside}) {
+            pipe my $input, my $nobody or die $!;
+            eval { exec_inside($input, @words) };
+            warn $@;
         }
-        elsif ($read) { open STDIN, '<&', $read or die $! }
-        else { open STDIN, '<', '/dev/null' or die $! }
-        exec { $words[0] } @words or warn "$words[0]: $!\n";
+        else {
+            open STDIN, '<&', $read or die $! if $read;
+            open STDIN, '<', '/dev/null' or die $! if !$read;
+            exec { $words[0] } @words or warn "$words[0]: $!\n";
+        }
         kill 'KILL', $$;
     }
     if ($write) { close $read; syswrite $write, $option->{input}; close $write }
@@ -335,30 +423,63 @@ sub run {
     return 1;
 }
 
+# Becomes a program of the runtime that starts a process inside. Never with the host's /dev/null: the runtime gives these
+# streams to the sandbox's root, who could then change them.
+sub exec_inside {
+    my ($input, @words) = @_;
+    $SIG{$_} = 'DEFAULT' for qw(PIPE HUP INT TERM);
+    # Set here, where a host that grants CAP_SYS_RESOURCE makes it the least the sandbox can choose.
+    write_file('/proc/self/oom_score_adj', $arg{oomScore});
+    # Short turns on the processor (Linux 6.12), so that nobody waits for one who never sleeps.
+    my $turns = pack 'L2 Q l L Q3', 48, 0, 0, 0, 0, $slice_ns, 0, 0;
+    syscall($nr{sched_setattr}, 0, $turns, 0) == 0 or warn "sched_setattr: $!\n";
+    open STDIN, '<&', $input or die $!;
+    open STDOUT, '>&', $agent_log and open STDERR, '>&', \*STDOUT or die $!;
+    exec { $words[0] } @words or die "$words[0]: $!\n";
+}
+
 # The end.
 
 sub reap {
     my $pid = shift;
     die "no child is left: $!" if $pid < 0 && !$!{EINTR};
-    $init_status = $? if $init && $pid == $init;
+    if ($init && $pid == $init) { $init_status = $? }
+    elsif ($starter && $pid == $starter) { agent_started($?) }
+    elsif ($agent && $pid == $agent) { undef $agent; undef $agent_end }
 }
 
+# Everything inside, and what the runtime has left: it makes containers by a process that goes on without its parent.
 sub kill_container {
     for (1 .. 500) {
-        my $pids = -e $arg{procs} ? read_file($arg{procs}) : '';
-        last unless $pids =~ /\d/;
-        kill 'KILL', split ' ', $pids;
+        my @left = (children(), -e $arg{procs} ? split ' ', read_file($arg{procs}) : ());
+        last unless @left;
+        kill 'KILL', @left;
         thaw();
         while ((my $pid = waitpid -1, 1) > 0) { reap($pid) }
         pause(0.01);
     }
-    if ($init && !defined $init_status) { kill 'KILL', $init; reap(waitpid $init, 0) }
+    return unless $init && !defined $init_status;
+    kill 'KILL', $init;
+    # It cannot end before the agent has been waited for.
+    reap(waitpid -1, 0) until defined $init_status;
+}
+
+# Of this process: what its children leave behind becomes its own.
+sub children {
+    opendir my $processes, '/proc' or die "/proc: $!";
+    return grep { parent_of($_) == $$ } grep { /^\d+$/ } readdir $processes;
+}
+
+sub parent_of {
+    my $stat = eval { read_file('/proc/' . shift . '/stat') } // '';
+    return $stat =~ /.*\) \S (\d+)/s ? $1 : 0;
 }
 
 sub thaw { write_file($arg{thawFile}, $arg{thawText}) if -e $arg{thawFile} }
 
 sub close_container {
     my $out_of_memory = -e $arg{oomFile} && read_file($arg{oomFile}) =~ /^oom_kill ([1-9]\d*)/m ? 1 : 0;
+    undef $agent_log;
     if ($staged) {
         keep_tail($_) for 'command.tail', 'agent.log';
         unmount("$staging/$_") for qw(root tail platform platform-files own dev lower disk disk);
@@ -370,10 +491,13 @@ sub close_container {
     }
     return unless defined $init_status;
     my $code = $init_status & 127 ? 128 + ($init_status & 127) : $init_status >> 8;
-    open my $record, '>', 'exit.new' or die "exit: $!";
-    defined syswrite $record, "$code $out_of_memory\n" or die "exit: $!";
+    sysopen my $record, 'exit.new', O_WRONLY | O_CREAT, 0600 or die "exit: $!";
+    defined syswrite $record, exit_text($code, $out_of_memory) or die "exit: $!";
     rename_durably($record, 'exit.new', 'exit');
 }
+
+# Always of the same length.
+sub exit_text { return sprintf "%03d %d\n", @_ }
 
 sub unmount {
     my $path = shift;
@@ -381,7 +505,7 @@ sub unmount {
     warn "$path stays busy\n";
 }
 
-# The sandbox could write this folder, so what is here may be a link, a pipe or huge.
+# The sandbox could write this folder, so what is here may be a link, a pipe or huge. A disk that is full gets none.
 sub keep_tail {
     my $name = shift;
     sysopen(my $in, "$staging/tail/$name", O_RDONLY | O_NOFOLLOW | O_NONBLOCK) or return;
@@ -389,7 +513,7 @@ sub keep_tail {
     my $size = -s _;
     sysseek $in, $size > $tail_bytes ? $size - $tail_bytes : 0, SEEK_SET;
     sysread($in, my $text, $tail_bytes);
-    write_file($name, $text // '');
+    eval { write_file($name, $text // ''); 1 } or warn $@;
 }
 
 # Survives the end of the service that the host worker runs in.
@@ -404,6 +528,14 @@ sub record_pids {
     my ($ticks) = read_file("/proc/$$/stat") =~ /.*\)(?: \S+){19} (\d+)/s;
     write_file('pids.new', join(' ', $$, $ticks, $init // 0) . "\n");
     rename 'pids.new', 'pids' or die "pids: $!";
+}
+
+# As `record_pids`; the host sees by it whether the agent has ended.
+sub record_agent {
+    my $stat = eval { read_file("/proc/$agent/stat") } // '';
+    my $ticks = $stat =~ /.*\)(?: \S+){19} (\d+)/s ? $1 : 0;
+    write_file('agent.new', "$agent $ticks\n");
+    rename 'agent.new', 'agent' or die "agent: $!";
 }
 
 sub read_file {

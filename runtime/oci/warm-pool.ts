@@ -8,6 +8,7 @@ import { writeFileDurably } from '../../config/durable-file.ts';
 import { readDocumentOrSetAside } from '../../config/readable-document.ts';
 import { isOutOfSpace } from '../disk/out-of-space.ts';
 import type { UnpackedImage } from '../images/unpacked-image.ts';
+import { isAlive, isKilled } from '../process/process-identity.ts';
 import { until } from '../process/until.ts';
 import type { Cgroups } from './cgroups.ts';
 import type { ContainerRunner } from './container-runner.ts';
@@ -16,7 +17,7 @@ import type { DriverLogger } from './driver-logger.ts';
 import type { Boot } from './launch.ts';
 import type { SandboxConnection, SandboxNetwork } from './network.ts';
 import { PoolDemand } from './pool-demand.ts';
-import { readPids, type SandboxRecord, writeRecord } from './sandbox-folder.ts';
+import { readAgent, readPids, type SandboxRecord, writeRecord } from './sandbox-folder.ts';
 
 /** A frozen sandbox without a name, whose agent waits for its boot document. */
 export interface PoolMember {
@@ -105,7 +106,7 @@ export class WarmPool {
     this.#askedSizes = [...this.#askedSizes, storageGb].slice(-rememberedSizes);
     this.#demand.note(performance.now());
     const fits = (member: PoolMember) => member.storageGb === storageGb && member.image.digest === image.digest;
-    const at = this.#members.findIndex((member) => fits(member) && this.#runner.isRunning(member.folder));
+    const at = this.#members.findIndex((member) => fits(member) && this.#isWhole(member));
     const [member] = at < 0 ? [] : this.#members.splice(at, 1);
     this.#fill();
     return member ?? null;
@@ -144,7 +145,7 @@ export class WarmPool {
       const image = await this.#image();
       const storageGb = this.#wantedSize();
       const fits = (member: PoolMember) =>
-        member.storageGb === storageGb && member.image.digest === image.digest && this.#runner.isRunning(member.folder);
+        member.storageGb === storageGb && member.image.digest === image.digest && this.#isWhole(member);
       const size = this.#demand.size(performance.now());
       if (this.#members.length > size) {
         const stale = this.#members.findIndex((member) => !fits(member));
@@ -163,6 +164,12 @@ export class WarmPool {
         await sleep(retryMs, undefined, { signal });
       }
     }
+  }
+
+  /** Whether it runs, and its agent with it. */
+  #isWhole({ folder }: PoolMember): boolean {
+    const agent = readAgent(folder);
+    return this.#runner.isRunning(folder) && agent !== null && isAlive(agent) && !isKilled(agent.pid);
   }
 
   #wantedSize(): number {

@@ -19,18 +19,34 @@ export function parentOf(pid: number): number | null {
   return fields ? Number(fields[1]) : null;
 }
 
+/** Whether a process is the first one of a process namespace below this one. */
+export function isFirstOfNamespace(pid: number): boolean {
+  return /^NSpid:.*\t1$/m.test(readOrEmpty(`/proc/${pid}/status`));
+}
+
+/** Whether a process was killed but has not ended: a frozen one ends when it is thawed. */
+export function isKilled(pid: number): boolean {
+  const pending = /^SigPnd:\t([0-9a-f]+)$/m.exec(readOrEmpty(`/proc/${pid}/status`))?.[1] ?? '0';
+  return ((BigInt(`0x${pending}`) >> 8n) & 1n) === 1n;
+}
+
 /** What the kernel tells of a process from its state on. */
 function statOf(pid: number): string[] | null {
-  let stat: string;
-  try {
-    stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code === 'ENOENT' || code === 'ESRCH') return null;
-    throw error;
-  }
+  const stat = readOrEmpty(`/proc/${pid}/stat`);
+  if (stat === '') return null;
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return fields[0] === 'Z' || fields[0] === 'X' ? null : fields;
+}
+
+/** Empty when there is no such process. */
+function readOrEmpty(file: string): string {
+  try {
+    return readFileSync(file, 'latin1');
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT' || code === 'ESRCH') return '';
+    throw error;
+  }
 }
 
 /** Whether this very process still runs. */

@@ -56,7 +56,7 @@ for i in $(seq 500); do [ -s /dev/shm/ready ] && break; sleep 0.02; done; cat /d
 
 /** Files that every sandbox has, and that the listener itself does not touch while it listens. */
 const shared =
-  '["/dev/full", "/dev/random", "/.platform/bin/tini", "/.platform/agent/agent.cjs", "/etc/hostname", "/usr/bin/base64", "/proc/kallsyms", "/proc/cmdline", "/proc/meminfo"]';
+  '["/dev/full", "/dev/random", "/.platform/bin/catatonit", "/.platform/agent/agent.cjs", "/etc/hostname", "/usr/bin/base64", "/proc/kallsyms", "/proc/cmdline", "/proc/meminfo"]';
 
 test('inotify on a file that both have tells nothing of the other', async () => {
   const open = `for name in ${shared}:
@@ -85,7 +85,7 @@ test.each([
   ['a lease', 'fcntl.fcntl(file, 1024, fcntl.F_RDLCK)'],
 ])('%s on a file that both have keeps the other from nothing', async (_what, lock) => {
   const files =
-    '["/.platform/bin/node", "/.platform/bin/tini", "/usr/bin/base64", "/dev/full", "/proc/kallsyms", "/etc/hosts"]';
+    '["/.platform/bin/node", "/.platform/bin/catatonit", "/usr/bin/base64", "/dev/full", "/proc/kallsyms", "/etc/hosts"]';
   const take = `held = []
 def take(name):
   file = open(name, "rb")
@@ -183,7 +183,7 @@ sync`;
 });
 
 test('programs find its own memory, and go on without what they do not see', async () => {
-  const script = `nproc; free -m | awk '/^Mem/{print $2}'; uptime | grep -c 'load average: 0.00'; top -bn1 | grep -c tini; ps -o pid= -p 1
+  const script = `nproc; free -m | awk '/^Mem/{print $2}'; uptime | grep -c 'load average: 0.00'; top -bn1 | grep -c cataton; ps -o pid= -p 1
 vmstat >/dev/null && echo vmstat; python3 -c "import os; print(os.cpu_count())"
 /.platform/bin/node -e "const os = require('os'); console.log(os.cpus().length, os.totalmem() / 2 ** 20, os.loadavg().join())"
 script -qc 'echo a terminal' /dev/null | tr -d '\\r'; echo x >/dev/null && head -c 3 /dev/zero | wc -c; [ -e /dev/fd/1 ] && echo fd`;

@@ -116,7 +116,7 @@ function stateOfHost(): object {
   ];
   const runtimeFolders = path.join(host.options().cacheDir, 'runtime');
   const files = readdirSync(runtimeFolders, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile() && /^(agent\.cjs|tini)$/.test(entry.name))
+    .filter((entry) => entry.isFile() && /^(agent\.cjs|catatonit)$/.test(entry.name))
     .map((entry) => path.join(entry.parentPath, entry.name));
   return {
     settings: settings.map((name) =>

@@ -139,10 +139,32 @@ describe('a sandbox', () => {
     await api.deleteSandbox(sandbox.sandbox_id);
   }, 90_000);
 
+  test('whose agent ends stays running with its other processes and gets it again, for the gateway and the API', async () => {
+    await withSandbox({}, async (sandbox) => {
+      const agent = platform.agent(sandbox);
+      const exec = (method: string, below = '', body?: object) =>
+        api.request<unknown>(method, `/v1/sandboxes/${sandbox.sandbox_id}/exec${below}`, body);
+      expect((await exec('POST', '', { command: 'sleep 3600' })).status).toBe(201);
+      await agent.run('sh', ['-c', 'sleep 3600 >/dev/null 2>&1 & kill -9 $PPID']).catch(() => undefined);
+      const isThere = () =>
+        agent.run('pgrep', ['-x', 'sleep']).then(
+          ({ exitCode }) => exitCode === 0,
+          () => false,
+        );
+      await until(isThere, 30_000);
+      // The new agent does not know the command that the one before it ran.
+      expect((await exec('GET', '/active')).body).toMatchObject({ active: false });
+      expect((await exec('POST', '', { command: 'true' })).status).toBe(201);
+      const seen = await api.request<SandboxView>('GET', `/v1/sandboxes/${sandbox.sandbox_id}`);
+      expect(seen.body.data).toMatchObject({ status: 'running' });
+      agent.close();
+    });
+  }, 60_000);
+
   test('whose processes end by themselves is failed, and says how', async () => {
     const sandbox = await api.createSandbox(small);
     const agent = platform.agent(sandbox);
-    await agent.run('sh', ['-c', 'kill -9 -1; kill -9 $PPID']).catch(() => undefined);
+    await agent.run('sh', ['-c', 'kill -TERM 1']).catch(() => undefined);
     const failed = await api.untilStatus(sandbox.sandbox_id, 'failed');
     expect(failed).toMatchObject({ reason: 'runtime_exited', lifecycle_outcome: 'failed' });
     agent.close();

@@ -14,10 +14,9 @@ export function pidsOf(dataDir: string, sandboxId: string): { shim: number; init
   return { shim: Number(shim), init: Number(init) };
 }
 
-/** Host's number of a sandbox's agent, the only child of its first process. */
+/** Host's number of a sandbox's agent. */
 export function agentPidOf(dataDir: string, sandboxId: string): number {
-  const { init } = pidsOf(dataDir, sandboxId);
-  return Number(readFileSync(`/proc/${init}/task/${init}/children`, 'utf8').split(' ')[0]);
+  return Number(readFileSync(path.join(dataDir, 'oci/sandboxes', sandboxId, 'agent'), 'utf8').split(' ')[0]);
 }
 
 /**

@@ -158,7 +158,7 @@ test('credentials are nowhere but in the memory of s3fs, and the sandbox cannot 
       }
     }
     const folder = `${host.dataDir}/oci/sandboxes/${spec.sandboxId}`;
-    for (const name of readdirSync(folder).filter((each) => !each.endsWith('.ext4'))) {
+    for (const name of readdirSync(folder).filter((each) => !/\.(ext4|sock)$/.test(each))) {
       const text = readFileSync(`${folder}/${name}`, 'latin1');
       if ([accessKey, secretKey, token].some((secret) => text.includes(secret))) found.push(name);
     }

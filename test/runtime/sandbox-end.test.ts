@@ -28,7 +28,7 @@ const created = async (overrides = {}) => {
   const spec = host.spec(overrides);
   return { spec, place: await host.driver.create(spec) };
 };
-/** Shim, init and agent of the only sandbox. */
+/** Shim, first process and agent of the only sandbox. */
 const pids = async () => {
   const { shims, processes } = await host.driver.inventory();
   return { shim: shims[0]!, init: processes[0]!, agent: processes[1]! };
@@ -38,12 +38,12 @@ const exited = async () => {
   return exits;
 };
 
-test('the end of the agent is reported once, within five seconds, with what the command wrote', async () => {
+test('the end of a container is reported once, within five seconds, with what the command wrote', async () => {
   const { spec, place } = await created({
     command: { entrypoint: ['/bin/sh', '-c'], cmd: ['printf "first\\nlast"; exec sleep 60'] },
   });
   await shell(place, spec, 'while [ ! -s /run/platform/command.tail ]; do sleep 0.02; done');
-  process.kill((await pids()).agent, 'SIGKILL');
+  process.kill((await pids()).init, 'SIGKILL');
   const expected = {
     sandboxId: spec.sandboxId,
     run: 1,
@@ -65,7 +65,7 @@ test('the end of the agent is reported once, within five seconds, with what the 
 test('an end for lack of memory says so', async () => {
   const { spec, place } = await created();
   await shell(place, spec, 'python3 -c "x = bytearray(400 << 20)"');
-  process.kill((await pids()).agent, 'SIGKILL');
+  process.kill((await pids()).init, 'SIGKILL');
   expect(await exited()).toMatchObject([{ sandboxId: spec.sandboxId, exitCode: 137, outOfMemory: true }]);
 });
 
@@ -116,15 +116,15 @@ test('sandboxes go on without the host worker and are taken over by the next', a
   expect((await shell(place, spec, 'cat /dev/shm/note')).output).toBe('before');
   expect(await host.driver.create(spec)).toEqual({ ...place, from: 'existing' });
   expect((await host.driver.resume(paused.spec)).from).toBe('thaw');
-  process.kill((await pids()).agent, 'SIGKILL');
+  process.kill((await pids()).init, 'SIGKILL');
   expect(await exited()).toHaveLength(1);
 });
 
 test('an end while nobody looked is reported after the next start, once', async () => {
   const { spec } = await created();
-  const { agent, shim } = await pids();
+  const { init, shim } = await pids();
   await host.driver.close();
-  process.kill(agent, 'SIGKILL');
+  process.kill(init, 'SIGKILL');
   while (onHost('sh', '-c', `test -e /proc/${shim} && echo there || true`)) await sleep(10);
   await host.start();
   host.driver.onExit((exit) => exits.push(exit));

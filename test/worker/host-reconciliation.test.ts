@@ -13,6 +13,8 @@ class FailingDriver extends MemoryDriver implements ReconcilingDriver {
   readonly unremovable = new Set<string>();
   reconcile = async () => undefined;
   repairLinks = async () => [];
+  withoutAgent = () => [];
+  restartAgent = async () => {};
 
   override async inspect(sandboxId: string): Promise<SandboxInspection> {
     if (this.unreadable.has(sandboxId)) throw new Error('EIO: i/o error');

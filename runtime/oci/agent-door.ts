@@ -1,0 +1,37 @@
+import { type FileHandle, open } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { AgentError } from './agent-client.ts';
+
+const timeoutMs = 5000;
+
+/**
+ * Has the shim of a sandbox start its agent again, with this boot document as standard input. A shim whose agent runs,
+ * or is being started, drops the document.
+ * @throws {AgentError} when the document is not taken in time
+ */
+export async function startAgentAgain(folder: string, document: object, signal: AbortSignal): Promise<void> {
+  let handle: FileHandle | undefined;
+  try {
+    // The kernel takes 107 bytes as the path of a socket, and the name of a data folder may be longer.
+    handle = await open(folder, 'r');
+    await send(`/proc/self/fd/${handle.fd}/agent.sock`, JSON.stringify(document), signal);
+  } finally {
+    await handle?.close();
+  }
+}
+
+/** Ends when the kernel holds the whole text, which the reader gets although this end is closed. */
+function send(path: string, text: string, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ path, signal });
+    const timer = setTimeout(() => socket.destroy(new AgentError('the boot document is not taken')), timeoutMs);
+    socket.once('error', (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EPIPE' && error.code !== 'ECONNRESET') reject(error);
+    });
+    socket.once('close', () => {
+      clearTimeout(timer);
+      resolve();
+    });
+    socket.end(text, () => socket.destroy());
+  });
+}
