@@ -125,8 +125,33 @@ export const readonlyPaths = ['/proc/sys', '/proc/sysrq-trigger'];
 
 /** Files of `/proc` that programs cannot do without; the sandbox sees contents of its own there (`own-files.ts`). */
 const ownFiles = Object.keys(ownFileTexts({ memoryMb: 1 })).filter((name) => name !== 'empty');
-/** What runc lets be mounted below `/proc`. The others are hidden there, but `cgroups`, which the JVM cannot do without. */
-const boundByRunc = new Set(['diskstats', 'loadavg', 'meminfo', 'stat', 'swaps']);
+/** All that runc lets be mounted below `/proc`. */
+const boundByRunc = new Set(['diskstats', 'loadavg', 'meminfo', 'stat', 'swaps'].map((name) => `/proc/${name}`));
+
+/** What the sandbox sees at a path instead of the host's: the file or folder `name` of its own. */
+interface OwnPath {
+  destination: string;
+  name: string;
+}
+
+/** Own files and hidden paths. Hidden by files of its own, because runtimes hide with what all sandboxes share. */
+function ownPaths(): OwnPath[] {
+  return [
+    ...ownFiles.map((name) => ({ destination: `/proc/${name}`, name })),
+    ...presentMaskedPaths().map((destination) => ({
+      destination,
+      name: statSync(destination).isDirectory() ? 'folder' : 'empty',
+    })),
+  ];
+}
+
+const isBoundBy = (runtime: 'crun' | 'runc', { destination }: OwnPath) =>
+  runtime === 'crun' || !destination.startsWith('/proc/') || boundByRunc.has(destination);
+
+/** Those that the shim binds, before anything of the sandbox runs, because the runtime refuses to. */
+export function pathsBoundByShim(runtime: 'crun' | 'runc'): OwnPath[] {
+  return ownPaths().filter((each) => !isBoundBy(runtime, each));
+}
 
 /** Masked paths that this machine has. */
 export function presentMaskedPaths(): string[] {
@@ -151,15 +176,13 @@ const foldersIn = (folder: string) =>
  */
 export function containerConfig(plan: ContainerPlan): object {
   const { connection, seccomp } = plan;
-  // crun masks a file with the host's own /dev/null, which would be one file for all sandboxes; runc with the sandbox's.
-  const isCrun = plan.runtime === 'crun';
-  const hidden = presentMaskedPaths();
-  const bindOwn = (destination: string, name: string) => ({
+  const bindOwn = ({ destination, name }: OwnPath) => ({
     destination,
     type: 'bind',
     source: `own/${name}`,
     options: ['bind', 'ro', 'nosuid', 'nodev', 'noexec'],
   });
+  const own = ownPaths().filter((each) => isBoundBy(plan.runtime, each));
   const ids = [{ containerID: 0, hostID: connection.uidBase, size: 65536 }];
   const bindTail = (name: string) => ({
     destination: `/etc/${name}`,
@@ -175,7 +198,6 @@ export function containerConfig(plan: ContainerPlan): object {
     process: processOf(initWords, []),
     mounts: [
       { destination: '/proc', type: 'proc', source: 'proc', options: ['nosuid', 'noexec', 'nodev'] },
-      ...ownFiles.filter((name) => isCrun || boundByRunc.has(name)).map((name) => bindOwn(`/proc/${name}`, name)),
       // A folder that is bound here, the runtime takes as it is, and mounts no device of the host.
       { destination: '/dev', type: 'bind', source: 'dev', options: ['bind', 'rw', 'nosuid', 'noexec'] },
       {
@@ -201,7 +223,7 @@ export function containerConfig(plan: ContainerPlan): object {
       },
       { destination: tailMount, type: 'bind', source: 'tail', options: ['bind', 'rw', 'nosuid', 'nodev', 'noexec'] },
       ...['hosts', 'hostname', 'resolv.conf'].map(bindTail),
-      ...(isCrun ? hidden.map((path) => bindOwn(path, statSync(path).isDirectory() ? 'folder' : 'empty')) : []),
+      ...own.map(bindOwn),
     ],
     linux: {
       namespaces: [
@@ -213,12 +235,7 @@ export function containerConfig(plan: ContainerPlan): object {
       cgroupsPath: plan.cgroupPath,
       resources: plan.resources,
       seccomp: seccomp.seccomp,
-      maskedPaths: isCrun
-        ? []
-        : [
-            ...hidden,
-            ...ownFiles.filter((name) => !boundByRunc.has(name) && name !== 'cgroups').map((name) => `/proc/${name}`),
-          ],
+      maskedPaths: [],
       readonlyPaths,
       sysctl: {
         // Root may not send raw packets, so that ping works by this, and servers may take port 80 as any user.

@@ -7,7 +7,7 @@ import { isAlive, signalProcess } from '../process/process-identity.ts';
 import { until } from '../process/until.ts';
 import { ensureBlankDisk } from './blank-disk.ts';
 import type { Cgroups, Limits } from './cgroups.ts';
-import { agentProcess, containerConfig, processLimit } from './container-config.ts';
+import { agentProcess, containerConfig, pathsBoundByShim, processLimit } from './container-config.ts';
 import type { Copy } from './copy.ts';
 import { type Boot, type LaunchStep, launch } from './launch.ts';
 import { liveShims } from './live-shims.ts';
@@ -101,6 +101,9 @@ export class ContainerRunner {
         group: connection.group,
         procs: this.#cgroups.processesFile(instance),
         oomFile: this.#cgroups.oomFile(instance),
+        bind: pathsBoundByShim(this.#runtime.name)
+          .map(({ name, destination }) => `${name}:${destination}`)
+          .join(','),
         thawFile: this.#cgroups.freezerFile(instance),
         thawText: this.#cgroups.thawedText,
         cgroups: this.#cgroups.foldersOf(instance).join(':'),
