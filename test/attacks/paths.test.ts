@@ -208,5 +208,5 @@ test.each(['crun', 'runc'] as const)(
       await own.close();
     }
   },
-  90_000,
+  240_000,
 );

@@ -186,7 +186,7 @@ test('a host worker that is killed in the middle of a create leaves nothing that
   expect(finished).toBeLessThan(9);
   expect(exits).toEqual([]);
   await host.start();
-}, 60_000);
+}, 120_000);
 
 /** Kills it so long after it began to create. @returns whether it had finished by then. */
 async function killAfter(worker: ChildProcess, delayMs: number): Promise<boolean> {
