@@ -5,6 +5,7 @@ import {
   purgeEvents,
   purgeNotifications,
   purgeReplies,
+  purgeSignIns,
   type Retention,
 } from '../db/repositories/retention.ts';
 
@@ -21,6 +22,8 @@ export function createMaintenanceActivities({ orm, retention }: { orm: Orm; rete
     purgeEvents: (): Promise<number> => purgeEvents(orm.em, retention),
     /** @returns how many notifications were deleted */
     purgeNotifications: (): Promise<number> => purgeNotifications(orm.em, retention),
+    /** @returns how many rows of sessions, links and failed sign-ins were deleted */
+    purgeSignIns: (): Promise<number> => purgeSignIns(orm.em),
     /** @returns how many rows of ended sandboxes were deleted */
     purgeEndedSandboxes: (): Promise<number> => purgeEndedSandboxes(orm.em, retention),
   };

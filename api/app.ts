@@ -1,6 +1,6 @@
 import Fastify, { type FastifyInstance, LogController } from 'fastify';
 import { serializerCompiler } from 'fastify-type-provider-zod';
-import type { Settings } from '../config/settings.ts';
+import { apiUrl } from '../config/public-urls.ts';
 import { limitConnections } from './connection-limits.ts';
 import type { Api, ApiDependencies } from './dependencies.ts';
 import { access } from './plugins/access.ts';
@@ -62,7 +62,7 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
     perKey: settings.PLATFORM_RATE_LIMIT_PER_KEY,
     perAddress: settings.PLATFORM_RATE_LIMIT_PER_ADDRESS,
   });
-  app.register(authentication, { orm: deps.orm });
+  app.register(authentication, { orm: deps.orm, accessTokens: deps.accessTokens });
   app.register(access);
   app.register(requestLogs);
   app.register(bodies);
@@ -80,13 +80,4 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
     for (const route of routes) route(api as unknown as Api, deps);
   });
   return app as unknown as FastifyInstance;
-}
-
-/** Where clients reach the API. */
-export function apiUrl(settings: Settings): string {
-  if (settings.PLATFORM_URL) return settings.PLATFORM_URL;
-  const host = settings.PLATFORM_API_HOST.includes(':')
-    ? `[${settings.PLATFORM_API_HOST}]`
-    : settings.PLATFORM_API_HOST;
-  return `http://${host}:${settings.PLATFORM_API_PORT}`;
 }

@@ -11,7 +11,10 @@ import type { Logger } from 'pino';
 import type { Settings } from '../config/settings.ts';
 import type { Orm } from '../db/orm.ts';
 import type { PlanCatalog } from '../db/plans.ts';
+import type { AccessTokens } from './access-tokens.ts';
 import type { ExecTokens } from './exec-tokens.ts';
+import type { PasswordHashes } from './password-hashes.ts';
+import type { PasswordResets } from './password-resets.ts';
 import type { SandboxAgents } from './sandbox-agents.ts';
 import type { SandboxCommands } from './sandbox-commands.ts';
 
@@ -27,6 +30,9 @@ export interface ApiDependencies {
   sealFor(sandboxId: string, document: unknown): string;
   sandboxAgents: SandboxAgents;
   execTokens: ExecTokens;
+  accessTokens: AccessTokens;
+  passwords: PasswordHashes;
+  passwordResets: PasswordResets;
   /** Decrypts workflow payloads for operators. */
   codec: PayloadCodec;
   /** Opens the codec server. */

@@ -5,9 +5,12 @@ import { createOrm } from '../db/orm.ts';
 import { loadPlans } from '../db/plans.ts';
 import { createTemporalClient } from '../temporal/client.ts';
 import { EncryptionCodec } from '../temporal/payload-codec.ts';
+import { AccessTokens } from './access-tokens.ts';
 import { createApp } from './app.ts';
 import { ExecTokens } from './exec-tokens.ts';
 import { createApiLogger } from './logger.ts';
+import { PasswordHashes } from './password-hashes.ts';
+import { TemporalPasswordResets } from './password-resets.ts';
 import { SandboxAgents } from './sandbox-agents.ts';
 import { TemporalSandboxCommands } from './temporal-sandbox-commands.ts';
 
@@ -29,6 +32,9 @@ const app = createApp({
   sealFor: secrets.sealFor,
   sandboxAgents: new SandboxAgents(secrets.platformToken),
   execTokens: new ExecTokens(secrets.execTokenKey),
+  accessTokens: new AccessTokens(secrets.accessTokenKey),
+  passwords: new PasswordHashes(secrets.passwordPepper),
+  passwordResets: new TemporalPasswordResets({ client, logger }),
   codec: new EncryptionCodec(secrets.codecKeys),
   codecAccessToken: secrets.codecAccessToken,
   readiness: [

@@ -39,6 +39,7 @@ function addressesIn(settings: Settings): Omit<NamedService, 'isInner'>[] {
     ['Temporal Web UI', settings.TEMPORAL_UI_URL],
     ['API', settings.PLATFORM_URL],
     ['registry', settings.PLATFORM_REGISTRY && `${scheme(settings)}://${settings.PLATFORM_REGISTRY}`],
+    ['SMTP', settings.SMTP_URL],
     ['proxy', settings.PLATFORM_SANDBOX_PROXY_URL],
     ...settings.PLATFORM_INTERNAL_SERVICES.map((address) => ['internal service', `tcp://${address}`]),
   ] as [string, string | undefined][];
@@ -84,7 +85,14 @@ async function addressesOf(host: string): Promise<string[]> {
 }
 
 const scheme = (settings: Settings) => (settings.PLATFORM_REGISTRY_INSECURE_HTTP ? 'http' : 'https');
-const usualPorts: Record<string, number> = { 'http:': 80, 'https:': 443, 'postgres:': 5432, 'postgresql:': 5432 };
+const usualPorts: Record<string, number> = {
+  'http:': 80,
+  'https:': 443,
+  'postgres:': 5432,
+  'postgresql:': 5432,
+  'smtp:': 587,
+  'smtps:': 465,
+};
 
 function addressOf(text: string): { host: string; port: number } {
   const url = new URL(text);

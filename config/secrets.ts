@@ -16,6 +16,14 @@ export interface PlatformSecrets {
   platformToken(sandboxId: string): string;
   /** Signs the tokens that open the stream of one run. */
   execTokenKey: Buffer;
+  /** Signs access tokens whose header names this key id. */
+  accessTokenKey(keyId: string): Buffer;
+  /** Mixed into the hashes of passwords: they cannot be guessed from a copy of the database alone. */
+  passwordPepper: Buffer;
+  /** The token in a link of a mail, so that each attempt to send it makes the same. */
+  linkToken(purpose: string, linkId: string): string;
+  /** Signs what a form of a page sends back. */
+  formKey: Buffer;
   /** Closes what must reach a sandbox's host unread by anyone between: credentials of its mounts. */
   sealFor(sandboxId: string, document: unknown): string;
   /** @throws {Error} when it was not closed for this sandbox */
@@ -32,6 +40,7 @@ export function deriveSecrets(settings: {
   const agentKey = derive('agent-token');
   const platformKey = derive('platform-token');
   const hostKey = derive('sealed-for-host');
+  const linkKey = derive('account-link');
   const tokenFor = (key: Buffer, sandboxId: string) => createHmac('sha256', key).update(sandboxId).digest('base64url');
   return {
     codecKeys: parseCodecKeys(settings.PLATFORM_CODEC_KEYS) ?? new Map([['derived-1', derive('payload-codec')]]),
@@ -39,6 +48,10 @@ export function deriveSecrets(settings: {
     agentToken: (sandboxId) => tokenFor(agentKey, sandboxId),
     platformToken: (sandboxId) => tokenFor(platformKey, sandboxId),
     execTokenKey: derive('exec-token'),
+    accessTokenKey: (keyId) => derive(`access-token ${keyId}`),
+    passwordPepper: derive('password-pepper'),
+    linkToken: (purpose, linkId) => tokenFor(linkKey, `${purpose} ${linkId}`),
+    formKey: derive('form'),
     sealFor: (sandboxId, document) => seal(hostKey, sandboxId, document),
     openFor: (sandboxId, sealed) => open(hostKey, sandboxId, sealed),
   };

@@ -119,6 +119,21 @@ const settingsSchema = z.object({
   PLATFORM_ENDED_SANDBOXES_KEPT_DAYS: positive(365),
   /** Of events, of notifications, and of ended sandboxes of one account, the newest that are kept; of replies, by caller. */
   PLATFORM_ROWS_KEPT_PER_ACCOUNT: positive(250_000),
+  /**
+   * `smtp://user:password@host:port`, or `smtps://…`; parameters as `?requireTLS=true`. Secret. Empty: mails are kept as
+   * files in the data folder.
+   */
+  SMTP_URL: z.preprocess(emptyIsUnset, z.url({ protocol: /^smtps?$/ }).optional()),
+  /** The sender of mails: an address, or `Name <address>`. */
+  PLATFORM_MAIL_FROM: textOr('Sandbox platform <no-reply@platform.localhost>').refine(
+    (sender) => /^([^<>\r\n]+<[^<>@\s]+@[^<>@\s]+>|[^<>@\s]+@[^<>@\s]+)$/.test(sender),
+    'must be an address, or Name <address>',
+  ),
+  /**
+   * The operator's own pages, which links in mails lead to instead of `/account` of the API: they get the paths
+   * `sign-in` and `reset-password`. Empty: the API serves small pages itself.
+   */
+  PLATFORM_CONSOLE_URL: z.preprocess(emptyIsUnset, z.url({ protocol: /^https?$/ }).optional()),
 
   /** Requests a minute for each API key, and for each address where there is no key. 0 turns the limit off. */
   PLATFORM_RATE_LIMIT_PER_KEY: whole(6000),

@@ -29,6 +29,7 @@ import { Migration20261124UnreadNotifications } from './migrations/20261124-unre
 import { Migration20261125MeasuredRoom } from './migrations/20261125-measured-room.ts';
 import { Migration20261126OutboxAndEvents } from './migrations/20261126-outbox-and-events.ts';
 import { Migration20261127Quotas } from './migrations/20261127-quotas.ts';
+import { Migration20261128SignIn } from './migrations/20261128-sign-in.ts';
 import { ReticentDriver } from './reticent-driver.ts';
 import { limitSessions, reclaimLostConnections, type SessionLimits } from './session-pool.ts';
 
@@ -96,6 +97,7 @@ export async function createOrm(
         { name: '20261125-measured-room', class: Migration20261125MeasuredRoom },
         { name: '20261126-outbox-and-events', class: Migration20261126OutboxAndEvents },
         { name: '20261127-quotas', class: Migration20261127Quotas },
+        { name: '20261128-sign-in', class: Migration20261128SignIn },
       ],
     },
     discovery: { warnWhenNoEntities: false },

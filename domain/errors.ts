@@ -22,7 +22,14 @@ export const errorStatus = {
   quota_not_active: 400,
   quota_request_pending: 400,
   quota_request_not_pending: 400,
+  weak_password: 400,
+  wrong_password: 400,
+  password_not_changed: 400,
+  no_local_password: 400,
+  invalid_link: 400,
+  no_session: 400,
   unauthenticated: 401,
+  invalid_credentials: 401,
   account_suspended: 403,
   root_required: 403,
   admin_required: 403,
@@ -62,6 +69,8 @@ export const errorStatus = {
   unsupported_media_type: 415,
   concurrent_limit_reached: 429,
   too_many_requests: 429,
+  too_many_sign_ins: 429,
+  password_reset_pending: 429,
   internal_error: 500,
   exec_interrupted: 503,
   host_disk_full: 503,
@@ -84,11 +93,26 @@ export class AppError extends Error {
   override name = 'AppError';
   readonly code: ErrorCode;
   readonly details: ErrorDetail[] | undefined;
+  /** What programs need to know besides; the error reply carries it as `data`. */
+  readonly data: Record<string, number> | undefined;
+  /** For the header `Retry-After`. */
+  readonly retryAfterSeconds: number | undefined;
 
-  constructor(code: ErrorCode, message: string, options: { cause?: unknown; details?: ErrorDetail[] } = {}) {
+  constructor(
+    code: ErrorCode,
+    message: string,
+    options: {
+      cause?: unknown;
+      details?: ErrorDetail[];
+      data?: Record<string, number>;
+      retryAfterSeconds?: number;
+    } = {},
+  ) {
     super(message, { cause: options.cause });
     this.code = code;
     this.details = options.details;
+    this.data = options.data;
+    this.retryAfterSeconds = options.retryAfterSeconds;
   }
 
   get status(): number {

@@ -19,6 +19,8 @@ export const idPrefixes = {
   execRun: 'run',
   /** Of a request that makes no object of its own. */
   request: 'req',
+  session: 'ses',
+  tokenKey: 'tkk',
 } as const;
 
 export type IdKind = keyof typeof idPrefixes;

@@ -13,6 +13,8 @@ export interface Workflows {
   sandboxBatchEnding: { input: BatchEndingInput; signals: Record<never, never> };
   /** Watches the lease of a host. */
   host: { input: HostInput; signals: Record<never, never> };
+  /** Mails a link to a new password, and limits how often that happens. */
+  passwordReset: { input: PasswordResetInput; signals: Record<never, never> };
   /** One round of upkeep, started by a schedule. */
   maintenance: { input: undefined; signals: Record<never, never> };
 }
@@ -37,6 +39,10 @@ export interface HostInput {
   hostId: string;
 }
 
+export interface PasswordResetInput {
+  userId: string;
+}
+
 interface WorkflowKind {
   /** The workflow id, from the id of the object that the workflow is about. */
   workflowId(objectId: string): string;
@@ -50,6 +56,7 @@ export const workflowKinds: Readonly<Record<WorkflowType, WorkflowKind>> = {
   sandboxDeletion: { workflowId: (sandboxId) => `${sandboxId}/deletion`, mayRunAgain: true },
   sandboxBatchEnding: { workflowId: (batchId) => batchId, mayRunAgain: false },
   host: { workflowId: (hostId) => hostId, mayRunAgain: false },
+  passwordReset: { workflowId: (userId) => `${userId}/password-reset`, mayRunAgain: true },
   maintenance: { workflowId: () => 'maintenance', mayRunAgain: true },
 };
 

@@ -1,16 +1,19 @@
 import { type NativeConnection, Worker } from '@temporalio/worker';
+import { createAccountMailActivities } from '../activities/account-mails.ts';
 import { createHostWatchActivities } from '../activities/host-watch.ts';
 import { createMaintenanceActivities } from '../activities/maintenance.ts';
 import { createSandboxLifeActivities } from '../activities/sandbox-life.ts';
 import { createSandboxPortActivities } from '../activities/sandbox-ports.ts';
 import type { PlatformSecrets } from '../config/secrets.ts';
+import type { Settings } from '../config/settings.ts';
 import type { Orm } from '../db/orm.ts';
 import type { PlanCatalog } from '../db/plans.ts';
 import type { Retention } from '../db/repositories/retention.ts';
 import { controlTaskQueue } from '../domain/task-queues.ts';
+import type { Mailer } from '../mail/mailer.ts';
 import { createDataConverter } from '../temporal/data-converter.ts';
 
-/** Runs workflows, and the activities that need only the database. */
+/** Runs workflows, and the activities that need only the database and mail. */
 export function createControlWorker(deps: {
   connection: NativeConnection;
   namespace: string;
@@ -18,6 +21,8 @@ export function createControlWorker(deps: {
   plans: PlanCatalog;
   retention: Retention;
   secrets: PlatformSecrets;
+  settings: Settings;
+  mailer: Mailer;
   workflowBundle: string;
 }): Promise<Worker> {
   return Worker.create({
@@ -26,6 +31,7 @@ export function createControlWorker(deps: {
     taskQueue: controlTaskQueue,
     workflowBundle: { codePath: deps.workflowBundle },
     activities: {
+      ...createAccountMailActivities(deps),
       ...createHostWatchActivities(deps),
       ...createMaintenanceActivities(deps),
       ...createSandboxLifeActivities(deps),

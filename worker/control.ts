@@ -5,6 +5,7 @@ import { deriveSecrets } from '../config/secrets.ts';
 import { loadSettings } from '../config/settings.ts';
 import { createOrm } from '../db/orm.ts';
 import { loadPlans } from '../db/plans.ts';
+import { createMailer } from '../mail/mailer.ts';
 import { createTemporalClient } from '../temporal/client.ts';
 import { createControlWorker } from './control-worker.ts';
 import { logTemporalThrough } from './logging.ts';
@@ -35,6 +36,8 @@ const worker = await createControlWorker({
     rowsPerAccount: settings.PLATFORM_ROWS_KEPT_PER_ACCOUNT,
   },
   secrets,
+  settings,
+  mailer: createMailer(settings, logger),
   workflowBundle,
 });
 const client = createTemporalClient(settings, secrets);

@@ -70,8 +70,8 @@ export const onHost = {
   }),
 };
 
-/** Calls of services outside of the platform. No workflow makes any yet. */
-export const outside: Readonly<Record<'imageCopy' | 'money' | 'mail', ActivityOptions>> = {
+/** Calls of services outside of the platform. No workflow copies images or moves money yet. */
+export const outside: Readonly<Record<'imageCopy' | 'money' | 'mail' | 'mailWithLink', ActivityOptions>> = {
   /** Copies an image between registries; heartbeats with its progress, and goes on from there. */
   imageCopy: {
     taskQueue: controlTaskQueue,
@@ -95,5 +95,12 @@ export const outside: Readonly<Record<'imageCopy' | 'money' | 'mail', ActivityOp
     startToCloseTimeout: '60s',
     scheduleToCloseTimeout: '2 days',
     retry: { initialInterval: '10s', maximumInterval: '1h' },
+  },
+  /** As `mail`, with a link that works for 30 minutes: a reader waits for it, and it is worth nothing later. */
+  mailWithLink: {
+    taskQueue: controlTaskQueue,
+    startToCloseTimeout: '60s',
+    scheduleToCloseTimeout: '30m',
+    retry: { initialInterval: '2s', maximumInterval: '2m' },
   },
 };

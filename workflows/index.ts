@@ -1,6 +1,7 @@
 // Every workflow of the platform. The name of the export is the workflow type.
 export { host } from './host.ts';
 export { maintenance } from './maintenance.ts';
+export { passwordReset } from './password-reset.ts';
 export { sandbox } from './sandbox/workflow.ts';
 export { sandboxBatchEnding } from './sandbox-batch-ending.ts';
 export { sandboxDeletion } from './sandbox-deletion.ts';

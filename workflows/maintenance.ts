@@ -12,6 +12,7 @@ export interface MaintenanceReport {
   eventsPurged: number;
   notificationsPurged: number;
   endedSandboxesPurged: number;
+  signInsPurged: number;
 }
 
 /**
@@ -20,13 +21,15 @@ export interface MaintenanceReport {
  */
 export async function maintenance(): Promise<MaintenanceReport> {
   const purgesRows = patched('old-rows-are-purged');
-  const [made, dropped, keys, events, notifications, sandboxes] = await Promise.allSettled([
+  const purgesSignIns = patched('old-sign-ins-are-purged');
+  const [made, dropped, keys, events, notifications, sandboxes, signIns] = await Promise.allSettled([
     activities.makeMetricsPartitions(),
     activities.dropOldMetricsPartitions(),
     activities.purgeIdempotencyKeys(),
     purgesRows ? activities.purgeEvents() : 0,
     purgesRows ? activities.purgeNotifications() : 0,
     purgesRows ? activities.purgeEndedSandboxes() : 0,
+    purgesSignIns ? activities.purgeSignIns() : 0,
   ]);
   return {
     partitionsMade: resultOf(made),
@@ -35,6 +38,7 @@ export async function maintenance(): Promise<MaintenanceReport> {
     eventsPurged: resultOf(events),
     notificationsPurged: resultOf(notifications),
     endedSandboxesPurged: resultOf(sandboxes),
+    signInsPurged: resultOf(signIns),
   };
 }
 

@@ -50,7 +50,9 @@ function declaredAccess(route: RouteOptions): RouteAccess[] {
 /** Left out: the security of the whole document. */
 function securityOf(access: Access): { security?: Record<string, string[]>[] } {
   if (access.who === 'anyone') return { security: [] };
-  if (access.who === 'user' && access.orToken) return { security: [{ apiKey: [] }, { authorization: [] }, {}] };
+  if (access.who === 'user' && access.orToken) {
+    return { security: [{ apiKey: [] }, { authorization: [] }, { accessToken: [] }, {}] };
+  }
   return {};
 }
 

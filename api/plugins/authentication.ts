@@ -1,17 +1,22 @@
 import type { FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
 import type { Orm } from '../../db/orm.ts';
-import { identifyApiKey } from '../../db/repositories/identities.ts';
+import { type Identity, identifyApiKey, identifySession } from '../../db/repositories/identities.ts';
 import { AppError } from '../../domain/errors.ts';
+import { type AccessTokens, isAccessTokenShape } from '../access-tokens.ts';
 import { noSuchRoute } from './errors.ts';
 
+/** What a request shows to prove who calls. */
+type Credential = { kind: 'key' | 'token'; secret: string };
+
 /**
- * Identifies and counts the caller before the body is read. Keys come as `X-API-Key` or `Authorization: Api-Key …`.
- * Requests without a valid key count by address, so that keys cannot be guessed at speed. What the caller may do is
- * decided by `access`. An address with no route is answered here, too: the framework would read the body first.
+ * Identifies and counts the caller before the body is read. Keys come as `X-API-Key` or `Authorization: Api-Key …`,
+ * access tokens as `Authorization: Bearer …`. Requests without a valid one count by address, so that none can be guessed
+ * at speed. What the caller may do is decided by `access`. An address with no route is answered here, too: the framework
+ * would read the body first.
  */
-export const authentication = fp<{ orm: Orm }>(
-  async (app, { orm }) => {
+export const authentication = fp<{ orm: Orm; accessTokens: AccessTokens }>(
+  async (app, { orm, accessTokens }) => {
     app.decorateRequest('identity', null);
     app.decorateRequest('workflowId', null);
     app.addHook('onRequest', async (request, reply) => {
@@ -23,29 +28,42 @@ export const authentication = fp<{ orm: Orm }>(
       }
       const { access } = request.routeOptions.config;
       if (access.who === 'anyone') return app.rateLimits.perPublicRoute(request, reply);
-      if (access.who === 'user' && access.orToken && hasToken(request)) {
-        return app.rateLimits.perAddress(request, reply);
-      }
-      const secret = apiKeyOf(request);
-      request.identity = secret === null ? null : await identifyApiKey(orm.em, secret);
+      const inQuery = access.who === 'user' && access.orToken ? tokenInQuery(request) : null;
+      // A token of the route's own; the route checks it.
+      if (inQuery !== null && !isAccessTokenShape(inQuery)) return app.rateLimits.perAddress(request, reply);
+      const credential: Credential | null =
+        inQuery === null ? credentialOf(request) : { kind: 'token', secret: inQuery };
+      request.identity = await identify(credential);
       if (!request.identity) {
         await app.rateLimits.perAddress(request, reply);
-        reply.header('www-authenticate', 'Api-Key');
-        throw new AppError('unauthenticated', secret === null ? 'An API key is required' : 'The API key is not valid');
+        reply.header('www-authenticate', 'Api-Key, Bearer');
+        throw new AppError('unauthenticated', whyUnknown(credential));
       }
       await app.rateLimits.perKey(request, reply);
     });
+
+    async function identify(credential: Credential | null): Promise<Identity | null> {
+      if (credential?.kind === 'key') return identifyApiKey(orm.em, credential.secret);
+      const claims = credential && (await accessTokens.open(credential.secret));
+      return claims && identifySession(orm.em, claims);
+    }
   },
   { name: 'authentication', dependencies: ['errors', 'rate-limits', 'request-limits'] },
 );
 
-function hasToken(request: FastifyRequest): boolean {
-  return typeof (request.query as { token?: unknown }).token === 'string';
+function whyUnknown(credential: Credential | null): string {
+  if (!credential) return 'An API key or an access token is required';
+  return credential.kind === 'key' ? 'The API key is not valid' : 'The access token is not valid, or no longer';
 }
 
-function apiKeyOf(request: FastifyRequest): string | null {
+function tokenInQuery(request: FastifyRequest): string | null {
+  const { token } = request.query as { token?: unknown };
+  return typeof token === 'string' ? token : null;
+}
+
+function credentialOf(request: FastifyRequest): Credential | null {
   const header = request.headers['x-api-key'];
-  if (typeof header === 'string' && header !== '') return header.trim();
-  const scheme = /^api-key +(\S+) *$/i.exec(request.headers.authorization ?? '');
-  return scheme ? scheme[1]! : null;
+  if (typeof header === 'string' && header !== '') return { kind: 'key', secret: header.trim() };
+  const [, scheme, secret] = /^(api-key|bearer) +(\S+) *$/i.exec(request.headers.authorization ?? '') ?? [];
+  return secret === undefined ? null : { kind: scheme!.toLowerCase() === 'bearer' ? 'token' : 'key', secret };
 }

@@ -77,6 +77,7 @@ export function errorBody(error: AppError, requestId: string) {
     code: error.code,
     request_id: requestId,
     timestamp: new Date(),
+    ...(error.data && { data: error.data }),
     ...(error.details ? { details: boundedDetails(error.details) } : {}),
   };
 }
@@ -94,6 +95,7 @@ function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply)
     request.log.debug({ code: failure.code, reason }, 'request refused');
   }
   if (failure.code === 'no_capacity') reply.header('retry-after', noCapacityRetrySeconds);
+  if (failure.retryAfterSeconds !== undefined) reply.header('retry-after', failure.retryAfterSeconds);
   // As text: a code that a route forgot to document must still reach the caller.
   return reply
     .code(failure.status)

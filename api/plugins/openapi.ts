@@ -31,10 +31,18 @@ export const openapi = fp<{ serverUrl: string }>(
           securitySchemes: {
             apiKey: { type: 'apiKey', in: 'header', name: 'X-API-Key' },
             authorization: { type: 'apiKey', in: 'header', name: 'Authorization', description: '`Api-Key <key>`' },
+            accessToken: {
+              type: 'http',
+              scheme: 'bearer',
+              bearerFormat: 'JWT',
+              description: 'Of `POST /v1/auth/sign-in`',
+            },
           },
         },
-        security: [{ apiKey: [] }, { authorization: [] }],
-        tags: ['Sandboxes', 'Templates', 'Projects', 'API keys', 'Users', 'Operation'].map((name) => ({ name })),
+        security: [{ apiKey: [] }, { authorization: [] }, { accessToken: [] }],
+        tags: ['Sandboxes', 'Templates', 'Projects', 'API keys', 'Sign-in', 'Users', 'Operation'].map((name) => ({
+          name,
+        })),
       },
       transform: (route) => {
         const transformed = jsonSchemaTransform(route);

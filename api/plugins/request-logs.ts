@@ -15,6 +15,7 @@ export const requestLogs = fp(
         account_id: request.identity?.accountId,
         user_id: request.identity?.userId,
         key_id: request.identity?.keyId,
+        session_id: request.identity?.sessionId,
         workflow_id: workflowIdOf(request),
       };
       if (request.routeOptions.config.quiet && reply.statusCode < 500) request.log.debug(line, 'request');

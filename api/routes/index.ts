@@ -1,5 +1,6 @@
 import type { Api, ApiDependencies } from '../dependencies.ts';
 import { apiKeyRoutes } from './api-keys/index.ts';
+import { authRoutes } from './auth/index.ts';
 import { notificationRoutes } from './notifications/index.ts';
 import { listPlatformRegions } from './platform-regions/list.ts';
 import { projectRoutes } from './projects/index.ts';
@@ -19,6 +20,7 @@ export const routes: readonly ((api: Api, deps: ApiDependencies) => void)[] = [
   ...projectRoutes,
   ...apiKeyRoutes,
   ...notificationRoutes,
+  ...authRoutes,
   getProfile,
   ...userManagementRoutes,
   ...usageRoutes,

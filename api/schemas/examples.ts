@@ -7,6 +7,7 @@ const userId = 'usr-2c7hnv4k9qwx6m3z8r5tpydj';
 /** Examples for the document, by the name of a field or of a parameter. */
 export const fieldExamples: Readonly<Record<string, unknown>> = {
   access_key: 'AKIAIOSFODNN7EXAMPLE',
+  access_token: 'eyJhbGciOiJIUzI1NiIsInR5cCI6ImF0K2p3dCJ9.<claims>.<signature>',
   account_id: 'acc-4w9xk2m7vq5z8r3t6ypjhdnc',
   allocated_by_user_id: userId,
   allocation_id: allocationId,
@@ -27,6 +28,7 @@ export const fieldExamples: Readonly<Record<string, unknown>> = {
   category: 'sandbox',
   currency: 'USD',
   custom_command: '{"Entrypoint": [], "Cmd": ["python3", "server.py"]}',
+  current_password: 'correct-horse',
   cwd: '/workspace',
   deadline: '2026-03-01T13:30:00.000000000Z',
   default_cpu_count: 2,
@@ -61,6 +63,7 @@ export const fieldExamples: Readonly<Record<string, unknown>> = {
   metadata: { team: 'blue' },
   mount_point: '/mnt/data',
   name: 'hello',
+  new_password: 'seven-brown-otters-9',
   note: 'The data is removed in the background',
   notification_id: notificationId,
   notification_ids: [notificationId],
@@ -119,6 +122,7 @@ export const fieldExamples: Readonly<Record<string, unknown>> = {
   template_ready_command: '{"exec": {"command": ["test", "-f", "/tmp/ready"]}}',
   timeout: 300,
   title: 'hello ends in 5 minutes',
+  token: 'sT4vK9wq2Zx8mN1cB6yR3hJ7pL0dF5gA_eU-oI2kWxQ',
   total: 1,
   total_uptime_hours: 1.5,
   turn_public_host: 'turn.example.com',
@@ -171,4 +175,8 @@ export const bodyExamples: Readonly<Record<string, object>> = {
   createApiKey: { name: 'CI', description: 'Runs the tests' },
   updateApiKey: { name: 'CI', description: 'Runs the tests' },
   setApiKeyStatus: { is_active: false },
+  signIn: { email: 'ada@example.com', password: 'correct-horse' },
+  forgotPassword: { email: 'ada@example.com' },
+  resetPassword: { token: 'sT4vK9wq2Zx8mN1cB6yR3hJ7pL0dF5gA_eU-oI2kWxQ', new_password: 'seven-brown-otters-9' },
+  changePassword: { current_password: 'correct-horse', new_password: 'seven-brown-otters-9' },
 };

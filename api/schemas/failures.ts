@@ -9,6 +9,11 @@ const details = z
   .optional()
   .describe('Path and reason of each field that was refused');
 
+const resetPending = z
+  .object({ time_remaining_minutes: z.int().min(1).describe('Until another reset may be asked for') })
+  .optional()
+  .describe('Of `password_reset_pending`');
+
 function failure(codes: ErrorCode[]) {
   return z
     .object({
@@ -18,6 +23,7 @@ function failure(codes: ErrorCode[]) {
       request_id: z.string(),
       timestamp: time(),
       details,
+      ...(codes.includes('password_reset_pending') && { data: resetPending }),
     })
     .describe(codes.join(', '));
 }

@@ -6,8 +6,10 @@ import { isApiKeyShape } from '../../domain/api-key.ts';
 export interface Identity {
   accountId: string;
   userId: string;
-  /** Null for a bearer token. */
+  /** Null for an access token. */
   keyId: string | null;
+  /** Null for an API key. */
+  sessionId: string | null;
   role: 'user' | 'admin';
   isRootUser: boolean;
   planName: string;
@@ -20,6 +22,17 @@ export function hashApiKey(secret: string): string {
   return createHash('sha256').update(secret).digest('hex');
 }
 
+interface UserRow {
+  user_id: string;
+  account_id: string;
+  role: 'user' | 'admin';
+  is_root_user: boolean;
+  plan_name: string;
+  account_status: string;
+}
+
+const userColumns = 'u.user_id, u.account_id, u.role, u.is_root_user, a.plan_name, a.status as account_status';
+
 /**
  * The caller behind an API key. Asked on every request and never cached, so a disabled key stops working at once on
  * every replica. Null: no such key, disabled, or its user is disabled.
@@ -27,29 +40,42 @@ export function hashApiKey(secret: string): string {
 export async function identifyApiKey(em: EntityManager, secret: string): Promise<Identity | null> {
   if (!isApiKeyShape(secret)) return null;
   const [row] = (await em.fork().execute(
-    `select k.key_id, k.last_used_at, u.user_id, u.account_id, u.role, u.is_root_user, a.plan_name, a.status as account_status
+    `select k.key_id, k.last_used_at, ${userColumns}
        from api_keys k join users u using (user_id) join accounts a on a.account_id = u.account_id
       where k.secret_hash = ? and k.is_active and u.status = 'enabled'`,
     [hashApiKey(secret)],
-  )) as {
-    key_id: string;
-    last_used_at: Date | null;
-    user_id: string;
-    account_id: string;
-    role: 'user' | 'admin';
-    is_root_user: boolean;
-    plan_name: string;
-    account_status: string;
-  }[];
+  )) as (UserRow & { key_id: string; last_used_at: Date | null })[];
   if (!row) return null;
   // To the minute is enough, and a write on every request is not.
   if (!row.last_used_at || Date.now() - new Date(row.last_used_at).getTime() > 60_000) {
     await em.fork().execute('update api_keys set last_used_at = now() where key_id = ?', [row.key_id]);
   }
+  return { ...identityOf(row), keyId: row.key_id };
+}
+
+/**
+ * The caller behind the claims of a genuine access token. Asked on every request and never cached, so a session that
+ * ends is over at once on every replica. Null: it has ended, or its user is disabled.
+ */
+export async function identifySession(
+  em: EntityManager,
+  claims: { sessionId: string; userId: string; keyId: string },
+): Promise<Identity | null> {
+  const [row] = (await em.fork().execute(
+    `select ${userColumns}
+       from sessions s join users u using (user_id) join accounts a on a.account_id = u.account_id
+      where s.session_id = ? and s.user_id = ? and s.key_id = ? and s.expires_at > now() and u.status = 'enabled'`,
+    [claims.sessionId, claims.userId, claims.keyId],
+  )) as UserRow[];
+  return row ? { ...identityOf(row), sessionId: claims.sessionId } : null;
+}
+
+function identityOf(row: UserRow): Identity {
   return {
     accountId: row.account_id,
     userId: row.user_id,
-    keyId: row.key_id,
+    keyId: null,
+    sessionId: null,
     role: row.role,
     isRootUser: row.is_root_user,
     planName: row.plan_name,

@@ -1,4 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import { addressesKnownDays, failuresForgottenAfterSeconds } from '../../domain/sign-in-throttle.ts';
 import { keptHours as idempotencyKeptHours } from './idempotency.ts';
 
 /** How long rows are kept that only ever become more. */
@@ -43,6 +44,20 @@ export const purgeEndedSandboxes = (em: EntityManager, kept: Retention, atOnce?:
 export const purgeReplies = (em: EntityManager, kept: Retention, atOnce?: number): Promise<number> =>
   purge(em, replies, `${idempotencyKeptHours} hours`, kept, atOnce);
 
+/** Sessions and links that have expired, what slows sign-ins, addresses that are known no longer. */
+export async function purgeSignIns(em: EntityManager, atOnce = 5000): Promise<number> {
+  let purged = 0;
+  for (const [table, where] of [
+    ['sessions', 'expires_at < now()'],
+    ['account_links', 'expires_at < now()'],
+    ['sign_in_throttles', `updated_at < now() - interval '${failuresForgottenAfterSeconds} seconds'`],
+    ['known_addresses', `last_used_at < now() - interval '${addressesKnownDays} days'`],
+  ] as const) {
+    purged += await removeAll(em, { table, where }, 'true', [], atOnce);
+  }
+  return purged;
+}
+
 const days = (count: number) => `${count} days`;
 
 async function purge(em: EntityManager, rows: OldRows, age: string, kept: Retention, atOnce = 5000): Promise<number> {
@@ -75,7 +90,7 @@ async function purgeSurplus(em: EntityManager, rows: OldRows, most: number, atOn
 
 async function removeAll(
   em: EntityManager,
-  { table, where }: OldRows,
+  { table, where }: Pick<OldRows, 'table' | 'where'>,
   old: string,
   values: unknown[],
   atOnce: number,

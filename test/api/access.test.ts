@@ -11,6 +11,7 @@ import { User } from '../../db/entities/user.ts';
 import { newId } from '../../db/new-id.ts';
 import { hashApiKey } from '../../db/repositories/identities.ts';
 import { allocateQuota } from '../../db/repositories/quota-allocations.ts';
+import { startSession } from '../../db/repositories/sign-ins.ts';
 import { makeApiKey } from '../../domain/api-key.ts';
 import type { Json } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
@@ -20,6 +21,7 @@ const kinds = [
   ...['no key', 'a wrong key', 'a disabled key', 'a deleted key', 'a disabled user'],
   ...['a user', 'another user of the account', 'the account root', 'the root of another account'],
   ...['an operator of another account', 'a suspended account'],
+  ...['a user with a token', 'the account root with a token', 'an expired token', 'a token that signed out'],
 ] as const;
 type Kind = (typeof kinds)[number];
 
@@ -40,6 +42,7 @@ interface Names {
   notification_id: string;
   allocation_id: string;
   request_id: string;
+  user_id: string;
 }
 
 const user = (rows: Row['rows'], more: Omit<Row, 'who' | 'rows'> = {}): Row => ({ who: 'user', rows, ...more });
@@ -63,6 +66,15 @@ const table: Record<string, Row> = {
   'POST /codec/:token/encode': anyone,
   'GET /v1/platform-regions': anyone,
   'GET /metrics': { who: 'operator', rows: 'none' },
+  'POST /v1/auth/sign-in': { ...anyone, body: () => ({}) },
+  'POST /v1/auth/sign-out': user('own'),
+  'POST /v1/auth/forgot-password': { ...anyone, body: () => ({}) },
+  'POST /v1/auth/reset-password': { ...anyone, body: () => ({}) },
+  'POST /v1/user-management/change-password': user('own', {
+    body: () => ({ current_password: 'wrong', new_password: 'korrekt pferd batterie' }),
+  }),
+  'POST /v1/user-management/request-password-reset': user('own'),
+  'POST /v1/user-management/users/:user_id/reset-password': { who: 'account_root', rows: 'account' },
   'GET /v1/users/me': user('own', { owners: (data) => [data.user_id] }),
   'GET /v1/user-management/plans': user('none'),
   'GET /v1/usage/quotas': user('own'),
@@ -150,10 +162,14 @@ const table: Record<string, Row> = {
 };
 
 const namesObject = (name: string) =>
-  /:(sandbox|project|key|template|notification|allocation|request)_id|\/batch-/.test(name);
+  /:(sandbox|project|key|template|notification|allocation|request|user)_id|\/batch-/.test(name);
 
 /** What a caller gets. `in`: the route does its work, which may still end in an error of its own. */
-function expected(name: string, { who, rows }: Row, kind: Kind): string {
+function expected(name: string, row: Row, kind: Kind): string {
+  const { who, rows } = row;
+  // A token opens what a key of the same user opens.
+  if (kind === 'a user with a token') return expected(name, row, 'a user');
+  if (kind === 'the account root with a token') return expected(name, row, 'the account root');
   if (who === 'anyone') return 'in';
   switch (kind) {
     case 'no key':
@@ -161,6 +177,8 @@ function expected(name: string, { who, rows }: Row, kind: Kind): string {
     case 'a disabled key':
     case 'a deleted key':
     case 'a disabled user':
+    case 'an expired token':
+    case 'a token that signed out':
       return '401 unauthenticated';
     case 'a suspended account':
       if (who === 'operator') return '403 admin_required';
@@ -178,7 +196,7 @@ function expected(name: string, { who, rows }: Row, kind: Kind): string {
 }
 
 let api: TestApi;
-let callers: Record<Kind, Caller | null>;
+let callers: Record<Kind, (Caller & { token?(): Promise<string> }) | null>;
 /** Objects of the user and of the suspended account. */
 let names: Names;
 let suspendedNames: Names;
@@ -206,6 +224,10 @@ beforeAll(async () => {
     'the root of another account': foreignRoot,
     'an operator of another account': admin,
     'a suspended account': suspended,
+    'a user with a token': { ...owner, token: () => tokenOf(owner) },
+    'the account root with a token': { ...api.root, token: () => tokenOf(api.root) },
+    'an expired token': { ...owner, token: () => tokenOf(owner, 'update sessions set expires_at = now()') },
+    'a token that signed out': { ...owner, token: () => tokenOf(owner, 'delete from sessions') },
   };
   names = await objectsOf(owner);
   suspendedNames = await objectsOf(suspended);
@@ -237,6 +259,7 @@ async function objectsOf(owner: Caller): Promise<Names> {
     sandbox_id: sandboxId,
     project_id: projectId,
     key_id: await addKey(owner),
+    user_id: owner.userId,
     template_id: await api.addTemplate({
       accountId: owner.accountId,
       ownerUserId: owner.userId,
@@ -245,6 +268,12 @@ async function objectsOf(owner: Caller): Promise<Names> {
     notification_id: await addNotification(owner),
     ...(await addQuota(owner)),
   };
+}
+
+/** The host is not large enough for the sandboxes of all callers of all routes. */
+async function giveRoomBack(sandboxId: string): Promise<void> {
+  const ended = { status: 'terminated' as const, holdsCompute: false, holdsDisk: false };
+  await api.orm.em.fork().nativeUpdate(Sandbox, { sandboxId }, ended);
 }
 
 async function addNotification({ accountId, userId }: Caller): Promise<string> {
@@ -284,7 +313,20 @@ async function addKey({ accountId, userId }: Caller): Promise<string> {
   return keyId;
 }
 
-async function outcomeOf(name: string, row: Row, caller: Caller | null, objects: Names) {
+/** A token of a new session. @param then what becomes of the session */
+async function tokenOf({ userId }: Caller, then?: string): Promise<string> {
+  const attempt = { email: 'any@example.com', address: '192.0.2.1' };
+  const session = await startSession(api.orm.em, { userId, passwordHash: null }, attempt);
+  if (then) await api.orm.em.fork().execute(`${then} where session_id = ?`, [session!.sessionId]);
+  return api.dependencies.accessTokens.make(session!, userId);
+}
+
+async function headersOf(caller: (typeof callers)[Kind]): Promise<Record<string, string>> {
+  if (!caller) return {};
+  return caller.token ? { authorization: `Bearer ${await caller.token()}` } : { 'x-api-key': caller.key };
+}
+
+async function outcomeOf(name: string, row: Row, caller: (typeof callers)[Kind], objects: Names) {
   const [method, url] = name.split(' ') as [string, string];
   const address = url.replaceAll(/:(\w+)/g, (_all, parameter: string) => {
     if (parameter === 'token') return api.dependencies.codecAccessToken;
@@ -293,7 +335,7 @@ async function outcomeOf(name: string, row: Row, caller: Caller | null, objects:
   const reply = await api.app.inject({
     method: method as 'GET',
     url: address,
-    headers: caller ? { 'x-api-key': caller.key } : {},
+    headers: await headersOf(caller),
     ...(row.body && { payload: row.body(objects) }),
   });
   const body = String(reply.headers['content-type']).startsWith('application/json') ? reply.json() : null;
@@ -356,6 +398,7 @@ test.each(Object.entries(table))('%s', async (name, row) => {
       objects = await objectsOf(callers['a user']!);
     }
     outcomes[kind] = (await outcomeOf(name, row, callers[kind], objects)).outcome;
+    if (![names, suspendedNames].includes(objects)) await giveRoomBack(objects.sandbox_id);
   }
   expect(outcomes).toEqual(wanted);
 });

@@ -27,12 +27,12 @@ test.each([
   ['one of the wrong shape', { 'x-api-key': 'secret' }],
   ['one with a typo', { 'x-api-key': 'spk_00000000000000000000000000000000000000000000000000' }],
   ['one of the right shape that does not exist', { 'x-api-key': `spk_${'0'.repeat(43)}2kUDc0` }],
-  ['a bearer token', { authorization: 'Bearer root' }],
+  ['a bearer token that is none', { authorization: 'Bearer root' }],
   ['a wrong scheme', { authorization: 'Basic abc' }],
 ])('401 for a request with %s', async (_name, headers) => {
   const reply = await me(headers as unknown as Record<string, string>);
   expect([reply.status, reply.body.code]).toEqual([401, 'unauthenticated']);
-  expect(reply.headers['www-authenticate']).toBe('Api-Key');
+  expect(reply.headers['www-authenticate']).toBe('Api-Key, Bearer');
 });
 
 test('401 comes before the body is looked at', async () => {

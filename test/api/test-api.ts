@@ -1,10 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { Writable } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
+import { AccessTokens } from '../../api/access-tokens.ts';
 import { createApp } from '../../api/app.ts';
 import type { ApiDependencies, ReadinessCheck } from '../../api/dependencies.ts';
 import { ExecTokens } from '../../api/exec-tokens.ts';
 import { createApiLogger } from '../../api/logger.ts';
+import { PasswordHashes } from '../../api/password-hashes.ts';
+import type { PasswordResets } from '../../api/password-resets.ts';
 import { SandboxAgents } from '../../api/sandbox-agents.ts';
 import type { SandboxCommands } from '../../api/sandbox-commands.ts';
 import { deriveSecrets } from '../../config/secrets.ts';
@@ -22,6 +25,7 @@ import { loadPlans, type PlanCatalog } from '../../db/plans.ts';
 import { createAccount, type MadeAccount } from '../../db/repositories/accounts.ts';
 import { hashApiKey } from '../../db/repositories/identities.ts';
 import { makeApiKey } from '../../domain/api-key.ts';
+import { AppError } from '../../domain/errors.ts';
 import { EncryptionCodec } from '../../temporal/payload-codec.ts';
 import { testDatabase } from '../support/stack.ts';
 import { ContractClient, type Reply, type Request } from './contract-client.ts';
@@ -74,7 +78,7 @@ export async function startApi(
     /** Opens the platform's paths of a sandbox's agent. */
     platformToken?: (sandboxId: string) => string;
     stalledReaderMs?: number;
-    on?: { orm: Orm; account: MadeAccount; commands: SandboxCommands };
+    on?: { orm: Orm; account: MadeAccount; commands: SandboxCommands; passwordResets?: PasswordResets };
   } = {},
 ): Promise<TestApi> {
   const { on } = options;
@@ -99,6 +103,9 @@ export async function startApi(
     sealFor: deriveSecrets(settings).sealFor,
     sandboxAgents: new SandboxAgents(options.platformToken ?? (() => 'unknown')),
     execTokens: new ExecTokens(Buffer.alloc(32, 9)),
+    accessTokens: new AccessTokens(deriveSecrets(settings).accessTokenKey),
+    passwords: new PasswordHashes(deriveSecrets(settings).passwordPepper, cheapHashes),
+    passwordResets: on?.passwordResets ?? noPasswordResets,
     codec: new EncryptionCodec(deriveSecrets(settings).codecKeys),
     codecAccessToken: deriveSecrets(settings).codecAccessToken,
     ...(options.stalledReaderMs !== undefined && { stalledReaderMs: options.stalledReaderMs }),
@@ -224,6 +231,17 @@ function templateRow(fields: Partial<Template>) {
     ...fields,
   };
 }
+
+/** Tests hash hundreds of passwords. */
+const cheapHashes = { algorithm: 2, memoryCost: 64, timeCost: 1, parallelism: 1 };
+
+/** There is no Temporal. */
+const noPasswordResets: PasswordResets = {
+  async request() {
+    throw new AppError('temporarily_unavailable', 'No mail can be sent');
+  },
+  passwordWasSet() {},
+};
 
 const tail = () => randomBytes(4).toString('hex');
 

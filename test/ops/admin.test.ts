@@ -3,7 +3,9 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { OutboxEntry } from '../../db/entities/outbox-entry.ts';
+import { User } from '../../db/entities/user.ts';
 import { createOrm } from '../../db/orm.ts';
+import { resetPassword } from '../../db/repositories/passwords.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 
 const run = promisify(execFile);
@@ -74,11 +76,33 @@ test('dead letters are listed with their error, and tried again', async () => {
   await orm.close();
 }, 60_000);
 
+test('a link to a new password works once, and says nothing about who reads the mail', async () => {
+  await admin('create-account', '--email', 'root@example.com');
+  const { link, expiresAt } = JSON.parse((await admin('reset-password', '--email', 'ROOT@example.com')).stdout);
+  expect(link).toMatch(/^http:\/\/127\.0\.0\.1:7080\/account\/reset-password\?token=[\w-]{43}$/);
+  expect(Math.abs(Date.parse(expiresAt) - Date.now() - 1_800_000)).toBeLessThan(60_000);
+  const orm = await createOrm(database.url, 1);
+  const reset = { token: new URL(link).searchParams.get('token')!, passwordHash: 'a hash', address: '127.0.0.1' };
+  const userId = await resetPassword(orm.em, reset);
+  expect(userId).toMatch(/^usr-/);
+  expect(await resetPassword(orm.em, reset)).toBeNull();
+  const user = await orm.em.fork().findOneOrFail(User, { userId: userId! });
+  expect(user).toMatchObject({ passwordHash: 'a hash', emailVerified: false });
+  await orm.close();
+}, 60_000);
+
+test('keys of tokens rotate', async () => {
+  const rotated = JSON.parse((await admin('rotate-token-keys', '--end-sessions')).stdout);
+  expect(rotated).toEqual({ keyId: expect.stringMatching(/^tkk-/), endedSessions: 0 });
+}, 60_000);
+
 test.each([
   [['create-account'], '--email is missing'],
   [['create-account', '--email', 'nonsense'], 'is not an e-mail address'],
   [['create-account', '--email', 'b@example.com', '--plan', 'gold'], 'There is no plan gold'],
   [['suspend-account', '--account', 'acc-none'], 'There is no account'],
+  [['create-account', '--email', 'аnn@example.com'], 'is not an e-mail address'],
+  [['reset-password', '--email', 'none@example.com'], 'There is no enabled user'],
   [['grant-admin', '--email', 'none@example.com'], 'There is no user'],
   [['retry-dead-letters', '--id', '12'], 'There is no dead letter 12'],
   [['retry-dead-letters', '--id', 'x'], 'is not the id of an entry'],

@@ -7,6 +7,7 @@ import { DefaultLogger, NativeConnection, Runtime } from '@temporalio/worker';
 import { pino } from 'pino';
 import { TemporalSandboxCommands } from '../../api/temporal-sandbox-commands.ts';
 import { deriveSecrets, type PlatformSecrets } from '../../config/secrets.ts';
+import { loadSettings } from '../../config/settings.ts';
 import { bootstrap } from '../../db/bootstrap.ts';
 import { Sandbox } from '../../db/entities/sandbox.ts';
 import { Template } from '../../db/entities/template.ts';
@@ -17,6 +18,7 @@ import type { MadeAccount } from '../../db/repositories/accounts.ts';
 import { admitSandbox, type NewSandbox } from '../../db/repositories/admission.ts';
 import type { Retention } from '../../db/repositories/retention.ts';
 import { anyRegion } from '../../domain/regions.ts';
+import { createMailer } from '../../mail/mailer.ts';
 import type { SandboxDriver } from '../../runtime/driver.ts';
 import { createDataConverter } from '../../temporal/data-converter.ts';
 import { createControlWorker } from '../../worker/control-worker.ts';
@@ -71,6 +73,8 @@ export async function startControlPlane(options: {
   relay?: boolean;
   /** Use the namespace in which the server suggests to continue as new after 100 events. */
   shortHistory?: boolean;
+  /** Settings of the control worker. */
+  env?: Record<string, string>;
 }): Promise<ControlPlane> {
   const secrets = deriveSecrets({ PLATFORM_SECRET_KEY: testSecretKey });
   const database = await testDatabase();
@@ -86,10 +90,23 @@ export async function startControlPlane(options: {
   const { connection, nativeConnection, namespace } = options.temporal ?? own!;
   const client = new Client({ connection, namespace, dataConverter: createDataConverter(secrets) });
   const hostId = newId('host');
+  const settings = loadSettings({
+    PLATFORM_SECRET_KEY: testSecretKey,
+    DATABASE_URL: database.url,
+    PLATFORM_URL: 'http://platform.test',
+    PLATFORM_DATA_DIR: path.join(os.tmpdir(), 'sandbox-platform-test-data'),
+    ...options.env,
+  });
   const common = { connection: nativeConnection, namespace, orm, plans, secrets };
   const workflowBundle = await ensureWorkflowBundle(path.join(os.tmpdir(), 'sandbox-platform-test-bundles'));
   const [control, hosts] = await Promise.all([
-    createControlWorker({ ...common, workflowBundle, retention: options.retention ?? keptForLong }),
+    createControlWorker({
+      ...common,
+      settings,
+      mailer: createMailer(settings, silent),
+      workflowBundle,
+      retention: options.retention ?? keptForLong,
+    }),
     createHostWorkers({ ...common, hostId, driver: options.driver, ...options.hostWorker }),
   ]);
   const running = [control.run(), ...hosts.map((host) => host.run())];

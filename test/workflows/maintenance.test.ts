@@ -42,6 +42,16 @@ test('a control worker starts one round at once and schedules one each hour; a s
     [plane.account.accountId, plane.account.userId],
   );
   await em.execute("update events set created_at = now() - interval '91 days'");
+  await em.execute(`
+    insert into sessions (session_id, user_id, key_id, expires_at)
+      select 'ses-' || user_id, user_id, 'first', now() - interval '1 second' from users;
+    insert into account_links (token_hash, purpose, user_id, proves_email, expires_at)
+      select 'hash', 'password-reset', user_id, true, now() - interval '1 second' from users;
+    insert into known_addresses (user_id, address_hash, last_used_at)
+      select user_id, 'hash', now() - interval '91 days' from users;
+    insert into sign_in_throttles (throttle_key, failures, next_at, updated_at)
+      values ('old', 3, now(), now() - interval '61 minutes'), ('young', 3, now(), now());
+  `);
   await Promise.all([ensureMaintenanceSchedule(plane.client), ensureMaintenanceSchedule(plane.client)]);
   await until(async () => (await rounds('Completed')).length > 0, 30_000);
   const workflowId = (await rounds('Completed')).at(-1);
@@ -54,11 +64,14 @@ test('a control worker starts one round at once and schedules one each hour; a s
     eventsPurged: 1,
     notificationsPurged: 2,
     endedSandboxesPurged: 1,
+    signInsPurged: 4,
   });
-  for (const table of ['idempotency_keys', 'events', 'notifications', 'sandboxes']) {
+  expect(await em.execute('select throttle_key from sign_in_throttles')).toEqual([{ throttle_key: 'young' }]);
+  for (const table of ['idempotency_keys', 'events', 'notifications', 'sandboxes', 'sessions', 'account_links']) {
     expect([table, await em.execute(`select * from ${table}`)]).toEqual([table, []]);
   }
-  if (process.env.RECORD_HISTORIES === '1') await recordHistory(plane.client, 'maintenance-purges-rows', workflowId!);
+  if (process.env.RECORD_HISTORIES === '1')
+    await recordHistory(plane.client, 'maintenance-purges-sign-ins', workflowId!);
 
   const { spec } = await plane.client.schedule.getHandle('maintenance').describe();
   expect(spec.intervals).toEqual([expect.objectContaining({ every: 3_600_000 })]);

@@ -20,7 +20,9 @@ const tokenGraceMs = 600_000;
 const headers = z.looseObject({
   'last-event-id': z.string().max(128).optional().describe('Of the last event received: the stream goes on behind it'),
 });
-const query = z.object({ token: z.string().max(512).optional().describe('Of `stream_path`; in the place of a key') });
+const query = z.object({
+  token: z.string().max(1024).optional().describe('In the place of a key: of `stream_path`, or an access token'),
+});
 
 /** Address of a run's stream, with a token for it alone. */
 export function streamPath(deps: ApiDependencies, sandboxId: string, runId: string, deadline: Date): string {
@@ -81,7 +83,8 @@ async function runOf(
   sandboxId: string,
   token: string | undefined,
 ): Promise<{ row: AgentRow; runId: string }> {
-  if (token !== undefined) {
+  // An access token in the address has been checked already.
+  if (token !== undefined && !request.identity) {
     const runId = deps.execTokens.open(sandboxId, token);
     if (runId === null) throw new AppError('unauthenticated', 'The token is not valid for this stream, or has expired');
     const route = await findSandboxRoute(deps.orm.em, sandboxId);

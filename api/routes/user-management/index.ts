@@ -1,4 +1,5 @@
 import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { changePassword } from './change-password.ts';
 import { listPlans } from './plans.ts';
 import { createQuotaAllocation } from './quota-allocations-create.ts';
 import { deleteQuotaAllocation } from './quota-allocations-delete.ts';
@@ -7,9 +8,14 @@ import { revokeQuotaAllocation } from './quota-allocations-revoke.ts';
 import { updateQuotaAllocation } from './quota-allocations-update.ts';
 import { listQuotaRequestsOfAccount } from './quota-requests-list.ts';
 import { reviewQuotaRequest } from './quota-requests-review.ts';
+import { requestPasswordReset } from './request-password-reset.ts';
+import { resetUserPassword } from './reset-user-password.ts';
 
-/** What root users of an account manage. */
+/** Users, what belongs to them, and what root users of an account manage. */
 export const userManagementRoutes: readonly ((api: Api, deps: ApiDependencies) => void)[] = [
+  changePassword,
+  requestPasswordReset,
+  resetUserPassword,
   listPlans,
   listQuotaAllocations,
   createQuotaAllocation,

@@ -1,0 +1,55 @@
+import { createHash } from 'node:crypto';
+import { activityInfo, Context } from '@temporalio/activity';
+import { ApplicationFailure } from '@temporalio/common';
+import { accountPageUrl } from '../config/public-urls.ts';
+import type { PlatformSecrets } from '../config/secrets.ts';
+import type { Settings } from '../config/settings.ts';
+import type { Orm } from '../db/orm.ts';
+import { addAccountLink } from '../db/repositories/account-links.ts';
+import { findMailReader } from '../db/repositories/users.ts';
+import { type Mailer, MailRejectedError } from '../mail/mailer.ts';
+import type { MailContent } from '../mail/message.ts';
+import { passwordResetMail } from '../mail/templates/password-reset.ts';
+
+/**
+ * Mails to users. Each attempt sends the same mail under the same `Message-ID`. What is secret in one, the token of its
+ * link, is made here from the id of the workflow's run: it is no argument, no result and in no row.
+ */
+export function createAccountMailActivities(deps: {
+  orm: Orm;
+  mailer: Mailer;
+  secrets: PlatformSecrets;
+  settings: Settings;
+}) {
+  const { orm, mailer, secrets, settings } = deps;
+
+  async function send(to: { name: string; address: string }, content: MailContent): Promise<void> {
+    try {
+      await mailer.send({ ...content, to, id: mailId() }, Context.current().cancellationSignal);
+    } catch (error) {
+      if (!(error instanceof MailRejectedError)) throw error;
+      throw ApplicationFailure.nonRetryable(error.message, 'mail_rejected');
+    }
+  }
+
+  return {
+    /** Makes the link and mails it. A user who is gone or disabled gets none. */
+    async sendPasswordResetMail({ userId, expiresAtMs }: { userId: string; expiresAtMs: number }): Promise<void> {
+      const reader = await findMailReader(orm.em, userId);
+      if (!reader) return;
+      const expiresAt = new Date(expiresAtMs);
+      const token = secrets.linkToken('password-reset', activityInfo().workflowExecution!.runId);
+      await addAccountLink(orm.em, { token, purpose: 'password-reset', userId, provesEmail: true, expiresAt });
+      const url = accountPageUrl(settings, 'reset-password', { token });
+      await send(reader, passwordResetMail({ name: reader.name, url, expiresAt }));
+    },
+  };
+}
+
+export type AccountMailActivities = ReturnType<typeof createAccountMailActivities>;
+
+/** The same for each attempt at one activity of one run. */
+function mailId(): string {
+  const { workflowExecution, activityId } = activityInfo();
+  return createHash('sha256').update(`${workflowExecution!.runId} ${activityId}`).digest('hex').slice(0, 32);
+}

@@ -1,0 +1,63 @@
+import { errors, jwtVerify, SignJWT } from 'jose';
+import type { StartedSession } from '../db/repositories/sign-ins.ts';
+
+/** RFC 9068: a token of another kind, signed with a key of ours, is none. */
+const type = 'at+jwt';
+const issuer = 'sandbox-platform';
+const audience = 'sandbox-platform-api';
+const maxLength = 1024;
+
+/** What a genuine token claims. Whether its session goes on is the database's to say. */
+export interface AccessClaims {
+  sessionId: string;
+  userId: string;
+  keyId: string;
+}
+
+/**
+ * Access tokens: JWTs signed with keys that are derived from their ids, so replicas share them without storing any.
+ */
+export class AccessTokens {
+  readonly #keyOf: (keyId: string) => Uint8Array;
+
+  constructor(keyOf: (keyId: string) => Uint8Array) {
+    this.#keyOf = keyOf;
+  }
+
+  make(session: StartedSession, userId: string): Promise<string> {
+    return new SignJWT({ sid: session.sessionId })
+      .setProtectedHeader({ alg: 'HS256', typ: type, kid: session.keyId })
+      .setIssuer(issuer)
+      .setAudience(audience)
+      .setSubject(userId)
+      .setIssuedAt(session.startedAt)
+      .setExpirationTime(session.expiresAt)
+      .sign(this.#keyOf(session.keyId));
+  }
+
+  /** The claims of a token; null when it is not genuine or has expired. */
+  async open(token: string): Promise<AccessClaims | null> {
+    if (token.length > maxLength) return null;
+    let keyId = '';
+    try {
+      const { payload } = await jwtVerify(
+        token,
+        ({ kid = '' }) => {
+          keyId = /^[a-z0-9-]{1,40}$/.test(kid) ? kid : '';
+          return this.#keyOf(keyId);
+        },
+        { algorithms: ['HS256'], typ: type, issuer, audience, requiredClaims: ['sub', 'sid', 'exp'] },
+      );
+      if (keyId === '' || typeof payload.sid !== 'string') return null;
+      return { sessionId: payload.sid, userId: payload.sub!, keyId };
+    } catch (error) {
+      if (error instanceof errors.JOSEError) return null;
+      throw error;
+    }
+  }
+}
+
+/** Whether a text looks like an access token. Says nothing about whether it is genuine. */
+export function isAccessTokenShape(text: string): boolean {
+  return text.startsWith('eyJ') && text.split('.').length === 3;
+}

@@ -1,0 +1,59 @@
+import { findAccountLink } from '../db/repositories/account-links.ts';
+import { changePassword, resetPassword } from '../db/repositories/passwords.ts';
+import { forgiveSignIn, isKnownAddress } from '../db/repositories/sign-ins.ts';
+import { findProfile } from '../db/repositories/users.ts';
+import { clientKey } from '../domain/client-address.ts';
+import { emailKey } from '../domain/email-address.ts';
+import { AppError } from '../domain/errors.ts';
+import { checkNewPassword } from '../domain/password-rules.ts';
+import type { ApiDependencies } from './dependencies.ts';
+import { admit } from './sign-in.ts';
+
+/**
+ * Sets the password of the user whom a mailed link is for, and uses the link up.
+ * @throws {AppError} `invalid_link`, `weak_password`, `password_not_changed`, `temporarily_unavailable`
+ */
+export async function setPasswordByLink(
+  deps: ApiDependencies,
+  { token, password, address }: { token: string; password: string; address: string },
+): Promise<void> {
+  const user = await findAccountLink(deps.orm.em, token, 'password-reset');
+  if (!user) throw invalidLink();
+  checkNewPassword(password, 'new_password', [user.email, user.username]);
+  if (user.passwordHash && (await deps.passwords.verify(user.passwordHash, password))) throw notChanged();
+  const passwordHash = await deps.passwords.hash(password);
+  const userId = await resetPassword(deps.orm.em, { token, passwordHash, address: clientKey(address) });
+  if (userId === null) throw invalidLink();
+  deps.passwordResets.passwordWasSet(userId);
+}
+
+/**
+ * Changes the password of a user who knows the current one. A wrong one counts as a failed sign-in: a stolen API key
+ * must not guess it at speed.
+ * @throws {AppError} `no_local_password`, `weak_password`, `wrong_password`, `password_not_changed`,
+ *   `too_many_sign_ins`, `temporarily_unavailable`
+ */
+export async function changeOwnPassword(
+  deps: ApiDependencies,
+  change: { userId: string; current: string; next: string; address: string },
+): Promise<void> {
+  const { em } = deps.orm;
+  const address = clientKey(change.address);
+  const { user } = await findProfile(em.fork(), change.userId);
+  if (!user.passwordHash) throw new AppError('no_local_password', 'This user has no password here');
+  checkNewPassword(change.next, 'new_password', [user.email, user.username]);
+  const attempt = { email: emailKey(user.email), address };
+  await admit(deps, { ...attempt, isKnown: await isKnownAddress(em, user.userId, address) });
+  if (!(await deps.passwords.verify(user.passwordHash, change.current))) throw wrongPassword();
+  await forgiveSignIn(em, attempt);
+  if (change.next.normalize('NFC') === change.current.normalize('NFC')) throw notChanged();
+  const to = await deps.passwords.hash(change.next);
+  const isChanged = await changePassword(em, { userId: user.userId, from: user.passwordHash, to, address });
+  if (!isChanged) throw wrongPassword();
+  deps.passwordResets.passwordWasSet(user.userId);
+}
+
+const invalidLink = () =>
+  new AppError('invalid_link', 'The link is not valid: it was used already, has expired, or is incomplete');
+const wrongPassword = () => new AppError('wrong_password', 'The current password is wrong');
+const notChanged = () => new AppError('password_not_changed', 'The new password must differ from the current one');

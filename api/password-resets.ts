@@ -1,0 +1,60 @@
+import { type Client, WorkflowExecutionAlreadyStartedError, WorkflowNotFoundError } from '@temporalio/client';
+import type { Logger } from 'pino';
+import { AppError } from '../domain/errors.ts';
+import { passwordResetSeconds } from '../domain/password-reset.ts';
+import { workflowKinds } from '../domain/workflow-registry.ts';
+import { startOptions } from '../temporal/workflow-starts.ts';
+
+/** Mails links to new passwords. */
+export interface PasswordResets {
+  /**
+   * Has a link mailed to a user.
+   * @throws {AppError} `password_reset_pending`: the one before still works; `temporarily_unavailable`
+   */
+  request(userId: string): Promise<void>;
+  /** Lets another reset begin. Should it not come to pass, the limit ends by itself. */
+  passwordWasSet(userId: string): void;
+}
+
+/** Holds no state: the running workflow of a user is the limit of one link at a time. */
+export class TemporalPasswordResets implements PasswordResets {
+  readonly #client: Client;
+  readonly #logger: Logger;
+
+  constructor(deps: { client: Client; logger: Logger }) {
+    this.#client = deps.client;
+    this.#logger = deps.logger;
+  }
+
+  async request(userId: string): Promise<void> {
+    try {
+      await this.#client.workflow.start('passwordReset', startOptions('passwordReset', userId, { userId }));
+    } catch (error) {
+      if (error instanceof WorkflowExecutionAlreadyStartedError) throw await this.#pending(userId);
+      throw new AppError('temporarily_unavailable', 'No mail can be sent now; try again later', { cause: error });
+    }
+  }
+
+  passwordWasSet(userId: string): void {
+    this.#client.workflow
+      .getHandle(workflowIdOf(userId))
+      .signal('passwordSet')
+      .catch((error) => {
+        if (error instanceof WorkflowNotFoundError) return;
+        this.#logger.warn({ err: error, userId }, 'the workflow of a password reset goes on though it was used');
+      });
+  }
+
+  async #pending(userId: string): Promise<AppError> {
+    const { startTime } = await this.#client.workflow.getHandle(workflowIdOf(userId)).describe();
+    const secondsLeft = passwordResetSeconds - (Date.now() - startTime.getTime()) / 1000;
+    const minutes = Math.min(30, Math.max(1, Math.ceil(secondsLeft / 60)));
+    return new AppError(
+      'password_reset_pending',
+      `A link was mailed already; another can be asked for in ${minutes} min`,
+      { data: { time_remaining_minutes: minutes } },
+    );
+  }
+}
+
+const workflowIdOf = workflowKinds.passwordReset.workflowId;

@@ -1,0 +1,7 @@
+import { forgotPassword } from './forgot-password.ts';
+import { resetPassword } from './reset-password.ts';
+import { signInWithPassword } from './sign-in.ts';
+import { signOut } from './sign-out.ts';
+
+/** How users sign in and out, and get a new password. */
+export const authRoutes = [signInWithPassword, signOut, forgotPassword, resetPassword];

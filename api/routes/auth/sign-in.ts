@@ -1,0 +1,40 @@
+import { z } from 'zod';
+import { anyone } from '../../access.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofMutations } from '../../schemas/failures.ts';
+import { time } from '../../schemas/fields.ts';
+import { signIn } from '../../sign-in.ts';
+
+const body = z.object({ email: z.string().max(1024), password: z.string() });
+
+const tokenSchema = z
+  .object({
+    access_token: z.string().describe('For `Authorization: Bearer …`, wherever an API key works'),
+    expires_at: time(),
+  })
+  .meta({ id: 'AccessToken' });
+
+/** `POST /v1/auth/sign-in`. */
+export function signInWithPassword(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/auth/sign-in',
+    config: { access: anyone({ requestsPerMinute: 60 }) },
+    schema: {
+      operationId: 'signIn',
+      tags: ['Sign-in'],
+      summary: 'Sign in with e-mail and password',
+      body,
+      response: {
+        200: envelope(tokenSchema, 'An access token, which works for an hour'),
+        ...failures(ofMutations, 'invalid_credentials', 'too_many_sign_ins'),
+      },
+    },
+    handler: async (request, reply) => {
+      const { accessToken, expiresAt } = await signIn(deps, { ...request.body, address: request.ip });
+      reply.header('cache-control', 'no-store');
+      return success({ access_token: accessToken, expires_at: expiresAt });
+    },
+  });
+}

@@ -1,0 +1,30 @@
+import { findResettableUser } from '../../../db/repositories/passwords.ts';
+import { AppError } from '../../../domain/errors.ts';
+import { anyUser, callerOf } from '../../access.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { messageEnvelope, successMessage } from '../../schemas/envelope.ts';
+import { failures, ofMutations } from '../../schemas/failures.ts';
+
+/** `POST /v1/user-management/request-password-reset`. */
+export function requestPasswordReset(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/user-management/request-password-reset',
+    config: { access: anyUser('own') },
+    schema: {
+      operationId: 'requestPasswordReset',
+      tags: ['Users'],
+      summary: 'Have a link to a new password mailed to yourself',
+      response: {
+        200: messageEnvelope('The link is on its way; it works for 30 minutes'),
+        ...failures(ofMutations, 'no_local_password', 'password_reset_pending'),
+      },
+    },
+    handler: async (request) => {
+      const userId = await findResettableUser(deps.orm.em, { userId: callerOf(request).userId });
+      if (!userId) throw new AppError('no_local_password', 'This user signs in through an identity provider');
+      await deps.passwordResets.request(userId);
+      return successMessage('A link to a new password is on its way to your e-mail; it works for 30 minutes');
+    },
+  });
+}

@@ -1,0 +1,36 @@
+import { z } from 'zod';
+import { findResettableUser } from '../../../db/repositories/passwords.ts';
+import { findUserWithin } from '../../../db/repositories/users.ts';
+import { AppError, notFound } from '../../../domain/errors.ts';
+import { accountRoot, scopeOf } from '../../access.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofMutations } from '../../schemas/failures.ts';
+
+/** `POST /v1/user-management/users/{user_id}/reset-password`. */
+export function resetUserPassword(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/user-management/users/:user_id/reset-password',
+    config: { access: accountRoot('account') },
+    schema: {
+      operationId: 'resetUserPassword',
+      tags: ['Users'],
+      summary: 'Have a link to a new password mailed to a user',
+      params: z.object({ user_id: z.string() }),
+      response: {
+        200: envelope(z.object({ message: z.string() }), 'The link is on its way; it works for 30 minutes'),
+        ...failures(ofMutations, 'root_required', 'not_found', 'no_local_password', 'password_reset_pending'),
+      },
+    },
+    handler: async (request) => {
+      const { user_id: userId } = request.params;
+      if (!(await findUserWithin(deps.orm.em, scopeOf(request), userId))) throw notFound('User');
+      if (!(await findResettableUser(deps.orm.em, { userId }))) {
+        throw new AppError('no_local_password', 'The user is disabled, or signs in through an identity provider');
+      }
+      await deps.passwordResets.request(userId);
+      return success({ message: 'A link to a new password is on its way to the user; it works for 30 minutes' });
+    },
+  });
+}

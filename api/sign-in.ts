@@ -1,0 +1,51 @@
+import { admitSignIn, findSignInUser, isKnownAddress, startSession } from '../db/repositories/sign-ins.ts';
+import { clientKey } from '../domain/client-address.ts';
+import { emailKey, readEmailAddress } from '../domain/email-address.ts';
+import { AppError } from '../domain/errors.ts';
+import { signInThrottles } from '../domain/sign-in-throttle.ts';
+import type { ApiDependencies } from './dependencies.ts';
+
+export interface AccessToken {
+  accessToken: string;
+  expiresAt: Date;
+}
+
+/**
+ * Signs a user in with e-mail and password. An e-mail that nobody has, a disabled user and a wrong password take the
+ * same steps and get the same answer.
+ * @param attempt.address of the client
+ * @throws {AppError} `invalid_credentials`, `too_many_sign_ins`, `account_suspended`, `temporarily_unavailable`
+ */
+export async function signIn(
+  deps: ApiDependencies,
+  attempt: { email: string; password: string; address: string },
+): Promise<AccessToken> {
+  const { em } = deps.orm;
+  const address = clientKey(attempt.address);
+  // What is no address is nobody's, and counts as one.
+  const email = emailKey(readEmailAddress(attempt.email) ?? attempt.email.slice(0, 320));
+  const user = await findSignInUser(em, email);
+  await admit(deps, { email, address, isKnown: await isKnownAddress(em, user?.userId ?? null, address) });
+  const isRight = await deps.passwords.verify(user?.passwordHash ?? null, attempt.password);
+  if (!user || !isRight || !user.isEnabled) {
+    throw new AppError('invalid_credentials', 'The e-mail or the password is wrong');
+  }
+  if (user.accountIsSuspended) throw new AppError('account_suspended', 'The account is suspended');
+  const session = await startSession(em, user, { email, address });
+  if (!session) throw new AppError('invalid_credentials', 'The e-mail or the password is wrong');
+  return { accessToken: await deps.accessTokens.make(session, user.userId), expiresAt: session.expiresAt };
+}
+
+/** Counts an attempt to prove a password. @throws {AppError} `too_many_sign_ins` */
+export async function admit(
+  deps: ApiDependencies,
+  attempt: { email: string; address: string; isKnown: boolean },
+): Promise<void> {
+  const waitSeconds = Math.ceil(await admitSignIn(deps.orm.em, signInThrottles(attempt)));
+  if (waitSeconds === 0) return;
+  throw new AppError(
+    'too_many_sign_ins',
+    `Too many attempts failed; try again in ${waitSeconds} s, or have a link to a new password mailed to you`,
+    { retryAfterSeconds: waitSeconds },
+  );
+}

@@ -1,0 +1,73 @@
+import { createHash } from 'node:crypto';
+import type { EntityManager } from '@mikro-orm/postgresql';
+
+export type LinkPurpose = 'password-reset';
+
+/** What is stored of a link's token. */
+function hashLinkToken(token: string): string {
+  return createHash('sha256').update(token).digest('hex');
+}
+
+/**
+ * Stores a link that works once. Adding the same again changes nothing, so an attempt may be repeated.
+ * @param link.provesEmail it goes to its user by mail and nowhere else, so who uses it reads their mail
+ */
+export async function addAccountLink(
+  em: EntityManager,
+  link: { token: string; purpose: LinkPurpose; userId: string; provesEmail: boolean; expiresAt: Date },
+): Promise<void> {
+  await em.fork().execute(
+    `insert into account_links (token_hash, purpose, user_id, proves_email, expires_at) values (?, ?, ?, ?, ?)
+     on conflict do nothing`,
+    [hashLinkToken(link.token), link.purpose, link.userId, link.provesEmail, link.expiresAt],
+  );
+}
+
+export interface AccountLink {
+  userId: string;
+  email: string;
+  username: string;
+  displayName: string;
+  passwordHash: string | null;
+}
+
+const usable = `l.token_hash = ? and l.purpose = ? and l.ended_at is null and l.expires_at > now() and u.status = 'enabled'`;
+
+/** The user whom a link is for, without using it. Null: it was used, has expired, or never was. */
+export async function findAccountLink(
+  em: EntityManager,
+  token: string,
+  purpose: LinkPurpose,
+): Promise<AccountLink | null> {
+  const [row] = (await em.fork().execute(
+    `select u.user_id, u.email, u.username, u.display_name, u.password_hash
+       from account_links l join users u using (user_id) where ${usable}`,
+    [hashLinkToken(token), purpose],
+  )) as { user_id: string; email: string; username: string; display_name: string; password_hash: string | null }[];
+  if (!row) return null;
+  return {
+    userId: row.user_id,
+    email: row.email,
+    username: row.username,
+    displayName: row.display_name,
+    passwordHash: row.password_hash,
+  };
+}
+
+/**
+ * Uses a link up, in the transaction of `em` that does what it is for. Of many uses at once, one succeeds. Its row stays
+ * until it expires, so that a late attempt at its mail does not make it usable again.
+ * @returns null when it was used, has expired, or never was
+ */
+export async function useAccountLink(
+  em: EntityManager,
+  token: string,
+  purpose: LinkPurpose,
+): Promise<{ userId: string; provesEmail: boolean } | null> {
+  const [row] = (await em.execute(
+    `update account_links l set ended_at = now() from users u where u.user_id = l.user_id and ${usable}
+     returning l.user_id, l.proves_email`,
+    [hashLinkToken(token), purpose],
+  )) as { user_id: string; proves_email: boolean }[];
+  return row ? { userId: row.user_id, provesEmail: row.proves_email } : null;
+}

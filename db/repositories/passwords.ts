@@ -1,0 +1,68 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import { knownAddressHash } from '../../domain/sign-in-throttle.ts';
+import { useAccountLink } from './account-links.ts';
+
+/**
+ * Changes a password that is still the one that was checked. All sessions and open links of the user end.
+ * @returns false when the password was changed meanwhile
+ */
+export async function changePassword(
+  em: EntityManager,
+  change: { userId: string; from: string; to: string; address: string },
+): Promise<boolean> {
+  return em.fork().transactional(async (tx) => {
+    const changed = (await tx.execute(
+      'update users set password_hash = ?, updated_at = now() where user_id = ? and password_hash = ? returning user_id',
+      [change.to, change.userId, change.from],
+    )) as unknown[];
+    if (changed.length === 0) return false;
+    await rememberAddress(tx, change.userId, change.address);
+    return true;
+  });
+}
+
+/**
+ * Sets the password of the user whom a link is for, and uses the link up. All sessions and other open links of the user
+ * end; the address becomes a known one.
+ * @returns the user; null when the link was used, has expired, or never was
+ */
+export async function resetPassword(
+  em: EntityManager,
+  reset: { token: string; passwordHash: string; address: string },
+): Promise<string | null> {
+  return em.fork().transactional(async (tx) => {
+    const link = await useAccountLink(tx, reset.token, 'password-reset');
+    if (!link) return null;
+    await tx.execute(
+      `update users set password_hash = ?, email_verified = email_verified or ?, updated_at = now() where user_id = ?`,
+      [reset.passwordHash, link.provesEmail, link.userId],
+    );
+    await rememberAddress(tx, link.userId, reset.address);
+    return link.userId;
+  });
+}
+
+async function rememberAddress(tx: EntityManager, userId: string, address: string): Promise<void> {
+  await tx.execute(
+    `insert into known_addresses (user_id, address_hash, last_used_at) values (?, ?, now())
+     on conflict (user_id, address_hash) do update set last_used_at = excluded.last_used_at`,
+    [userId, knownAddressHash(userId, address)],
+  );
+}
+
+/**
+ * The user who may have a link to a new password. Who signs in through an identity provider gets none: that one decides
+ * who comes in.
+ */
+export async function findResettableUser(
+  em: EntityManager,
+  by: { email: string } | { userId: string },
+): Promise<string | null> {
+  const [column, value] = 'email' in by ? ['lower(email) = lower(?)', by.email] : ['user_id = ?', by.userId];
+  const [row] = (await em.fork().execute(
+    `select user_id from users
+      where ${column} and status = 'enabled' and (oauth_provider is null or password_hash is not null)`,
+    [value],
+  )) as { user_id: string }[];
+  return row?.user_id ?? null;
+}

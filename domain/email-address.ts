@@ -1,0 +1,35 @@
+/** RFC 5321, section 4.5.3.1. */
+const maxAddressLength = 254;
+const maxLocalPartLength = 64;
+
+const localPart = /^[a-z0-9!#$%&'*+/=?^_`{|}~-]+(\.[a-z0-9!#$%&'*+/=?^_`{|}~-]+)*$/i;
+const hostName = /^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
+
+/**
+ * Reads an e-mail address into the form in which it is stored and mailed to. The part before the `@` has ASCII characters
+ * only, so no letter of another script can look like one of them and no case folding can turn one into another. The
+ * domain becomes lower-case ASCII; a look-alike there shows as `xn--…`.
+ * @returns null for what is no address
+ */
+export function readEmailAddress(text: string): string | null {
+  if (text.length > 2 * maxAddressLength) return null;
+  const [local = '', domain = '', ...more] = text.trim().split('@');
+  if (more.length > 0 || local.length > maxLocalPartLength || !localPart.test(local)) return null;
+  const host = asciiHost(domain);
+  if (host === null) return null;
+  const address = `${local}@${host}`;
+  return address.length <= maxAddressLength ? address : null;
+}
+
+/** By which two addresses are the same mailbox. Takes what `readEmailAddress` gave. */
+export function emailKey(address: string): string {
+  return address.toLowerCase();
+}
+
+function asciiHost(domain: string): string | null {
+  // What would mean something else in a URL than a host.
+  if (/[\s/\\?#:@%[\]]/.test(domain) || !URL.canParse(`http://${domain}`)) return null;
+  const host = new URL(`http://${domain}`).hostname;
+  const isNumber = /(^|\.)\d+$/.test(host);
+  return hostName.test(host) && !isNumber ? host : null;
+}

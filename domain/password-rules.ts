@@ -1,0 +1,38 @@
+import { isCommonPassword } from './common-passwords.ts';
+import { AppError } from './errors.ts';
+
+export const minPasswordLength = 8;
+/** Checked before anything that takes longer for a longer text. */
+export const maxPasswordBytes = 1024;
+
+/** A common word stays guessable with so many characters behind it. */
+const shortTail = /[^a-z]{1,3}$/;
+
+/** Whether a text could be anybody's password. Others need not be compared with a hash. */
+export function isPasswordLength(text: string): boolean {
+  return text.length <= maxPasswordBytes && new TextEncoder().encode(text).length <= maxPasswordBytes;
+}
+
+/**
+ * Holds a new password against the rules.
+ * @param field of the request that it came in
+ * @param names of its user, which make bad passwords: e-mail, user name
+ * @throws {AppError} `weak_password`
+ */
+export function checkNewPassword(password: string, field: string, names: readonly string[]): void {
+  const reason = whyWeak(password, names);
+  if (reason === null) return;
+  throw new AppError('weak_password', `The password ${reason}`, { details: [{ path: field, reason }] });
+}
+
+function whyWeak(password: string, names: readonly string[]): string | null {
+  if (!isPasswordLength(password)) return `must have at most ${maxPasswordBytes} bytes`;
+  const characters = [...password];
+  if (characters.length < minPasswordLength) return `must have at least ${minPasswordLength} characters`;
+  if (new Set(characters).size < 3) return 'must have more than two different characters';
+  const lowerCase = password.toLowerCase();
+  const forms = [lowerCase, lowerCase.replace(shortTail, '')];
+  if (forms.some(isCommonPassword)) return 'is one of the most common, or one of them with a few characters more';
+  const ofUser = names.flatMap((name) => [name, name.split('@')[0]!]).map((name) => name.toLowerCase());
+  return forms.some((form) => ofUser.includes(form)) ? 'must not be your name or e-mail address' : null;
+}

@@ -1,0 +1,15 @@
+import type { Html } from '../domain/html.ts';
+
+/** A mail as a template makes it. */
+export interface MailContent {
+  subject: string;
+  text: string;
+  html: Html;
+}
+
+/** A mail to one person. */
+export interface MailMessage extends MailContent {
+  to: { name: string; address: string };
+  /** The same on each attempt, so that the receiving server can drop one that came twice. Without `<`, `>` and `@`. */
+  id: string;
+}
