@@ -1,9 +1,11 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import type { TemplateUse } from '../domain/host-room.ts';
 import { Account } from './entities/account.ts';
 import { Template } from './entities/template.ts';
 import { newId } from './new-id.ts';
 import type { Orm } from './orm.ts';
 import { createAccount, type MadeAccount } from './repositories/accounts.ts';
+import { guessTemplateUse } from './repositories/host-rooms.ts';
 
 /** Two starts at once must not make two first accounts; any number does. */
 const bootstrapLock = 7_403_112;
@@ -25,6 +27,7 @@ export async function bootstrap(
       defaultCpuCount: 2,
       defaultMemoryMb: 512,
       image: first.baseImage,
+      use: { cpu: 0.1, memoryMb: 64 },
     });
     await bringTemplate(em, {
       name: 'code-interpreter',
@@ -32,23 +35,29 @@ export async function bootstrap(
       defaultCpuCount: 2,
       defaultMemoryMb: 1024,
       image: 'builtin:code-interpreter',
+      use: { cpu: 0.2, memoryMb: 256 },
     });
     if ((await em.count(Account)) > 0) return null;
     return createAccount(em, { email: first.email, displayName: 'Root', planName: first.planName, role: 'admin' });
   });
 }
 
+interface BroughtTemplate extends Pick<Template, 'name' | 'description' | 'defaultCpuCount' | 'defaultMemoryMb'> {
+  image: string;
+  /** What its sandboxes use at first, until a host has measured some. */
+  use: TemplateUse;
+}
+
 /** A template that the platform brings itself; one that is there keeps all but its image. */
-async function bringTemplate(
-  em: EntityManager,
-  template: Pick<Template, 'name' | 'description' | 'defaultCpuCount' | 'defaultMemoryMb'> & { image: string },
-): Promise<void> {
+async function bringTemplate(em: EntityManager, { use, ...template }: BroughtTemplate): Promise<void> {
   const existing = await em.findOne(Template, { name: template.name, accountId: null });
   if (existing) {
     existing.image = template.image;
+    await guessTemplateUse(em, existing.templateId, use);
     return;
   }
   const templateId = newId('template');
+  await guessTemplateUse(em, templateId, use);
   em.create(Template, {
     ...template,
     templateId,

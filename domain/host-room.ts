@@ -89,22 +89,27 @@ export interface NominalUse {
   diskGb: number;
 }
 
-/** The most that sandboxes of a template used when they were measured for the first time. */
-export type TemplatePeak = Pick<Use, 'cpu' | 'memoryMb'>;
+/** What sandboxes of a template used when they were measured for the first time. */
+export interface TemplateUse {
+  /** Cores, the mean: processor time that is short makes sandboxes slower and fails none of them. */
+  cpu: number;
+  /** The most of one. */
+  memoryMb: number;
+}
 
 /** Without any measure of a template, a sandbox counts with this and with all of its memory. */
-const firstGuessCores = 1;
+const firstGuessCores = 0.25;
 /** What a start and the first commands write. A sandbox that writes more is seen by the growth of the whole disk. */
 const firstWritesMb = 256;
 
 /**
  * What a sandbox counts with until its host has measured it.
- * @param peak null: no sandbox of its template has been measured
+ * @param known null: no sandbox of its template has been measured
  */
-export function expectedUse(nominal: NominalUse, peak: TemplatePeak | null): Use {
+export function expectedUse(nominal: NominalUse, known: TemplateUse | null): Use {
   return {
-    cpu: Math.min(nominal.cpu, peak?.cpu ?? firstGuessCores),
-    memoryMb: Math.min(nominal.memoryMb, peak?.memoryMb ?? nominal.memoryMb),
+    cpu: Math.min(nominal.cpu, known?.cpu ?? firstGuessCores),
+    memoryMb: Math.min(nominal.memoryMb, known?.memoryMb ?? nominal.memoryMb),
     diskMb: Math.min(nominal.diskGb * 1024, firstWritesMb),
   };
 }

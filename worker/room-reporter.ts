@@ -9,7 +9,7 @@ import {
   freeMemoryMb,
   memoryReserveMb,
   type ProcessorUse,
-  type TemplatePeak,
+  type TemplateUse,
   wantedCores,
 } from '../domain/host-room.ts';
 import type { Resource } from '../domain/placement.ts';
@@ -83,7 +83,7 @@ export class RoomReporter {
     const shortOf = (['cpu', 'memory', 'disk'] as const).filter((resource) => free[keyOf[resource]] <= 0);
     const fresh = settled.filter(({ sandboxId }) => !this.#measured.has(sandboxId));
     const measuredIds = fresh.map(({ sandboxId }) => sandboxId);
-    await storeRoom(orm.em, hostId, { free, shortOf, measuredIds, peaks: this.#peaks(fresh) });
+    await storeRoom(orm.em, hostId, { free, shortOf, measuredIds, templates: this.#templateUses(fresh) });
     if (isNewLook) {
       this.#measured.clear();
       for (const { sandboxId } of settled) this.#measured.add(sandboxId);
@@ -129,19 +129,19 @@ export class RoomReporter {
     return atMs > first.atMs ? ((first.freeMb - freeMb) * 1000) / (atMs - first.atMs) : 0;
   }
 
-  /** The most that one of these sandboxes uses, by template. */
-  #peaks(fresh: readonly MeteredUsage[]): Map<string, TemplatePeak> {
-    const peaks = new Map<string, TemplatePeak>();
-    for (const usage of fresh) {
-      const templateId = this.#sizes.get(usage.sandboxId)?.templateId;
+  /** The mean of processor and the most of memory, by template. */
+  #templateUses(fresh: readonly MeteredUsage[]): Map<string, TemplateUse> {
+    const templateOf = ({ sandboxId }: MeteredUsage) => this.#sizes.get(sandboxId)?.templateId;
+    const uses = new Map<string, TemplateUse>();
+    for (const templateId of new Set(fresh.map(templateOf))) {
       if (!templateId) continue;
-      const before = peaks.get(templateId) ?? { cpu: 0, memoryMb: 0 };
-      peaks.set(templateId, {
-        cpu: Math.max(before.cpu, coresOf(usage)),
-        memoryMb: Math.max(before.memoryMb, usage.memoryBytes / mb),
+      const its = fresh.filter((usage) => templateOf(usage) === templateId);
+      uses.set(templateId, {
+        cpu: its.reduce((sum, usage) => sum + coresOf(usage), 0) / its.length,
+        memoryMb: Math.max(...its.map((usage) => usage.memoryBytes / mb)),
       });
     }
-    return peaks;
+    return uses;
   }
 }
 

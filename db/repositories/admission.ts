@@ -21,7 +21,7 @@ import { Account } from '../entities/account.ts';
 import { Sandbox } from '../entities/sandbox.ts';
 import type { PlanCatalog } from '../plans.ts';
 import { tellSandboxEvent } from './events.ts';
-import { readRooms, templatePeak } from './host-rooms.ts';
+import { readRooms, templateUse } from './host-rooms.ts';
 import { lockRow } from './lock-row.ts';
 import { requestStart } from './outbox.ts';
 import { findActiveAllocation } from './quota-allocations.ts';
@@ -110,7 +110,7 @@ type Sized = Pick<Sandbox, 'templateId' | 'cpuCount' | 'memoryMb' | 'storageGb' 
 /** What a sandbox needs of a host: what it is promised, and what sandboxes of its template have used. */
 export async function roomFor(tx: EntityManager, sandbox: Sized): Promise<RoomNeeded> {
   const nominal = { cpu: sandbox.cpuCount, memoryMb: sandbox.memoryMb, diskGb: sandbox.storageGb };
-  const expected = expectedUse(nominal, await templatePeak(tx, sandbox.templateId));
+  const expected = expectedUse(nominal, await templateUse(tx, sandbox.templateId));
   return { ...nominal, udpPorts: udpPortsOf(sandbox).length, expected };
 }
 

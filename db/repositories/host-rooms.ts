@@ -1,11 +1,13 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import { expectedUse, type FreeRoom, lessExpected, type TemplatePeak } from '../../domain/host-room.ts';
+import { expectedUse, type FreeRoom, lessExpected, type TemplateUse } from '../../domain/host-room.ts';
 import type { FullDisk, HostRoom } from '../../domain/placement.ts';
 
 /** A host that has not measured itself for this long takes nothing: its figures say nothing of now. */
 const staleAfterSeconds = 30;
-/** In this time a template's peak comes half the way down to what its newest sandboxes use. */
+/** In this time the peak of a template's memory comes half the way down to what its newest sandboxes use. */
 const peakHalfLifeSeconds = 3600;
+/** How much the newest sandboxes count in the mean of a template's processor use. */
+const newestPart = 0.2;
 
 interface RoomRow {
   host_id: string;
@@ -24,7 +26,7 @@ interface RoomRow {
   memory_mb: string;
   disk_gb: string;
   udp_ports: string;
-  /** Of those that are not measured yet: cores, MB, GB, and the peak of its template or nulls. */
+  /** Of those that are not measured yet: cores, MB, GB, and the use of its template or nulls. */
   unmeasured: [number, number, number, number | null, number | null][];
 }
 
@@ -66,20 +68,29 @@ function freeOf(row: RoomRow): FreeRoom | null {
   const memoryTotalMb = row.memory_mb_total;
   if (!row.is_fresh) return { memoryTotalMb, cpu: 0, memoryMb: 0, diskMb: 0 };
   const free = { memoryTotalMb, cpu: row.cpu_free, memoryMb: row.memory_mb_free, diskMb: row.disk_mb_free };
-  const expected = row.unmeasured.map(([cpu, memoryMb, diskGb, peakCpu, peakMemoryMb]) => {
-    const peak = peakCpu === null ? null : { cpu: peakCpu, memoryMb: peakMemoryMb! };
-    return expectedUse({ cpu, memoryMb, diskGb }, peak);
+  const expected = row.unmeasured.map(([cpu, memoryMb, diskGb, usualCpu, peakMemoryMb]) => {
+    const known = usualCpu === null ? null : { cpu: usualCpu, memoryMb: peakMemoryMb! };
+    return expectedUse({ cpu, memoryMb, diskGb }, known);
   });
   return lessExpected(free, expected);
 }
 
 /** Null: no sandbox of this template has been measured. */
-export async function templatePeak(tx: EntityManager, templateId: string): Promise<TemplatePeak | null> {
+export async function templateUse(tx: EntityManager, templateId: string): Promise<TemplateUse | null> {
   const [row] = (await tx.execute('select cpu, memory_mb from template_peaks where template_id = ?', [templateId])) as {
     cpu: number;
     memory_mb: number;
   }[];
   return row ? { cpu: row.cpu, memoryMb: row.memory_mb } : null;
+}
+
+/** Has sandboxes of a template count with this until a host has measured some. */
+export async function guessTemplateUse(em: EntityManager, templateId: string, use: TemplateUse): Promise<void> {
+  await em.execute('insert into template_peaks (template_id, cpu, memory_mb) values (?, ?, ?) on conflict do nothing', [
+    templateId,
+    use.cpu,
+    use.memoryMb,
+  ]);
 }
 
 /** What a host measured. */
@@ -88,35 +99,36 @@ export interface RoomReport {
   shortOf: readonly string[];
   /** Sandboxes whose use is within what the host found free, from now on. */
   measuredIds: readonly string[];
-  /** By template: the most that one of these sandboxes uses. */
-  peaks: ReadonlyMap<string, TemplatePeak>;
+  /** What these sandboxes use, by template. */
+  templates: ReadonlyMap<string, TemplateUse>;
 }
 
 /** Stores what a host measured, in one statement: an admission sees all of it or nothing. */
 export async function storeRoom(em: EntityManager, hostId: string, report: RoomReport): Promise<void> {
-  const { free, shortOf, measuredIds, peaks } = report;
-  const column = (of: (peak: TemplatePeak) => number) => `{${[...peaks.values()].map(of).join(',')}}`;
-  const lower = (name: string) =>
-    `${name} = greatest(excluded.${name}, excluded.${name} + (p.${name} - excluded.${name})
-       * power(0.5, extract(epoch from now() - p.updated_at) / ${peakHalfLifeSeconds}))`;
+  const { free, shortOf, measuredIds, templates } = report;
+  const column = (of: (use: TemplateUse) => number) => `{${[...templates.values()].map(of).join(',')}}`;
   // A resume locks the row of the sandbox before that of the host, and so does this.
   await em.fork().execute(
     `with measured as (
        update sandboxes set is_measured = true
         where sandbox_id = any(?::text[]) and host_id = ? and holds_compute and not is_measured returning 1
-     ), peaked as (
+     ), learned as (
        insert into template_peaks as p (template_id, cpu, memory_mb)
        select * from unnest(?::text[], ?::real[], ?::real[]) order by 1
-       on conflict (template_id) do update set ${lower('cpu')}, ${lower('memory_mb')}, updated_at = now()
+       on conflict (template_id) do update set
+         cpu = p.cpu + (excluded.cpu - p.cpu) * ${newestPart},
+         memory_mb = greatest(excluded.memory_mb, excluded.memory_mb + (p.memory_mb - excluded.memory_mb)
+           * power(0.5, extract(epoch from now() - p.updated_at) / ${peakHalfLifeSeconds})),
+         updated_at = now()
        returning 1
-     ), first as (select (select count(*) from measured) + (select count(*) from peaked) as rows)
+     ), first as (select (select count(*) from measured) + (select count(*) from learned) as rows)
      update hosts set memory_mb_total = ?, cpu_free = ?, memory_mb_free = ?, disk_mb_free = ?, short_of = ?::text[],
             measured_at = now()
        from first where host_id = ? and first.rows >= 0`,
     [
       ...[`{${measuredIds.join(',')}}`, hostId],
-      ...[`{${[...peaks.keys()].join(',')}}`, column((peak) => peak.cpu)],
-      column((peak) => peak.memoryMb),
+      ...[`{${[...templates.keys()].join(',')}}`, column((use) => use.cpu)],
+      column((use) => use.memoryMb),
       ...[free.memoryTotalMb, free.cpu, free.memoryMb, free.diskMb, `{${shortOf.join(',')}}`, hostId],
     ],
   );

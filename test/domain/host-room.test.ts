@@ -72,18 +72,18 @@ describe('processor', () => {
 describe('a sandbox that is not measured yet', () => {
   const nominal = { cpu: 2, memoryMb: 512, diskGb: 10 };
 
-  test('counts with the peak of its template, and never with more than it may use', () => {
+  test('counts with what its template is known for, and never with more than it may use', () => {
     expect(expectedUse(nominal, { cpu: 0.3, memoryMb: 60 })).toEqual({ cpu: 0.3, memoryMb: 60, diskMb: 256 });
     expect(expectedUse(nominal, { cpu: 8, memoryMb: 9000 })).toEqual({ cpu: 2, memoryMb: 512, diskMb: 256 });
   });
 
   test('counts with all of its memory where nothing is known of its template', () => {
-    expect(expectedUse(nominal, null)).toEqual({ cpu: 1, memoryMb: 512, diskMb: 256 });
+    expect(expectedUse(nominal, null)).toEqual({ cpu: 0.25, memoryMb: 512, diskMb: 256 });
   });
 
   test('takes that off what its host found free', () => {
     const free = { memoryTotalMb: 4000, cpu: 30, memoryMb: 1000, diskMb: 9000 };
     const expected = [expectedUse(nominal, { cpu: 1, memoryMb: 400 }), expectedUse(nominal, null)];
-    expect(lessExpected(free, expected)).toEqual({ memoryTotalMb: 4000, cpu: 28, memoryMb: 88, diskMb: 8488 });
+    expect(lessExpected(free, expected)).toEqual({ memoryTotalMb: 4000, cpu: 28.75, memoryMb: 88, diskMb: 8488 });
   });
 });
