@@ -157,13 +157,13 @@ export interface SandboxUsage {
   /** The moment, and the one its counters count from; milliseconds of a clock that never jumps. */
   atMs: number;
   sinceMs: number;
-  /** Processor time of all its cores together. It counts on from before `sinceMs`; only differences mean anything. */
+  /** Processor time of all its cores together since `sinceMs`. */
   cpuSeconds: number;
   /** Without file cache that the kernel would give up at once. */
   memoryBytes: number;
   diskBytes: number;
   diskTotalBytes: number;
-  /** Through its network, as the sandbox sees it; as `cpuSeconds`. */
+  /** Through its network since `sinceMs`, as the sandbox sees it. */
   receivedBytes: number;
   sentBytes: number;
 }

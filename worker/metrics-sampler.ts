@@ -15,7 +15,7 @@ const catchUpMs = 60 * minuteMs;
 
 /**
  * Looks at every running sandbox of a host each five seconds, on whole multiples of five, and stores what it used
- * since the look before: one statement a look, and one more each minute. A look that could not be stored is not lost:
+ * since the look before, or since it began to run: one statement a look, and one more each minute. A look that could not be stored is not lost:
  * the next one covers its time, too.
  */
 export class MetricsSampler {
@@ -30,7 +30,7 @@ export class MetricsSampler {
   #stopped = false;
   /** The last look that was stored, of each sandbox. */
   #previous = new Map<string, SandboxUsage>();
-  /** The minute under way, and whoever was seen in it. */
+  /** The minute under way, and the sandboxes that were seen in it. */
   #minute: { startMs: number; sandboxIds: Set<string> } | null = null;
 
   /**
@@ -103,19 +103,23 @@ export class MetricsSampler {
   }
 }
 
-/** Between two looks at the same run. Empty at the first look: a counter alone says nothing of now. */
+/** What a sandbox used since the last look at the same run; at the first look since the run began. */
 function sinceLast(usage: SandboxUsage, previous: SandboxUsage | undefined): MeteredUsage[] {
-  if (previous?.sinceMs !== usage.sinceMs) return [];
+  const isSameRun = previous?.sinceMs === usage.sinceMs;
+  const from = isSameRun ? previous! : { atMs: usage.sinceMs, cpuSeconds: 0, receivedBytes: 0, sentBytes: 0 };
+  const overSeconds = (usage.atMs - from.atMs) / 1000;
+  // Just begun: a share of no time is no share.
+  if (overSeconds <= 0) return [];
   return [
     {
       sandboxId: usage.sandboxId,
-      cpuSeconds: usage.cpuSeconds - previous.cpuSeconds,
-      overSeconds: (usage.atMs - previous.atMs) / 1000,
+      cpuSeconds: usage.cpuSeconds - from.cpuSeconds,
+      overSeconds,
       memoryBytes: usage.memoryBytes,
       diskBytes: usage.diskBytes,
       diskTotalBytes: usage.diskTotalBytes,
-      receivedBytes: usage.receivedBytes - previous.receivedBytes,
-      sentBytes: usage.sentBytes - previous.sentBytes,
+      receivedBytes: usage.receivedBytes - from.receivedBytes,
+      sentBytes: usage.sentBytes - from.sentBytes,
     },
   ];
 }

@@ -11,7 +11,12 @@ interface Metered {
   /** The host's end of its link. */
   interface: string;
   sinceMs: number;
+  /** The counters at that moment. Null: they could not be read yet. */
+  since: Counters | null;
 }
+
+/** What only grows. */
+type Counters = Pick<SandboxUsage, 'cpuSeconds' | 'receivedBytes' | 'sentBytes'>;
 
 /** Errors that say that it has just ended. */
 const goneCodes = new Set(['ENOENT', 'ENODEV', 'ESRCH', 'EACCES']);
@@ -32,9 +37,10 @@ export class UsageMeter {
     this.#version = cgroups.version;
   }
 
-  /** It begins to run, or runs on after a pause: its counters count from here. */
-  begin(sandboxId: string, from: Omit<Metered, 'sinceMs'>): void {
-    this.#metered.set(sandboxId, { ...from, sinceMs: performance.now() });
+  /** The sandbox begins to run, or runs on after a pause. What it uses is counted from now on. */
+  begin(sandboxId: string, from: Omit<Metered, 'sinceMs' | 'since'>): void {
+    const since = unlessGone(() => ({ cpuSeconds: this.#cpuSeconds(from.files), ...trafficOf(from.interface) }));
+    this.#metered.set(sandboxId, { ...from, sinceMs: performance.now(), since });
   }
 
   /** It runs no more. */
@@ -62,8 +68,14 @@ export class UsageMeter {
 
   #readOne(sandboxId: string, metered: Metered, traffic: Map<string, Traffic>): SandboxUsage | null {
     const { files, diskFolder } = metered;
-    try {
-      const cpu = this.#text(files.cpu);
+    return unlessGone(() => {
+      const cpuSeconds = this.#cpuSeconds(files);
+      const { receivedBytes, sentBytes } = traffic.get(metered.interface) ?? { receivedBytes: 0, sentBytes: 0 };
+      if (!metered.since) {
+        metered.since = { cpuSeconds, receivedBytes, sentBytes };
+        metered.sinceMs = performance.now();
+        return null;
+      }
       const memory = Number(this.#text(files.memory));
       const reclaimable = numberIn(
         this.#text(files.memoryStat),
@@ -74,16 +86,20 @@ export class UsageMeter {
         sandboxId,
         sinceMs: metered.sinceMs,
         atMs: performance.now(),
-        cpuSeconds: this.#version === 2 ? numberIn(cpu, 'usage_usec') / 1e6 : Number(cpu) / 1e9,
+        cpuSeconds: cpuSeconds - metered.since.cpuSeconds,
         memoryBytes: Math.max(0, memory - reclaimable),
         diskBytes: (disk.blocks - disk.bfree) * disk.bsize,
         diskTotalBytes: disk.blocks * disk.bsize,
-        ...(traffic.get(metered.interface) ?? { receivedBytes: 0, sentBytes: 0 }),
+        // A link that was repaired counts from zero again.
+        receivedBytes: Math.max(0, receivedBytes - metered.since.receivedBytes),
+        sentBytes: Math.max(0, sentBytes - metered.since.sentBytes),
       };
-    } catch (error) {
-      if (goneCodes.has((error as NodeJS.ErrnoException).code ?? '')) return null;
-      throw error;
-    }
+    });
+  }
+
+  #cpuSeconds(files: UsageFiles): number {
+    const cpu = this.#text(files.cpu);
+    return this.#version === 2 ? numberIn(cpu, 'usage_usec') / 1e6 : Number(cpu) / 1e9;
   }
 
   /** Opened anew each time: a descriptor for each file of each sandbox would be thousands. */
@@ -97,9 +113,23 @@ export class UsageMeter {
   }
 }
 
-interface Traffic {
-  receivedBytes: number;
-  sentBytes: number;
+type Traffic = Pick<SandboxUsage, 'receivedBytes' | 'sentBytes'>;
+
+/** Null: the sandbox has just ended. */
+function unlessGone<T>(read: () => T): T | null {
+  try {
+    return read();
+  } catch (error) {
+    if (goneCodes.has((error as NodeJS.ErrnoException).code ?? '')) return null;
+    throw error;
+  }
+}
+
+/** Of one interface of the host, seen from its other end. */
+function trafficOf(interfaceName: string): Traffic {
+  const counter = (name: string) =>
+    Number(readFileSync(`/sys/class/net/${interfaceName}/statistics/${name}`, 'latin1'));
+  return { sentBytes: counter('rx_bytes'), receivedBytes: counter('tx_bytes') };
 }
 
 /** Of every interface of the host, seen from its other end. */

@@ -57,8 +57,8 @@ beforeEach(async () => {
   await orm.em.fork().execute('truncate sandbox_metrics, sandbox_metrics_minutes, sandbox_metrics_quarters');
   nowMs = noon;
   running = true;
-  const bytes = { memoryBytes: 1000, diskBytes: 2000, diskTotalBytes: 9000, receivedBytes: 100, sentBytes: 50 };
-  usage = { sandboxId, atMs: 0, sinceMs: -1, cpuSeconds: 70, ...bytes };
+  const bytes = { memoryBytes: 1000, diskBytes: 2000, diskTotalBytes: 9000, receivedBytes: 0, sentBytes: 0 };
+  usage = { sandboxId, atMs: 0, sinceMs: 0, cpuSeconds: 0, ...bytes };
   sampler = newSampler();
 });
 
@@ -75,7 +75,7 @@ const rows = (table = 'sandbox_metrics') =>
       `select extract(epoch from sampled_at)::float8 * 1000 - ${noon} as at, ${table.endsWith('minutes') ? 'samples, cpu_used_pct_sum / samples' : 'cpu_used_pct'} as cpu, received_bytes::int as received from ${table} order by 1`,
     );
 
-test('the first look stores nothing; every later one what was used since, on whole multiples of five seconds', async () => {
+test('each look stores what was used since the one before, on whole multiples of five seconds', async () => {
   nowMs += 40;
   await sampler.look();
   expect(await rows()).toEqual([]);
@@ -89,21 +89,34 @@ test('the first look stores nothing; every later one what was used since, on who
   ]);
 });
 
+test('the first look stores what was used since the sandbox began to run', async () => {
+  pass(2, 1);
+  nowMs += 3000;
+  await sampler.look();
+  expect(await rows()).toEqual([{ at: 5000, cpu: 25, received: 20 }]);
+});
+
 test('a pause and another run begin anew: no look covers time before them', async () => {
   await sampler.look();
   running = false;
   pass(5, 0);
   await sampler.look();
+  const run = (sinceMs: number) => ({ ...usage, sinceMs, cpuSeconds: 0, receivedBytes: 0, sentBytes: 0 });
   running = true;
-  usage.sinceMs = 6000;
+  usage = run(6000);
   pass(5, 3);
   await sampler.look();
   pass(5, 1);
   await sampler.look();
-  usage = { ...usage, sinceMs: 15_500, cpuSeconds: 100 };
-  pass(5, 1);
+  usage = run(19_000);
+  pass(5, 0.2);
   await sampler.look();
-  expect(await rows()).toEqual([{ at: 15_000, cpu: 10, received: 50 }]);
+  expect(await rows()).toEqual([
+    // Of four seconds: it began at the sixth.
+    { at: 10_000, cpu: 37.5, received: 50 },
+    { at: 15_000, cpu: 10, received: 50 },
+    { at: 20_000, cpu: 10, received: 50 },
+  ]);
 });
 
 test('a look that could not be stored is covered by the next', async () => {
@@ -130,7 +143,7 @@ test('a minute is added up when it is over, also of one that ended in it, and al
   expect(await rows('sandbox_metrics_minutes')).toEqual([{ at: 0, cpu: 50, received: 250, samples: 5 }]);
 
   running = true;
-  usage.sinceMs = 1;
+  usage = { ...usage, sinceMs: usage.atMs, cpuSeconds: 0, receivedBytes: 0, sentBytes: 0 };
   await sampler.look();
   pass(5, 10);
   await sampler.look();
