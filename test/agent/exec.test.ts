@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import fs from 'node:fs';
 import http from 'node:http';
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
 import { Process } from '../../agent/proto/gen/sandboxagent_pb.js';
 import { eventually, type Json, platformToken, sandbox, TestAgent, token } from './support/agent.ts';
 
