@@ -9,7 +9,8 @@ export default {
     ],
   },
   testMatch: ['<rootDir>/test/**/*.test.ts'],
-  testTimeout: 30_000,
+  // A bound against hanging, not on speed: other programs may keep the machine busy.
+  testTimeout: 120_000,
   modulePathIgnorePatterns: ['<rootDir>/.data', '<rootDir>/agent/dist'],
   setupFilesAfterEnv: ['<rootDir>/test/support/must-assert.ts'],
   globalSetup: '<rootDir>/test/support/global-setup.ts',

@@ -186,7 +186,7 @@ test('when many small processes use the memory up, they are ended and the agent 
   expect(await agentsPid()).toBe(before);
   expect(await host.driver.inspect(spec.sandboxId)).toMatchObject({ state: 'running' });
   agent.close();
-}, 60_000);
+}, 180_000);
 
 /** How many processes of the sandbox the kernel has ended for lack of memory, as its control group counts them. */
 async function killed(agent: AgentClient): Promise<number> {

@@ -46,7 +46,7 @@ beforeAll(async () => {
 afterAll(() => host.closeEmpty(), 60_000);
 afterAll(async () => {
   outside.remove();
-}, 60_000);
+}, 180_000);
 
 /** Packets that arrived since it was last asked. */
 function arrived(): Record<(typeof kinds)[number], number> {

@@ -36,7 +36,7 @@ beforeAll(async () => {
 afterAll(async () => {
   agent.close();
   await gateway.stop();
-}, 60_000);
+}, 180_000);
 afterAll(() => host.closeEmpty(), 60_000);
 
 /** What something that got out would have changed. */

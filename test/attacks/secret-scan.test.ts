@@ -96,7 +96,7 @@ afterAll(async () => {
   platform.removeData();
   await temporary?.stop();
   await s3?.stop();
-}, 60_000);
+}, 180_000);
 
 async function made<Data = SandboxView>(method: string, url: string, body?: unknown, headers = {}): Promise<Data> {
   const reply = await api.request<Data>(method, url, body, headers);

@@ -58,4 +58,4 @@ test('a reader in the way is not waited for without end', async () => {
   await expect(dropOldMetricsPartitions(orm.em)).rejects.toThrow(/lock timeout/);
   await reader.rollback();
   expect(await dropOldMetricsPartitions(orm.em)).toBe(3);
-}, 20_000);
+}, 180_000);

@@ -27,7 +27,7 @@ afterAll(async () => {
   await platform.stop();
   await platform.hostRemains();
   platform.removeData();
-}, 60_000);
+}, 180_000);
 
 async function open(wanted: Record<string, unknown>): Promise<{ agent: AgentClient; sandbox: SandboxView }> {
   const sandbox = await platform.client().createSandbox(wanted);
@@ -164,4 +164,4 @@ test('a terminal session: size, an editor in raw mode, Ctrl-C, exit', async () =
   await terminal.type('exit 7\r');
   await terminal.finished;
   expect(terminal.end).toMatchObject({ exitCode: 7, exited: true });
-}, 60_000);
+}, 180_000);

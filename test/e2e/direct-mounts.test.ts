@@ -40,7 +40,7 @@ afterAll(async () => {
   await s3?.stop();
   outside?.remove();
   expect(remains).toEqual([]);
-}, 60_000);
+}, 180_000);
 
 const mount = (fields?: Record<string, unknown>) => s3.mount(fields);
 
@@ -68,7 +68,7 @@ test("the template's own s3fs serves a bucket from inside, over a pause", async 
     agent.close();
     await api.deleteSandbox(sandbox.sandbox_id);
   }
-}, 90_000);
+}, 180_000);
 
 test.each([
   ['a wrong key', () => ({ object_storage: mount({ secret_key: 'wrong' }) }), 'refused the credentials'],

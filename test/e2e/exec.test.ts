@@ -28,7 +28,7 @@ afterAll(async () => {
   await platform.stop();
   expect(await platform.hostRemains()).toEqual([]);
   platform.removeData();
-}, 60_000);
+}, 180_000);
 
 interface Started {
   stream_path: string;
@@ -78,7 +78,7 @@ test('a command runs in the sandbox, started on one replica and read on the othe
   expect(output(told)).toBe(`sandbox own ${sandbox.sandbox_id} 0\n/usr\n`);
   expect(last(told)).toMatchObject({ type: 'end', data: { exit_code: 4 } });
   expect(told.events.slice(0, 2).map(({ type }) => type)).toEqual(['ready', 'start']);
-}, 30_000);
+}, 180_000);
 
 test('cancel on the other replica ends all of it, processes in sessions of their own too', async () => {
   const agent = platform.agent(sandbox);
@@ -91,7 +91,7 @@ test('cancel on the other replica ends all of it, processes in sessions of their
   await told.done;
   expect(last(told)).toMatchObject({ type: 'error', data: { code: 'cancelled' } });
   agent.close();
-}, 30_000);
+}, 180_000);
 
 test('a pause freezes the command and leaves its readers; a resume goes on with both', async () => {
   const started = await start('for i in $(seq 1 30); do echo $i; sleep 0.1; done');
@@ -118,7 +118,7 @@ test('a pause freezes the command and leaves its readers; a resume goes on with 
   await told.done;
   expect(output(told)).toBe(Array.from({ length: 30 }, (_, index) => `${index + 1}\n`).join(''));
   expect(last(told)).toMatchObject({ type: 'end', data: { exit_code: 0 } });
-}, 60_000);
+}, 180_000);
 
 test('terminating the sandbox ends the stream with an error that says so', async () => {
   const doomed = await one.createSandbox({ cpu_count: 1, memory_mb: 256, storage_gb: 1 });
@@ -127,7 +127,7 @@ test('terminating the sandbox ends the stream with an error that says so', async
   await two.deleteSandbox(doomed.sandbox_id);
   await told.done;
   expect(last(told)).toMatchObject({ type: 'error', data: { code: 'sandbox_ended', message: expect.any(String) } });
-}, 60_000);
+}, 180_000);
 
 test('a terminated one that was paused with a command in it ends the stream, too', async () => {
   const doomed = await one.createSandbox({ cpu_count: 1, memory_mb: 256, storage_gb: 1 });
@@ -137,7 +137,7 @@ test('a terminated one that was paused with a command in it ends the stream, too
   await one.deleteSandbox(doomed.sandbox_id);
   await told.done;
   expect(last(told)).toMatchObject({ type: 'error', data: { code: 'sandbox_ended' } });
-}, 60_000);
+}, 180_000);
 
 test('from inside a sandbox the runner cannot be reached without the platform’s token', async () => {
   const told = await follow(
@@ -148,7 +148,7 @@ test('from inside a sandbox the runner cannot be reached without the platform’
   const agent = platform.agent(sandbox);
   expect((await agent.request('/platform/exec')).status).toBe(404);
   agent.close();
-}, 30_000);
+}, 180_000);
 
 /** Passes connections on, and cuts each once so many events of output have come back. */
 async function cuttingProxy(target: string, cuts: number[]): Promise<net.Server> {
@@ -212,4 +212,4 @@ test('a browser’s EventSource reads it from another origin, comes back after a
   expect(text('stderr')).toBe('bad\n');
   expect(log.at(-1)).toMatchObject({ type: 'end', data: '{"exit_code":7}', opens: 3 });
   expect(log.filter(({ type }) => type === 'ready').map(({ opens }) => opens)).toEqual([1, 2, 3]);
-}, 90_000);
+}, 180_000);

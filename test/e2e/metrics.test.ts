@@ -31,7 +31,7 @@ afterAll(async () => {
   await platform.stop();
   await platform.hostRemains();
   platform.removeData();
-}, 60_000);
+}, 180_000);
 
 interface Metrics {
   status: string;
@@ -102,7 +102,7 @@ test('what a sandbox does shows in its metrics within seconds, every five second
   );
   expect(chart.data.metrics.cpu_usage!.length).toBeGreaterThanOrEqual(metrics.length);
   agent.close();
-}, 90_000);
+}, 180_000);
 
 test('nothing is measured while it is paused', async () => {
   await api.request('POST', `/v1/sandboxes/${sandbox.sandbox_id}/pause`, {});
@@ -113,7 +113,7 @@ test('nothing is measured while it is paused', async () => {
   const since = await metricsOf(`?start=${seconds + 1}&end=${seconds + 600}`);
   expect(since).toMatchObject({ status: 'paused', metrics: [], error: expect.any(String) });
   await api.request('POST', `/v1/sandboxes/${sandbox.sandbox_id}/resume`, {});
-}, 60_000);
+}, 180_000);
 
 test('its network has the limit and the proxy that the operator set, inside and in the object', async () => {
   const { resources, network_proxy: proxy } = await api.sandbox(sandbox.sandbox_id);
@@ -137,7 +137,7 @@ test('its network has the limit and the proxy that the operator set, inside and 
   expect((await inside.run('sh', ['-c', 'echo "[$HTTP_PROXY]"'])).stdout).toBe('[]\n');
   inside.close();
   await api.deleteSandbox(closed.sandbox_id);
-}, 60_000);
+}, 180_000);
 
 test('its last access is the minute of the last request through the gateway', async () => {
   const agent = platform.agent(sandbox);
@@ -152,7 +152,7 @@ test('its last access is the minute of the last request through the gateway', as
   const at = Date.parse((await api.sandbox(sandbox.sandbox_id)).last_accessed_at as string);
   expect([before, after]).toContain(at);
   await until(() => platform.pidsOf('gateway/server.ts').some((pid) => pid !== gateway), 20_000);
-}, 60_000);
+}, 180_000);
 
 test('moved between projects, it says so, and each move is an event', async () => {
   const made = await api.request<{ project_id: string }>('POST', '/v1/projects', { name: 'measured' });
@@ -195,7 +195,7 @@ test('a timeout applies to the phase under way, and while paused to the next', a
   expect(resumed.body.data.remaining_seconds).toBeGreaterThan(80);
   expect(resumed.body.data.remaining_seconds).toBeLessThanOrEqual(90);
   await api.deleteSandbox(id);
-}, 60_000);
+}, 180_000);
 
 test("the warning before a timeout is stored for its owner, as what the workflow's clock says", async () => {
   const id = ending.sandbox_id;
@@ -214,4 +214,4 @@ test("the warning before a timeout is stored for its owner, as what the workflow
   expect([row.account_id, row.user_id]).toEqual([expect.stringMatching(/^acc-/), expect.stringMatching(/^usr-/)]);
   expect(row.message).toMatch(/will be terminated at .* in 15 seconds/);
   await api.deleteSandbox(id);
-}, 70_000);
+}, 180_000);

@@ -30,7 +30,7 @@ afterAll(async () => {
   await temporary?.stop();
   await s3?.stop();
   expect(remains).toEqual([]);
-}, 60_000);
+}, 180_000);
 
 const mount = (fields?: Record<string, unknown>) => s3.mount(fields);
 const shortLived = (fields: Record<string, unknown> = {}) =>
@@ -99,7 +99,7 @@ test('a bucket is a folder of a sandbox, over a pause, until a resume takes it o
     });
     expect(await run(agent, 'cat /srv/more/a/b/note; ls /mnt/data')).toBe('from inside\n');
   });
-}, 90_000);
+}, 180_000);
 
 test('a wrong key, and an endpoint where nobody answers, fail the sandbox with a reason', async () => {
   const proxy = await StallingProxy.start(s3.port);
@@ -121,7 +121,7 @@ test('a wrong key, and an endpoint where nobody answers, fail the sandbox with a
   } finally {
     await proxy.stop();
   }
-}, 90_000);
+}, 180_000);
 
 test('temporary credentials are asked for again at a resume, and the old ones are of no use', async () => {
   await withSandbox({ object_storage: shortLived() }, async (sandbox, agent) => {
@@ -154,7 +154,7 @@ test('temporary credentials are asked for again at a resume, and the old ones ar
     ]);
     expect(await run(agent, 'cat /mnt/data/temporary')).toBe('1\n');
   });
-}, 90_000);
+}, 180_000);
 
 test('after its host restarted, a sandbox asks for the credentials of every mount, or does without', async () => {
   await withSandbox({ object_storage: mount() }, async (sandbox, agent) => {
@@ -188,7 +188,7 @@ test('a bucket that stops answering holds up neither pause nor deletion', async 
     expect(resumed.body.data).toMatchObject({ status: 'running', object_storage: [{ state: 'disabled' }] });
   });
   await proxy.stop();
-}, 90_000);
+}, 180_000);
 
 test('no credential was written anywhere by the platform', () => {
   const secrets = [s3.accessKey, s3.secretKey, temporary.secretKey, temporary.sessionToken];
@@ -202,7 +202,7 @@ test('no credential was written anywhere by the platform', () => {
   });
   expect(found).toEqual([]);
   for (const secret of secrets) expect(platform.output).not.toContain(secret);
-}, 60_000);
+}, 180_000);
 
 /** What a reboot does: every process of the host worker and of the sandbox is gone at once, and the host starts again. */
 async function restartHost(sandbox: SandboxView): Promise<void> {

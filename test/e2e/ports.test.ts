@@ -50,7 +50,7 @@ afterAll(async () => {
   platform.removeData();
   await coturn.stop();
   expect(remains).toEqual([]);
-}, 60_000);
+}, 180_000);
 
 // biome-ignore lint/suspicious/noExplicitAny: replies of several shapes
 const call = async (method: string, path: string, body?: unknown): Promise<any> => {

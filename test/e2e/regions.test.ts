@@ -48,7 +48,7 @@ afterAll(async () => {
   await removeHostRemains(secondDir);
   platform.removeData();
   fs.rmSync(secondDir, { recursive: true, force: true });
-}, 90_000);
+}, 180_000);
 
 const regions = async () =>
   (await platform.client(null).request<{ platform_regions: unknown[] }>('GET', '/v1/platform-regions')).body.data
@@ -85,7 +85,7 @@ test('a sandbox runs in the region asked for, is reached by the same gateway, an
   const resumed = await api.request<SandboxView>('POST', `/v1/sandboxes/${south!.sandbox_id}/resume`, {});
   expect(resumed.body.data).toMatchObject({ status: 'running', region: 'south' });
   await Promise.all(made.map((each) => api.deleteSandbox(each.sandbox_id)));
-}, 90_000);
+}, 180_000);
 
 test('a region whose host is gone is listed no more: forced it is 409, otherwise the other one takes it', async () => {
   const ended = once(second, 'exit');
@@ -99,4 +99,4 @@ test('a region whose host is gone is listed no more: forced it is 409, otherwise
   const elsewhere = await createIn({ region: 'south' });
   expect(elsewhere.region).toBe('north');
   await api.deleteSandbox(elsewhere.sandbox_id);
-}, 60_000);
+}, 180_000);

@@ -21,7 +21,7 @@ afterAll(async () => {
   const remains = await platform.hostRemains();
   platform.removeData();
   expect(remains).toEqual([]);
-}, 60_000);
+}, 180_000);
 
 const small = { cpu_count: 1, memory_mb: 256, storage_gb: 1 };
 const onHost = (...words: string[]) => execFileSync(words[0]!, words.slice(1), { encoding: 'utf8' });
@@ -54,7 +54,7 @@ test('a link and a route that are taken away are back within ten seconds, with t
   }
   agent.close();
   await api.deleteSandbox(sandbox.sandbox_id);
-}, 90_000);
+}, 180_000);
 
 test('a sandbox whose agent hangs is restarted on its disk, also after a resume that was refused', async () => {
   const sandbox = await api.createSandbox(small);
@@ -125,4 +125,4 @@ test('UDP ports of a sandbox whose record is lost are back once its host worker 
   agent.close();
   await deleted(other.sandbox_id);
   await deleted(id);
-}, 90_000);
+}, 180_000);

@@ -22,7 +22,7 @@ afterAll(async () => {
   await platform.stop();
   await platform.hostRemains();
   platform.removeData();
-}, 60_000);
+}, 180_000);
 
 const small = { cpu_count: 1, memory_mb: 256, storage_gb: 1 };
 
@@ -64,7 +64,7 @@ describe('a sandbox', () => {
     await api.deleteSandbox(sandbox.sandbox_id);
     expect((await agent.request('/health')).status).toBe(502);
     agent.close();
-  }, 60_000);
+  }, 180_000);
 
   test('has the limits that were asked for', async () => {
     await withSandbox({ cpu_count: 1, memory_mb: 300, storage_gb: 2 }, async (sandbox) => {
@@ -77,7 +77,7 @@ describe('a sandbox', () => {
       expect(full.stderr).toContain('No space left on device');
       agent.close();
     });
-  }, 60_000);
+  }, 180_000);
 
   test('asks for its token, and another sandbox’s token does not open it', async () => {
     await withSandbox({}, (mine) =>
@@ -94,7 +94,7 @@ describe('a sandbox', () => {
         anyone.close();
       }),
     );
-  }, 60_000);
+  }, 180_000);
 
   test('reaches nothing outside when internet access is off, and never the platform itself', async () => {
     await withSandbox({ allow_internet_access: false }, async (sandbox) => {
@@ -111,7 +111,7 @@ describe('a sandbox', () => {
       }
       agent.close();
     });
-  }, 60_000);
+  }, 180_000);
 
   test('serves its own ports through the gateway, over HTTP and WebSocket', async () => {
     const ports = [{ port: 8000, name: 'web', protocol: 'TCP' }];
@@ -126,7 +126,7 @@ describe('a sandbox', () => {
       expect(await echoOverWebSocket(`ws://8000-${sandbox.sandbox_domain}/`, 'ping')).toBe('upgraded');
       agent.close();
     });
-  }, 60_000);
+  }, 180_000);
 
   test('ends by itself when its timeout is over, and is told apart from one that was terminated', async () => {
     const sandbox = await api.createSandbox({ ...small, timeout: 60 });
@@ -137,7 +137,7 @@ describe('a sandbox', () => {
     const ended = await api.untilStatus(sandbox.sandbox_id, 'terminated', 75_000);
     expect(ended).toMatchObject({ reason: 'timeout', lifecycle_outcome: 'timed_out' });
     await api.deleteSandbox(sandbox.sandbox_id);
-  }, 90_000);
+  }, 180_000);
 
   test('whose agent ends stays running with its other processes and gets it again, for the gateway and the API', async () => {
     await withSandbox({}, async (sandbox) => {
@@ -159,7 +159,7 @@ describe('a sandbox', () => {
       expect(seen.body.data).toMatchObject({ status: 'running' });
       agent.close();
     });
-  }, 60_000);
+  }, 180_000);
 
   test('whose processes end by themselves is failed, and says how', async () => {
     const sandbox = await api.createSandbox(small);
@@ -169,7 +169,7 @@ describe('a sandbox', () => {
     expect(failed).toMatchObject({ reason: 'runtime_exited', lifecycle_outcome: 'failed' });
     agent.close();
     await api.deleteSandbox(sandbox.sandbox_id);
-  }, 60_000);
+  }, 180_000);
 });
 
 describe('the platform', () => {
@@ -187,7 +187,7 @@ describe('the platform', () => {
       expect(await agent.processes()).toContain(pid);
       agent.close();
     });
-  }, 90_000);
+  }, 180_000);
 
   test('takes its sandboxes up again after a stop and a start', async () => {
     await withSandbox({}, async (sandbox) => {
@@ -207,7 +207,7 @@ describe('the platform', () => {
     expect(body.data.sandboxes).toEqual([]);
     await platform.stop();
     expect(await platform.hostRemains()).toEqual([]);
-  }, 60_000);
+  }, 180_000);
 });
 
 /** An HTTP server that echoes the request line and takes any upgrade. */

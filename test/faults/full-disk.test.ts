@@ -24,7 +24,7 @@ afterAll(async () => {
   await platform?.removeData({ keepFolder: true });
   await disk.remove();
   await wideDisk.remove();
-}, 60_000);
+}, 180_000);
 
 const wanted = { ...small, storage_gb: 8, memory_mb: 256 };
 const create = (region = 'tight', force = true) =>
@@ -134,4 +134,4 @@ test('the platform starts on a disk that is full to the last byte, and sandboxes
 
 test('nothing is left of it', async () => {
   expect(await remains(platform, [platform.dataDir])).toEqual([]);
-}, 60_000);
+}, 180_000);

@@ -40,7 +40,7 @@ test('an agent that hangs: a pause works, a resume is refused and leaves it paus
   expect(await row(sandboxId)).toMatchObject({ holdsCompute: true });
   process.kill(agent, 'SIGCONT');
   expect((await post(sandboxId, 'resume')).body.data).toMatchObject({ status: 'running' });
-}, 90_000);
+}, 180_000);
 
 test('a freezer that does not freeze: a pause is refused, and the sandbox goes on and can still be ended', async () => {
   const sandbox = await create();
@@ -56,7 +56,7 @@ test('a freezer that does not freeze: a pause is refused, and the sandbox goes o
   agent.close();
   await letGo();
   expect((await post(sandboxId, 'pause')).body.data).toMatchObject({ status: 'paused' });
-}, 90_000);
+}, 180_000);
 
 test('root answers in the place of agents: every call ends in time, and another account creates as fast as before', async () => {
   const wanted = { email: 'neighbour@example.com', displayName: 'Neighbour', planName: 'pro', role: 'user' } as const;
@@ -110,4 +110,4 @@ test('root answers in the place of agents: every call ends in time, and another 
 
 test('nothing is left of it', async () => {
   expect(await remains(platform)).toEqual([]);
-}, 60_000);
+}, 180_000);

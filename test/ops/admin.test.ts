@@ -14,7 +14,7 @@ let database: TestDatabase;
 
 beforeAll(async () => {
   database = await testDatabase();
-}, 60_000);
+}, 180_000);
 afterAll(() => database.drop());
 
 /** As `npm run admin` runs it. */
@@ -55,7 +55,7 @@ test('an account is made once, with its key, and then listed, suspended and reop
   await admin('reopen-account', '--account', account.accountId);
   expect(JSON.parse((await admin('list-accounts')).stdout)[0].status).toBe('active');
   expect(JSON.parse((await admin('grant-admin', '--email', 'ann@example.com')).stdout).role).toBe('admin');
-}, 60_000);
+}, 180_000);
 
 test('dead letters are listed with their error, and tried again', async () => {
   const orm = await createOrm(database.url, 1);
@@ -74,7 +74,7 @@ test('dead letters are listed with their error, and tried again', async () => {
   expect(JSON.parse((await admin('retry-dead-letters', '--id', entry.id)).stdout)).toEqual({ retried: 1 });
   expect(await orm.em.fork().findOne(OutboxEntry, { id: entry.id })).toMatchObject({ deadAt: null, refusals: 0 });
   await orm.close();
-}, 60_000);
+}, 180_000);
 
 test('a link to a new password works once, and says nothing about who reads the mail', async () => {
   await admin('create-account', '--email', 'root@example.com');
@@ -89,12 +89,12 @@ test('a link to a new password works once, and says nothing about who reads the 
   const user = await orm.em.fork().findOneOrFail(User, { userId: userId! });
   expect(user).toMatchObject({ passwordHash: 'a hash', emailVerified: false });
   await orm.close();
-}, 60_000);
+}, 180_000);
 
 test('keys of tokens rotate', async () => {
   const rotated = JSON.parse((await admin('rotate-token-keys', '--end-sessions')).stdout);
   expect(rotated).toEqual({ keyId: expect.stringMatching(/^tkk-/), endedSessions: 0 });
-}, 60_000);
+}, 180_000);
 
 test.each([
   [['create-account'], '--email is missing'],

@@ -39,4 +39,4 @@ test('Postgres starts from a project below a folder of root alone, installed wit
     cwd: folder,
   });
   expect(stdout).toBe('ready\n');
-}, 60_000);
+}, 180_000);

@@ -54,7 +54,7 @@ test('a first start brings up Postgres, Temporal with its Web UI, and a registry
     Codec: { Endpoint: string };
   };
   expect(settings.Codec.Endpoint).toMatch(new RegExp(`^${env.PLATFORM_URL}/codec/[\\w-]{43}$`));
-}, 60_000);
+}, 180_000);
 
 test('what Postgres holds survives a SIGKILL of the supervisor and of Postgres, and all ports stay', async () => {
   const before = running!.process('api');
@@ -70,7 +70,7 @@ test('what Postgres holds survives a SIGKILL of the supervisor and of Postgres, 
   const after = platform.process('api');
   expect({ ...after, pid: 0 }).toEqual({ ...before, pid: 0 });
   expect(await query(after.DATABASE_URL, 'select answer from kept')).toEqual([{ answer: 42 }]);
-}, 60_000);
+}, 180_000);
 
 test('Postgres that dies under the platform is started again, and Temporal goes on', async () => {
   const postgres = recorded().find(({ name }) => name === 'postgres')!;

@@ -111,7 +111,7 @@ test('a sandbox whose record is damaged runs on, and its neighbours know nothing
     containers: [neighbour.spec.sandboxId],
     folders: [neighbour.spec.sandboxId],
   });
-}, 60_000);
+}, 180_000);
 
 test('after a power cut a sandbox whose record is damaged starts again on its disk', async () => {
   const neighbour = await created();
@@ -131,7 +131,7 @@ test('after a power cut a sandbox whose record is damaged starts again on its di
   }
   expect((await host.driver.resume(neighbour.spec)).from).toBe('cold');
   expect(exits).toEqual([]);
-}, 60_000);
+}, 180_000);
 
 test('a folder of a sandbox that is a file, a link or empty concerns that sandbox alone', async () => {
   const neighbour = await created();

@@ -25,7 +25,7 @@ afterAll(async () => {
   await host.driver.reconcile([]);
   expect(await host.driver.inventory()).toMatchObject(nothing);
   await host.close();
-}, 60_000);
+}, 180_000);
 
 const options = (mountTimeoutSeconds: number) => ({ outboundRanges: ['127.0.0.0/8'], mountTimeoutSeconds });
 const wanted: Partial<SandboxSpec> = { memoryMb: 1024 };

@@ -47,7 +47,7 @@ afterAll(async () => {
   for (const server of servers) await server.stop();
   for (const network of networks) network.remove();
   rmSync(folder, { recursive: true });
-}, 60_000);
+}, 180_000);
 
 /** The links to the servers are networks of the host's own, which are closed otherwise. */
 const options = () => ({

@@ -24,7 +24,7 @@ beforeAll(async () => {
 afterAll(async () => {
   for (const each of toStop) await each.stop();
   await s3?.stop();
-}, 60_000);
+}, 180_000);
 afterAll(() => host.closeEmpty(), 60_000);
 
 const options = () => ({ outboundRanges: ['127.0.0.1/32'], mountTimeoutSeconds: 16, pauseTimeoutSeconds: 2 });
@@ -57,7 +57,7 @@ test('what is written inside is an object, and an object is a file inside', asyn
     expect(output).toBe('from outside\n0:0 regular file\nwritten inside');
     expect(s3.read('data', 'folder/moved.txt')).toBe('written inside\n');
   });
-}, 60_000);
+}, 180_000);
 
 test('a large file comes back as it was written, past what is kept in memory', async () => {
   await withSandbox(anew(slot()), async (place, spec) => {
@@ -70,7 +70,7 @@ test('a large file comes back as it was written, past what is kept in memory', a
     );
     expect(output).toBe('same');
   });
-}, 90_000);
+}, 180_000);
 
 test('a mount is there before the command of a sandbox from the pool begins', async () => {
   await using pooled = await LocalHost.open({ outboundRanges: ['127.0.0.1/32'], warmPoolSize: 1 });
@@ -127,7 +127,7 @@ test('a storage that takes connections and never answers fails the start in time
   expect({ code, message }).toMatchObject({ code: 'object_storage_mount_failed' });
   expect(message).toContain('could not be reached, or gave no usable answer');
   expect(Date.now() - startedMs).toBeLessThan(20_000);
-}, 60_000);
+}, 180_000);
 
 test('what cannot be mounted is disabled when best effort will do, and the rest is mounted', async () => {
   const bad = slot({ slot: 1, mountPoint: '/mnt/bad', endpoint: await deadEndpoint() });
@@ -136,7 +136,7 @@ test('what cannot be mounted is disabled when best effort will do, and the rest 
     const { output } = await shell(place, spec, 'cut -d" " -f2,3 /proc/mounts | grep fuse.s3fs');
     expect(output).toBe('/mnt/data fuse.s3fs');
   });
-}, 60_000);
+}, 180_000);
 
 test('credentials are nowhere but in the memory of s3fs, and the sandbox cannot take its mounts apart', async () => {
   const temporary = await TemporaryCredentials.before(s3);
@@ -174,7 +174,7 @@ test('credentials are nowhere but in the memory of s3fs, and the sandbox cannot 
     );
     expect(output).toMatch(/^fuse\.s3fs rw,nosuid,nodev,[^\n]*\n0\n1\n1$/);
   });
-}, 60_000);
+}, 180_000);
 
 test('the firewall holds s3fs to the ranges, wherever a name or a redirection leads it', async () => {
   const server = net.createServer((socket) => socket.end());
@@ -194,7 +194,7 @@ test('the firewall holds s3fs to the ranges, wherever a name or a redirection le
   expect(await connects('127.0.0.2', gid)).toBe(false);
   expect(await connects(host.driver.hostAddress, gid)).toBe(false);
   await new Promise((resolve) => server.close(resolve));
-}, 60_000);
+}, 180_000);
 
 test('a pause keeps the mounts, and a resume changes them as it is told', async () => {
   await withSandbox(anew(slot(), slot({ slot: 1, mountPoint: '/mnt/second' })), async (first, spec) => {
@@ -207,7 +207,7 @@ test('a pause keeps the mounts, and a resume changes them as it is told', async 
     expect((await host.driver.inspect(spec.sandboxId)).state).toBe('paused');
     await mounted.changeAtResumes(spec);
   });
-}, 90_000);
+}, 180_000);
 
 test('a link in the place of a folder of its way leads no mount elsewhere, and takes no other away', async () => {
   const trap = slot({ mountPoint: '/srv/box/sys' });
@@ -225,11 +225,11 @@ test('a link in the place of a folder of its way leads no mount elsewhere, and t
     expect(back.slots).toEqual([off]);
     expect((await shell(back, spec, `${covers}; ls /srv/moved/sys 2>&1`)).output).toMatch(/^1\n.*not connected/);
   });
-}, 60_000);
+}, 180_000);
 
 test('mounts outlive the host worker, and end with processes that are started again without credentials', async () => {
   await mounted.restartHostWorker(options());
-}, 90_000);
+}, 180_000);
 
 test('a mount that hangs stops neither pause nor end; after a pause it asks for credentials', async () => {
   const proxy = await StallingProxy.start(s3.port);
@@ -252,7 +252,7 @@ test('a mount that hangs stops neither pause nor end; after a pause it asks for 
     expect(back.slots).toEqual([{ ...stalling, state: 'disabled' }, both[1]]);
     expect((await shell(back, spec, 'echo f > /mnt/fine/f; ls /mnt/data; cat /mnt/fine/f')).output).toBe('f');
   });
-}, 90_000);
+}, 180_000);
 
 test('a sandbox whose process waits for a mount that hangs is removed in time', async () => {
   const proxy = await StallingProxy.start(s3.port);
@@ -265,7 +265,7 @@ test('a sandbox whose process waits for a mount that hangs is removed in time', 
   await host.driver.remove(spec.sandboxId);
   expect(Date.now() - startedMs).toBeLessThan(10_000);
   expect((await host.driver.inventory()).bucketProcesses).toEqual([]);
-}, 60_000);
+}, 180_000);
 
 const withKey = (fields: Partial<MountCredentials>): WantedMounts => ({
   ...anew(slot()),

@@ -60,7 +60,7 @@ test('processor, memory, disk and network are those of the sandbox, and of nobod
   expect(uploaded.receivedBytes - after.busy.receivedBytes).toBeGreaterThan(3 * mib);
   expect(uploaded.receivedBytes - after.busy.receivedBytes).toBeLessThan(3.3 * mib);
   expect(uploaded.sentBytes - after.busy.sentBytes).toBeLessThan(mib);
-}, 60_000);
+}, 180_000);
 
 test('a paused one is left out, counts anew when it goes on, and is gone when it ended', async () => {
   const sandbox = await made();
@@ -75,7 +75,7 @@ test('a paused one is left out, counts anew when it goes on, and is gone when it
   expect(await usageOf(sandbox)).toBeUndefined();
   await host.driver.resume(sandbox.spec);
   expect((await usageOf(sandbox)).sinceMs).toBeGreaterThan(second.atMs);
-}, 60_000);
+}, 180_000);
 
 test('a host worker that starts again goes on with those that run, and leaves frozen ones out', async () => {
   const [running, frozen] = [await made(), await made()];
@@ -84,7 +84,7 @@ test('a host worker that starts again goes on with those that run, and leaves fr
   await host.start();
   expect((await usageOf(running)).memoryBytes).toBeGreaterThan(0);
   expect(await usageOf(frozen)).toBeUndefined();
-}, 60_000);
+}, 180_000);
 
 test('control groups of version 2 are read in their own form', async () => {
   const root = mkdtempSync(path.join(os.tmpdir(), 'cgroup-v2-'));

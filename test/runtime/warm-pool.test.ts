@@ -76,7 +76,7 @@ test('a miss is a cold start, and the pool learns the size', async () => {
   await until(async () => {
     await filled();
     return (await host.driver.create(host.spec({ storageGb: 3 }))).from === 'pool';
-  }, 60_000);
+  }, 180_000);
 });
 
 test('a member that died is not claimed', async () => {

@@ -60,7 +60,7 @@ test('a terminate cancels a start that hangs', async () => {
   await endsSoon(sandboxId);
   await replays(sandboxId);
   await started;
-}, 60_000);
+}, 180_000);
 
 test.each([true, false])(
   'a terminate cancels a pause that hangs (its caller waits: %s)',
@@ -115,7 +115,7 @@ test('a terminate that arrives while a pause or resume is being recorded cancels
     await replays(sandboxId);
     await asked;
   }
-}, 60_000);
+}, 180_000);
 
 test('an account whose sandboxes all hang uses only its share of a host: other accounts can start sandboxes, and it can terminate its own', async () => {
   const email = 'neighbour@example.com';

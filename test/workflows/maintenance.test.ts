@@ -78,7 +78,7 @@ test('a control worker starts one round at once and schedules one each hour; a s
   const schedules: string[] = [];
   for await (const each of plane.client.schedule.list()) schedules.push(each.scheduleId);
   expect(schedules).toEqual(['maintenance']);
-}, 60_000);
+}, 180_000);
 
 test('a task that fails is retried and does not stop the others', async () => {
   const em = plane.orm.em.fork();
@@ -92,4 +92,4 @@ test('a task that fails is retried and does not stop the others', async () => {
   expect((await rounds('Running')).length).toBe(1);
   await em.execute('alter function gone rename to drop_metrics_partitions');
   await until(async () => (await rounds('Completed')).length > before.length, 40_000);
-}, 90_000);
+}, 180_000);

@@ -45,4 +45,4 @@ test('a sandbox with a long history continues in a next run of its workflow, wit
   if (process.env.RECORD_HISTORIES !== '1') return;
   await recordHistory(plane.client, 'sandbox-next-run-first', sandboxId, firstRun);
   await recordHistory(plane.client, 'sandbox-next-run-second', sandboxId, secondRun);
-}, 60_000);
+}, 180_000);

@@ -29,7 +29,7 @@ test('two relays at once start each of 60 sandboxes exactly once', async () => {
     await until(async () => (await plane.row(sandboxId)).status === 'running', 60_000);
     expect(driver.calls.filter((call) => call === `create ${sandboxId}`)).toHaveLength(1);
   }
-}, 90_000);
+}, 180_000);
 
 test('the next relay starts an entry that a relay had taken when it died', async () => {
   const { sandboxId } = await plane.admit();
@@ -117,4 +117,4 @@ test('an outage of Temporal makes no dead letters', async () => {
   await connection.close();
   await relayDue();
   expect(await entries()).toBe(0);
-}, 60_000);
+}, 180_000);

@@ -192,7 +192,7 @@ test('a mail is tried again, the same each time, until a server takes it', async
     { messageId: mail.messageId, text: mail.text },
   ]);
   expect((await finish(tokenIn(mail))).status).toBe(200);
-}, 60_000);
+}, 180_000);
 
 test('a mail that the server refuses for good ends the reset, so that another may begin', async () => {
   const person = await newPerson();
