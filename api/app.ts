@@ -3,6 +3,7 @@ import { serializerCompiler } from 'fastify-type-provider-zod';
 import { apiUrl } from '../config/public-urls.ts';
 import { limitConnections } from './connection-limits.ts';
 import type { Api, ApiDependencies } from './dependencies.ts';
+import { accountPages } from './pages/index.ts';
 import { access } from './plugins/access.ts';
 import { authentication } from './plugins/authentication.ts';
 import { bodies } from './plugins/bodies.ts';
@@ -76,6 +77,7 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
     accessToken: deps.codecAccessToken,
     webUiOrigin: settings.TEMPORAL_UI_URL ? new URL(settings.TEMPORAL_UI_URL).origin : null,
   });
+  app.register(accountPages, deps);
   app.register(async (api) => {
     for (const route of routes) route(api as unknown as Api, deps);
   });

@@ -33,6 +33,8 @@ export interface ApiDependencies {
   accessTokens: AccessTokens;
   passwords: PasswordHashes;
   passwordResets: PasswordResets;
+  /** Signs the cookie that belongs to the form of a page. */
+  formKey: Buffer;
   /** Decrypts workflow payloads for operators. */
   codec: PayloadCodec;
   /** Opens the codec server. */

@@ -1,13 +1,31 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { findAccountLink } from '../db/repositories/account-links.ts';
-import { changePassword, resetPassword } from '../db/repositories/passwords.ts';
+import { requestStart } from '../db/repositories/outbox.ts';
+import { changePassword, findResettableUser, resetPassword } from '../db/repositories/passwords.ts';
 import { forgiveSignIn, isKnownAddress } from '../db/repositories/sign-ins.ts';
 import { findProfile } from '../db/repositories/users.ts';
 import { clientKey } from '../domain/client-address.ts';
-import { emailKey } from '../domain/email-address.ts';
+import { emailKey, readEmailAddress } from '../domain/email-address.ts';
 import { AppError } from '../domain/errors.ts';
 import { checkNewPassword } from '../domain/password-rules.ts';
 import type { ApiDependencies } from './dependencies.ts';
 import { admit } from './sign-in.ts';
+
+/** Each request takes so long, so that its time does not tell whether somebody has the e-mail. */
+const requestTakesMs = 300;
+
+/** Has a link to a new password mailed to the user with this e-mail, if there is one. */
+export async function requestResetByEmail(deps: ApiDependencies, text: string): Promise<void> {
+  await Promise.all([startResetOf(deps, readEmailAddress(text)), delay(requestTakesMs)]);
+}
+
+async function startResetOf(deps: ApiDependencies, email: string | null): Promise<void> {
+  const userId = email && (await findResettableUser(deps.orm.em, { email }));
+  if (!userId) return;
+  const em = deps.orm.em.fork();
+  requestStart(em, 'passwordReset', userId, { userId });
+  await em.flush();
+}
 
 /**
  * Sets the password of the user whom a mailed link is for, and uses the link up.

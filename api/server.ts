@@ -34,6 +34,7 @@ const app = createApp({
   execTokens: new ExecTokens(secrets.execTokenKey),
   accessTokens: new AccessTokens(secrets.accessTokenKey),
   passwords: new PasswordHashes(secrets.passwordPepper),
+  formKey: secrets.formKey,
   passwordResets: new TemporalPasswordResets({ client, logger }),
   codec: new EncryptionCodec(secrets.codecKeys),
   codecAccessToken: secrets.codecAccessToken,

@@ -131,7 +131,7 @@ const settingsSchema = z.object({
   ),
   /**
    * The operator's own pages, which links in mails lead to instead of `/account` of the API: they get the paths
-   * `sign-in` and `reset-password`. Empty: the API serves small pages itself.
+   * `sign-in`, `reset-password` and `forgot-password`. Empty: the API serves small pages itself.
    */
   PLATFORM_CONSOLE_URL: z.preprocess(emptyIsUnset, z.url({ protocol: /^https?$/ }).optional()),
 

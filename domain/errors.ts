@@ -31,6 +31,7 @@ export const errorStatus = {
   unauthenticated: 401,
   invalid_credentials: 401,
   account_suspended: 403,
+  form_expired: 403,
   root_required: 403,
   admin_required: 403,
   project_of_another_user: 403,

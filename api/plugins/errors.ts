@@ -86,6 +86,16 @@ export function errorBody(error: AppError, requestId: string) {
 const noCapacityRetrySeconds = 30;
 
 function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const failure = failureOf(error, request, reply);
+  // As text: a code that a route forgot to document must still reach the caller.
+  return reply
+    .code(failure.status)
+    .type('application/json; charset=utf-8')
+    .send(JSON.stringify(errorBody(failure, request.id)));
+}
+
+/** What may be said of an error. Logs the rest, and sets the headers that belong to it. */
+export function failureOf(error: unknown, request: FastifyRequest, reply: FastifyReply): AppError {
   const failure = toAppError(error, request);
   if (failure.status >= 500) {
     request.log.error({ err: failure.cause ?? failure, code: failure.code }, 'request failed');
@@ -96,11 +106,7 @@ function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply)
   }
   if (failure.code === 'no_capacity') reply.header('retry-after', noCapacityRetrySeconds);
   if (failure.retryAfterSeconds !== undefined) reply.header('retry-after', failure.retryAfterSeconds);
-  // As text: a code that a route forgot to document must still reach the caller.
-  return reply
-    .code(failure.status)
-    .type('application/json; charset=utf-8')
-    .send(JSON.stringify(errorBody(failure, request.id)));
+  return failure;
 }
 
 const frameworkErrors = new Map<string, { code: ErrorCode; message: string }>(

@@ -32,6 +32,8 @@ interface Row {
   body?: (names: Names) => Json;
   /** For routes that name no object: the owners of all that the reply shows. */
   owners?: (data: Json) => string[];
+  /** Of a page: without the page's own token it is 403. */
+  isForm?: boolean;
 }
 
 interface Names {
@@ -66,6 +68,13 @@ const table: Record<string, Row> = {
   'POST /codec/:token/encode': anyone,
   'GET /v1/platform-regions': anyone,
   'GET /metrics': { who: 'operator', rows: 'none' },
+  'GET /account/style.css': anyone,
+  'GET /account/sign-in': anyone,
+  'POST /account/sign-in': { ...anyone, isForm: true },
+  'GET /account/reset-password': anyone,
+  'POST /account/reset-password': { ...anyone, isForm: true },
+  'GET /account/forgot-password': anyone,
+  'POST /account/forgot-password': { ...anyone, isForm: true },
   'POST /v1/auth/sign-in': { ...anyone, body: () => ({}) },
   'POST /v1/auth/sign-out': user('own'),
   'POST /v1/auth/forgot-password': { ...anyone, body: () => ({}) },
@@ -170,6 +179,7 @@ function expected(name: string, row: Row, kind: Kind): string {
   // A token opens what a key of the same user opens.
   if (kind === 'a user with a token') return expected(name, row, 'a user');
   if (kind === 'the account root with a token') return expected(name, row, 'the account root');
+  if (row.isForm) return '403 undefined';
   if (who === 'anyone') return 'in';
   switch (kind) {
     case 'no key':

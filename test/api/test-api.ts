@@ -105,6 +105,7 @@ export async function startApi(
     execTokens: new ExecTokens(Buffer.alloc(32, 9)),
     accessTokens: new AccessTokens(deriveSecrets(settings).accessTokenKey),
     passwords: new PasswordHashes(deriveSecrets(settings).passwordPepper, cheapHashes),
+    formKey: deriveSecrets(settings).formKey,
     passwordResets: on?.passwordResets ?? noPasswordResets,
     codec: new EncryptionCodec(deriveSecrets(settings).codecKeys),
     codecAccessToken: deriveSecrets(settings).codecAccessToken,

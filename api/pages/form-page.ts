@@ -1,0 +1,77 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { z } from 'zod';
+import { type AccountPage, accountPageUrl } from '../../config/public-urls.ts';
+import { AppError } from '../../domain/errors.ts';
+import { type Html, html } from '../../domain/html.ts';
+import { anyone } from '../access.ts';
+import type { Api, ApiDependencies } from '../dependencies.ts';
+import { type Page, sendPage } from './frame.ts';
+
+/** A form that does something when its button is pressed, and nothing before. */
+export interface FormPage {
+  page: AccountPage;
+  /** Fields that the address may bring. */
+  query: readonly string[];
+  /** Fields of the form, those of the address included. */
+  fields: readonly string[];
+  /** @param values what the address brought, or what was sent and refused */
+  form(values: FormValues): { title: string; content: Html; button: string };
+  /** @throws {AppError} shown above the form, which can be sent again */
+  submit(values: FormValues, request: FastifyRequest): Promise<Page>;
+}
+
+export type FormValues = Readonly<Record<string, string>>;
+
+/** Longer than any password or token. */
+const maxFieldLength = 4096;
+
+/** Serves a form page under `/account`. Where the operator has pages of their own, its address leads there. */
+export function serveFormPage(api: Api, { settings }: ApiDependencies, page: FormPage): void {
+  const url = `/account/${page.page}`;
+  const access = anyone({ requestsPerMinute: 60 });
+  const values = (names: readonly string[]) =>
+    z.object(Object.fromEntries(names.map((name) => [name, z.string().max(maxFieldLength).default('')])));
+
+  const sendForm = (reply: FastifyReply, status: number, given: FormValues, problem: string | null) => {
+    const { title, content, button } = page.form(given);
+    return sendPage(reply, status, {
+      title,
+      content: html`${problem === null ? null : html`<p class="problem" role="alert">${problem}</p>\n`}<form method="post" action="${url}">
+<input type="hidden" name="_csrf" value="${reply.generateCsrf()}">
+${content}
+<button>${button}</button>
+</form>`,
+    });
+  };
+
+  api.route({
+    method: 'GET',
+    url,
+    config: { access },
+    schema: { hide: true, querystring: values(page.query) },
+    handler: async (request, reply) => {
+      const given = request.query as FormValues;
+      if (!settings.PLATFORM_CONSOLE_URL) return sendForm(reply, 200, given, null);
+      const brought = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== ''));
+      return reply.header('referrer-policy', 'no-referrer').redirect(accountPageUrl(settings, page.page, brought));
+    },
+  });
+
+  api.route({
+    method: 'POST',
+    url,
+    config: { access },
+    preValidation: (request, reply, done) => api.csrfProtection(request, reply, done),
+    schema: { hide: true, body: values(page.fields) },
+    handler: async (request, reply) => {
+      const given = request.body as FormValues;
+      try {
+        return sendPage(reply, 200, await page.submit(given, request));
+      } catch (error) {
+        if (!(error instanceof AppError) || error.status >= 500) throw error;
+        if (error.retryAfterSeconds !== undefined) reply.header('retry-after', error.retryAfterSeconds);
+        return sendForm(reply, error.status, given, error.message);
+      }
+    },
+  });
+}

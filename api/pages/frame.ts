@@ -1,0 +1,53 @@
+import type { FastifyReply } from 'fastify';
+import { type Html, html } from '../../domain/html.ts';
+
+/** What a page shows below its title. */
+export interface Page {
+  title: string;
+  content: Html;
+}
+
+/** Where every page takes its style from: the policy below allows none in the page itself. */
+export const stylePath = '/account/style.css';
+
+/** No script runs, nothing loads from elsewhere, nobody frames the page, and its address with its token goes nowhere. */
+const pageHeaders = {
+  'content-security-policy':
+    "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+  'x-frame-options': 'DENY',
+  'cache-control': 'no-store',
+};
+
+/** Answers with a page. */
+export function sendPage(reply: FastifyReply, status: number, { title, content }: Page): FastifyReply {
+  const page = html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>${title}</title>
+<link rel="stylesheet" href="${stylePath}">
+</head>
+<body>
+<main>
+<h1>${title}</h1>
+${content}
+</main>
+</body>
+</html>
+`;
+  return reply.code(status).headers(pageHeaders).type('text/html; charset=utf-8').send(page.text);
+}
+
+export const style = `
+body { font: 16px/1.5 system-ui, sans-serif; margin: 0; background: #f3f4f6; color: #111827 }
+main { max-width: 24em; margin: 10vh auto; padding: 2em; background: #fff; border-radius: 8px }
+h1 { font-size: 1.3em; margin-top: 0 }
+label { display: block; margin: 1em 0 }
+input { box-sizing: border-box; width: 100%; padding: .5em; font: inherit }
+button { padding: .6em 1.2em; font: inherit; color: #fff; background: #1a56db; border: 0; border-radius: 4px }
+.problem { color: #b91c1c }
+code { word-break: break-all }
+`;

@@ -1,0 +1,49 @@
+import cookie from '@fastify/cookie';
+import csrfProtection from '@fastify/csrf-protection';
+import formbody from '@fastify/formbody';
+import type { FastifyInstance } from 'fastify';
+import { apiUrl } from '../../config/public-urls.ts';
+import { AppError } from '../../domain/errors.ts';
+import { html } from '../../domain/html.ts';
+import { anyone } from '../access.ts';
+import type { Api, ApiDependencies } from '../dependencies.ts';
+import { failureOf } from '../plugins/errors.ts';
+import { forgotPasswordPage } from './forgot-password.ts';
+import { serveFormPage } from './form-page.ts';
+import { sendPage, style, stylePath } from './frame.ts';
+import { resetPasswordPage } from './reset-password.ts';
+import { signInPage } from './sign-in.ts';
+
+const pages = [resetPasswordPage, signInPage, forgotPasswordPage];
+
+/**
+ * Small pages for people under `/account`, behind the links in mails. They are rendered here and need no script. Opening
+ * one changes nothing: a button posts, with a token against forged requests that only the page itself knows.
+ */
+export async function accountPages(app: FastifyInstance, deps: ApiDependencies): Promise<void> {
+  await app.register(cookie, { secret: deps.formKey.toString('base64') });
+  const secure = apiUrl(deps.settings).startsWith('https:');
+  await app.register(csrfProtection, {
+    cookieKey: 'account-form',
+    cookieOpts: { path: '/account', sameSite: 'strict', httpOnly: true, signed: true, secure },
+  });
+  await app.register(formbody);
+  app.setErrorHandler((error, request, reply) => {
+    const failure = failureOf(asExpired(error), request, reply);
+    return sendPage(reply, failure.status, {
+      title: 'This did not work',
+      content: html`<p class="problem" role="alert">${failure.message}</p>`,
+    });
+  });
+  app.get(stylePath, { config: { access: anyone({ requestsPerMinute: 120 }) }, schema: { hide: true } }, (_, reply) =>
+    reply.type('text/css; charset=utf-8').header('cache-control', 'max-age=3600').send(style),
+  );
+  for (const page of pages) serveFormPage(app as unknown as Api, deps, page(deps));
+}
+
+function asExpired(error: unknown): unknown {
+  const isForged = String((error as { code?: string }).code).startsWith('FST_CSRF');
+  return isForged
+    ? new AppError('form_expired', 'The form has expired; go back, load the page again, and repeat')
+    : error;
+}

@@ -1,0 +1,31 @@
+import { html } from '../../domain/html.ts';
+import type { ApiDependencies } from '../dependencies.ts';
+import { type AccessToken, signIn } from '../sign-in.ts';
+import type { FormPage } from './form-page.ts';
+import type { Page } from './frame.ts';
+
+/** For people who need an access token and have no console. */
+export const signInPage = (deps: ApiDependencies): FormPage => ({
+  page: 'sign-in',
+  query: [],
+  fields: ['email', 'password'],
+  form: ({ email = '' }) => ({
+    title: 'Sign in',
+    content: html`<label>E-mail <input type="email" name="email" value="${email}" autocomplete="username" required autofocus></label>
+<label>Password <input type="password" name="password" autocomplete="current-password" required></label>
+<p><a href="/account/forgot-password">Forgot your password?</a></p>`,
+    button: 'Sign in',
+  }),
+  async submit({ email = '', password = '' }, { ip: address }) {
+    return signedInPage(await signIn(deps, { email, password, address }));
+  },
+});
+
+/** Shows an access token, this once. */
+export function signedInPage({ accessToken, expiresAt }: AccessToken): Page {
+  return {
+    title: 'You are signed in',
+    content: html`<p>Your access token, for <code>Authorization: Bearer</code>. It works until ${expiresAt.toISOString()}.</p>
+<p><code>${accessToken}</code></p>`,
+  };
+}
