@@ -36,7 +36,7 @@ import { imageFailure, startFailure } from './failures.ts';
 import { Fence } from './fence.ts';
 import { type Inventory, takeInventory } from './inventory.ts';
 import { raiseKernelLimits } from './kernel-limits.ts';
-import { SandboxNetwork } from './network.ts';
+import { type SandboxConnection, SandboxNetwork } from './network.ts';
 import { findRuntime } from './oci-runtime.ts';
 import type { DiskUse, LinkedSandbox, OciDriver, OciDriverOptions } from './options.ts';
 import { PhaseTeller } from './phase-teller.ts';
@@ -44,7 +44,7 @@ import { requirePrerequisites } from './prerequisites.ts';
 import { type ReconcileReport, removeOrphans } from './reconcile.ts';
 import { ensureRuntimeFolder } from './runtime-folder.ts';
 import { hasDisk, readExit, readPids, type SandboxRecord } from './sandbox-folder.ts';
-import { hostRoutes, isLinkWhole, type Routes, repairLink } from './sandbox-link.ts';
+import { hostRoutes, isLinkWhole, repairLink } from './sandbox-link.ts';
 import { SandboxRecords } from './sandbox-records.ts';
 import { SandboxStarter, type StartTimeouts, type Work } from './sandbox-starter.ts';
 import { seccompConfig } from './seccomp.ts';
@@ -429,8 +429,10 @@ class LocalDriver implements OciDriver {
     const routes = hostRoutes();
     for (const [at, { sandboxId, allowInternetAccess }] of sandboxes.entries()) {
       if (at % looksAtOnce === looksAtOnce - 1) await nextTurn();
-      if (this.#isLinkWhole(this.#records.get(sandboxId), allowInternetAccess, routes)) continue;
-      // Only now under the lock, which a start or an end under way may hold for long.
+      const pids = readPids(this.#folderOf(sandboxId));
+      const connection = this.#connectionOf(sandboxId, allowInternetAccess);
+      if (!pids || !connection || isLinkWhole(connection, pids.initPid, routes)) continue;
+      // Only now under the lock, which a start or an end under way may hold for long, and whether it runs at all.
       if (this.#underway.has(sandboxId)) continue;
       await this.#lock.run(sandboxId, async () => {
         const record = this.#records.get(sandboxId);
@@ -627,12 +629,10 @@ class LocalDriver implements OciDriver {
     return { address: record.address, agentPort, from, ...(slots && { slots }) };
   }
 
-  #isLinkWhole(record: SandboxRecord | null, allowInternetAccess: boolean, routes: Routes): boolean {
-    if (record?.phase !== 'ready') return true;
-    const folder = this.#folderOf(record.sandboxId);
-    const pids = readPids(folder);
-    if (!pids || !this.#runner.isRunning(folder)) return true;
-    return isLinkWhole(this.#network.connectionOf(record.address, allowInternetAccess), pids.initPid, routes);
+  /** Null: it is not ready. */
+  #connectionOf(sandboxId: string, allowInternetAccess: boolean): SandboxConnection | null {
+    const record = this.#records.get(sandboxId);
+    return record?.phase === 'ready' ? this.#network.connectionOf(record.address, allowInternetAccess) : null;
   }
 
   /** Whether it runs without its agent. In frozen processes nothing can be started. */
@@ -645,9 +645,12 @@ class LocalDriver implements OciDriver {
 
   /** @returns whether there was something to repair */
   async #repairLink(record: SandboxRecord, allowInternetAccess: boolean): Promise<boolean> {
-    if (this.#isLinkWhole(record, allowInternetAccess, hostRoutes())) return false;
-    const { initPid } = readPids(this.#folderOf(record.sandboxId))!;
-    await repairLink(this.#network.connectionOf(record.address, allowInternetAccess), initPid);
+    const folder = this.#folderOf(record.sandboxId);
+    const connection = this.#connectionOf(record.sandboxId, allowInternetAccess);
+    const pids = readPids(folder);
+    if (!connection || !pids || !this.#runner.isRunning(folder)) return false;
+    if (isLinkWhole(connection, pids.initPid, hostRoutes())) return false;
+    await repairLink(connection, pids.initPid);
     this.#options.logger.warn({ sandboxId: record.sandboxId }, 'the link or route of a sandbox was gone; it is back');
     // The counters of the new link begin at zero.
     if (!this.#cgroups.isFrozen(record.instance)) this.#measure(record);

@@ -1,11 +1,13 @@
 import type { SandboxExit } from '../driver.ts';
 import type { KeyedLock } from '../process/keyed-lock.ts';
-import { isAlive, type ProcessIdentity } from '../process/process-identity.ts';
+import { isAlive, mayBeAlive, type ProcessIdentity } from '../process/process-identity.ts';
 import type { DriverLogger } from './driver-logger.ts';
 import { readExit, readPids, type SandboxRecord, unrecordedExit } from './sandbox-folder.ts';
 import type { SandboxRecords } from './sandbox-records.ts';
 
 const intervalMs = 1000;
+/** Of so many looks one is exact; the others cost next to nothing for each sandbox. */
+const exactEvery = 5;
 
 type ExitListener = (exit: SandboxExit) => unknown;
 
@@ -22,6 +24,7 @@ export class ExitWatch {
   readonly #watched = new Map<string, ProcessIdentity | undefined>();
   readonly #listeners: ExitListener[] = [];
   readonly #timer: NodeJS.Timeout;
+  #looks = 0;
 
   constructor(parts: {
     lock: KeyedLock;
@@ -59,8 +62,10 @@ export class ExitWatch {
 
   #look(): void {
     if (this.#listeners.length === 0) return;
+    const isThere = this.#looks % exactEvery === 0 ? isAlive : mayBeAlive;
+    this.#looks += 1;
     for (const [sandboxId, shim] of this.#watched) {
-      if (shim && isAlive(shim)) continue;
+      if (shim && isThere(shim)) continue;
       this.#watched.delete(sandboxId);
       this.#report(sandboxId).catch((error) => {
         // A resume may have begun to watch its next processes meanwhile.

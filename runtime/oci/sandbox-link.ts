@@ -6,7 +6,7 @@ import type { SandboxConnection } from './network.ts';
 const commandTimeoutSeconds = 5;
 
 /** Routes of a network namespace, each as `<interface> <destination>`. */
-export type Routes = ReadonlySet<string>;
+type Routes = ReadonlySet<string>;
 
 /** The host has a route for each sandbox, so its routes are read once for a look at all of them. */
 export function hostRoutes(): Routes {

@@ -54,6 +54,19 @@ export function isAlive(identity: ProcessIdentity): boolean {
   return processIdentity(identity.pid)?.startTicks === identity.startTicks;
 }
 
+/**
+ * Whether any process has the number of this one. Costs a thirtieth of `isAlive`, and is wrong for a zombie and for a
+ * number that is used again.
+ */
+export function mayBeAlive({ pid }: ProcessIdentity): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ESRCH') return false;
+    throw error;
+  }
+}
+
 /** Signals this very process; false when it is gone. */
 export function signalProcess(identity: ProcessIdentity, signal: NodeJS.Signals): boolean {
   if (!isAlive(identity)) return false;
