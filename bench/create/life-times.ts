@@ -1,7 +1,7 @@
 import type { Client } from '@temporalio/client';
-import { temporal } from '@temporalio/proto';
+import proto from '@temporalio/proto';
 
-const type = temporal.api.enums.v1.EventType;
+const type = proto.temporal.api.enums.v1.EventType;
 
 /** When the parts of a create happened that a workflow's history shows; Unix milliseconds. */
 export interface LifeTimes {
@@ -23,7 +23,7 @@ export async function readLifeTimes(client: Client, namespace: string, workflowI
     namespace,
     execution: { workflowId },
   });
-  const at = (wanted: temporal.api.enums.v1.EventType) => {
+  const at = (wanted: proto.temporal.api.enums.v1.EventType) => {
     const time = history!.events!.find((event) => event.eventType === wanted)?.eventTime;
     if (!time) throw new Error(`the history of ${workflowId} has no ${type[wanted]}`);
     return Number(time.seconds) * 1000 + (time.nanos ?? 0) / 1e6;

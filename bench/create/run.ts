@@ -74,7 +74,9 @@ async function madeBy(client: PlatformClient): Promise<SandboxView> {
   return sandbox;
 }
 
-const shimsIn = (groups: Map<string, GroupUse>) => groups.get('shims')?.processes ?? 0;
+function shimsIn(groups: Map<string, GroupUse>): number {
+  return groups.get('shims')?.processes ?? 0;
+}
 
 async function untilShims(use: () => Map<string, GroupUse>, count: number): Promise<void> {
   const deadline = Date.now() + 300_000;
@@ -97,7 +99,9 @@ function spentBetween(before: Map<string, GroupUse>, after: Map<string, GroupUse
   return spent;
 }
 
-const allMs = (spent: Map<string, number>) => [...spent.values()].reduce((sum, ms) => sum + ms, 0);
+function allMs(spent: Map<string, number>): number {
+  return [...spent.values()].reduce((sum, ms) => sum + ms, 0);
+}
 
 /** @param refillMs of one member of the pool, measured while the pool was filled and nothing else happened */
 function cpuRows(spent: Map<string, number>, refillMs: number): Row[] {
