@@ -9,6 +9,7 @@ import { addAccountLink } from '../db/repositories/account-links.ts';
 import { findMailReader } from '../db/repositories/users.ts';
 import { type Mailer, MailRejectedError } from '../mail/mailer.ts';
 import type { MailContent } from '../mail/message.ts';
+import { invitationMail } from '../mail/templates/invitation.ts';
 import { passwordResetMail } from '../mail/templates/password-reset.ts';
 
 /**
@@ -42,6 +43,17 @@ export function createAccountMailActivities(deps: {
       await addAccountLink(orm.em, { token, purpose: 'password-reset', userId, provesEmail: true, expiresAt });
       const url = accountPageUrl(settings, 'reset-password', { token });
       await send(reader, passwordResetMail({ name: reader.name, url, expiresAt }));
+    },
+
+    /** Makes the link to a first password and mails it. A user who is gone or disabled gets none. */
+    async sendInvitationMail({ userId, expiresAtMs }: { userId: string; expiresAtMs: number }): Promise<void> {
+      const reader = await findMailReader(orm.em, userId);
+      if (!reader) return;
+      const expiresAt = new Date(expiresAtMs);
+      const token = secrets.linkToken('password-reset', activityInfo().workflowExecution!.runId);
+      await addAccountLink(orm.em, { token, purpose: 'password-reset', userId, provesEmail: true, expiresAt });
+      const url = accountPageUrl(settings, 'reset-password', { token });
+      await send(reader, invitationMail({ ...reader, url, expiresAt }));
     },
   };
 }

@@ -1,5 +1,11 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
+/** A run, and the user for whom its stream is opened. */
+export interface StreamedRun {
+  runId: string;
+  userId: string;
+}
+
 /**
  * Tokens that open the stream of one run and nothing else (section 4.1, `?token=`): a browser's event source cannot
  * send headers, and an API key does not belong into an address. Signed, not stored, so every replica knows them.
@@ -11,18 +17,19 @@ export class ExecTokens {
     this.#key = key;
   }
 
-  make(sandboxId: string, runId: string, expiresAt: Date): string {
-    const claims = `${runId}.${Math.ceil(expiresAt.getTime() / 1000).toString(36)}`;
+  /** @param run.userId who may give the token on: it works for as long as this user is enabled */
+  make(sandboxId: string, run: StreamedRun, expiresAt: Date): string {
+    const claims = `${run.runId}.${run.userId}.${Math.ceil(expiresAt.getTime() / 1000).toString(36)}`;
     return `${claims}.${this.#sign(sandboxId, claims).toString('base64url')}`;
   }
 
   /** The run that a token opens; null when it is not a token of this sandbox, or has expired. */
-  open(sandboxId: string, token: string, now = new Date()): string | null {
-    const [runId = '', expires = '', signature = '', ...rest] = token.split('.');
+  open(sandboxId: string, token: string, now = new Date()): StreamedRun | null {
+    const [runId = '', userId = '', expires = '', signature = '', ...rest] = token.split('.');
     const given = Buffer.from(signature, 'base64url');
-    const expected = this.#sign(sandboxId, `${runId}.${expires}`);
+    const expected = this.#sign(sandboxId, `${runId}.${userId}.${expires}`);
     if (rest.length > 0 || given.length !== expected.length || !timingSafeEqual(given, expected)) return null;
-    return Number.parseInt(expires, 36) * 1000 > now.getTime() ? runId : null;
+    return Number.parseInt(expires, 36) * 1000 > now.getTime() ? { runId, userId } : null;
   }
 
   #sign(sandboxId: string, claims: string): Buffer {

@@ -30,6 +30,7 @@ import { Migration20261125MeasuredRoom } from './migrations/20261125-measured-ro
 import { Migration20261126OutboxAndEvents } from './migrations/20261126-outbox-and-events.ts';
 import { Migration20261127Quotas } from './migrations/20261127-quotas.ts';
 import { Migration20261128SignIn } from './migrations/20261128-sign-in.ts';
+import { Migration20261129Users } from './migrations/20261129-users.ts';
 import { ReticentDriver } from './reticent-driver.ts';
 import { limitSessions, reclaimLostConnections, type SessionLimits } from './session-pool.ts';
 
@@ -98,6 +99,7 @@ export async function createOrm(
         { name: '20261126-outbox-and-events', class: Migration20261126OutboxAndEvents },
         { name: '20261127-quotas', class: Migration20261127Quotas },
         { name: '20261128-sign-in', class: Migration20261128SignIn },
+        { name: '20261129-users', class: Migration20261129Users },
       ],
     },
     discovery: { warnWhenNoEntities: false },

@@ -25,9 +25,31 @@ export function checkApiKeyName(name: string): string {
 /** Characters of a port's name, at most. */
 export const maxPortName = 15;
 
-function check(name: string, max: number, what: string): string {
+/** How a person is called: 1-64 characters. */
+export function checkDisplayName(name: string): string {
+  return check(name, maxDisplayName, 'Display name', 'display_name');
+}
+
+export const maxDisplayName = 64;
+
+/**
+ * User names: 1-64 ASCII letters, digits and `._@+-`, the first a letter or a digit. No letter of another script can look
+ * like one of them, and none can end a line of a mail.
+ */
+export const usernamePattern = '^[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}$';
+
+export function checkUsername(name: string): string {
+  if (new RegExp(usernamePattern).test(name)) return name;
+  throw wrong(
+    'User name',
+    'must have 1 to 64 letters, digits or . _ @ + -, and begin with a letter or a digit',
+    'username',
+  );
+}
+
+function check(name: string, max: number, what: string, path = 'name'): string {
   const reason = whyNoName(name, max);
-  if (reason !== null) throw wrong(what, reason);
+  if (reason !== null) throw wrong(what, reason, path);
   return name;
 }
 
@@ -38,8 +60,8 @@ export function whyNoName(name: string, max: number): string | null {
   return unprintable.test(name) ? 'must have printable characters only' : null;
 }
 
-function wrong(what: string, reason: string): AppError {
-  return new AppError('invalid_name', `${what} ${reason}`, { details: [{ path: 'name', reason }] });
+function wrong(what: string, reason: string, path: string): AppError {
+  return new AppError('invalid_name', `${what} ${reason}`, { details: [{ path, reason }] });
 }
 
 const adjectives = [

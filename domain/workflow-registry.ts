@@ -15,6 +15,8 @@ export interface Workflows {
   host: { input: HostInput; signals: Record<never, never> };
   /** Mails a link to a new password, and limits how often that happens. */
   passwordReset: { input: PasswordResetInput; signals: Record<never, never> };
+  /** Mails a new user a link to a first password. */
+  userInvitation: { input: UserInvitationInput; signals: Record<never, never> };
   /** One round of upkeep, started by a schedule. */
   maintenance: { input: undefined; signals: Record<never, never> };
 }
@@ -43,6 +45,10 @@ export interface PasswordResetInput {
   userId: string;
 }
 
+export interface UserInvitationInput {
+  userId: string;
+}
+
 interface WorkflowKind {
   /** The workflow id, from the id of the object that the workflow is about. */
   workflowId(objectId: string): string;
@@ -57,6 +63,7 @@ export const workflowKinds: Readonly<Record<WorkflowType, WorkflowKind>> = {
   sandboxBatchEnding: { workflowId: (batchId) => batchId, mayRunAgain: false },
   host: { workflowId: (hostId) => hostId, mayRunAgain: false },
   passwordReset: { workflowId: (userId) => `${userId}/password-reset`, mayRunAgain: true },
+  userInvitation: { workflowId: (userId) => `${userId}/invitation`, mayRunAgain: false },
   maintenance: { workflowId: () => 'maintenance', mayRunAgain: true },
 };
 

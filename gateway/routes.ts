@@ -19,6 +19,8 @@ export interface SandboxRoute {
   /** Ports that are not declared ask for the access token too. */
   secure: boolean;
   accessToken: string | null;
+  /** Its owner is disabled: only public ports are served. */
+  isLocked: boolean;
   ports: RoutePort[];
 }
 

@@ -6,6 +6,7 @@ import type { GatewayLimits } from './connection-limits.ts';
 import { GatewayError } from './error-reply.ts';
 import type { Exchange } from './exchange.ts';
 import { methodNotAllowed } from './http1-front.ts';
+import { OpenPrivateExchanges } from './open-private-exchanges.ts';
 import { isPlatformPath } from './platform-path.ts';
 import { isPortAuthorized, portAccess } from './port-access.ts';
 import type { RouteTable, SandboxRoute } from './routes.ts';
@@ -49,6 +50,7 @@ export class SandboxProxy {
   readonly #perClient: BoundedCounts;
   readonly #perSandbox: BoundedCounts;
   readonly #waiting: WaitingBytes;
+  readonly #private: OpenPrivateExchanges;
   #warnedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: SandboxProxyOptions) {
@@ -56,6 +58,7 @@ export class SandboxProxy {
     this.#perClient = new BoundedCounts(options.limits.maxRequestsPerClient, 'requests-of-client', options.counts);
     const { maxWaitingBytes: maxBytes, maxWaitingBytesPerClient: maxBytesPerClient } = options.limits;
     this.#waiting = new WaitingBytes({ maxBytes, maxBytesPerClient, log: options.log });
+    this.#private = new OpenPrivateExchanges(options.routes);
     this.#perSandbox = new BoundedCounts(options.limits.maxRequestsPerSandbox, 'requests-of-sandbox', options.counts);
   }
 
@@ -103,10 +106,11 @@ export class SandboxProxy {
       const route = await this.#findRoute(sandboxId);
       if (exchange.isClosed) return;
       if (triedAddress === route.address) throw unreachable();
-      const admitted = this.#admit(exchange, route, port, host);
+      const { isPublic, ...admitted } = this.#admit(exchange, route, port, host);
       const context = { ...admitted, clientKey, waiting: this.#waiting };
       if (triedAddress === null) {
         this.#countSandbox(sandboxId, releases);
+        if (!isPublic) releases.push(this.#private.add(sandboxId, exchange));
         onAccess(sandboxId);
         releases.push(() => onAccess(sandboxId));
       }
@@ -158,7 +162,7 @@ export class SandboxProxy {
     route: SandboxRoute,
     requestedPort: number | null,
     host: string,
-  ): Omit<ForwardingContext, 'clientKey' | 'waiting'> {
+  ): Omit<ForwardingContext, 'clientKey' | 'waiting'> & { isPublic: boolean } {
     const { target, method, isWebSocket } = exchange;
     const { trustProxy, pool, limits, log } = this.#options;
     const access = portAccess(route, requestedPort);
@@ -166,6 +170,8 @@ export class SandboxProxy {
       throw new GatewayError(404, 'port_not_http', 'This port of the sandbox is UDP: the gateway does not carry it');
     }
     const isAgent = access.kind === 'agent';
+    const isPublic = access.kind === 'public';
+    if (route.isLocked && !isPublic) throw ownerDisabled();
     // As if there were no such path.
     if (isAgent && isPlatformPath(target)) throw notFound();
     const request: UpstreamRequest = { target, host, trustProxy, passesAccessToken: isAgent };
@@ -183,7 +189,7 @@ export class SandboxProxy {
     const { port } = access;
     const onBadReply = (reason: string) =>
       log.write('info', { sandboxId, port, requestId, reason }, 'a sandbox sent a bad reply');
-    return { exchange, route, port, request, pool, stalledClientTimeoutMs, onBadReply };
+    return { exchange, route, port, request, pool, stalledClientTimeoutMs, onBadReply, isPublic };
   }
 
   /** Returns what the client is counted under. */
@@ -266,6 +272,10 @@ function checkTarget(exchange: Exchange): void {
 
 function invalidHost(): GatewayError {
   return new GatewayError(400, 'invalid_host', 'The request must name exactly one valid host');
+}
+
+function ownerDisabled(): GatewayError {
+  return new GatewayError(403, 'owner_disabled', 'The owner of the sandbox is disabled: only its public ports answer');
 }
 
 function notFound(): GatewayError {

@@ -7,6 +7,7 @@ import { sandboxSearchAttributes, searchAttributes } from './search-attributes.t
 const searchAttributesOf: { [Type in WorkflowType]?: (input: WorkflowInput<Type>) => SearchAttributePair[] } = {
   sandbox: ({ plan }) => sandboxSearchAttributes(plan, 'starting'),
   passwordReset: ({ userId }) => [{ key: searchAttributes.userId, value: userId }],
+  userInvitation: ({ userId }) => [{ key: searchAttributes.userId, value: userId }],
   host: ({ hostId }) => [{ key: searchAttributes.hostId, value: hostId }],
 };
 

@@ -5,3 +5,4 @@ export { passwordReset } from './password-reset.ts';
 export { sandbox } from './sandbox/workflow.ts';
 export { sandboxBatchEnding } from './sandbox-batch-ending.ts';
 export { sandboxDeletion } from './sandbox-deletion.ts';
+export { userInvitation } from './user-invitation.ts';

@@ -9,7 +9,8 @@ import { getTemplate } from './templates/get.ts';
 import { listTemplates } from './templates/list.ts';
 import { usageRoutes } from './usage/index.ts';
 import { userManagementRoutes } from './user-management/index.ts';
-import { getProfile } from './users/me.ts';
+import { getProfile } from './users/get-me.ts';
+import { updateProfile } from './users/update-me.ts';
 
 /** Every route under `/v1`. */
 export const routes: readonly ((api: Api, deps: ApiDependencies) => void)[] = [
@@ -22,6 +23,7 @@ export const routes: readonly ((api: Api, deps: ApiDependencies) => void)[] = [
   ...notificationRoutes,
   ...authRoutes,
   getProfile,
+  updateProfile,
   ...userManagementRoutes,
   ...usageRoutes,
 ];

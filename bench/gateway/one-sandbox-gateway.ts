@@ -20,6 +20,7 @@ const route = {
   agentPort,
   secure: false,
   accessToken: null,
+  isLocked: false,
   ports: [],
 };
 const changes = { live: true, onChange: () => undefined, onLiveChange: () => undefined };

@@ -2,6 +2,7 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import { type Port, unionOfPorts } from '../../domain/ports.ts';
 import type { SandboxStatus } from '../../domain/sandbox-state.ts';
 import { Sandbox } from '../entities/sandbox.ts';
+import { isUserDisabled } from './users.ts';
 
 /** What the gateway must know of a sandbox to pass a request on. */
 export interface SandboxRouteRow {
@@ -10,11 +11,13 @@ export interface SandboxRouteRow {
   address: string | null;
   agentPort: number | null;
   secure: boolean;
+  /** Its owner is disabled: only its public ports are served. */
+  isLocked: boolean;
   ports: Port[];
 }
 
 const routeFields = [
-  ...(['sandboxId', 'status', 'deletedAt', 'agentAddress', 'agentPort', 'secure'] as const),
+  ...(['sandboxId', 'ownerUserId', 'status', 'deletedAt', 'agentAddress', 'agentPort', 'secure'] as const),
   ...(['templatePorts', 'customPorts'] as const),
 ] as const;
 
@@ -31,6 +34,7 @@ export async function findEverKnownRoute(
 ): Promise<(SandboxRouteRow & { isDeleted: boolean }) | null> {
   const row = await em.fork().findOne(Sandbox, { sandboxId }, { fields: routeFields });
   if (!row) return null;
+  const isLocked = await isUserDisabled(em, row.ownerUserId);
   const isDeleted = row.deletedAt != null;
   return {
     isDeleted,
@@ -39,6 +43,7 @@ export async function findEverKnownRoute(
     address: row.agentAddress ?? null,
     agentPort: row.agentPort ?? null,
     secure: row.secure,
+    isLocked,
     ports: unionOfPorts(row.templatePorts, row.customPorts),
   };
 }

@@ -85,6 +85,13 @@ const table: Record<string, Row> = {
   'POST /v1/user-management/request-password-reset': user('own'),
   'POST /v1/user-management/users/:user_id/reset-password': { who: 'account_root', rows: 'account' },
   'GET /v1/users/me': user('own', { owners: (data) => [data.user_id] }),
+  'PUT /v1/users/me': user('own', { body: () => ({ description: 'changed' }) }),
+  'GET /v1/user-management/users': root(),
+  'POST /v1/user-management/users': root({
+    body: () => ({ email: `${tail()}@example.com`, username: `made-${tail()}`, role: 'user' }),
+  }),
+  'GET /v1/user-management/users/:user_id': root(),
+  'PUT /v1/user-management/users/:user_id': root({ body: () => ({ description: 'changed' }) }),
   'GET /v1/user-management/plans': user('none'),
   'GET /v1/usage/quotas': user('own'),
   'GET /v1/usage/quota-requests': user('by_role', {

@@ -295,7 +295,11 @@ test('a token opens its own run in its own sandbox and nothing else, and only fo
   }
   const other = await addSandbox(member, agent.port);
   refuses(await streamOf(`/v1/sandboxes/${other}/exec/stream?token=${token}`), 401, 'unauthenticated');
-  const expired = new ExecTokens(Buffer.alloc(32, 9)).make(id, token.split('.')[0], new Date(Date.now() - 1000));
+  const expired = new ExecTokens(Buffer.alloc(32, 9)).make(
+    id,
+    { runId: token.split('.')[0]!, userId: member.userId },
+    new Date(Date.now() - 1000),
+  );
   refuses(await streamOf(`${path}?token=${expired}`), 401, 'unauthenticated');
   refuses(await one.send(null, 'GET', `/v1/sandboxes/${id}?token=${token}`), 401, 'unauthenticated');
   refuses(await one.send(null, 'DELETE', `/v1/sandboxes/${id}/exec?token=${token}`), 401, 'unauthenticated');
@@ -464,7 +468,11 @@ test('a sandbox that ends tells its readers, and one whose agent is lost tells t
   const { body } = await one.send(member, 'POST', `/v1/sandboxes/${sandboxes[0]}/exec`, { command: 'sleep 60' });
   const token = body.stream_path.split('token=')[1].split('.');
   const paths = sandboxes.map((sandboxId) => {
-    const own = new ExecTokens(Buffer.alloc(32, 9)).make(sandboxId, token[0], new Date(Date.now() + 60_000));
+    const own = new ExecTokens(Buffer.alloc(32, 9)).make(
+      sandboxId,
+      { runId: token[0]!, userId: member.userId },
+      new Date(Date.now() + 60_000),
+    );
     return `/v1/sandboxes/${sandboxId}/exec/stream?token=${own}`;
   });
   const streams = await Promise.all(paths.map((path) => follow(path)));
@@ -500,7 +508,11 @@ test('an agent that was tampered with harms nobody: what is no event, or comes b
   await once(forged, 'listening');
   const sandboxId = await addSandbox(member, (forged.address() as AddressInfo).port);
   refuses(await one.send(member, 'GET', `/v1/sandboxes/${sandboxId}/exec/active`), 503, 'temporarily_unavailable');
-  const token = new ExecTokens(Buffer.alloc(32, 9)).make(sandboxId, 'run', new Date(Date.now() + 60_000));
+  const token = new ExecTokens(Buffer.alloc(32, 9)).make(
+    sandboxId,
+    { runId: 'run', userId: member.userId },
+    new Date(Date.now() + 60_000),
+  );
   const seen: string[][] = [];
   for (told of frames) {
     const reply = await streamOf(`/v1/sandboxes/${sandboxId}/exec/stream?token=${token}`);
@@ -518,7 +530,11 @@ test.each(['constructor', '__proto__', 'toString', 'hasOwnProperty', 'valueOf', 
     await once(forged, 'listening');
     const sandboxId = await addSandbox(member, (forged.address() as AddressInfo).port);
     const path = `/v1/sandboxes/${sandboxId}/exec`;
-    const token = new ExecTokens(Buffer.alloc(32, 9)).make(sandboxId, 'run', new Date(Date.now() + 60_000));
+    const token = new ExecTokens(Buffer.alloc(32, 9)).make(
+      sandboxId,
+      { runId: 'run', userId: member.userId },
+      new Date(Date.now() + 60_000),
+    );
     for (const reply of [
       await one.send(member, 'POST', path, { command: 'true' }),
       await one.send(member, 'GET', `${path}/active`),

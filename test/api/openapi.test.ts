@@ -65,6 +65,10 @@ const project = words(
 );
 const key = words('key_id name description prefix is_active last_used_at created_at updated_at');
 const notification = words('id user_id title message type is_read category created_at');
+const userItem = words(
+  'user_id email username display_name role status is_root_user email_verified created_at last_login',
+);
+const user = [...userItem, 'description'].sort();
 const quota = words(
   'cpu_seconds_monthly ram_gb_seconds sandbox_storage_gb_seconds traffic_gb_seconds template_storage_gb concurrent_sandboxes',
 );
@@ -213,6 +217,11 @@ const contract: Record<string, Record<string, string[]>> = {
   'POST /v1/user-management/change-password 200': {},
   'POST /v1/user-management/request-password-reset 200': {},
   'POST /v1/user-management/users/{user_id}/reset-password 200': { '': ['message'] },
+  'GET /v1/user-management/users 200': { '': words('users pagination'), 'users[]': userItem, pagination },
+  'POST /v1/user-management/users 201': { '': words('message user initial_password dedicated_signin_url'), user },
+  'GET /v1/user-management/users/{user_id} 200': { '': user },
+  'PUT /v1/user-management/users/{user_id} 200': {},
+  'PUT /v1/users/me 200': {},
   'GET /v1/users/me 200': {
     '': words(`user_id account_id email username display_name role status is_root_user email_verified description
                last_login created_at oauth_provider oauth_provider_id has_local_password avatar_url account`),
@@ -267,6 +276,9 @@ const bodies: Record<string, string[]> = {
   'POST /v1/auth/sign-in': words('email password'),
   'POST /v1/auth/forgot-password': ['email'],
   'POST /v1/auth/reset-password': words('token new_password'),
+  'PUT /v1/users/me': words('display_name description role status'),
+  'POST /v1/user-management/users': words('email username role display_name status description'),
+  'PUT /v1/user-management/users/{user_id}': words('display_name description role status'),
   'POST /v1/user-management/change-password': words('current_password new_password'),
   'POST /v1/notifications/bulk-delete': ['notification_ids'],
   'PATCH /v1/notifications/bulk-read': ['notification_ids'],
@@ -289,6 +301,7 @@ const queries: Record<string, string[]> = {
   'GET /v1/templates': [...paging, ...words('status visibility name usable')],
   'GET /v1/projects': [...paging, 'owner_user_id'],
   'GET /v1/projects/{project_id}/sandboxes': [...paging, 'status'],
+  'GET /v1/user-management/users': [...paging, 'status'],
   'GET /v1/notifications': [...paging, 'read', 'type'],
   'GET /v1/usage/quota-requests': [...paging, 'status'],
   'GET /v1/user-management/quota-requests': [...paging, 'status'],

@@ -28,6 +28,9 @@ describe('every route', () => {
     'PUT /v1/projects/:project_id',
     'POST /v1/api-keys',
     'PUT /v1/api-keys/:key_id',
+    'PUT /v1/users/me',
+    'POST /v1/user-management/users',
+    'PUT /v1/user-management/users/:user_id',
   ]);
 
   test('has a limit of bodies and one of requests, and large bodies are an exception', () => {

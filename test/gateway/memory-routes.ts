@@ -27,6 +27,7 @@ export class MemoryRoutes implements RouteSource, RouteChanges {
       agentPort: 49983,
       secure: false,
       accessToken: null,
+      isLocked: false,
       ports: [],
       ...known,
       ...route,

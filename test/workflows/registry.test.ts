@@ -15,7 +15,15 @@ test('the registry has exactly the workflows of the worker', () => {
 test('each id is of one workflow type, so that no two types meet', () => {
   const ids = Object.values(workflowKinds).map(({ workflowId }) => workflowId('sbx-a'));
   // Of a sandbox, a batch and a host the id is the object's own, which has a prefix of its own.
-  expect(ids).toEqual(['sbx-a', 'sbx-a/deletion', 'sbx-a', 'sbx-a', 'sbx-a/password-reset', 'maintenance']);
+  expect(ids).toEqual([
+    'sbx-a',
+    'sbx-a/deletion',
+    'sbx-a',
+    'sbx-a',
+    'sbx-a/password-reset',
+    'sbx-a/invitation',
+    'maintenance',
+  ]);
 });
 
 test('a workflow starts under its own id with its search attributes', () => {

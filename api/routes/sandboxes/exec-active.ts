@@ -42,7 +42,12 @@ export function getActiveExec(api: Api, deps: ApiDependencies): void {
       if (!run?.running || run.owner !== callerOf(request).userId) return { active: false as const };
       return {
         active: true as const,
-        stream_path: streamPath(deps, sandbox.sandboxId, run.runId, new Date(run.deadline)),
+        stream_path: streamPath(
+          deps,
+          sandbox.sandboxId,
+          { runId: run.runId, userId: run.owner },
+          new Date(run.deadline),
+        ),
         command: run.command,
         cwd: run.cwd,
         started_at: run.startedAt,

@@ -4,8 +4,10 @@ import { findSandboxStatus } from '../../../db/repositories/sandbox-status.ts';
 import { AppError } from '../../../domain/errors.ts';
 import { isOver } from '../../../domain/sandbox-state.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { DisabledReaders } from '../../disabled-readers.ts';
 import { type ExecFailure, execStream } from '../../exec-stream.ts';
 import { ExecStreamLimits } from '../../exec-stream-limits.ts';
+import type { StreamedRun } from '../../exec-tokens.ts';
 import { type AgentRow, askAgent } from './exec-agent.ts';
 
 const keepaliveMs = 15_000;
@@ -17,6 +19,7 @@ const unconfirmedLimit = 3;
 class ExecFollower {
   readonly #deps: ApiDependencies;
   readonly #limits: ExecStreamLimits;
+  readonly #readers: DisabledReaders;
   readonly #closing = new AbortController();
 
   constructor(api: Api, deps: ApiDependencies) {
@@ -24,6 +27,7 @@ class ExecFollower {
     const { PLATFORM_EXEC_STREAMS_PER_CALLER: perCaller, PLATFORM_EXEC_STREAMS_PER_SANDBOX: perSandbox } =
       deps.settings;
     this.#limits = new ExecStreamLimits(perCaller, perSandbox);
+    this.#readers = new DisabledReaders(deps);
     api.addHook('preClose', async () => this.#closing.abort());
   }
 
@@ -32,10 +36,13 @@ class ExecFollower {
     return this.#limits.add(caller, sandboxId);
   }
 
-  /** The events behind the one numbered `after`, until the reply's connection closes. Null: none comes any more. */
+  /**
+   * The events behind the one numbered `after`, until the reply's connection closes or the user is disabled. Null: none
+   * comes any more.
+   */
   async follow(
     row: AgentRow,
-    { runId, after }: { runId: string; after: number },
+    { runId, userId, after }: StreamedRun & { after: number },
     reply: FastifyReply,
   ): Promise<AsyncGenerator<Buffer> | null> {
     const deps = this.#deps;
@@ -43,11 +50,21 @@ class ExecFollower {
     if (!events) return null;
     reply.raw.once('close', () => events.destroy());
     if (reply.raw.destroyed) events.destroy();
+    let isDisabled = false;
+    const forget = this.#readers.watch(userId, () => {
+      isDisabled = true;
+      events.destroy();
+    });
+    reply.raw.once('close', forget);
+    if (reply.raw.destroyed) forget();
     return execStream(events, {
       keepaliveMs,
       signal: this.#closing.signal,
       onSilence: silenceWatch(deps, row.sandboxId, runId),
-      onBreak: async () => (reply.raw.destroyed ? null : ((await endOf(deps, row.sandboxId)) ?? interrupted)),
+      onBreak: async () => {
+        if (reply.raw.destroyed) return null;
+        return isDisabled ? userDisabled : ((await endOf(deps, row.sandboxId)) ?? interrupted);
+      },
     });
   }
 }
@@ -60,6 +77,8 @@ export function execFollowerOf(api: Api, deps: ApiDependencies): ExecFollower {
   followers.set(deps, follower);
   return follower;
 }
+
+const userDisabled: ExecFailure = { code: 'user_disabled', message: 'The user of this stream is disabled' };
 
 const interrupted: ExecFailure = {
   code: 'exec_interrupted',

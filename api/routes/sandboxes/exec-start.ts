@@ -116,7 +116,8 @@ export function startExec(api: Api, deps: ApiDependencies): void {
         await recordAccess(deps.orm.em, [sandboxId], startedAt);
       }
       if (wait) {
-        const events = await follower.follow(sandbox, { runId: run.runId, after: 0 }, reply);
+        const streamed = { runId: run.runId, userId: callerOf(request).userId };
+        const events = await follower.follow(sandbox, { ...streamed, after: 0 }, reply);
         const result = await execResult(events ?? noEvents()).catch(asRefusal);
         return reply.code(200).send({
           exit_code: result.exitCode,
@@ -127,7 +128,12 @@ export function startExec(api: Api, deps: ApiDependencies): void {
         });
       }
       return reply.code(201).send({
-        stream_path: streamPath(deps, sandboxId, run.runId, new Date(run.deadline)),
+        stream_path: streamPath(
+          deps,
+          sandboxId,
+          { runId: run.runId, userId: callerOf(request).userId },
+          new Date(run.deadline),
+        ),
         started_at: run.startedAt,
         deadline: run.deadline,
       });

@@ -2,10 +2,12 @@ import { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { findSandboxRoute } from '../../../db/repositories/sandbox-routes.ts';
+import { isUserEnabled } from '../../../db/repositories/users.ts';
 import { clientKey } from '../../../domain/client-address.ts';
 import { AppError, notFound } from '../../../domain/errors.ts';
 import { anyUserOrToken, callerOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
+import type { StreamedRun } from '../../exec-tokens.ts';
 import { onRequestEnd } from '../../request-end.ts';
 import { failures } from '../../schemas/failures.ts';
 import { type AgentRow, askAgent, ofAgentCalls } from './exec-agent.ts';
@@ -25,8 +27,8 @@ const query = z.object({
 });
 
 /** Address of a run's stream, with a token for it alone. */
-export function streamPath(deps: ApiDependencies, sandboxId: string, runId: string, deadline: Date): string {
-  const token = deps.execTokens.make(sandboxId, runId, new Date(deadline.getTime() + tokenGraceMs));
+export function streamPath(deps: ApiDependencies, sandboxId: string, run: StreamedRun, deadline: Date): string {
+  const token = deps.execTokens.make(sandboxId, run, new Date(deadline.getTime() + tokenGraceMs));
   return `/v1/sandboxes/${sandboxId}/exec/stream?token=${token}`;
 }
 
@@ -60,12 +62,12 @@ export function streamExec(api: Api, deps: ApiDependencies): void {
     handler: async (request, reply) => {
       // The token in the address is all it takes, so a page of any origin may use it; cookies play no part.
       reply.header('access-control-allow-origin', '*');
-      const { row, runId } = await runOf(deps, request, request.params.sandbox_id, request.query.token);
+      const { row, runId, userId } = await runOf(deps, request, request.params.sandbox_id, request.query.token);
       const after = lastSeen(request.headers['last-event-id'], runId);
-      // A token carries no user, so its readers count by address.
+      // Whoever has the address may read, so its readers count by address.
       const caller = request.identity ? request.identity.userId : clientKey(request.ip);
       onRequestEnd(reply, follower.admit(caller, row.sandboxId));
-      const stream = await follower.follow(row, { runId, after }, reply);
+      const stream = await follower.follow(row, { runId, userId, after }, reply);
       if (!stream) return reply.code(204).send(null);
       reply.raw.setTimeout(deps.stalledReaderMs ?? stalledReaderMs, () => reply.raw.destroy());
       return reply
@@ -82,19 +84,22 @@ async function runOf(
   request: FastifyRequest,
   sandboxId: string,
   token: string | undefined,
-): Promise<{ row: AgentRow; runId: string }> {
+): Promise<{ row: AgentRow } & StreamedRun> {
   // An access token in the address has been checked already.
   if (token !== undefined && !request.identity) {
-    const runId = deps.execTokens.open(sandboxId, token);
-    if (runId === null) throw new AppError('unauthenticated', 'The token is not valid for this stream, or has expired');
+    const run = deps.execTokens.open(sandboxId, token);
+    if (!run || !(await isUserEnabled(deps.orm.em, run.userId))) {
+      throw new AppError('unauthenticated', 'The token is not valid for this stream, or has expired');
+    }
     const route = await findSandboxRoute(deps.orm.em, sandboxId);
     if (!route) throw notFound('Sandbox');
-    return { row: { ...route, agentAddress: route.address }, runId };
+    return { row: { ...route, agentAddress: route.address }, ...run };
   }
   const row = await sandboxOf(deps, request, sandboxId);
   const run = await askAgent(deps, row, (place) => deps.sandboxAgents.findRun(place));
-  if (run?.owner !== callerOf(request).userId) throw noRun();
-  return { row, runId: run.runId };
+  const { userId } = callerOf(request);
+  if (run?.owner !== userId) throw noRun();
+  return { row, runId: run.runId, userId };
 }
 
 /** The number of the last event the reader has. @throws {AppError} `exec_not_found` when it is another run's */

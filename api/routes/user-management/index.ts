@@ -10,9 +10,17 @@ import { listQuotaRequestsOfAccount } from './quota-requests-list.ts';
 import { reviewQuotaRequest } from './quota-requests-review.ts';
 import { requestPasswordReset } from './request-password-reset.ts';
 import { resetUserPassword } from './reset-user-password.ts';
+import { createUser } from './users-create.ts';
+import { getUser } from './users-get.ts';
+import { listAccountUsers } from './users-list.ts';
+import { updateUser } from './users-update.ts';
 
 /** Users, what belongs to them, and what root users of an account manage. */
 export const userManagementRoutes: readonly ((api: Api, deps: ApiDependencies) => void)[] = [
+  listAccountUsers,
+  createUser,
+  getUser,
+  updateUser,
   changePassword,
   requestPasswordReset,
   resetUserPassword,

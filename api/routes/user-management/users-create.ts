@@ -1,0 +1,114 @@
+import { randomBytes } from 'node:crypto';
+import { z } from 'zod';
+import { createUser as makeUser } from '../../../db/repositories/user-management.ts';
+import { findUserWithin } from '../../../db/repositories/users.ts';
+import { readEmailAddress } from '../../../domain/email-address.ts';
+import { AppError } from '../../../domain/errors.ts';
+import { makeInitialPassword } from '../../../domain/initial-password.ts';
+import { checkDisplayName, checkUsername, maxDisplayName, usernamePattern } from '../../../domain/names.ts';
+import { accountRoot, callerOf, scopeOf } from '../../access.ts';
+import { createOnce } from '../../create-once.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { idempotencyHeaders } from '../../plugins/idempotency.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
+import {
+  bodyBytesWithDescription,
+  description,
+  nameOf,
+  optionalNonZero,
+  withDefault,
+  withDefaultNonZero,
+} from '../../schemas/fields.ts';
+import { signInUrl } from '../../sign-in-url.ts';
+import { presentUser, userSchema } from './user-schema.ts';
+
+const body = z.object({
+  email: z.string().max(1024).describe('ASCII before the `@`; unique in any case'),
+  username: z
+    .string()
+    .max(256)
+    .meta({ minLength: 1, maxLength: 64, pattern: usernamePattern })
+    .describe('Unique in the account in any case'),
+  role: z.enum(['user', 'admin']).describe('Only an admin can make an admin'),
+  display_name: optionalNonZero(nameOf(maxDisplayName)).describe('The user name when left out'),
+  status: withDefaultNonZero(z.enum(['enabled', 'disabled']), 'enabled'),
+  description: withDefault(description(), ''),
+});
+
+const created = z.object({
+  message: z.string(),
+  user: userSchema,
+  initial_password: z
+    .string()
+    .describe('Told this once. Empty where a mail invites the user to set one, and in a repeated reply'),
+  dedicated_signin_url: z.string().nullable().describe('Where the user signs in; null: there is no page for it'),
+});
+
+/**
+ * `POST /v1/user-management/users`. The user is invited by a mail when there is a mail server; otherwise, or when the
+ * user is made disabled, there is an initial password for the caller to pass on.
+ */
+export function createUser(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/user-management/users',
+    config: {
+      bodyBytes: bodyBytesWithDescription,
+      access: accountRoot('account'),
+      idempotency: {
+        makes: 'user',
+        secrets: ['initial_password'],
+        restore: (told) => ({ ...told, initial_password: '' }),
+      },
+    },
+    schema: {
+      operationId: 'createUser',
+      tags: ['Users'],
+      summary: 'Create a user of the account',
+      headers: idempotencyHeaders,
+      body,
+      response: {
+        201: envelope(created, 'The user, and how they get in'),
+        ...failures(
+          ...([ofMutations, ofIdempotency, 'root_required', 'admin_required', 'invalid_name'] as const),
+          ...(['email_taken', 'username_taken', 'user_limit_reached'] as const),
+        ),
+      },
+    },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const find = async (userId: string) => {
+        const user = await findUserWithin(deps.orm.em, scopeOf(request), userId);
+        return user && { user, initialPassword: '' };
+      };
+      const { user, initialPassword } = await createOnce(request, 'user', {
+        find,
+        create: async (userId) => {
+          const { role, status, description } = request.body;
+          const username = checkUsername(request.body.username.trim());
+          const displayName = checkDisplayName((request.body.display_name ?? username).trim());
+          const email = emailOf(request.body.email);
+          const isInvited = deps.settings.SMTP_URL !== undefined && status === 'enabled';
+          const password = isInvited ? null : makeInitialPassword(randomBytes(20));
+          const passwordHash = password === null ? null : await deps.passwords.hash(password);
+          const wanted = { userId, email, username, displayName, description, role, status, passwordHash };
+          await makeUser(deps.orm.em.fork(), caller, wanted);
+          return { ...(await find(userId))!, initialPassword: password ?? '' };
+        },
+      });
+      const message = initialPassword === '' ? 'The user is created and invited by a mail' : 'The user is created';
+      const data = { message, user: presentUser(user), initial_password: initialPassword };
+      reply.header('cache-control', 'no-store');
+      return reply.code(201).send(success({ ...data, dedicated_signin_url: signInUrl(api, deps.settings) }));
+    },
+  });
+}
+
+/** @throws {AppError} `validation_failed` */
+function emailOf(text: string): string {
+  const email = readEmailAddress(text);
+  if (email !== null) return email;
+  const reason = 'must be an e-mail address with ASCII characters before the @';
+  throw new AppError('validation_failed', `email ${reason}`, { details: [{ path: 'email', reason }] });
+}

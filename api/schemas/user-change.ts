@@ -1,0 +1,22 @@
+import { z } from 'zod';
+import type { UserChange } from '../../db/repositories/user-management.ts';
+import { checkDisplayName, maxDisplayName } from '../../domain/names.ts';
+import { description, nameOf, optional, optionalBody, optionalNonZero } from './fields.ts';
+
+/** The body that changes a user. */
+export const userChangeBody = optionalBody(
+  z.object({
+    display_name: optionalNonZero(nameOf(maxDisplayName)),
+    description: optional(description()),
+    role: optionalNonZero(z.enum(['user', 'admin'])).describe(
+      'Account root only; only an admin gives or takes `admin`',
+    ),
+    status: optionalNonZero(z.enum(['enabled', 'disabled'])).describe('Account root only'),
+  }),
+);
+
+/** @throws {AppError} `invalid_name` */
+export function userChangeOf(body: z.output<typeof userChangeBody>): UserChange {
+  const { display_name: name, description, role, status } = body;
+  return { displayName: name === undefined ? undefined : checkDisplayName(name.trim()), description, role, status };
+}

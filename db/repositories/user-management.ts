@@ -1,0 +1,124 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import { AppError, notFound } from '../../domain/errors.ts';
+import { accountTransaction } from '../account-transaction.ts';
+import { Project } from '../entities/project.ts';
+import { User } from '../entities/user.ts';
+import { newId } from '../new-id.ts';
+import { lockRow } from './lock-row.ts';
+import { requestStart } from './outbox.ts';
+import { type ListedTable, type Listing, readPage } from './page.ts';
+import { readRow } from './read-row.ts';
+import { entitiesWithin, type Scope, scopeTransaction, withinScope } from './scope.ts';
+
+/** Users of an account, disabled ones included. */
+export const mostUsersOfAccount = 1000;
+
+export interface NewUser {
+  userId: string;
+  email: string;
+  username: string;
+  displayName: string;
+  description: string;
+  role: User['role'];
+  status: User['status'];
+  /** Null: a mail invites the user to set one. */
+  passwordHash: string | null;
+}
+
+export interface UserChange {
+  displayName?: string | undefined;
+  description?: string | undefined;
+  role?: User['role'] | undefined;
+  status?: User['status'] | undefined;
+}
+
+const listed: ListedTable = { table: 'users', alias: 'u', key: 'user_id', beside: 'null as nothing', joins: '' };
+
+/** A page of the users a caller may see. */
+export async function listUsers(
+  em: EntityManager,
+  scope: Scope,
+  filter: { status?: User['status'] | undefined },
+  listing: Listing,
+): Promise<{ users: User[]; total: number }> {
+  const conditions = [withinScope(scope, 'u', 'user_id')];
+  if (filter.status) conditions.push({ sql: 'u.status = ?', values: [filter.status] });
+  const { rows, total } = await readPage(em, listed, conditions, listing);
+  return { users: rows.map((row) => readRow(em, User, row)), total };
+}
+
+/**
+ * Makes a user with a default project. One without a password is invited by a mail.
+ * @throws {AppError} `email_taken`, `username_taken`, `user_limit_reached`, and `admin_required` where a caller who is no
+ *   admin makes one
+ */
+export async function createUser(
+  em: EntityManager,
+  by: { accountId: string; role: User['role'] },
+  wanted: NewUser,
+): Promise<void> {
+  const { accountId } = by;
+  if (wanted.role === 'admin') requireAdmin(by);
+  await accountTransaction(em, accountId, async (tx) => {
+    await lockRow(tx, 'accounts', accountId);
+    if ((await tx.count(User, { accountId })) >= mostUsersOfAccount) {
+      throw new AppError('user_limit_reached', `An account may have ${mostUsersOfAccount} users; delete one first`);
+    }
+    tx.create(User, { ...wanted, accountId });
+    await tx.flush();
+    tx.create(Project, {
+      projectId: newId('project'),
+      accountId,
+      ownerUserId: wanted.userId,
+      name: 'Default',
+      isDefault: true,
+    });
+    const { userId } = wanted;
+    if (wanted.passwordHash === null) requestStart(tx, 'userInvitation', userId, { userId });
+  });
+}
+
+/**
+ * Changes a user whom the caller may see. Disabling ends what the user has open at once.
+ * @throws {AppError} `not_found`, `admin_required`, `last_root_user`
+ */
+export async function changeUser(
+  em: EntityManager,
+  scope: Scope,
+  by: { role: User['role'] },
+  userId: string,
+  change: UserChange,
+): Promise<void> {
+  await scopeTransaction(em, scope, async (tx) => {
+    const user = await lockUser(tx, scope, userId);
+    const { role, status } = change;
+    if (role !== undefined && role !== user.role) requireAdmin(by);
+    if (status === 'disabled' && user.status !== 'disabled') await requireOtherRoot(tx, user, 'disabled');
+    const { displayName = user.displayName, description = user.description } = change;
+    tx.assign(user, { displayName, description, role: role ?? user.role, status: status ?? user.status });
+  });
+}
+
+/** Locks the account first: of changes at once, each sees which root users the ones before have left. */
+async function lockUser(tx: EntityManager, scope: Scope, userId: string): Promise<User> {
+  const within = { ...entitiesWithin(scope, 'userId'), userId };
+  const found = await tx.findOne(User, within, { fields: ['accountId'], disableIdentityMap: true });
+  if (!found) throw notFound('User');
+  await lockRow(tx, 'accounts', found.accountId);
+  await lockRow(tx, 'users', userId);
+  const user = await tx.findOne(User, within);
+  if (!user) throw notFound('User');
+  return user;
+}
+
+async function requireOtherRoot(tx: EntityManager, user: User, what: string): Promise<void> {
+  if (!user.isRootUser) return;
+  const { accountId, userId } = user;
+  const others = { accountId, userId: { $ne: userId }, isRootUser: true, status: 'enabled' as const };
+  if ((await tx.count(User, others)) > 0) return;
+  throw new AppError('last_root_user', `The last enabled root user of an account cannot be ${what}`);
+}
+
+function requireAdmin(by: { role: User['role'] }): void {
+  if (by.role !== 'admin') throw new AppError('admin_required', 'Only an admin can give or take the role admin');
+}

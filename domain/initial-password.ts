@@ -1,0 +1,13 @@
+/** Without characters that look like others. A power of two, so that each byte gives one without a preference. */
+const alphabet = 'abcdefghijkmnopqrstuvwxyz2345678';
+const groups = 4;
+const groupLength = 5;
+
+/** A password of 100 bits that a person can read out, such as `k3vqm-8zr2n-…`. @param random 20 unpredictable bytes */
+export function makeInitialPassword(random: Uint8Array): string {
+  if (random.length !== groups * groupLength) throw new Error('An initial password takes 20 bytes');
+  const characters = [...random].map((byte) => alphabet[byte % alphabet.length]);
+  return Array.from({ length: groups }, (_, group) =>
+    characters.slice(group * groupLength, (group + 1) * groupLength).join(''),
+  ).join('-');
+}

@@ -1,0 +1,46 @@
+import pLimit from 'p-limit';
+import type { Exchange } from './exchange.ts';
+import type { RouteTable } from './routes.ts';
+
+/** Look-ups at once after the news were interrupted, when the route of any sandbox may have changed. */
+const lookupsAtOnce = 8;
+
+/**
+ * Requests and WebSockets under way to agents and to ports that ask for the token. They end when the owner of their
+ * sandbox is disabled; those to public ports go on.
+ */
+export class OpenPrivateExchanges {
+  readonly #routes: RouteTable;
+  readonly #open = new Map<string, Set<Exchange>>();
+  readonly #limit = pLimit(lookupsAtOnce);
+
+  constructor(routes: RouteTable) {
+    this.#routes = routes;
+    routes.onChange((changed) => {
+      const sandboxIds = changed === null ? this.#open.keys() : [changed];
+      for (const sandboxId of sandboxIds) {
+        if (this.#open.has(sandboxId)) void this.#limit(() => this.#check(sandboxId));
+      }
+    });
+  }
+
+  /** @returns forgets it again, when it is over */
+  add(sandboxId: string, exchange: Exchange): () => void {
+    const open = this.#open.get(sandboxId) ?? new Set();
+    this.#open.set(sandboxId, open);
+    open.add(exchange);
+    // The news of a change may have come after the route was looked up for this exchange and before it was added.
+    void this.#check(sandboxId);
+    return () => {
+      open.delete(exchange);
+      if (open.size === 0 && this.#open.get(sandboxId) === open) this.#open.delete(sandboxId);
+    };
+  }
+
+  async #check(sandboxId: string): Promise<void> {
+    // Where the route cannot be known now, the news are interrupted, too, and call again when they are back.
+    const route = await this.#routes.find(sandboxId).catch(() => null);
+    if (!route?.isLocked) return;
+    for (const exchange of this.#open.get(sandboxId) ?? []) exchange.destroy();
+  }
+}
