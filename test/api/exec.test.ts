@@ -6,6 +6,7 @@ import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
 import { ExecTokens } from '../../api/exec-tokens.ts';
 import { Sandbox } from '../../db/entities/sandbox.ts';
+import { User } from '../../db/entities/user.ts';
 import { sandbox as bootOf, platformToken, TestAgent } from '../agent/support/agent.ts';
 import { HostileServer } from '../sandbox-agent-client/hostile-server.ts';
 import { until } from '../support/until.ts';
@@ -491,6 +492,28 @@ test('a sandbox that ends tells its readers, and one whose agent is lost tells t
     503,
     'temporarily_unavailable',
   );
+});
+
+test('the streams of a user who is disabled end on every replica, and their tokens open nothing', async () => {
+  const user = await one.addUser(one.root);
+  const sandboxId = await addSandbox(user, agent.port);
+  const path = `/v1/sandboxes/${sandboxId}/exec`;
+  const { body } = await one.send(user, 'POST', path, { command: 'sleep 60' });
+  const waiting = one.send(user, 'GET', `${path}/stream`);
+  const followed = await follow(body.stream_path);
+  const text = (async () => {
+    let all = '';
+    for await (const chunk of followed) all += chunk;
+    return all;
+  })();
+  await one.orm.em.fork().nativeUpdate(User, { userId: user.userId }, { status: 'disabled' });
+  for (const told of [(await waiting).text, await text]) {
+    const data = { code: 'user_disabled', message: 'The user of this stream is disabled' };
+    expect(eventsIn(told).at(-1)).toEqual({ id: undefined, type: 'error', data });
+  }
+  refuses(await streamOf(body.stream_path), 401, 'unauthenticated');
+  // The command goes on, as the sandbox does; the account root ends it.
+  expect((await one.send(one.root, 'DELETE', path)).status).toBe(200);
 });
 
 test('an agent that was tampered with harms nobody: what is no event, or comes behind the end, is not passed on', async () => {

@@ -554,7 +554,7 @@ test('what creates or restarts takes an Idempotency-Key', () => {
     );
     expect([name, takes]).toEqual([
       name,
-      /^POST \/v1\/(sandboxes|projects|api-keys|usage\/quota-requests|user-management\/quota-allocations|sandboxes\/\{sandbox_id\}\/(ports|exec|restart))$/.test(
+      /^POST \/v1\/(sandboxes|projects|api-keys|usage\/quota-requests|user-management\/(quota-allocations|users)|sandboxes\/\{sandbox_id\}\/(ports|exec|restart))$/.test(
         name,
       ),
     ]);

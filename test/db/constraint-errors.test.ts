@@ -19,6 +19,8 @@ const neverViolated = [
   'api_keys_secret_hash_key',
   'events_object_id_sequence_key',
   'projects_default',
+  'quota_allocations_active',
+  'quota_requests_pending',
   // No route creates templates yet.
   'templates_name',
 ];

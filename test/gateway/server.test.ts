@@ -79,6 +79,21 @@ test('a protected port asks for the token that the platform derives', async () =
   expect((await call(80, { 'x-access-token': token })).text).toBe('service');
 });
 
+test('while the owner is disabled, private ports are closed', async () => {
+  await client.query(
+    `insert into accounts (account_id, email, display_name, plan_name) values ('acc-a', 'a@b', 'A', 'hobby')`,
+  );
+  await client.query(
+    `insert into users (user_id, account_id, email, username, display_name) values ('usr-a', 'acc-a', 'a@b', 'a', 'A')`,
+  );
+  const setStatus = (status: string) => client.query('update users set status = $1', [status]);
+  expect((await call()).text).toBe('agent');
+  await setStatus('disabled');
+  await until(async () => (await call()).status === 403, 1000);
+  await setStatus('enabled');
+  await until(async () => (await call()).text === 'agent', 1000);
+});
+
 test('at SIGTERM it ends in order, and what was used has been recorded', async () => {
   expect(existsSync(path.join(gateway.dataDir, 'ca/ca.pem'))).toBe(true);
   expect(await gateway.stop()).toBe(0);

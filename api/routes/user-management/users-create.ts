@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
+import { accountPageUrl } from '../../../config/public-urls.ts';
 import { createUser as makeUser } from '../../../db/repositories/user-management.ts';
 import { findUserWithin } from '../../../db/repositories/users.ts';
 import { readEmailAddress } from '../../../domain/email-address.ts';
@@ -20,7 +21,6 @@ import {
   withDefault,
   withDefaultNonZero,
 } from '../../schemas/fields.ts';
-import { signInUrl } from '../../sign-in-url.ts';
 import { presentUser, userSchema } from './user-schema.ts';
 
 const body = z.object({
@@ -42,7 +42,7 @@ const created = z.object({
   initial_password: z
     .string()
     .describe('Told this once. Empty where a mail invites the user to set one, and in a repeated reply'),
-  dedicated_signin_url: z.string().nullable().describe('Where the user signs in; null: there is no page for it'),
+  dedicated_signin_url: z.string().nullable().describe('Where the user signs in'),
 });
 
 /**
@@ -100,7 +100,7 @@ export function createUser(api: Api, deps: ApiDependencies): void {
       const message = initialPassword === '' ? 'The user is created and invited by a mail' : 'The user is created';
       const data = { message, user: presentUser(user), initial_password: initialPassword };
       reply.header('cache-control', 'no-store');
-      return reply.code(201).send(success({ ...data, dedicated_signin_url: signInUrl(api, deps.settings) }));
+      return reply.code(201).send(success({ ...data, dedicated_signin_url: accountPageUrl(deps.settings, 'sign-in') }));
     },
   });
 }

@@ -1,0 +1,116 @@
+import { type EventEmitter, once } from 'node:events';
+import http from 'node:http';
+import http2 from 'node:http2';
+import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals';
+import { WebSocket, WebSocketServer } from 'ws';
+import { until } from '../support/until.ts';
+import { type Reply, send } from './client.ts';
+import { hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
+import { startHttpUpstream } from './upstream-server.ts';
+
+const TOKEN = 'token-of-sbx-one';
+const ID = 'sbx-one';
+const PUBLIC = 3000;
+const PROTECTED = 3001;
+let started: StartedGateway;
+let sandbox: Awaited<ReturnType<typeof startHttpUpstream>>;
+
+beforeAll(async () => {
+  started = await startGateway();
+  sandbox = await startHttpUpstream((request, response) => {
+    response.write('begun ');
+    if (request.url !== '/endless') response.end('and ended');
+  });
+  new WebSocketServer({ server: sandbox.server }).on('connection', (socket) => socket.on('error', () => undefined));
+});
+beforeEach(() => {
+  const tcp = { servicePort: sandbox.port, protocol: 'TCP' as const };
+  const ports = [
+    { ...tcp, port: PUBLIC, isProtected: false },
+    { ...tcp, port: PROTECTED, isProtected: true },
+  ];
+  const place = { address: sandbox.address, agentPort: sandbox.port + 1 };
+  started.routes.set({ ...place, sandboxId: ID, secure: true, accessToken: TOKEN, isLocked: false, ports });
+});
+afterAll(async () => {
+  await started.stop();
+  await sandbox.stop();
+});
+
+const headers = { 'x-access-token': TOKEN };
+const call = (port?: number): Promise<Reply> => send({ port: started.port, host: hostOf(ID, port), headers });
+const lock = () => started.routes.set({ sandboxId: ID, isLocked: true });
+
+test('only public ports answer', async () => {
+  lock();
+  expect((await call(PUBLIC)).text).toBe('begun and ended');
+  for (const port of [undefined, PROTECTED, 9999]) {
+    const reply = await call(port);
+    expect([port, reply.status, reply.json.code]).toEqual([port, 403, 'owner_disabled']);
+  }
+  started.routes.set({ sandboxId: ID, isLocked: false });
+  expect((await call(PROTECTED)).text).toBe('begun and ended');
+});
+
+async function openSocket(port: number): Promise<WebSocket> {
+  const socket = new WebSocket(`ws://127.0.0.1:${started.port}/`, { headers: { ...headers, host: hostOf(ID, port) } });
+  socket.on('error', () => undefined);
+  await once(socket, 'open');
+  return socket;
+}
+
+async function openReply(port: number): Promise<http.IncomingMessage> {
+  const options = { port: started.port, path: '/endless', headers: { ...headers, host: hostOf(ID, port) } };
+  const [reply] = (await once(http.get(options), 'response')) as [http.IncomingMessage];
+  reply.on('error', () => undefined);
+  reply.resume();
+  return reply;
+}
+
+/** As `once`, which would take an error for its end. */
+const closeOf = (emitter: EventEmitter) => new Promise((resolve) => emitter.once('close', resolve));
+
+test('what is open to private ports ends at once, what is open to public ones goes on', async () => {
+  const session = http2.connect(`http://127.0.0.1:${started.port}`);
+  const stream = session.request({ ':path': '/endless', ':authority': hostOf(ID, PROTECTED), ...headers });
+  stream.on('error', () => undefined);
+  stream.resume();
+  await once(stream, 'response');
+  const [publicSocket, privateSocket] = [await openSocket(PUBLIC), await openSocket(PROTECTED)];
+  const [publicReply, privateReply] = [await openReply(PUBLIC), await openReply(PROTECTED)];
+  const ends = [privateSocket, privateReply, stream].map(closeOf);
+  lock();
+  await Promise.all(ends);
+  expect([publicSocket.readyState, publicReply.destroyed, session.destroyed]).toEqual([WebSocket.OPEN, false, false]);
+  publicSocket.terminate();
+  publicReply.destroy();
+  session.destroy();
+});
+
+test('what is open ends also when the news come only after an interruption', async () => {
+  const socket = await openSocket(PROTECTED);
+  const closed = closeOf(socket);
+  started.routes.setLive(false);
+  started.routes.setSilently({ sandboxId: ID, isLocked: true });
+  started.routes.setLive(true);
+  await closed;
+  expect(socket.readyState).toBe(WebSocket.CLOSED);
+});
+
+test('a look-up that the news overtake does not let a request stay open', async () => {
+  const sandboxId = 'sbx-new';
+  const ports = [{ servicePort: sandbox.port, protocol: 'TCP' as const, port: PROTECTED, isProtected: true }];
+  started.routes.set({ sandboxId, address: sandbox.address, accessToken: TOKEN, ports });
+  const gate = Promise.withResolvers<void>();
+  started.routes.gate = gate.promise;
+  const host = hostOf(sandboxId, PROTECTED);
+  const request = http.get({ port: started.port, path: '/endless', headers: { ...headers, host } });
+  request.on('response', (reply) => reply.on('error', () => undefined).resume());
+  request.on('error', () => undefined);
+  const ended = closeOf(request);
+  await until(async () => started.routes.lookups.includes(sandboxId));
+  started.routes.set({ sandboxId, isLocked: true });
+  gate.resolve();
+  await ended;
+  expect(request.destroyed).toBe(true);
+});
