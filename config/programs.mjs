@@ -4,7 +4,7 @@ import path from 'node:path';
 /**
  * Every program that the platform runs, with the Debian package it is in (`programs.json`). Set-up, the local driver and
  * the Dockerfile read this one list. Plain JavaScript without dependencies, because set-up runs before npm packages are
- * there. A name that begins with `/` is a file that must exist.
+ * there. A name that begins with `/` is a file that must exist; a `*` in it is any folder.
  */
 
 /**
@@ -48,7 +48,7 @@ export function missingPackages(purpose, env = process.env) {
  * @param {NodeJS.ProcessEnv} [env]
  */
 export function isInstalled(program, env = process.env) {
-  if (path.isAbsolute(program)) return fs.existsSync(program);
+  if (path.isAbsolute(program)) return isThere(program);
   return fullPath(env)
     .split(path.delimiter)
     .some((folder) => isExecutable(path.join(folder, program)));
@@ -62,6 +62,13 @@ export function fullPath(env = process.env) {
   // An empty entry would mean the current folder.
   const given = (env.PATH ?? '').split(path.delimiter).filter(Boolean);
   return [...new Set([...given, ...systemFolders])].join(path.delimiter);
+}
+
+/** @param {string} file with a `*` for at most one folder. `fs.globSync` needs a newer Node than set-up. */
+function isThere(file) {
+  const [above, below] = file.split('/*/');
+  if (below === undefined) return fs.existsSync(file);
+  return fs.existsSync(above) && fs.readdirSync(above).some((folder) => fs.existsSync(path.join(above, folder, below)));
 }
 
 /** @param {string} file */

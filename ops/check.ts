@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { globSync } from 'node:fs';
 import path from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { checkImports } from './check/imports.ts';
@@ -28,9 +29,8 @@ async function imports(): Promise<Outcome> {
 
 /** Each program in Perl compiles. */
 async function perl(): Promise<Outcome> {
-  const files = await buffer(spawn('git', ['ls-files', '*.pl'], { cwd: root }).stdout);
   const outputs: string[] = [];
-  for (const file of files.toString().split('\n').filter(Boolean)) {
+  for (const file of globSync('{runtime,test}/**/*.pl', { cwd: root })) {
     const child = spawn('perl', ['-c', file], { cwd: root });
     const [errors, [code]] = await Promise.all([buffer(child.stderr), once(child, 'close')]);
     if (code !== 0) outputs.push(errors.toString());

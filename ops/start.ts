@@ -5,6 +5,7 @@ import { PortTakenError } from './embedded/ports.ts';
 import { DataFolderInUseError, openDataFolder } from './supervisor/data-folder.ts';
 import { Platform, type StartedPlatform } from './supervisor/platform.ts';
 import { platformEnvFile } from './supervisor/platform-env.ts';
+import { namesAdvice } from './supervisor/sandbox-names.ts';
 
 /** `npm start`: the whole platform on this machine, until Ctrl-C or SIGTERM. */
 const startedMs = Date.now();
@@ -17,11 +18,13 @@ function report(text: string): void {
   console.error(`${new Date().toTimeString().slice(0, 8)}  ${text}`);
 }
 
-function announce({ env, settings, newApiKey }: StartedPlatform): void {
+async function announce({ env, settings, newApiKey }: StartedPlatform): Promise<void> {
+  const advice = await namesAdvice(settings.PLATFORM_BASE_DOMAIN);
   const rows = [
     ['API', env.PLATFORM_URL],
     ['API docs', `${env.PLATFORM_URL}/docs`],
     ['Gateway', `${env.PLATFORM_GATEWAY}  (sandboxes are *.${settings.PLATFORM_BASE_DOMAIN})`],
+    ...(advice ? [['', advice]] : []),
     ['Temporal UI', env.TEMPORAL_UI_URL ?? 'none known'],
     ['Logs', path.join(dataDir, 'logs')],
     ['Environment', `. ${platformEnvFile(dataDir)}`],

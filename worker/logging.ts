@@ -1,23 +1,54 @@
 import { isNativeError } from 'node:util/types';
-import { DefaultLogger, Runtime } from '@temporalio/worker';
+import { ApplicationFailure } from '@temporalio/common';
+import { DefaultLogger, type LogEntry, Runtime } from '@temporalio/worker';
 import type { Logger } from 'pino';
+import { errorStatus, isErrorCode } from '../domain/errors.ts';
+
+type Level = 'trace' | 'debug' | 'info' | 'warn' | 'error';
 
 /** Writes the log of the Temporal SDK into the process's own log. Call once, before the first worker or connection. */
 export function logTemporalThrough(logger: Logger): void {
   Runtime.install({
-    logger: new DefaultLogger('WARN', ({ level, message, meta }) => {
-      // A host worker serves activities only.
-      if (message.startsWith('No workflows registered')) return;
-      const { error, ...fields } = { ...meta };
-      // The workflow of a failed sandbox fails on purpose: no warning, and no stack.
-      if (message === 'Workflow failed' && fields.workflowType === 'sandbox') {
-        logger.info({ sandboxId: fields.workflowId }, isNativeError(error) ? error.message : 'The sandbox has failed');
-        return;
-      }
-      const entry = isNativeError(error) ? { ...fields, err: plainly(error) } : { ...meta };
-      logger[level.toLowerCase() as 'trace' | 'debug' | 'info' | 'warn' | 'error'](entry, message);
+    logger: new DefaultLogger('WARN', (entry) => {
+      const line = temporalLine(entry);
+      if (line) logger[line.level](line.fields, line.message);
     }),
   });
+}
+
+/** What is logged of an entry of the SDK's log. Null: nothing. */
+export function temporalLine({
+  level,
+  message,
+  meta,
+}: Pick<LogEntry, 'level' | 'message' | 'meta'>): { level: Level; fields: object; message: string } | null {
+  // A host worker serves activities only.
+  if (message.startsWith('No workflows registered')) return null;
+  const { error, ...fields } = { ...meta };
+  // The workflow of a failed sandbox fails on purpose: no warning, and no stack.
+  if (message === 'Workflow failed' && fields.workflowType === 'sandbox') {
+    const text = isNativeError(error) ? error.message : 'The sandbox has failed';
+    return { level: 'info', fields: { sandboxId: fields.workflowId }, message: text };
+  }
+  // A full host or a wrong password of a bucket is an answer to a caller, not a fault of the platform.
+  if (isRefusal(error)) {
+    const { workflowId, activityType } = fields;
+    return {
+      level: 'info',
+      fields: { workflowId, activityType, code: error.type },
+      message: `Refused: ${error.message}`,
+    };
+  }
+  return {
+    level: level.toLowerCase() as Level,
+    fields: isNativeError(error) ? { ...fields, err: plainly(error) } : { ...meta },
+    message,
+  };
+}
+
+/** A failure whose code is one that callers are answered with, and not because the platform failed. */
+function isRefusal(error: unknown): error is ApplicationFailure {
+  return error instanceof ApplicationFailure && isErrorCode(error.type) && errorStatus[error.type] !== 500;
 }
 
 /** Leaves out the fields that libraries add to their errors, such as a row or a request. */

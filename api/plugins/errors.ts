@@ -97,7 +97,8 @@ function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply)
 /** What may be said of an error. Logs the rest, and sets the headers that belong to it. */
 export function failureOf(error: unknown, request: FastifyRequest, reply: FastifyReply): AppError {
   const failure = toAppError(error, request);
-  if (failure.status >= 500) {
+  // A full host is an answer (`no_capacity`), not a fault.
+  if (failure.code === 'internal_error' || failure.code === 'temporarily_unavailable') {
     request.log.error({ err: failure.cause ?? failure, code: failure.code }, 'request failed');
   } else {
     // The text of a validation error repeats names of fields, which are the caller's.

@@ -54,8 +54,12 @@ test("set-up's packages are all that the driver needs on a bare Debian", async (
   expect(programs.length).toBeGreaterThan(20);
   // A root shell of `su -`, which has the system's folders.
   const look =
-    'PATH=$PATH:/usr/sbin:/sbin; for name; do command -v "$name" >/dev/null || test -e "$name" || echo "$name"; done';
+    'PATH=$PATH:/usr/sbin:/sbin; for name; do command -v "$name" >/dev/null || test -e $name || echo "$name"; done';
   expect(await debian.run('sh', '-c', look, 'sh', ...programs)).toEqual({ failed: false, output: '' });
+
+  // Programs such as Python and Node reach sandboxes by their names.
+  const named = await debian.run('getent', 'ahosts', 'sbx-1.sandbox.localhost');
+  expect(named.output).toContain('127.0.0.1');
 
   const scripts = fs
     .readdirSync(path.join(repository, 'runtime'), { recursive: true, encoding: 'utf8' })
