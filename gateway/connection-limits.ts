@@ -13,6 +13,11 @@ export interface GatewayLimits {
   maxRequestsPerSandbox: number;
   /** Requests under way on one HTTP/2 connection. */
   maxStreamsPerConnection: number;
+  /**
+   * Bytes a second of all HTTP/2 connections of one client to one process that are no part of a body or of a request that
+   * was answered. Its connections are ended.
+   */
+  maxOverheadBytesPerSecond: number;
   maxHeaderBytes: number;
   /** Until the header fields of a request, or a TLS handshake, have arrived. */
   headersTimeoutMs: number;
@@ -31,6 +36,7 @@ export const DEFAULT_LIMITS: GatewayLimits = {
   // More than one client may have, so that none alone keeps the others out.
   maxRequestsPerSandbox: 2000,
   maxStreamsPerConnection: 128,
+  maxOverheadBytesPerSecond: 4 * 1024 * 1024,
   maxHeaderBytes: 32 * 1024,
   headersTimeoutMs: 10_000,
   maxWaitingBytes: 96 * 1024 * 1024,

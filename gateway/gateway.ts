@@ -4,6 +4,7 @@ import { type CountExchange, NO_OTHER_PROCESSES } from '../domain/bounded-counts
 import { AccessRecorder, type RecordAccess } from './access-recorder.ts';
 import { BoundedLog } from './bounded-log.ts';
 import { DEFAULT_LIMITS, type GatewayLimits } from './connection-limits.ts';
+import { FrameFloods } from './frame-floods.ts';
 import { Http1Front } from './http1-front.ts';
 import { Http2Front } from './http2-front.ts';
 import { Listener } from './listener.ts';
@@ -59,7 +60,9 @@ export function createGateway(options: GatewayOptions): Gateway {
     onExchange: proxy.handle.bind(proxy),
   };
   const http1 = new Http1Front(front);
-  const http2 = new Http2Front(front);
+  // A proxy in front is one client, and carries the floods of others.
+  const maxBytesPerSecond = trustProxy ? Number.POSITIVE_INFINITY : limits.maxOverheadBytesPerSecond;
+  const http2 = new Http2Front({ ...front, floods: new FrameFloods({ maxBytesPerSecond, log }) });
   const listener = new Listener({
     certificate: certificates.current,
     limits,

@@ -6,6 +6,7 @@ import type { BoundedLog } from './bounded-log.ts';
 import { errorReply, type GatewayError } from './error-reply.ts';
 import type { ClientConnection, Exchange, ExchangeListener } from './exchange.ts';
 import { FaultBoundary, guarded } from './fault-boundary.ts';
+import type { FrameFloods, UsefulBytes } from './frame-floods.ts';
 import { forwardableTrailers, http2Headers } from './header-fields.ts';
 import { acceptableRequestId } from './http1-front.ts';
 import { JoinedBody } from './joined-body.ts';
@@ -13,7 +14,7 @@ import { type RequestHeaders, readRequestHeaders } from './request-headers.ts';
 import type { ResponseHead } from './upstream/response-parser.ts';
 import { unreadBytes } from './waiting-bytes.ts';
 
-const { NGHTTP2_NO_ERROR, NGHTTP2_INTERNAL_ERROR, NGHTTP2_CANCEL } = http2.constants;
+const { NGHTTP2_NO_ERROR, NGHTTP2_INTERNAL_ERROR, NGHTTP2_CANCEL, NGHTTP2_ENHANCE_YOUR_CALM } = http2.constants;
 /** A connection without a request is closed after that long; the first one has to come sooner. */
 const IDLE_SESSION_MS = 65_000;
 const COPIED_BODY_BYTES = 16 * 1024;
@@ -22,6 +23,8 @@ const UPLOAD_WINDOW_BYTES = 512 * 1024;
 const RESET_CONTENT = 205;
 /** How long a reset may take to leave: a client that does not read never takes it. */
 const RESET_TIMEOUT_MS = 1000;
+/** SETTINGS, and GOAWAY with ENHANCE_YOUR_CALM (RFC 9113, sections 6.5 and 6.8): the answer to a connection that is refused. */
+const REFUSAL = Buffer.from('000000040000000000' + '000008070000000000' + '00000000' + '0000000b', 'hex');
 
 export interface Http2FrontOptions {
   maxHeaderBytes: number;
@@ -30,6 +33,7 @@ export interface Http2FrontOptions {
   maxStreamsPerConnection: number;
   clientOf: (socket: net.Socket) => ClientConnection;
   onExchange: ExchangeListener;
+  floods: FrameFloods;
   log: BoundedLog;
 }
 
@@ -37,10 +41,10 @@ export interface Http2FrontOptions {
 export class Http2Front {
   readonly #server: http2.Http2Server;
   readonly #options: Http2FrontOptions;
-  readonly #sessions = new Map<http2.ServerHttp2Session, ClientConnection>();
+  readonly #sessions = new Map<http2.ServerHttp2Session, { client: ClientConnection; useful: UsefulBytes }>();
 
-  /** Whose connection is being handed over. */
-  #taken: ClientConnection | null = null;
+  /** The connection that is being handed over. */
+  #taken: net.Socket | null = null;
 
   constructor(options: Http2FrontOptions) {
     this.#options = options;
@@ -83,7 +87,11 @@ export class Http2Front {
 
   /** Takes a connection whose first bytes have been put back. */
   take(socket: net.Socket): void {
-    this.#taken = this.#options.clientOf(socket);
+    if (!this.#options.floods.mayConnect(this.#options.clientOf(socket).key)) {
+      socket.end(REFUSAL, () => socket.destroy());
+      return;
+    }
+    this.#taken = socket;
     this.#server.emit('connection', socket);
   }
 
@@ -96,10 +104,19 @@ export class Http2Front {
     for (const session of this.#sessions.keys()) session.destroy();
   }
 
-  #watch(session: http2.ServerHttp2Session, client: ClientConnection): void {
-    this.#sessions.set(session, client);
+  #watch(session: http2.ServerHttp2Session, socket: net.Socket): void {
+    const client = this.#options.clientOf(socket);
+    const useful = this.#options.floods.watch({
+      clientKey: client.key,
+      receivedBytes: () => socket.bytesRead,
+      end: () => session.destroy(new Error('a flood of frames'), NGHTTP2_ENHANCE_YOUR_CALM),
+    });
+    this.#sessions.set(session, { client, useful });
     session.on('error', () => undefined);
-    session.on('close', () => this.#sessions.delete(session));
+    session.on('close', () => {
+      this.#sessions.delete(session);
+      useful.stop();
+    });
     let openStreams = 0;
     // Not the session's own time-out: trickling bytes would put that off for ever.
     let timer: NodeJS.Timeout | null = null;
@@ -128,12 +145,20 @@ export class Http2Front {
     rawHeaders: string[],
   ): void {
     stream.on('error', () => undefined);
-    const client = this.#sessions.get(stream.session as http2.ServerHttp2Session);
-    if (!client) {
+    const session = stream.session as http2.ServerHttp2Session;
+    const watched = this.#sessions.get(session);
+    if (!watched) {
       stream.close(NGHTTP2_INTERNAL_ERROR);
       return;
     }
-    this.#options.onExchange(new Http2Exchange(stream, headers, flags, rawHeaders, client, this.#options.log));
+    const { client, useful } = watched;
+    const exchange = new Http2Exchange(stream, headers, flags, rawHeaders, client, this.#options.log);
+    stream.on('close', () => {
+      if (stream.rstCode === NGHTTP2_NO_ERROR) useful.addAnswer();
+      else if (!exchange.isBrokenOff && !session.destroyed) useful.addReset();
+    });
+    countBody(stream, useful);
+    this.#options.onExchange(exchange);
   }
 }
 
@@ -156,6 +181,8 @@ class Http2Exchange implements Exchange {
   #status = 0;
   #pendingHead: ResponseHead | null = null;
   #closed = false;
+  /** The gateway has ended it before its response was whole. */
+  isBrokenOff = false;
   onClosed: (completed: boolean) => void = () => undefined;
 
   constructor(
@@ -291,11 +318,13 @@ class Http2Exchange implements Exchange {
   }
 
   abort(): void {
+    this.isBrokenOff = true;
     this.http2Stream.close(this.isHeadSent ? NGHTTP2_INTERNAL_ERROR : NGHTTP2_CANCEL);
     setTimeout(() => this.destroy(), RESET_TIMEOUT_MS).unref();
   }
 
   destroy(): void {
+    this.isBrokenOff = true;
     this.http2Stream.destroy();
   }
 
@@ -319,7 +348,8 @@ class Http2Exchange implements Exchange {
   #close(): void {
     if (this.#closed) return;
     this.#closed = true;
-    const completed = this.http2Stream.writableFinished && this.http2Stream.rstCode === NGHTTP2_NO_ERROR;
+    // Node reports the close of a stream whose both sides are done before `finish`.
+    const completed = this.http2Stream.writableEnded && this.http2Stream.rstCode === NGHTTP2_NO_ERROR;
     this.faults.run(() => this.onClosed(completed));
   }
 
@@ -330,6 +360,15 @@ class Http2Exchange implements Exchange {
     this.http2Stream.resume();
     this.http2Stream.once('finish', () => this.http2Stream.close(NGHTTP2_NO_ERROR));
   }
+}
+
+/** Counts what Node pushes into a stream. A listener of `data` would begin to read it. */
+function countBody(stream: http2.ServerHttp2Stream, useful: UsefulBytes): void {
+  const push = stream.push.bind(stream);
+  stream.push = (piece: Buffer | null, encoding?: BufferEncoding) => {
+    if (piece) useful.addBody(piece.length);
+    return push(piece, encoding);
+  };
 }
 
 function withoutPseudo(raw: string[]): string[] {

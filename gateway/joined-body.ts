@@ -35,10 +35,13 @@ export class JoinedBody extends Readable {
     this.#source = source;
     const { stream } = source;
     stream.on('data', (piece: Buffer) => this.#add(piece));
-    stream.once('end', () => {
+    const end = () => {
       this.#flush();
       this.push(null);
-    });
+    };
+    // An HTTP/2 stream without a single byte ends by itself, before anyone reads it.
+    if (stream.readableEnded) end();
+    else stream.once('end', end);
   }
 
   /** Memory of what has arrived and has not been taken. */

@@ -1,4 +1,4 @@
-import { playFlood } from '../../test/gateway/floods/flooded-gateway.ts';
+import { FloodedGateway } from '../../test/gateway/floods/flooded-gateway.ts';
 import { FLOODS } from '../../test/gateway/floods/flooding-clients.ts';
 import { summarize } from '../statistics.ts';
 
@@ -13,7 +13,8 @@ console.log(
     '|---|---|---|---|---|---|---|---|---|',
 );
 for (const { name } of FLOODS.filter((flood) => pattern.test(flood.name))) {
-  const result = await playFlood(name, DURATION_MS);
+  const gateway = await FloodedGateway.start();
+  const result = await gateway.playBesideSecondTenant(name, DURATION_MS).finally(() => gateway.stop());
   const { rssBytes, secondTenantMs } = result;
   const of = (samples: number[]) => {
     const { p50, p99, count } = summarize(samples);

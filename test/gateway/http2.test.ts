@@ -74,6 +74,14 @@ async function call(
   return { headers: received, body: await buffer(stream), trailers };
 }
 
+test('a request whose body ends without a byte reaches the sandbox whole', async () => {
+  use(await startHttpUpstream((request, response) => request.resume().once('end', () => response.end('whole'))));
+  const replies = await Promise.all(
+    Array.from({ length: 3 }, () => call(connect(false), { ':method': 'POST' }, Buffer.alloc(0))),
+  );
+  expect(replies.map(({ body }) => body.toString())).toEqual(['whole', 'whole', 'whole']);
+});
+
 test.each([
   ['by prior knowledge', false],
   ['by ALPN', true],

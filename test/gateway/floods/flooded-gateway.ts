@@ -9,78 +9,104 @@ import { SecondTenant } from '../second-tenant.ts';
 const SAMPLE_INTERVAL_MS = 25;
 
 export interface FloodResult {
-  /** Resident memory of the gateway's processes together: before, and the most during the flood. */
+  /** Resident memory of the gateway's process: before any flood, and the most during this one. */
   rssBytes: { before: number; most: number };
   /** Of the gateway's event loop during the flood. */
   longestDelayMs: number;
-  /** Latencies of another tenant, milliseconds. */
-  secondTenantMs: { before: number[]; during: number[] };
   /** Connections of the flood that the gateway has closed. */
   closed: number;
   bytesSent: number;
   /** Processes of the gateway that ended. */
   exits: number;
-  /** What a process that serves says once the flood is over and its connections are gone. */
-  afterwards: { connections: number; liveBytes: number };
 }
 
-/** Plays one flood against a gateway of one process, every part in a process of its own. */
-export async function playFlood(
-  name: string,
-  durationMs: number,
-  limits: Partial<GatewayLimits> = {},
-): Promise<FloodResult> {
-  const children: ChildProcess[] = [];
-  const start = (program: string, ...args: string[]) => {
-    const child = fork(path.join(import.meta.dirname, '../programs', program), args, {
-      env: { ...process.env, NODE_OPTIONS: '' },
-      execArgv: [],
+/** Latencies of another tenant, milliseconds. */
+export interface SecondTenantLatencies {
+  before: number[];
+  during: number[];
+}
+
+/** A gateway of one process, the sandboxes of `flooded-sandboxes.ts` and another tenant, every part in a process of its own. */
+export class FloodedGateway {
+  readonly #children: ChildProcess[];
+  readonly #gateway: MemoryGateway;
+  readonly #second: SecondTenant;
+  readonly #rssBefore: number;
+
+  private constructor(children: ChildProcess[], gateway: MemoryGateway, second: SecondTenant, rssBefore: number) {
+    this.#children = children;
+    this.#gateway = gateway;
+    this.#second = second;
+    this.#rssBefore = rssBefore;
+  }
+
+  static async start(limits: Partial<GatewayLimits> = {}): Promise<FloodedGateway> {
+    const sandboxes = startProgram('flooded-sandboxes.ts');
+    const [[routes], second] = await Promise.all([once(sandboxes, 'message'), SecondTenant.start()]);
+    const gateway = await MemoryGateway.start([...routes, { sandboxId: 'sbx-second', agentPort: second.port }], {
+      processes: 1,
+      limits,
     });
-    children.push(child);
-    return child;
-  };
-  const [routes] = await once(start('flooded-sandboxes.ts'), 'message');
-  const second = await SecondTenant.start();
-  const gateway = await MemoryGateway.start([...routes, { sandboxId: 'sbx-second', agentPort: second.port }], {
-    processes: 1,
-    limits,
-  });
-  try {
-    await second.begin(gateway.port);
-    second.label('plain');
-    await delay(durationMs / 2);
-    second.label(null);
     const [idle] = await gateway.states();
-    const result: FloodResult = {
-      rssBytes: { before: idle!.rss, most: 0 },
-      longestDelayMs: 0,
-      secondTenantMs: { before: [], during: [] },
-      closed: 0,
-      bytesSent: 0,
-      exits: 0,
-      afterwards: { connections: 0, liveBytes: 0 },
-    };
-    const flood = start('flood.ts', name, String(gateway.port));
+    return new FloodedGateway([sandboxes], gateway, second, idle!.rss);
+  }
+
+  /** Plays a flood. */
+  async play(name: string, durationMs: number): Promise<FloodResult> {
+    const gateway = this.#gateway;
+    const exitsBefore = this.#exits;
+    const flood = startProgram('flood.ts', name, String(gateway.port));
+    this.#children.push(flood);
     await once(flood, 'message');
     flood.send('start');
-    second.label('hostile');
+    let most = 0;
     for (const endsAt = performance.now() + durationMs; performance.now() < endsAt; await delay(SAMPLE_INTERVAL_MS)) {
-      result.rssBytes.most = Math.max(result.rssBytes.most, gateway.memoryBytes);
+      most = Math.max(most, gateway.memoryBytes);
     }
-    second.label(null);
     flood.send('stop');
     const [{ closed, bytesSent }] = await once(flood, 'message');
-    Object.assign(result, { closed, bytesSent });
     const [state] = await gateway.states();
-    result.longestDelayMs = state!.longestDelayMs;
-    const samples = await second.finish();
-    result.secondTenantMs = { before: samples.plain, during: samples.hostile };
-    result.exits = gateway.lines('a gateway process ended').length;
-    result.afterwards = { connections: state!.open.connections, liveBytes: state!.liveBytes };
-    return result;
-  } finally {
-    for (const child of children) if (child.connected) child.disconnect();
-    second.kill();
-    await gateway.stop();
+    return {
+      rssBytes: { before: this.#rssBefore, most },
+      longestDelayMs: state!.longestDelayMs,
+      closed,
+      bytesSent,
+      exits: this.#exits - exitsBefore,
+    };
   }
+
+  /** Plays a flood and measures another tenant meanwhile; for half as long before it. Only once. */
+  async playBesideSecondTenant(
+    name: string,
+    durationMs: number,
+  ): Promise<FloodResult & { secondTenantMs: SecondTenantLatencies }> {
+    const second = this.#second;
+    await second.begin(this.#gateway.port);
+    second.label('plain');
+    await delay(durationMs / 2);
+    second.label('hostile');
+    const result = await this.play(name, durationMs);
+    second.label(null);
+    const samples = await second.finish();
+    return { ...result, secondTenantMs: { before: samples.plain, during: samples.hostile } };
+  }
+
+  async stop(): Promise<void> {
+    for (const child of this.#children) if (child.connected) child.disconnect();
+    this.#second.kill();
+    // Without its drain: it does not see that clients have left whose bodies it has stopped reading.
+    this.#gateway.killPrimary();
+    await this.#gateway.stop();
+  }
+
+  get #exits(): number {
+    return this.#gateway.lines('a gateway process ended').length;
+  }
+}
+
+function startProgram(program: string, ...args: string[]): ChildProcess {
+  return fork(path.join(import.meta.dirname, '../programs', program), args, {
+    env: { ...process.env, NODE_OPTIONS: '' },
+    execArgv: [],
+  });
 }

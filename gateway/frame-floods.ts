@@ -1,0 +1,152 @@
+import type { BoundedLog } from './bounded-log.ts';
+
+const CHECK_INTERVAL_MS = 100;
+/** A client is kept out for at most that long after its last flood. */
+const MAX_DEBT_SECONDS = 10;
+/** A client may bring that much at once after it was quiet, in seconds of its rate. */
+const BURST_SECONDS = 2;
+/** A request that was answered may have had that many bytes of headers and frames around it. */
+const CREDIT_OF_REQUEST_BYTES = 8 * 1024;
+/** What a request costs that its client cancels: most of the work is done by then. */
+const COST_OF_RESET_BYTES = 16 * 1024;
+/** What each piece of a body costs, however small it is. */
+const COST_OF_PIECE_BYTES = 48;
+
+export interface FrameFloodsOptions {
+  /** Bytes a second of one client's connections together that are no part of a body or of a request that was answered. */
+  maxBytesPerSecond: number;
+  log: BoundedLog;
+}
+
+/** An HTTP/2 connection, as floods are found in it. */
+export interface FloodableConnection {
+  readonly clientKey: string;
+  /** Bytes that have arrived since its beginning. */
+  receivedBytes(): number;
+  end(): void;
+}
+
+/** Counts what a connection brings that is of use. */
+export interface UsefulBytes {
+  /** A piece of a body. */
+  addBody(bytes: number): void;
+  /** A request that was answered. */
+  addAnswer(): void;
+  /** A request that the client has cancelled. */
+  addReset(): void;
+  /** The connection is closed. */
+  stop(): void;
+}
+
+interface Connection {
+  connection: FloodableConnection;
+  useful: number;
+  /** Received bytes that were not useful, at the last look. */
+  overhead: number;
+}
+
+/**
+ * Ends HTTP/2 connections of clients that send frames for their own sake: PING, SETTINGS, PRIORITY, WINDOW_UPDATE,
+ * CONTINUATION, empty DATA, header lists that are refused, requests that are cancelled at once. Node handles most of
+ * them without any event, so that they are seen only in the bytes that a connection receives: those of bodies and of
+ * answered requests are credited, the others are held against a rate of the client. A client over its rate is in debt
+ * and may open no HTTP/2 connection until the debt is over.
+ */
+export class FrameFloods {
+  readonly #options: FrameFloodsOptions;
+  readonly #connections = new Set<Connection>();
+  /** Of clients that are not quiet: bytes that they may still bring. Negative: their debt. */
+  readonly #allowances = new Map<string, number>();
+  #timer: NodeJS.Timeout | null = null;
+  #lookedAtMs = 0;
+
+  constructor(options: FrameFloodsOptions) {
+    this.#options = options;
+  }
+
+  /** False while the client is in debt. */
+  mayConnect(clientKey: string): boolean {
+    return (this.#allowances.get(clientKey) ?? 0) >= 0;
+  }
+
+  watch(connection: FloodableConnection): UsefulBytes {
+    const watched: Connection = { connection, useful: 0, overhead: 0 };
+    this.#connections.add(watched);
+    if (!this.#timer) {
+      this.#lookedAtMs = performance.now();
+      this.#timer = setInterval(() => this.#check(), CHECK_INTERVAL_MS).unref();
+    }
+    return {
+      addBody: (bytes) => {
+        watched.useful += bytes - COST_OF_PIECE_BYTES;
+      },
+      addAnswer: () => {
+        watched.useful += CREDIT_OF_REQUEST_BYTES;
+      },
+      addReset: () => {
+        watched.useful -= COST_OF_RESET_BYTES;
+      },
+      stop: () => {
+        if (!this.#connections.delete(watched)) return;
+        this.#charge(watched);
+      },
+    };
+  }
+
+  #check(): void {
+    this.#refill();
+    const ofClients = new Map<string, { watched: Connection; bytes: number }[]>();
+    for (const watched of this.#connections) {
+      const bytes = this.#charge(watched);
+      if (bytes <= 0) continue;
+      const { clientKey } = watched.connection;
+      const ofClient = ofClients.get(clientKey);
+      if (ofClient) ofClient.push({ watched, bytes });
+      else ofClients.set(clientKey, [{ watched, bytes }]);
+    }
+    for (const [clientKey, ofClient] of ofClients) {
+      if (this.mayConnect(clientKey)) continue;
+      const total = ofClient.reduce((sum, { bytes }) => sum + bytes, 0);
+      for (const { watched, bytes } of ofClient) {
+        // Others at the same address may share in it, with less.
+        if (2 * bytes * ofClient.length < total) continue;
+        this.#connections.delete(watched);
+        watched.connection.end();
+      }
+    }
+    if (this.#connections.size > 0 || this.#allowances.size > 0 || !this.#timer) return;
+    clearInterval(this.#timer);
+    this.#timer = null;
+  }
+
+  #refill(): void {
+    const now = performance.now();
+    const bytes = ((now - this.#lookedAtMs) / 1000) * this.#options.maxBytesPerSecond;
+    this.#lookedAtMs = now;
+    for (const [clientKey, allowance] of this.#allowances) {
+      if (allowance + bytes >= this.#burst) this.#allowances.delete(clientKey);
+      else this.#allowances.set(clientKey, allowance + bytes);
+    }
+  }
+
+  /** Takes what a connection brought since the last look from its client's allowance. @returns that many bytes */
+  #charge(watched: Connection): number {
+    const overhead = watched.connection.receivedBytes() - watched.useful;
+    // A request's credit comes after its bytes: what was credited too much is not kept for later floods.
+    const bytes = Math.max(overhead - watched.overhead, -this.#burst);
+    watched.overhead = overhead;
+    const { clientKey } = watched.connection;
+    const isInDebt = !this.mayConnect(clientKey);
+    const allowance = (this.#allowances.get(clientKey) ?? this.#burst) - bytes;
+    if (allowance >= this.#burst) this.#allowances.delete(clientKey);
+    else this.#allowances.set(clientKey, Math.max(allowance, -MAX_DEBT_SECONDS * this.#options.maxBytesPerSecond));
+    if (allowance < 0 && !isInDebt) {
+      this.#options.log.write('warn', { client: clientKey }, 'a flood of HTTP/2 frames: connections are ended');
+    }
+    return bytes;
+  }
+
+  get #burst(): number {
+    return BURST_SECONDS * this.#options.maxBytesPerSecond;
+  }
+}
