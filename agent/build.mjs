@@ -22,7 +22,7 @@ const { values } = parseArgs({
   },
 });
 const finished = path.resolve(values.out);
-/** Whoever looks at the folder sees the old agent or the new one. */
+/** A reader of the folder sees the old agent or the new one, never a part. */
 const out = `${finished}.draft`;
 
 /**

@@ -14,14 +14,14 @@ export interface StreamOptions {
   keepaliveMs: number;
   /** Asked at each silence: a reason to wait no longer, or null. */
   onSilence(): Promise<ExecFailure | null>;
-  /** The agent's stream broke off. Null: the reader has gone, and nobody is to be told. */
+  /** The agent's stream broke off. Null: the reader has gone; there is nobody to answer. */
   onBreak(): Promise<ExecFailure | null>;
   /** Ends the stream where it is; the reader may come back elsewhere. */
   signal: AbortSignal;
 }
 
 /**
- * An agent's events for a client (section 6.2): passed on event by event as they come and as fast as they are taken,
+ * An agent's events for a client: passed on event by event as they come and as fast as they are taken,
  * with a `keepalive` in every silence, and always with `end` or `error` as the last. What does not look like an event
  * is not passed on: the agent lives inside the sandbox.
  */

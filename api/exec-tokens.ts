@@ -7,7 +7,7 @@ export interface StreamedRun {
 }
 
 /**
- * Tokens that open the stream of one run and nothing else (section 4.1, `?token=`): a browser's event source cannot
+ * Tokens that open the stream of one run and nothing else: a browser's event source cannot
  * send headers, and an API key does not belong into an address. Signed, not stored, so every replica knows them.
  */
 export class ExecTokens {

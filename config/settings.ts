@@ -222,7 +222,7 @@ const settingsSchema = z.object({
   /** Mbit/s that one sandbox may send to the internet, and as much that it may receive. 0: not limited. */
   PLATFORM_SANDBOX_BANDWIDTH_MBPS: whole(1000),
   /**
-   * `http://user:password@host:port`: told to sandboxes with internet access as `network_proxy` and in the usual
+   * `http://user:password@host:port`: given to sandboxes with internet access as `network_proxy` and in the usual
    * variables, and opened to them where it lies in a private network. Empty: none.
    */
   PLATFORM_SANDBOX_PROXY_URL: z.preprocess(emptyIsUnset, z.url({ protocol: /^https?$/ }).optional()),

@@ -20,7 +20,7 @@ export class LeaseConnection {
     const timer = setTimeout(() => destroy(client), this.#timeoutMs);
     try {
       if (this.#client !== client) {
-        // What goes wrong later is told to whoever sends the next statement.
+        // A later error is thrown by the next statement.
         client.on('error', () => this.#forget(client));
         await client.connect();
         this.#client = client;

@@ -17,8 +17,10 @@ try {
     planName: settings.PLATFORM_ROOT_PLAN,
     baseImage: settings.PLATFORM_BASE_IMAGE ?? 'builtin:base',
   });
-  const told = made ? { created: true, apiKey: made.apiKey, email: settings.PLATFORM_ROOT_EMAIL } : { created: false };
-  process.stdout.write(`${JSON.stringify(told)}\n`);
+  const report = made
+    ? { created: true, apiKey: made.apiKey, email: settings.PLATFORM_ROOT_EMAIL }
+    : { created: false };
+  process.stdout.write(`${JSON.stringify(report)}\n`);
 } finally {
   await orm.close();
 }

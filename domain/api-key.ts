@@ -2,7 +2,7 @@ import { crc32 } from 'node:zlib';
 
 /**
  * API keys: `spk_` (so that secret scanners know them), 43 characters of base62 for 256 random bits, and 6 of a CRC32
- * checksum, so that a mistyped key is told without asking the database.
+ * checksum, so that a mistyped key is refused without asking the database.
  */
 export const apiKeyPrefix = 'spk_';
 

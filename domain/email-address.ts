@@ -1,4 +1,4 @@
-/** RFC 5321, section 4.5.3.1. */
+/** RFC 5321 §4.5.3.1. */
 const maxAddressLength = 254;
 const maxLocalPartLength = 64;
 

@@ -1,6 +1,6 @@
 /**
  * Every error a caller can meet, with its HTTP status. The code is stable and for programs; the text is for people and
- * says nothing of the inside. Section 7 and "Everywhere in the control plane".
+ * says nothing of the inside.
  */
 export const errorStatus = {
   validation_failed: 400,

@@ -25,7 +25,7 @@ const growthSeconds = 10;
 /** From this part of the processor on, sandboxes may get less of it than they want. */
 const saturatedPart = 0.9;
 /**
- * Whoever uses the rest of a processor, a sandbox that is busy gets this much for each of its cores. One that gets less
+ * Whatever uses the rest of a processor, a sandbox that is busy gets this much for each of its cores. One that gets less
  * is idle.
  */
 const leastBusyShare = 1 / (4 * busyCoresPerCore);

@@ -1,6 +1,6 @@
 /**
  * Identifiers: a prefix that tells what it is, and a part that nobody can guess. Lower-case letters and digits only,
- * so that a sandbox's id is also a DNS label. Section 1, convention 5.
+ * so that a sandbox's id is also a DNS label.
  */
 export const idPrefixes = {
   account: 'acc',

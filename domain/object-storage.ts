@@ -1,6 +1,6 @@
 import { AppError, type ErrorDetail } from './errors.ts';
 
-/** What is kept of a mount: everything but its credentials (section 2.2, output). */
+/** What is kept of a mount: everything but its credentials. */
 export interface MountSlot {
   /** Stays with the mount for its life; a deleted mount's number is given to the next new one. */
   slot: number;
@@ -21,7 +21,7 @@ export interface MountCredentials {
   sessionToken: string | null;
 }
 
-/** One mount as asked for (section 2.2, input). */
+/** One mount as asked for. */
 export interface WantedMount {
   uri: string;
   mountPoint: string;
@@ -36,7 +36,7 @@ export type MountChange =
   | { kind: 'delete'; mountPoint: string }
   | { kind: 'disable'; mountPoint: string };
 
-/** The modes of a resume's patch (section 4.1). */
+/** The modes of a resume's patch. */
 export type MountPatch =
   | { kind: 'none' }
   | { kind: 'remove_all' }

@@ -11,7 +11,7 @@ export function persistenceDaysRemaining(expiresAt: Date | null, now: Date): num
   return expiresAt ? Math.max(0, Math.ceil((expiresAt.getTime() - now.getTime()) / dayMs)) : null;
 }
 
-/** The owner is told this long before a paused sandbox is removed: a day, or half of a shorter time. */
+/** The owner is notified this long before a paused sandbox is removed: a day, or half of a shorter time. */
 export function expiryWarningMs(persistenceDays: number): number {
   return Math.min(dayMs, (persistenceDays * dayMs) / 2);
 }

@@ -1,6 +1,6 @@
 import { AppError } from './errors.ts';
 
-/** A subscription plan and its limits (section 2.8). Money is a decimal in text, never a float. */
+/** A subscription plan and its limits. Money is a decimal in text, never a float. */
 export interface Plan {
   planName: string;
   displayName: string;
@@ -32,7 +32,7 @@ export interface RequestedResources {
   timeoutSeconds: number;
 }
 
-/** Half of the plan's maximum, and at least 1 GB (section 8). */
+/** Half of the plan's maximum, and at least 1 GB. */
 export function defaultStorageGb(plan: Plan): number {
   return Math.max(1, Math.floor(plan.maxStorageGbPerSandbox / 2));
 }

@@ -2,7 +2,7 @@ import { AppError } from './errors.ts';
 
 export const portProtocols = ['TCP', 'UDP', 'WEBRTC'] as const;
 
-/** A port of a sandbox or a template (section 2.3). */
+/** A port of a sandbox or a template. */
 export interface Port {
   port: number;
   servicePort: number;

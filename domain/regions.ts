@@ -10,7 +10,7 @@ export interface RegionWish {
 export const anyRegion: RegionWish = { nearest: [], forced: false };
 
 /**
- * A region and the others in the order of their distance, as far as the operator told it.
+ * A region and the others in the order of their distance, as far as the operator configured it.
  * @param distances for each region the others, nearest first
  */
 export function nearestTo(region: string, distances: Readonly<Record<string, readonly string[]>>): string[] {

@@ -32,7 +32,7 @@ export interface ClockTotals {
   actualTotalPausedSeconds: number;
 }
 
-/** The four totals of section 2.1 as they stand at `now`. */
+/** The four totals of a sandbox at `now`. */
 export function totals(clock: SandboxClock, now: Date): ClockTotals {
   const current = turn(clock, null, now);
   return {

@@ -1,4 +1,4 @@
-/** The states of a sandbox and the moves between them, as the table of section 3.1. */
+/** The states of a sandbox and the moves between them. */
 export const sandboxStatuses = [
   'created',
   'starting',

@@ -1,4 +1,4 @@
-/** Seconds before a timeout at which its owner is told, for any timeout long enough to make use of it. */
+/** Seconds before a timeout at which its owner is notified, for any timeout long enough to make use of it. */
 const warningSeconds = [300, 60, 15];
 
 /** The warnings a timeout of this length gives, longest first: those in its second half. */

@@ -20,7 +20,7 @@ export interface IceServer extends TurnCredential {
 
 /**
  * A credential that a TURN server with the same shared secret accepts until it expires (the TURN REST scheme, coturn's
- * `use-auth-secret`). The server itself need not be told.
+ * `use-auth-secret`). The server itself needs no message.
  */
 export function turnCredential(options: {
   secret: string;

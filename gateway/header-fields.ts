@@ -62,7 +62,7 @@ const SINGLE_FIELDS = new Set([
   'x-content-type-options',
 ]);
 
-/** Fields of one connection of HTTP/1.1: HTTP/2 forbids them (RFC 9113 section 8.2.2). */
+/** Fields of one connection of HTTP/1.1: HTTP/2 forbids them (RFC 9113 §8.2.2). */
 const CONNECTION_FIELDS = new Set([
   'connection',
   'http2-settings',
@@ -85,7 +85,7 @@ export class FieldsTooLarge extends Error {
   override name = 'FieldsTooLarge';
 }
 
-/** Whether a field can be written in any version of HTTP (RFC 9110 section 5). */
+/** Whether a field can be written in any version of HTTP (RFC 9110 §5). */
 export function isFieldValid(name: string, value: string): boolean {
   return FIELD_NAME.test(name) && FIELD_VALUE.test(value);
 }
@@ -115,7 +115,7 @@ export function isDisguisedCredential(name: string): boolean {
   return name.length === 16 && name.includes('_') && name.toLowerCase().replaceAll('_', '-') === 'x-platform-token';
 }
 
-/** What a Connection field names beside the usual words; such fields end at this hop (RFC 9110 section 7.6.1). */
+/** What a Connection field names beside the usual words; such fields end at this hop (RFC 9110 §7.6.1). */
 export function nominatedNames(value: string, known: Set<string> | null): Set<string> | null {
   let names = known;
   for (const token of value.toLowerCase().split(',')) {

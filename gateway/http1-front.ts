@@ -272,7 +272,7 @@ class Http1Exchange implements Exchange {
 
   sendHead(head: ResponseHead): void {
     this.#headSent = true;
-    // A client that still waits to be told may or may not send the body: what follows could be taken for a request.
+    // A client that waits for `100 Continue` may or may not send the body: what follows could be taken for a request.
     if (this.#awaitsContinue || this.#isDraining()) this.#response.shouldKeepAlive = false;
     this.#response.writeHead(head.status, head.reason, head.headers);
   }

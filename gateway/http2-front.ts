@@ -19,11 +19,11 @@ const { NGHTTP2_NO_ERROR, NGHTTP2_INTERNAL_ERROR, NGHTTP2_CANCEL, NGHTTP2_ENHANC
 const IDLE_SESSION_MS = 65_000;
 const COPIED_BODY_BYTES = 16 * 1024;
 const UPLOAD_WINDOW_BYTES = 512 * 1024;
-/** A 205 response has no body, also when it names a length (RFC 9110, section 15.3.6). */
+/** A 205 response has no body, also when it names a length (RFC 9110 §15.3.6). */
 const RESET_CONTENT = 205;
 /** How long a reset may take to leave: a client that does not read never takes it. */
 const RESET_TIMEOUT_MS = 1000;
-/** SETTINGS, and GOAWAY with ENHANCE_YOUR_CALM (RFC 9113, sections 6.5 and 6.8): the answer to a connection that is refused. */
+/** SETTINGS, and GOAWAY with ENHANCE_YOUR_CALM (RFC 9113 §6.5 and 6.8): the answer to a connection that is refused. */
 const REFUSAL = Buffer.from('000000040000000000' + '000008070000000000' + '00000000' + '0000000b', 'hex');
 
 export interface Http2FrontOptions {
@@ -353,7 +353,7 @@ class Http2Exchange implements Exchange {
     this.faults.run(() => this.onClosed(completed));
   }
 
-  /** A client that is still sending is told to stop, once it has the response. */
+  /** A client that still sends gets RST_STREAM with NO_ERROR, once it has the response. */
   #discardRest(): void {
     if (this.isRequestComplete) return;
     this.http2Stream.removeAllListeners('data');

@@ -47,7 +47,7 @@ export class Listener {
   readonly #silent = new Set<net.Socket>();
   readonly #all: BoundedCounts;
   readonly #perClient: BoundedCounts;
-  /** Over the limit, and told so; as many again are not even told. */
+  /** Connections over the limit get an error; as many again are closed without one. */
   readonly #overPerClient: BoundedCounts;
   /** By peer, for the TLS socket that comes of each of them. */
   readonly #handshakes = new Map<string, ClientConnection>();

@@ -2,21 +2,21 @@ import type { RouteChanges, RouteSource, RouteTable, SandboxRoute } from './rout
 
 interface CacheEntry {
   route: SandboxRoute;
-  /** `performance.now()` of its end; Infinity while changes are told. */
+  /** `performance.now()` of its end; Infinity while changes arrive. */
   expiresAtMs: number;
   lookedUpAtMs: number;
 }
 
 export interface RouteCacheOptions {
   maxEntries?: number;
-  /** How long a route is trusted while changes are not told, and an unknown id at all times. */
+  /** How long a route is trusted while changes do not arrive, and an unknown id at all times. */
   shortTtlMs?: number;
-  /** How long a look-up may take before those who wait for it are told that it failed. */
+  /** How long a look-up may take before the requests that wait for it fail. */
   lookupTimeoutMs?: number;
 }
 
 /**
- * Routes kept until a change is told. A look-up that was under way when its sandbox changed is answered to those who
+ * Routes kept until a change arrives. A look-up that was under way when its sandbox changed is answered to those who
  * wait for it but never kept, and later callers start a new one. Without live news everything kept is dropped and
  * routes live for a second only.
  */
@@ -62,7 +62,7 @@ export class RouteCache implements RouteTable {
     this.#listeners.push(listener);
   }
 
-  /** Forgets one sandbox, as if a change of it had been told. */
+  /** Forgets one sandbox, as if a change of it had arrived. */
   drop(sandboxId: string): void {
     this.#entries.delete(sandboxId);
     this.#unknown.delete(sandboxId);

@@ -5,7 +5,7 @@ import pg from 'pg';
 import type { Logger } from 'pino';
 import type { RouteChanges } from './routes.ts';
 
-/** Told by whoever changes what a route is made of; the payload is the sandbox id. */
+/** The channel of NOTIFY on which Postgres announces changed routes; the payload is the sandbox id. */
 export const ROUTE_CHANGE_CHANNEL = 'sandbox_route_changed';
 
 export interface PostgresRouteChangesOptions {
@@ -68,7 +68,7 @@ export class PostgresRouteChanges implements RouteChanges {
         });
       } catch (error) {
         if (signal.aborted) return;
-        this.#options.logger.warn({ err: error }, 'route changes are not told: no LISTEN connection');
+        this.#options.logger.warn({ err: error }, 'route changes do not arrive: no LISTEN connection');
       } finally {
         this.#setLive(false);
       }

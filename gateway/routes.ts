@@ -1,4 +1,4 @@
-/** One port object of a sandbox, as far as the gateway needs it (section 2.1 of the contract). */
+/** One port object of a sandbox, as far as the gateway needs it. */
 export interface RoutePort {
   /** The number callers use in `<port>-<sandbox_domain>`. */
   port: number;

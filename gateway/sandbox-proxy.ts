@@ -195,8 +195,8 @@ export class SandboxProxy {
   /** Returns what the client is counted under. */
   #countClient(exchange: Exchange, releases: (() => void)[]): string {
     const { trustProxy } = this.#options;
-    const told = trustProxy ? exchange.headers.forwardedFor?.split(',').at(-1)?.trim() : undefined;
-    const key = told ? clientKey(told) : exchange.client.key;
+    const forwarded = trustProxy ? exchange.headers.forwardedFor?.split(',').at(-1)?.trim() : undefined;
+    const key = forwarded ? clientKey(forwarded) : exchange.client.key;
     if (exchange.client.isOneTooMany) throw tooMany('connections');
     if (!this.#perClient.tryAdd(key)) throw tooMany('requests');
     releases.push(() => this.#perClient.remove(key));

@@ -11,7 +11,7 @@ import type { ReadyProbe, SandboxCommand } from '../domain/template-commands.ts'
  */
 export interface SandboxDriver {
   /**
-   * Makes the sandbox and returns when it is ready. `onPhase` is told as the work reaches each phase.
+   * Makes the sandbox and returns when it is ready. `onPhase` is called as the work reaches each phase.
    * A half-made one from an earlier try is finished or replaced. On failure nothing of the sandbox is left running,
    * but its disk may stay until `remove`.
    * @throws {DriverError}
@@ -135,7 +135,7 @@ export interface SandboxPlace {
   address: string;
   /** The agent's port on that address. */
   agentPort: number;
-  /** Its mounts as they came to be; told where `spec.storage` asked for some. */
+  /** Its mounts as they came to be; present where `spec.storage` asks for some. */
   slots?: MountSlot[];
   /** How the sandbox came to be; for measuring. */
   from: 'pool' | 'cold' | 'thaw' | 'existing';

@@ -10,7 +10,7 @@ export interface MachineMemory {
   stalledPct: number;
 }
 
-/** Reads how much of the machine itself is in use, whoever uses it. */
+/** Reads how much of the machine itself is in use, by any process. */
 export class MachineLoad {
   readonly #proc: string;
   #processor: { busy: number; all: number };

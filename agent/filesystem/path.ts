@@ -5,7 +5,7 @@ import { ConnectError } from '../rpc/connect-error.ts';
 import { looksMayHang } from './hanging-mounts.ts';
 
 /**
- * Names that are not UTF-8 are told with each stray byte b as the code point U+F700 + b (U+F780 to U+F7FF, private
+ * Names that are not UTF-8 show each stray byte b as the code point U+F700 + b (U+F780 to U+F7FF, private
  * use), so that every name fits a string and comes back to the same bytes when a client sends it again.
  */
 const strayBase = 0xf700;

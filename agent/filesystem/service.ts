@@ -15,7 +15,7 @@ import { move } from './move.ts';
 import { resolvePath, systemPath } from './path.ts';
 import { remove } from './remove.ts';
 
-/** `sandboxagent.Filesystem` (section 4.12). */
+/** `sandboxagent.Filesystem`. */
 export function filesystemServices(environment: AgentEnvironment): AgentService[] {
   const resolve = (given: string, field?: string) => resolvePath(given, environment.home(), field);
   return [
@@ -109,7 +109,7 @@ export function filesystemServices(environment: AgentEnvironment): AgentService[
   ];
 }
 
-/** The entry, its errors told with the path. */
+/** The entry. Its errors name the path. */
 function entryOf(absolute: string): Entry | Promise<Entry> {
   try {
     const entry = entryAt(absolute);

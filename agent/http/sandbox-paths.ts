@@ -17,7 +17,7 @@ import { endEarly } from './end-early.ts';
 import type { RequestListener } from './request-listener.ts';
 
 export interface LoadedPaths {
-  /** Everything the sandbox's clients call: files and the procedures, behind the access token (section 5). */
+  /** Everything the sandbox's clients call: files and the procedures, behind the access token. */
   serve: RequestListener;
   /** The platform's alone, which has shown its token before. */
   serveExec: RequestListener;

@@ -10,7 +10,7 @@ import { giveTransferBuffer, takeTransferBuffer } from './transfer-buffers.ts';
 /** Files and ranges up to here are sent in one piece. */
 const smallBytes = 64 * 1024;
 
-/** `GET /download/{path}` (section 4.12): one file, whole or a range of it. */
+/** `GET /download/{path}`: one file, whole or a range of it. */
 export async function serveDownload(req: IncomingMessage, res: ServerResponse, absolutePath: string): Promise<void> {
   let file: FileHandle | undefined;
   try {

@@ -16,7 +16,7 @@ export interface FileAccess {
 
 const unverified = new UnverifiedContent();
 
-/** `/upload` and `/download/{path}`, opened by headers or by a signed URL (sections 4.12 and 5). */
+/** `/upload` and `/download/{path}`, opened by headers or by a signed URL. */
 export async function serveFiles(
   req: IncomingMessage,
   res: ServerResponse,

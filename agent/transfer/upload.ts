@@ -42,7 +42,7 @@ export class UnverifiedContent {
 }
 
 /**
- * `POST /upload` (section 4.12): a form with `file` and `path` in either order, streamed to disk and put in place when
+ * `POST /upload`: a form with `file` and `path` in either order, streamed to disk and put in place when
  * it is whole. Replies `uploaded: <path>`.
  */
 export async function serveUpload(req: IncomingMessage, res: ServerResponse, rules: UploadRules): Promise<void> {

@@ -7,7 +7,7 @@ import { boundedDetails, boundedMessage } from '../error-details.ts';
 import { workflowError } from '../workflow-errors.ts';
 import { closeWhenUnread } from './unread-bodies.ts';
 
-/** Every failure leaves in one shape, and only its public text and code leave (section 7). */
+/** Every failure leaves in one shape, and only its public text and code leave. */
 export const errors = fp(
   async (app) => {
     const patterns: RoutePattern[] = [];

@@ -16,7 +16,7 @@ export interface IdempotencyOptions {
   makes: IdKind;
   /** Fields of `data`, or of a reply without an envelope, that are not stored. */
   secrets?: readonly string[];
-  /** Puts back what may be told again into what was stored. */
+  /** Completes a stored reply with what may be sent again. */
   restore?(data: Record<string, unknown>, request: FastifyRequest): Record<string, unknown>;
 }
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { time } from './fields.ts';
 
-/** The envelope of a reply with data (section 1, convention 1). */
+/** The envelope of a reply with data. */
 export function envelope<T extends z.ZodType>(data: T, what: string) {
   return z.object({ success: z.literal(true), data, message: z.string().optional(), timestamp: time() }).describe(what);
 }

@@ -6,7 +6,7 @@ import { namePattern, optionalNonZero, withDefault } from './fields.ts';
 
 const portNumber = () => z.int().min(1).max(65535);
 
-/** Section 2.3. */
+/** A port of a sandbox or of a template. */
 export const portSchema = z
   .object({
     port: portNumber(),

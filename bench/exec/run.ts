@@ -41,9 +41,9 @@ async function measureExec(client: PlatformClient, sandbox: SandboxView): Promis
     const { stream_path: path } = body as unknown as { stream_path: string };
     const request = http.get(`${platform.env.PLATFORM_URL}${path}`, { agent: sockets });
     const [reply] = (await once(request, 'response')) as [http.IncomingMessage];
-    let told = '';
-    for await (const chunk of reply) told += chunk;
-    if (!told.includes('"exit_code":0')) throw new Error(`the command ended otherwise: ${told}`);
+    let output = '';
+    for await (const chunk of reply) output += chunk;
+    if (!output.includes('"exit_code":0')) throw new Error(`the command ended otherwise: ${output}`);
   };
   const start = async () => {
     const { exitCode } = await agent.run('bash', ['-c', 'true']);

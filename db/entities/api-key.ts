@@ -1,6 +1,6 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
 
-/** An API key; of the secret only its SHA-256 and its first characters are kept (section 2.7). */
+/** An API key; of the secret only its SHA-256 and its first characters are kept. */
 export const ApiKey = defineEntity({
   name: 'ApiKey',
   tableName: 'api_keys',

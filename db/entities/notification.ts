@@ -1,6 +1,6 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
 
-/** A message to one user inside the product (section 2.14). */
+/** A message to one user inside the product. */
 export const Notification = defineEntity({
   name: 'Notification',
   tableName: 'notifications',

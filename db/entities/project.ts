@@ -1,6 +1,6 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
 
-/** A group of sandboxes of one user; each user has exactly one default (section 2.6). */
+/** A group of sandboxes of one user; each user has exactly one default. */
 export const Project = defineEntity({
   name: 'Project',
   tableName: 'projects',

@@ -90,7 +90,7 @@ export const Sandbox = defineEntity({
     resumedAt: p.datetime(3).nullable(),
     lastAccessedAt: p.datetime(3).nullable(),
     deletedAt: p.datetime(3).nullable(),
-    /** Events told so far; the next one takes this number plus one. */
+    /** Events recorded so far; the next one takes this number plus one. */
     eventSequence: p.integer().default(0),
     createdAt: p.datetime(3).onCreate(() => new Date()),
     updatedAt: p

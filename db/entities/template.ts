@@ -1,7 +1,7 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
 import type { Port } from '../../domain/ports.ts';
 
-/** What sandboxes are made from: an image and default resources (section 2.4). */
+/** What sandboxes are made from: an image and default resources. */
 export const Template = defineEntity({
   name: 'Template',
   tableName: 'templates',

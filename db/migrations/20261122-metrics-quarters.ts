@@ -2,7 +2,7 @@ import { Migration } from '@mikro-orm/migrations';
 
 /**
  * Quarters of an hour of what sandboxes used, so that a week is read in 672 rows. The database itself adds each minute to
- * its quarter in the statement that stores it: whoever writes minutes, the two never differ.
+ * its quarter in the statement that stores it: the two never differ, whichever process writes minutes.
  */
 export class Migration20261122MetricsQuarters extends Migration {
   override up(): void {

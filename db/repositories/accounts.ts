@@ -20,7 +20,7 @@ export interface MadeAccount {
   userId: string;
   projectId: string;
   keyId: string;
-  /** Told once; only its hash is stored. */
+  /** Returned once; only its hash is stored. */
   apiKey: string;
 }
 

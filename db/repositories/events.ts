@@ -3,7 +3,7 @@ import { Event } from '../entities/event.ts';
 import type { Sandbox } from '../entities/sandbox.ts';
 import { newId } from '../new-id.ts';
 
-/** Event types of a sandbox's life (section 6.1). */
+/** Event types of a sandbox's life. */
 export type SandboxEventType =
   | 'sandbox.created'
   | 'sandbox.started'

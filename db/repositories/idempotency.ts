@@ -1,6 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 
-/** What a request with an `Idempotency-Key` is told to do. */
+/** What a request with an `Idempotency-Key` has to do. */
 export type IdempotencyClaim =
   /** Run it. `objectId` is the one to give to what it makes; `takenOver` when an earlier try may have made it. */
   | { kind: 'run'; claimedAt: string; objectId: string; takenOver: boolean }

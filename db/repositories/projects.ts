@@ -51,7 +51,7 @@ export async function findDefaultProjectId(em: EntityManager, userId: string): P
 }
 
 /**
- * Makes a project. The first of a user is their default whatever was asked. Of creates at once no more succeed than the
+ * Makes a project. The first of a user is tdefaultProjectId default whatever was asked. Of creates at once no more succeed than the
  * account may have; a user without any project gets the first one all the same.
  * @throws {AppError} `project_name_taken`, `project_limit_reached`
  */
@@ -125,8 +125,8 @@ export async function deleteProject(em: EntityManager, scope: Scope, projectId: 
     if (left > 0) {
       throw new AppError('project_not_empty', `The project still has ${left} sandboxes; move or delete them first`);
     }
-    const heir = await findDefaultProjectId(tx, project.ownerUserId);
-    await tx.nativeUpdate(Sandbox, { projectId }, { projectId: heir });
+    const defaultProjectId = await findDefaultProjectId(tx, project.ownerUserId);
+    await tx.nativeUpdate(Sandbox, { projectId }, { projectId: defaultProjectId });
     tx.remove(project);
   });
 }

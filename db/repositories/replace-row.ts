@@ -22,11 +22,11 @@ export async function replaceRow<Entity extends object>(
   if (changed.length === 0 && events.length === 0) return true;
   const sets = changed.map(({ column }) => `${column} = ?, `).join('');
   const eventColumns = columnsOf(em, Event);
-  const told = events.map(() => `(${eventColumns.map(() => '?').join(', ')})`).join(', ');
-  const types = eventColumns.map(({ column }) => `told.${column}::${eventTypes[column] ?? 'text'}`).join(', ');
+  const recorded = events.map(() => `(${eventColumns.map(() => '?').join(', ')})`).join(', ');
+  const types = eventColumns.map(({ column }) => `recorded.${column}::${eventTypes[column] ?? 'text'}`).join(', ');
   const names = eventColumns.map(({ column }) => column).join(', ');
   const insert = `, written as (insert into events (${names})
-      select ${types} from (values ${told}) told (${names}), changed)`;
+      select ${types} from (values ${recorded}) recorded (${names}), changed)`;
   const rows = await em.execute(
     `with changed as (update ${tableName} set ${sets}updated_at = now()
        where ${key.column} = ? and xmin = ?::xid returning 1)${events.length === 0 ? '' : insert}

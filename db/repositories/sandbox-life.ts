@@ -28,7 +28,7 @@ export interface RunningPlace {
 
 /**
  * Every write of a sandbox's status. Called by the activities of its own workflow and by nothing else. Each is one
- * transaction and may be repeated: a move that is already made is left as it is, its events are not told twice.
+ * transaction and may be repeated: a move that is already made is left as it is, its events are not recorded twice.
  */
 export class SandboxLifeRepository {
   readonly #em: EntityManager;
@@ -45,7 +45,7 @@ export class SandboxLifeRepository {
   }
 
   /**
-   * `created` → `starting`. Also when it is `starting` already: whoever began it died.
+   * `created` → `starting`. Also when it is `starting` already: the worker that began it died.
    * @param run the number of this start
    * @returns null when there is none to start: the row is gone, or has moved on
    */

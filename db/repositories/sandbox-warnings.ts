@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { Sandbox, type SandboxFailure } from '../entities/sandbox.ts';
 
-/** Tells the owner that a timeout is near (section 6.4). Told once a deadline and distance, however often it is called. */
+/** Notifies the owner that a timeout is near: once for each deadline and distance, however often it is called. */
 export async function warnOfTimeout(
   em: EntityManager,
   sandboxId: string,
@@ -18,7 +18,7 @@ export async function warnOfTimeout(
   });
 }
 
-/** Tells the owner that a paused sandbox is about to be removed. */
+/** Notifies the owner that a paused sandbox is about to be removed. */
 export async function warnOfExpiry(em: EntityManager, sandboxId: string, expires: Date): Promise<void> {
   await warn(em, sandboxId, {
     type: 'sandbox_expiry',
@@ -29,7 +29,7 @@ export async function warnOfExpiry(em: EntityManager, sandboxId: string, expires
   });
 }
 
-/** Tells the owner that a sandbox was paused because the disk of its host is nearly full. */
+/** Notifies the owner that a sandbox was paused because the disk of its host is nearly full. */
 export async function warnOfDiskPressure(em: EntityManager, sandboxId: string, pausedAt: Date): Promise<void> {
   await warn(em, sandboxId, {
     type: 'sandbox_host_disk_pressure',
@@ -59,7 +59,7 @@ async function warn(
   const fork = em.fork();
   const sandbox = await fork.findOne(Sandbox, { sandboxId });
   if (!sandbox) return;
-  // The id follows from what is told, so that a retry inserts nothing.
+  // The id follows from the text, so that a retry inserts nothing.
   const id = `ntf-${createHash('sha256').update(`${sandboxId}/${warning.type}/${warning.key}`).digest('hex').slice(0, 20)}`;
   await fork.execute(
     `insert into notifications (id, account_id, user_id, title, message, type, category, related_entity_type, related_entity_id)

@@ -8,7 +8,7 @@ import { gatewayHeaders } from './request-head.ts';
 const { NGHTTP2_CANCEL, NGHTTP2_INTERNAL_ERROR, NGHTTP2_NO_ERROR, NGHTTP2_REFUSED_STREAM, NGHTTP2_FLAG_END_STREAM } =
   http2.constants;
 
-/** Replies that have no body, whatever follows (RFC 9110 section 6.4.1); Node ends their streams by itself. */
+/** Replies that have no body, whatever follows (RFC 9110 §6.4.1); Node ends their streams by itself. */
 const BODILESS = new Set([204, 205, 304]);
 /** 1xx replies of one call are not passed on; more of them than that is a flood. */
 const MAX_INFORMATIONAL = 100;
@@ -168,7 +168,7 @@ export class GrpcForwarding implements WaitingExchange {
     this.#upstream?.close(NGHTTP2_CANCEL);
   }
 
-  /** The call is over: a client that still sends is told so once it has the whole answer. */
+  /** The call is over: a client that still sends gets a reset once it has the whole answer. */
   #stopSending(client: http2.ServerHttp2Stream): void {
     if (this.#context.exchange.isRequestComplete) return;
     client.unpipe();

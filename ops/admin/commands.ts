@@ -13,7 +13,7 @@ import { readEmailAddress } from '../../domain/email-address.ts';
 import { passwordResetSeconds } from '../../domain/password-reset.ts';
 import type { PlatformDatabase } from './database.ts';
 
-/** A mistake of the operator, told without a stack. */
+/** A mistake of the operator, reported without a stack. */
 export class OperatorError extends Error {
   override name = 'OperatorError';
 }

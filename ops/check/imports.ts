@@ -92,7 +92,7 @@ function staticImport(item: ModuleItem): { specifier: string; typeOnly: boolean 
   }
 }
 
-/** Each circle of imports once, told from its first file by name. */
+/** Each circle of imports once, listed from its first file by name. */
 function circles(graph: ReadonlyMap<string, readonly string[]>): string[] {
   const found = new Set<string>();
   const done = new Set<string>();

@@ -54,7 +54,7 @@ export async function startPostgres(options: EmbeddedPostgresOptions): Promise<E
     unix_socket_directories: '',
     max_connections: 300,
     jit: 'off',
-    // Values of rows stand in both: what is wrong is told by the error itself.
+    // Values of rows stand in both: the error itself says what is wrong.
     log_min_error_statement: 'panic',
     log_error_verbosity: 'terse',
     ...(options.forgetful ? { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' } : {}),

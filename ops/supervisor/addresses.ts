@@ -6,7 +6,7 @@ import { loadLaunchSettings } from '../launch-settings.ts';
 import { cacheDir } from '../toolchain/locations.mjs';
 import { type DataFolder, derivePassword } from './data-folder.ts';
 
-/** Where each part of a copy listens, and what the platform's processes are told of it. */
+/** Where each part of a copy listens, and the settings that the platform's processes get from it. */
 export interface Addresses {
   ports: Awaited<ReturnType<typeof choosePlatformPorts>>;
   /** Settings of `config/settings.ts`, as given by the operator and filled in with what is embedded. */
@@ -14,7 +14,7 @@ export interface Addresses {
 }
 
 /**
- * Settles the addresses of everything before anything is started: each part can so be told of all others.
+ * Settles the addresses of everything before anything is started: so each part can know all others.
  * @throws {SettingsError | PortTakenError}
  */
 export async function settleAddresses(folder: DataFolder, given: NodeJS.ProcessEnv): Promise<Addresses> {

@@ -12,7 +12,7 @@ export class DataFolderInUseError extends Error {
   override name = 'DataFolderInUseError';
 }
 
-/** Behind the pid of a supervisor that has been told to stop. */
+/** Behind the pid of a supervisor that is stopping. */
 const stopping = 'stopping';
 
 /** The folder in which one copy of the platform keeps everything, held by one supervisor at a time. */

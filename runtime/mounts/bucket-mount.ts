@@ -53,7 +53,7 @@ export interface Egress {
 /** Failures at an endpoint in a range that the operator opened are all reported after this part of the timeout. */
 const openedPart = 0.5;
 
-/** Told the holder's process as soon as it is there, so that it can be found again whatever happens next. */
+/** Called with the holder's process as soon as it is there, so that it can be found again whatever happens next. */
 export type OnHolder = (holder: ProcessIdentity) => Promise<void>;
 
 /**
@@ -106,8 +106,8 @@ export async function holdBucket(
       child.once('error', reject);
       child.once('spawn', () => {
         const holder = processIdentity(child.pid!);
-        const told = holder ? options.onHolder(holder) : Promise.resolve();
-        told.then(
+        const reported = holder ? options.onHolder(holder) : Promise.resolve();
+        reported.then(
           () =>
             child.stdin.end(`${direct ? ownCredentialsFile(credentials) : credentialsFile(credentials)}\0${config}`),
           reject,
@@ -198,7 +198,7 @@ function credentialsFile({ accessKey, secretKey, sessionToken }: MountCredential
   return `[default]\naws_access_key_id=${accessKey}\naws_secret_access_key=${secretKey}\n${token}`;
 }
 
-/** The form that s3fs reads where it is told a file; it knows no session token there. */
+/** The form in which s3fs reads keys from a file; it knows no session token there. */
 function ownCredentialsFile({ accessKey, secretKey }: MountCredentials): string {
   return `AWSAccessKeyId=${accessKey}\nAWSSecretKey=${secretKey}\n`;
 }

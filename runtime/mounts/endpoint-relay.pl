@@ -116,7 +116,7 @@ sub check {
 }
 
 # A socket, or why there is none. An address of the platform's own services, or of a sandbox, counts as one where nobody
-# answers: what a caller is told must not tell the platform's ports from closed ones.
+# answers: the answer must not show a caller which ports of the platform are open.
 sub connect_to_endpoint {
     my ($wrong, @addresses) = addresses();
     return $wrong if $wrong;

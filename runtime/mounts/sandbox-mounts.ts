@@ -83,7 +83,7 @@ export class SandboxMounts {
   }
 
   /** The slots of a container that runs already: those that are not mounted are `disabled`. */
-  async standing(folder: string, slots: readonly MountSlot[]): Promise<MountSlot[]> {
+  async current(folder: string, slots: readonly MountSlot[]): Promise<MountSlot[]> {
     const held = (await readHeld(folder)).filter(isThere);
     return slots.map((slot) =>
       slot.state !== 'active' || held.some((each) => isSameMount(each.slot, slot)) ? slot : disabled(slot),
@@ -173,7 +173,7 @@ function writeHeld(folder: string, held: HeldMount[]): Promise<void> {
   return writeFileDurably(path.join(folder, heldFile), JSON.stringify(held));
 }
 
-/** It ends its s3fs first, and whoever waits for the mount gets an error. */
+/** It ends its s3fs first; processes that wait for the mount get an error. */
 async function endHolder(holder: ProcessIdentity): Promise<void> {
   if (!signalProcess(holder, 'SIGTERM')) return;
   const gone = () => !isAlive(holder);

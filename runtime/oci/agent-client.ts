@@ -8,7 +8,7 @@ const firstPollMs = 4;
 const connectPatienceMs = 20;
 const replyTimeoutSeconds = 5;
 
-/** What an agent is told of the sandbox it serves; see agent/BOOT.md. */
+/** What an agent gets to know about the sandbox it serves; see agent/BOOT.md. */
 export interface AgentInit {
   sandboxId: string;
   accessToken: string | null;

@@ -241,7 +241,7 @@ export class Cgroups {
     return { file: this.freezerFile(''), text: this.version === 2 ? '1' : 'FROZEN' };
   }
 
-  /** Whether they were told to stand still; what is in a system call does so when the call ends. */
+  /** Whether a freeze was requested; a process in a system call freezes when the call ends. */
   get isFenced(): boolean {
     const file = this.version === 2 ? 'cgroup.freeze' : 'freezer.self_freezing';
     try {

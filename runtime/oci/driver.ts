@@ -237,7 +237,7 @@ class LocalDriver implements OciDriver {
       // A record that was made again does not say whether the agent has its boot document.
       if (record?.phase === 'ready' && !record.remade && this.#runner.isRunning(work.folder)) {
         await this.#cgroups.thaw(record.instance);
-        return this.#standing(work, record);
+        return this.#existingPlace(work, record);
       }
       return this.#start(work, record);
     });
@@ -249,7 +249,7 @@ class LocalDriver implements OciDriver {
       if (record?.phase === 'ready' && this.#runner.isRunning(work.folder)) {
         // Before the thaw: an end of the processes from now on is one of this run.
         const present = await this.#number(work, record);
-        if (!present.remade && !this.#cgroups.isFrozen(present.instance)) return this.#standing(work, present);
+        if (!present.remade && !this.#cgroups.isFrozen(present.instance)) return this.#existingPlace(work, present);
         requireHostDisk(this.#copy.folder);
         // A sandbox that cannot be reached would look like one whose agent does not answer.
         await this.#repairLink(present, spec.allowInternetAccess);
@@ -280,7 +280,7 @@ class LocalDriver implements OciDriver {
     return this.#begin(spec, options, async (work) => {
       const record = this.#records.get(spec.sandboxId);
       const isDone = record?.phase === 'ready' && record.run === spec.run && this.#runner.isRunning(work.folder);
-      if (isDone) return this.#standing(work, record);
+      if (isDone) return this.#existingPlace(work, record);
       if (!hasDisk(work.folder)) throw diskGone();
       await this.#stopNow(spec.sandboxId);
       return this.#start(work, this.#records.get(spec.sandboxId));
@@ -550,7 +550,7 @@ class LocalDriver implements OciDriver {
     if (record) await this.#expose(record, udpPorts);
   }
 
-  /** In the record first: whoever finds the sandbox after a crash puts the same in place. */
+  /** In the record first: a host worker that finds the sandbox after a crash restores the same. */
   async #expose(record: SandboxRecord, ports: readonly UdpMapping[]): Promise<void> {
     if (JSON.stringify(ports) !== JSON.stringify(record.udpPorts ?? [])) {
       await this.#records.write({ ...record, udpPorts: [...ports] });
@@ -666,8 +666,8 @@ class LocalDriver implements OciDriver {
   }
 
   /** It runs already: an earlier try got so far. */
-  async #standing({ spec, folder }: Work, record: SandboxRecord): Promise<SandboxPlace> {
-    return this.#placeOf(record, 'existing', spec.storage && (await this.#mounts.standing(folder, spec.storage.slots)));
+  async #existingPlace({ spec, folder }: Work, record: SandboxRecord): Promise<SandboxPlace> {
+    return this.#placeOf(record, 'existing', spec.storage && (await this.#mounts.current(folder, spec.storage.slots)));
   }
 
   #folderOf(sandboxId: string): string {

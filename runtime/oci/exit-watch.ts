@@ -40,7 +40,7 @@ export class ExitWatch {
     this.#timer = setInterval(() => this.#look(), intervalMs).unref();
   }
 
-  /** Begins to watch a sandbox that runs, or that has ended without anybody being told. */
+  /** Begins to watch a sandbox that runs, or that has ended without a report. */
   add(sandboxId: string): void {
     this.#watched.set(sandboxId, readPids(this.#records.folderOf(sandboxId))?.shim);
   }
@@ -50,7 +50,7 @@ export class ExitWatch {
     this.#watched.delete(sandboxId);
   }
 
-  /** Ends that were noticed before the first listener came are told to it. */
+  /** The first listener also gets the ends that were noticed before it came. */
   onExit(listener: ExitListener): void {
     this.#listeners.push(listener);
     this.#look();

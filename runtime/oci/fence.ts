@@ -13,7 +13,7 @@ const guardFile = path.join(import.meta.dirname, 'lease-guard.pl');
 export interface HostFence {
   /** They may run until then, by `uptimeSeconds`. A process of its own sees to it, also after this one's end. */
   keepOpenUntil(uptimeSeconds: number): Promise<void>;
-  /** Whether all of them were told to stand still. */
+  /** Whether all of them are frozen or about to be. */
   readonly isClosed: boolean;
   /**
    * Lets them go on; those that are paused stay so.

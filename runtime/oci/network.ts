@@ -168,7 +168,7 @@ export class SandboxNetwork {
     await writeFile(`/sys/class/net/${this.interfaceOf(address)}/netdev_group`, group);
   }
 
-  /** Where clients on other machines find this one; where that is not to be told, only this machine does. */
+  /** Where clients on other machines find this one; empty: only this machine does. */
   get hostAddress(): string {
     return this.#hostAddress ?? this.gateway;
   }

@@ -52,7 +52,7 @@ export interface OciDriverOptions {
   /** How long the freezer may take, 10 s by default. */
   pauseTimeoutSeconds?: number;
   logger: DriverLogger;
-  /** Told how long each step of a create or resume took. */
+  /** Called with how long each step of a create or resume took. */
   onTrace?: (trace: CreateTrace) => void;
 }
 

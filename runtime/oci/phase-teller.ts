@@ -3,20 +3,20 @@ import type { CreatePhase } from '../driver.ts';
 /** Tells a caller of phases in their order without holding up the work that goes on meanwhile. */
 export class PhaseTeller {
   readonly #listener: ((phase: CreatePhase) => void | Promise<void>) | undefined;
-  #told: Promise<void> = Promise.resolve();
+  #reported: Promise<void> = Promise.resolve();
 
   constructor(listener: ((phase: CreatePhase) => void | Promise<void>) | undefined) {
     this.#listener = listener;
   }
 
   tell(phase: CreatePhase): void {
-    this.#told = this.#told.then(() => this.#listener?.(phase));
+    this.#reported = this.#reported.then(() => this.#listener?.(phase));
     // What the listener throws comes out of `finish`.
-    this.#told.catch(() => {});
+    this.#reported.catch(() => {});
   }
 
-  /** Waits until everything is told. @throws what the listener threw. */
+  /** Waits until every phase is reported. @throws what the listener threw. */
   async finish(): Promise<void> {
-    await this.#told;
+    await this.#reported;
   }
 }

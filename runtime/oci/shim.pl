@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # The parent of one sandbox. It builds the sandbox's file system in a mount namespace of its own, has the container
 # runtime make the container there, gives it its network, waits for its end and records how it ended. What it mounts
-# is gone when it and the container are gone, whoever killed them, so nothing can leak.
+# is gone when it and the container are gone, however they ended, so nothing can leak.
 #
 # The container's first process only waits and reaps. The agent is a second one, which the runtime starts in the
 # container; so when the agent ends, everything else in the sandbox goes on, and the agent can be started again.

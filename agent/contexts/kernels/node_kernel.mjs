@@ -145,7 +145,7 @@ function stripTypes(code) {
 
 class ProcessExit extends Error {}
 
-/** One request to run code; ends once, with its value, its error, or because it was told to. */
+/** One request to run code; ends once, with its value, its error, or because it was cancelled. */
 class Run {
   constructor(request, done) {
     this.request = request;

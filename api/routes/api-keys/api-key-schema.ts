@@ -3,7 +3,7 @@ import type { ApiKey } from '../../../db/entities/api-key.ts';
 import { time } from '../../schemas/fields.ts';
 import { personSchema } from '../../schemas/person.ts';
 
-/** What any reply but create tells of a key (section 2.7). */
+/** The fields of a key in every reply but that of create. */
 const metadata = {
   key_id: z.string(),
   name: z.string(),
@@ -30,7 +30,7 @@ export const createdApiKeySchema = z
     api_key: z
       .string()
       .optional()
-      .describe('The secret, told this once; not in a reply given again for a repeated Idempotency-Key'),
+      .describe('The secret, shown this once; not in a reply given again for a repeated Idempotency-Key'),
     prefix: z.string(),
     is_active: z.boolean(),
     created_at: time(),

@@ -13,7 +13,7 @@ import { bodyBytesWithDescription, description, nameOf, withDefault } from '../.
 import { presentPerson } from '../../schemas/person.ts';
 import { createdApiKeySchema } from './api-key-schema.ts';
 
-/** Characters of the secret that the create reply shows; lists show more, where keys must be told apart. */
+/** Characters of the secret that the create reply shows; lists show more, so that keys can be distinguished. */
 const shortPrefix = 8;
 
 const body = z.object({
@@ -21,7 +21,7 @@ const body = z.object({
   description: withDefault(description(), ''),
 });
 
-/** `POST /v1/api-keys` (section 4.4). */
+/** `POST /v1/api-keys`. */
 export function createApiKey(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
@@ -34,7 +34,7 @@ export function createApiKey(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'createApiKey',
       tags: ['API keys'],
-      summary: 'Create an API key; its secret is told this once',
+      summary: 'Create an API key; its secret is shown this once',
       headers: idempotencyHeaders,
       body,
       response: {

@@ -5,7 +5,7 @@ import { messageEnvelope, successMessage } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 import { apiKeyPath } from './api-key-schema.ts';
 
-/** `DELETE /v1/api-keys/{key_id}` (section 4.4). */
+/** `DELETE /v1/api-keys/{key_id}`. */
 export function deleteApiKey(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'DELETE',

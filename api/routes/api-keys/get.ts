@@ -7,7 +7,7 @@ import { failures } from '../../schemas/failures.ts';
 import { presentPerson } from '../../schemas/person.ts';
 import { apiKeyPath, apiKeySchema, presentApiKey } from './api-key-schema.ts';
 
-/** `GET /v1/api-keys/{key_id}` (section 4.4): without the secret. */
+/** `GET /v1/api-keys/{key_id}`: without the secret. */
 export function getApiKey(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',

@@ -6,7 +6,7 @@ import { listApiKeys } from './list.ts';
 import { setApiKeyStatus } from './set-status.ts';
 import { updateApiKey } from './update.ts';
 
-/** Section 4.4. */
+/** The routes of API keys. */
 export const apiKeyRoutes: readonly ((api: Api, deps: ApiDependencies) => void)[] = [
   createApiKey,
   listApiKeys,

@@ -18,7 +18,7 @@ const query = z.object({
   ...sortingQuery(apiKeySortColumns),
 });
 
-/** `GET /v1/api-keys` (section 4.4). A user sees their own, the account root the account's. */
+/** `GET /v1/api-keys`. A user sees their own, the account root the account's. */
 export function listApiKeys(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',

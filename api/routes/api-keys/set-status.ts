@@ -6,7 +6,7 @@ import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 import { apiKeyPath } from './api-key-schema.ts';
 
-/** `PUT /v1/api-keys/{key_id}/status` (section 4.4): a disabled key stops working with the next request. */
+/** `PUT /v1/api-keys/{key_id}/status`: a disabled key stops working with the next request. */
 export function setApiKeyStatus(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'PUT',

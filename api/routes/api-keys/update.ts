@@ -15,7 +15,7 @@ const body = optionalBody(
   }),
 );
 
-/** `PUT /v1/api-keys/{key_id}` (section 4.4). */
+/** `PUT /v1/api-keys/{key_id}`. */
 export function updateApiKey(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'PUT',

@@ -9,7 +9,7 @@ const regionSchema = z
   .object({ id: z.string().describe('For `locality.region` of a new sandbox'), name: z.string() })
   .meta({ id: 'PlatformRegion' });
 
-/** `GET /v1/platform-regions` (section 4.1): public; regions that can take a sandbox now. */
+/** `GET /v1/platform-regions`: public; regions that can take a sandbox now. */
 export function listPlatformRegions(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',

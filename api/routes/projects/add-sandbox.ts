@@ -5,7 +5,7 @@ import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 import { moveOf, projectSandboxPath } from './sandbox-move.ts';
 
-/** `POST /v1/projects/{project_id}/sandboxes/{sandbox_id}/add` (section 4.3): for a running sandbox. */
+/** `POST /v1/projects/{project_id}/sandboxes/{sandbox_id}/add`: for a running sandbox. */
 export function addSandboxToProject(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',

@@ -16,7 +16,7 @@ const body = z.object({
   is_default: withDefault(z.boolean(), false).describe("A user's first project is the default whatever this says"),
 });
 
-/** `POST /v1/projects` (section 4.3). */
+/** `POST /v1/projects`. */
 export function createProject(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',

@@ -6,7 +6,7 @@ import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 import { projectPath } from './project-schema.ts';
 
-/** `DELETE /v1/projects/{project_id}` (section 4.3): an empty one that is not the default. */
+/** `DELETE /v1/projects/{project_id}`: an empty one that is not the default. */
 export function deleteProject(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'DELETE',

@@ -10,7 +10,7 @@ import { readProject } from './project-schema.ts';
 import { moveOf, projectSandboxPath } from './sandbox-move.ts';
 
 /**
- * `POST /v1/projects/{project_id}/sandboxes/{sandbox_id}/evict` (section 4.3): out of the project, into the default
+ * `POST /v1/projects/{project_id}/sandboxes/{sandbox_id}/evict`: out of the project, into the default
  * one of the sandbox's user, who is the caller unless an account root evicts it; for a running sandbox.
  */
 export function evictSandboxFromProject(api: Api, deps: ApiDependencies): void {

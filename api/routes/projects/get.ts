@@ -4,7 +4,7 @@ import { envelope, success } from '../../schemas/envelope.ts';
 import { failures } from '../../schemas/failures.ts';
 import { projectPath, projectSchema, readProject } from './project-schema.ts';
 
-/** `GET /v1/projects/{project_id}` (section 4.3). */
+/** `GET /v1/projects/{project_id}`. */
 export function getProject(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',

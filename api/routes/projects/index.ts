@@ -8,7 +8,7 @@ import { listProjects } from './list.ts';
 import { listProjectSandboxes } from './list-sandboxes.ts';
 import { updateProject } from './update.ts';
 
-/** Section 4.3. */
+/** The routes of projects and of the sandboxes in them. */
 export const projectRoutes: readonly ((api: Api, deps: ApiDependencies) => void)[] = [
   createProject,
   listProjects,

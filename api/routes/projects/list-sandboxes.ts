@@ -10,7 +10,7 @@ import { presentSandbox } from '../sandboxes/present-sandbox.ts';
 import { slimSandboxSchema } from '../sandboxes/sandbox-schema.ts';
 import { projectPath, readProject } from './project-schema.ts';
 
-/** `GET /v1/projects/{project_id}/sandboxes` (section 4.3). */
+/** `GET /v1/projects/{project_id}/sandboxes`. */
 export function listProjectSandboxes(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',

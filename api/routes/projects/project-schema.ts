@@ -6,7 +6,7 @@ import type { ApiDependencies } from '../../dependencies.ts';
 import { time } from '../../schemas/fields.ts';
 import { personSchema, presentPerson } from '../../schemas/person.ts';
 
-/** Section 2.6. `owner` is there for account root callers. */
+/** A project. `owner` is there for account root callers. */
 export const projectSchema = z
   .object({
     project_id: z.string(),

@@ -16,7 +16,7 @@ const body = optionalBody(
   }),
 );
 
-/** `PUT /v1/projects/{project_id}` (section 4.3). */
+/** `PUT /v1/projects/{project_id}`. */
 export function updateProject(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'PUT',

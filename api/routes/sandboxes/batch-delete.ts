@@ -9,7 +9,7 @@ import { failures, ofMutations } from '../../schemas/failures.ts';
 import { withDefault } from '../../schemas/fields.ts';
 import { batchIds, batchResult, runBatch } from './batch.ts';
 
-/** `POST /v1/sandboxes/batch-delete` (section 4.1): answers when all are sure to end and to be removed. */
+/** `POST /v1/sandboxes/batch-delete`: answers when all are sure to end and to be removed. */
 export function batchDeleteSandboxes(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',

@@ -5,7 +5,7 @@ import { envelope } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 import { batchIds, batchResult, runBatch } from './batch.ts';
 
-/** `POST /v1/sandboxes/batch-pause` (section 4.1): answers when each is `pausing`. */
+/** `POST /v1/sandboxes/batch-pause`: answers when each is `pausing`. */
 export function batchPauseSandboxes(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',

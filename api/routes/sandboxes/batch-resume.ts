@@ -18,7 +18,7 @@ const body = z.looseObject({ sandbox_ids: batchIds }).superRefine((given, contex
 });
 
 /**
- * `POST /v1/sandboxes/batch-resume` (section 4.1): each is admitted as by itself, and answered when it is `resuming`.
+ * `POST /v1/sandboxes/batch-resume`: each is admitted as by itself, and answered when it is `resuming`.
  */
 export function batchResumeSandboxes(api: Api, deps: ApiDependencies): void {
   api.route({

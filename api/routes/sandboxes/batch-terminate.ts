@@ -12,7 +12,7 @@ import { batchIds, batchResult, runBatch } from './batch.ts';
 /** On their way into another state; one that is ending already is not disturbed by being asked again. */
 const transitional: readonly SandboxStatus[] = ['created', 'starting', 'pausing', 'resuming'];
 
-/** `POST /v1/sandboxes/batch-terminate` (section 4.1): answers when all are sure to end. */
+/** `POST /v1/sandboxes/batch-terminate`: answers when all are sure to end. */
 export function batchTerminateSandboxes(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',

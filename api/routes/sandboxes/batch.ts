@@ -8,7 +8,7 @@ import type { ApiDependencies } from '../../dependencies.ts';
 import { success } from '../../schemas/envelope.ts';
 import { counted } from '../../schemas/fields.ts';
 
-/** Section 8: ids in a request, and how many of them are handled at the same time. */
+/** Ids in a request, and how many of them are handled at the same time. */
 const maxIds = 100;
 const atOnce = 50;
 
@@ -17,7 +17,7 @@ export const batchIds = counted(maxIds, 'ids', z.array(z.string().max(64)).min(1
   '`sbx-…`; one that is named twice is handled and answered once',
 );
 
-/** What a batch answers (section 4.1). @param statuses of those it was accepted for; the others are `failed` */
+/** What a batch answers. @param statuses of those it was accepted for; the others are `failed` */
 export const batchResult = (...statuses: string[]) =>
   z.object({
     total: z.int().min(0).describe('Different ids'),

@@ -28,7 +28,7 @@ import { fullSandbox } from './read-sandbox.ts';
 import { regionWish } from './region-wish.ts';
 import { createdSandboxSchema } from './sandbox-schema.ts';
 
-/** `POST /v1/sandboxes` (section 4.1). */
+/** `POST /v1/sandboxes`. */
 export function createSandbox(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',

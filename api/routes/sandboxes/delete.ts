@@ -6,7 +6,7 @@ import { ending, forceQuery } from './ending.ts';
 import { sandboxOf } from './read-sandbox.ts';
 import { sandboxPath } from './sandbox-path.ts';
 
-/** `DELETE /v1/sandboxes/{sandbox_id}` (section 4.1): from every state; then it answers 404. */
+/** `DELETE /v1/sandboxes/{sandbox_id}`: from every state; then it answers 404. */
 export function deleteSandbox(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'DELETE',

@@ -8,7 +8,7 @@ import { streamPath } from './exec-stream.ts';
 import { sandboxOf } from './read-sandbox.ts';
 import { sandboxPath } from './sandbox-path.ts';
 
-const standing = z.discriminatedUnion('active', [
+const activeExec = z.discriminatedUnion('active', [
   z.object({ active: z.literal(false) }),
   z.object({
     active: z.literal(true),
@@ -20,7 +20,7 @@ const standing = z.discriminatedUnion('active', [
   }),
 ]);
 
-/** `GET /v1/sandboxes/{sandbox_id}/exec/active` (section 4.1): the caller's own command; without the envelope. */
+/** `GET /v1/sandboxes/{sandbox_id}/exec/active`: the caller's own command; without the envelope. */
 export function getActiveExec(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
@@ -32,7 +32,7 @@ export function getActiveExec(api: Api, deps: ApiDependencies): void {
       summary: 'Read which command runs in a sandbox',
       params: sandboxPath,
       response: {
-        200: standing.describe("What runs; another user's command is not told"),
+        200: activeExec.describe("What runs; another user's command is not shown"),
         ...failures(ofAgentCalls),
       },
     },

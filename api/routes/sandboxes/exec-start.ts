@@ -48,7 +48,7 @@ const finished = z.object({
   duration_ms: z.int().min(0),
 });
 
-/** `POST /v1/sandboxes/{sandbox_id}/exec` (section 4.1): one command at a time; without the envelope. */
+/** `POST /v1/sandboxes/{sandbox_id}/exec`: one command at a time; without the envelope. */
 export function startExec(api: Api, deps: ApiDependencies): void {
   const follower = execFollowerOf(api, deps);
   api.route({
@@ -61,7 +61,7 @@ export function startExec(api: Api, deps: ApiDependencies): void {
       idempotency: {
         makes: 'execRun',
         secrets: ['stream_path'],
-        // The same stream, without a token of its own: whoever asks again has the key.
+        // The same stream, without a token of its own: the caller who asks again has the key.
         restore: (told, request) =>
           'exit_code' in told ? told : { ...told, stream_path: `${request.url.split('?', 1)[0]}/stream` },
       },

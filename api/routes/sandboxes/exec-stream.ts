@@ -33,7 +33,7 @@ export function streamPath(deps: ApiDependencies, sandboxId: string, run: Stream
 }
 
 /**
- * `GET /v1/sandboxes/{sandbox_id}/exec/stream` (sections 4.1, 5 and 6.2): what a command has told and tells, as
+ * `GET /v1/sandboxes/{sandbox_id}/exec/stream`: what a command has written and writes, as
  * server-sent events. Many may read; each may come back with `Last-Event-ID`, also to another replica.
  */
 export function streamExec(api: Api, deps: ApiDependencies): void {
@@ -64,7 +64,7 @@ export function streamExec(api: Api, deps: ApiDependencies): void {
       reply.header('access-control-allow-origin', '*');
       const { row, runId, userId } = await runOf(deps, request, request.params.sandbox_id, request.query.token);
       const after = lastSeen(request.headers['last-event-id'], runId);
-      // Whoever has the address may read, so its readers count by address.
+      // The address with its token is enough to read, so its readers count by address.
       const caller = request.identity ? request.identity.userId : clientKey(request.ip);
       onRequestEnd(reply, follower.admit(caller, row.sandboxId));
       const stream = await follower.follow(row, { runId, userId, after }, reply);

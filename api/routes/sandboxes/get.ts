@@ -6,7 +6,7 @@ import { fullSandbox } from './read-sandbox.ts';
 import { sandboxPath } from './sandbox-path.ts';
 import { sandboxSchema } from './sandbox-schema.ts';
 
-/** `GET /v1/sandboxes/{sandbox_id}` (section 4.1): every field of section 2.1. */
+/** `GET /v1/sandboxes/{sandbox_id}` with every field. */
 export function getSandbox(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',

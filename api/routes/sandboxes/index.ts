@@ -28,7 +28,7 @@ import { switchSandboxProject } from './switch-project.ts';
 import { terminateSandbox } from './terminate.ts';
 import { getTurnCredential } from './webrtc-turn-credential.ts';
 
-/** Section 4.1. */
+/** The routes of sandboxes. */
 export const sandboxRoutes: readonly ((api: Api, deps: ApiDependencies) => void)[] = [
   createSandbox,
   listSandboxes,

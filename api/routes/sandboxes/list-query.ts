@@ -48,7 +48,7 @@ function fromJson(text: string): Record<string, string> | null {
   try {
     return scalars.safeParse(JSON.parse(text)).data ?? null;
   } catch {
-    // Not JSON: told to the caller as an invalid filter.
+    // Not JSON: the caller gets an error about the filter.
     return null;
   }
 }

@@ -32,7 +32,7 @@ const chartSchema = z.object({
   reference_limits: referenceLimitsSchema.describe('What the sandbox has, as a `markLine` of ECharts for each line'),
 });
 
-/** `GET /v1/sandboxes/{sandbox_id}/metrics/chart` (section 4.1). */
+/** `GET /v1/sandboxes/{sandbox_id}/metrics/chart`. */
 export function getSandboxMetricsChart(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',

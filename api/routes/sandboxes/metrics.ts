@@ -37,7 +37,7 @@ const metricsSchema = z.object({
   error: z.string().optional().describe('Why there are none'),
 });
 
-/** `GET /v1/sandboxes/{sandbox_id}/metrics` (section 4.1). */
+/** `GET /v1/sandboxes/{sandbox_id}/metrics`. */
 export function getSandboxMetrics(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',

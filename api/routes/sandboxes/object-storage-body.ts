@@ -7,7 +7,7 @@ import { isOutboundAddressAllowed } from '../../../domain/outbound-addresses.ts'
 import { readStorageTarget } from '../../../domain/storage-endpoint.ts';
 import { counted, optional, withDefault } from '../../schemas/fields.ts';
 
-/** Section 2.2, input. Credentials pass through; nothing stores or echoes them. */
+/** A mount as a caller asks for it. Credentials pass through; nothing stores or echoes them. */
 
 const secret = (maxLength: number) =>
   z
@@ -85,7 +85,7 @@ const upsert = mountFields
   .extend({ delete: optional(z.literal(false)), disable: optional(z.literal(false)) })
   .transform((given, context): MountChange => ({ kind: 'upsert', ...toWanted(given, context) }));
 
-/** `object_storage` of a resume: exactly one mode, or none (section 4.1, "Object storage patch modes"). */
+/** `object_storage` of a resume: exactly one mode, or none. */
 export const mountPatch = withDefault(
   z.object({
     remove_all: withDefault(z.boolean(), false).describe('Deletes all active mounts'),

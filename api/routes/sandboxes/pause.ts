@@ -12,7 +12,7 @@ const pauseBody = optionalBody(
   z.object({ is_async: withDefault(z.boolean(), false).describe('Answer at `pausing` instead of `paused`') }),
 );
 
-/** `POST /v1/sandboxes/{sandbox_id}/pause` (section 4.1). */
+/** `POST /v1/sandboxes/{sandbox_id}/pause`. */
 export function pauseSandbox(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',

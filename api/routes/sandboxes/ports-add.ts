@@ -9,7 +9,7 @@ import { newPortSchema, portSchema, presentPort, presentPorts, readNewPort } fro
 import { readSandbox, sandboxOf } from './read-sandbox.ts';
 import { sandboxPath } from './sandbox-path.ts';
 
-/** `POST /v1/sandboxes/{sandbox_id}/ports` (section 4.1). */
+/** `POST /v1/sandboxes/{sandbox_id}/ports`. */
 export function addSandboxPort(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',

@@ -15,7 +15,7 @@ const portLists = z
   })
   .meta({ id: 'SandboxPorts' });
 
-/** `GET /v1/sandboxes/{sandbox_id}/ports` (section 4.1). */
+/** `GET /v1/sandboxes/{sandbox_id}/ports`. */
 export function listSandboxPorts(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',

@@ -8,7 +8,7 @@ import { sandboxPath } from './sandbox-path.ts';
 
 const portPath = sandboxPath.extend({ port: z.coerce.number().int().min(1).max(65535) });
 
-/** `DELETE /v1/sandboxes/{sandbox_id}/ports/{port}` (section 4.1): one of its own; its template's stay. */
+/** `DELETE /v1/sandboxes/{sandbox_id}/ports/{port}`: one of its own; its template's stay. */
 export function removeSandboxPort(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'DELETE',

@@ -11,7 +11,7 @@ import { networkProxy } from './network-proxy.ts';
 import { presentMounts } from './present-mounts.ts';
 import type { SandboxFields } from './sandbox-schema.ts';
 
-/** A sandbox's fields as they stand at `now`, without its token (section 2.1). */
+/** A sandbox's fields as they stand at `now`, without its token. */
 export function presentSandbox(
   view: SandboxView,
   settings: Settings,

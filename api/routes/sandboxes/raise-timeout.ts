@@ -7,7 +7,7 @@ import { sandboxOf } from './read-sandbox.ts';
 import { sandboxPath } from './sandbox-path.ts';
 import { timeoutBody } from './timeout-body.ts';
 
-/** `PUT /v1/sandboxes/{sandbox_id}` (section 4.1): a timeout that must exceed the present one. */
+/** `PUT /v1/sandboxes/{sandbox_id}`: a timeout that must exceed the present one. */
 export function raiseSandboxTimeout(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'PUT',

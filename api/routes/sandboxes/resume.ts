@@ -23,7 +23,7 @@ const resuming = z
   .object({ sandbox_id: z.string(), status: z.literal('resuming'), message: z.string() })
   .meta({ id: 'ResumingSandbox' });
 
-/** `POST /v1/sandboxes/{sandbox_id}/resume` (section 4.1). */
+/** `POST /v1/sandboxes/{sandbox_id}/resume`. */
 export function resumeSandbox(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',

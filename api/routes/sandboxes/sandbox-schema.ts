@@ -15,7 +15,7 @@ export const sandboxSubstatus = z.enum([
 ]);
 export const sandboxReason = z.enum(sandboxReasons);
 
-/** Section 2.2, output. */
+/** A mount of object storage, without its credentials. */
 const mountSchema = z
   .object({
     slot: z.int().min(0),
@@ -48,7 +48,7 @@ const resourcesSchema = z
 
 const strings = z.record(z.string(), z.string());
 
-/** Every field of a sandbox in any reply (section 2.1); each reply picks its own. */
+/** Every field of a sandbox in any reply; each reply picks its own. */
 const allFields = z.object({
   sandbox_id: z.string(),
   name: z.string(),
@@ -247,7 +247,7 @@ export const sandboxSummarySchema = allFields
   .extend({ owner: personSchema.optional() })
   .meta({ id: 'SandboxSummary' });
 
-/** An item of a project's list of sandboxes (section 2.1). */
+/** An item of a project's list of sandboxes. */
 export const slimSandboxSchema = allFields
   .pick({
     name: true,

@@ -23,7 +23,7 @@ const notes = {
   next_phase: 'The new timeout counts from when the sandbox runs again',
 };
 
-/** `POST /v1/sandboxes/{sandbox_id}/timeout` (section 4.1): another timeout, longer or shorter. */
+/** `POST /v1/sandboxes/{sandbox_id}/timeout`: another timeout, longer or shorter. */
 export function setSandboxTimeout(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',
@@ -44,14 +44,14 @@ export function setSandboxTimeout(api: Api, deps: ApiDependencies): void {
       const sandbox = await sandboxOf(deps, request, request.params.sandbox_id);
       const { timeout } = request.body;
       checkPlanLimits(deps.plans.get(callerOf(request).planName), { timeoutSeconds: timeout });
-      const standing = await deps.sandboxCommands.setTimeout(sandbox, { timeoutSeconds: timeout, mustRaise: false });
-      const timeoutAt = standing.timeoutAtMs === null ? null : new Date(standing.timeoutAtMs);
+      const applied = await deps.sandboxCommands.setTimeout(sandbox, { timeoutSeconds: timeout, mustRaise: false });
+      const timeoutAt = applied.timeoutAtMs === null ? null : new Date(applied.timeoutAtMs);
       const data = {
-        timeout: standing.timeoutSeconds,
+        timeout: applied.timeoutSeconds,
         timeout_at: timeoutAt,
         remaining_time: remainingSeconds(timeoutAt, new Date()),
-        applies_to: standing.appliesTo,
-        note: notes[standing.appliesTo],
+        applies_to: applied.appliesTo,
+        note: notes[applied.appliesTo],
       };
       const message =
         data.remaining_time === null

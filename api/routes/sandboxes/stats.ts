@@ -19,7 +19,7 @@ const statsSchema = z.object({
   total_uptime_hours: z.number().min(0).describe('Hours of running, present phases included'),
 });
 
-/** `GET /v1/sandboxes/stats` (section 4.1), over the sandboxes the caller's list shows. */
+/** `GET /v1/sandboxes/stats`, over the sandboxes the caller's list shows. */
 export function getSandboxStats(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',

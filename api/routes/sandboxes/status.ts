@@ -8,7 +8,7 @@ import { sandboxOf } from './read-sandbox.ts';
 import { sandboxPath } from './sandbox-path.ts';
 import { sandboxReason, sandboxStatus, sandboxSubstatus } from './sandbox-schema.ts';
 
-const standing = z.object({
+const statusSchema = z.object({
   sandbox_id: z.string(),
   status: sandboxStatus,
   substatus: sandboxSubstatus.nullable(),
@@ -27,7 +27,7 @@ export function getSandboxStatus(api: Api, deps: ApiDependencies): void {
       tags: ['Sandboxes'],
       summary: "Read a sandbox's status",
       params: sandboxPath,
-      response: { 200: envelope(standing, 'Where it stands'), ...failures('not_found') },
+      response: { 200: envelope(statusSchema, 'Its status'), ...failures('not_found') },
     },
     handler: async (request) => {
       const sandbox = await sandboxOf(deps, request, request.params.sandbox_id);

@@ -6,7 +6,7 @@ import { messageEnvelope, successMessage } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 import { sandboxPath } from './sandbox-path.ts';
 
-/** `POST /v1/sandboxes/{sandbox_id}/switch-project` (section 4.1): for a running sandbox. */
+/** `POST /v1/sandboxes/{sandbox_id}/switch-project`: for a running sandbox. */
 export function switchSandboxProject(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',

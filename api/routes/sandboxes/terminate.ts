@@ -6,7 +6,7 @@ import { ending, forceQuery } from './ending.ts';
 import { sandboxOf } from './read-sandbox.ts';
 import { sandboxPath } from './sandbox-path.ts';
 
-/** `POST /v1/sandboxes/{sandbox_id}/terminate` (section 4.1): from every state, `failed` included. */
+/** `POST /v1/sandboxes/{sandbox_id}/terminate`: from every state, `failed` included. */
 export function terminateSandbox(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',

@@ -22,7 +22,7 @@ const turnCredentialSchema = z
   })
   .meta({ id: 'TurnCredential' });
 
-/** `GET /v1/sandboxes/{sandbox_id}/webrtc-turn-credential` (section 4.1). */
+/** `GET /v1/sandboxes/{sandbox_id}/webrtc-turn-credential`. */
 export function getTurnCredential(api: Api, deps: ApiDependencies): void {
   const turn = turnSettings(deps.settings);
   api.route({

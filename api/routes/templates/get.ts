@@ -7,7 +7,7 @@ import { envelope, success } from '../../schemas/envelope.ts';
 import { failures } from '../../schemas/failures.ts';
 import { presentTemplate, templateSchema } from './template-schema.ts';
 
-/** `GET /v1/templates/{template_id}` (section 4.2). */
+/** `GET /v1/templates/{template_id}`. */
 export function getTemplate(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',

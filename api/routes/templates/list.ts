@@ -16,7 +16,7 @@ const query = z.object({
   usable: queryFlag().describe('true: only those a sandbox can be made from'),
 });
 
-/** `GET /v1/templates` (section 4.2): public ones, the account's shared ones, and one's own. */
+/** `GET /v1/templates`: public ones, the account's shared ones, and one's own. */
 export function listTemplates(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',

@@ -7,7 +7,7 @@ import { portSchema, presentPort } from '../../schemas/port.ts';
 export const templateVisibility = z.enum(['private', 'account_shared', 'public']);
 export const templateStatus = z.enum(['pending', 'building', 'pushing', 'available', 'failed']);
 
-/** An item of the list (section 2.4). */
+/** An item of the list. */
 export const templateItemSchema = z
   .object({
     template_id: z.string(),

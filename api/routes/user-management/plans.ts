@@ -4,7 +4,7 @@ import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures } from '../../schemas/failures.ts';
 
-/** Section 2.8. */
+/** A plan and its limits. */
 const planSchema = z
   .object({
     plan_name: z.string(),
@@ -23,7 +23,7 @@ const planSchema = z
   })
   .meta({ id: 'Plan' });
 
-/** `GET /v1/user-management/plans` (section 4.5). */
+/** `GET /v1/user-management/plans`. */
 export function listPlans(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',

@@ -6,7 +6,7 @@ import { envelope, success } from '../../schemas/envelope.ts';
 import { failures } from '../../schemas/failures.ts';
 import { time } from '../../schemas/fields.ts';
 
-/** Section 2.8. */
+/** The calling user, with their account. */
 const profileSchema = z
   .object({
     user_id: z.string(),
@@ -37,7 +37,7 @@ const profileSchema = z
   })
   .meta({ id: 'Profile' });
 
-/** `GET /v1/users/me` (section 4.5). */
+/** `GET /v1/users/me`. */
 export function getProfile(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',
