@@ -19,7 +19,7 @@ test('variables, functions, options, aliases and the working folder last', async
   expect((await run('f; printenv y; pwd; greet')).stdout).toBe('f 5\n6\n/usr\nhello\n');
 });
 
-test('the exit code is told, and what bash says names the line of the code', async () => {
+test('the result has the exit code, and what bash says names the line of the code', async () => {
   const { main, stderr } = await run('true\nno-such-command');
   expect(main).toMatchObject({ exitCode: 127, isMainResult: true });
   expect(stderr).toBe('bash: line 2: no-such-command: command not found\n');

@@ -108,7 +108,7 @@ display({ type: "line", title: "T", elements: [{ label: "l", points: [[1, 2], ["
     expect((await run('await import("./missing.mjs")')).error!.value).toContain('missing.mjs');
   });
 
-  test('what goes wrong in the background is told on stderr and ends nothing', async () => {
+  test('what goes wrong in the background is written to stderr and ends nothing', async () => {
     const { stderr, main } = await run(
       'setTimeout(() => { throw new Error("late") }, 1); Promise.reject(new Error("lost")); await new Promise((go) => setTimeout(go, 30)); "on"',
     );
@@ -175,7 +175,7 @@ display({ type: "line", title: "T", elements: [{ label: "l", points: [[1, 2], ["
     expect((await run('kept')).main!.text).toBe('1');
   });
 
-  test('a busy loop after an await takes its kernel with it, and whoever comes next is told', async () => {
+  test('a busy loop after an await takes its kernel with it, and the next request gets an error', async () => {
     const impatient = new TestContexts({}, { interruptGraceMs: 300 });
     try {
       const doomed = await impatient.create('nodejs');

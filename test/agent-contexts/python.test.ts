@@ -206,7 +206,7 @@ describe('a client that leaves', () => {
     expect((await first.next()).done).toBe(true);
   });
 
-  test('ends the kernel of code that will not be interrupted, and whoever comes next is told', async () => {
+  test('ends the kernel of code that will not be interrupted, and the next request gets an error', async () => {
     const impatient = new TestContexts({ PATH: await realPython() }, { interruptGraceMs: 300 });
     try {
       const stubborn = await impatient.create('python');

@@ -88,7 +88,7 @@ test('the tokens are in no reply and no log', async () => {
   }
 });
 
-test('a page of any origin may call, and is told so in the preflight', async () => {
+test('a page of any origin may call, and its preflight says so', async () => {
   const preflight = await fetch(`${agent.address}/sandboxagent.Process/List`, {
     method: 'OPTIONS',
     headers: {

@@ -35,9 +35,9 @@ const outputOf = async (request: object) => {
   let stdout = '';
   let exitCode: number | undefined;
   for await (const { event } of agent.client(Process).start(request)) {
-    const told = event!.event;
-    if (told.case === 'data') stdout += Buffer.from(told.value.output.value!).toString();
-    if (told.case === 'end') exitCode = told.value.exitCode;
+    const current = event!.event;
+    if (current.case === 'data') stdout += Buffer.from(current.value.output.value!).toString();
+    if (current.case === 'end') exitCode = current.value.exitCode;
   }
   return { stdout, exitCode };
 };

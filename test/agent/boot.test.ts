@@ -62,7 +62,7 @@ test('platform paths without the platform token, or with the access token, are n
   }
 });
 
-test('the command runs with the sandbox variables, and its code and last 8 KiB are told and kept in the file', async () => {
+test('the command runs with the sandbox variables, and its code and last 8 KiB are reported and kept in the file', async () => {
   agent = await TestAgent.start({
     boot: {
       platformToken,
@@ -76,8 +76,8 @@ test('the command runs with the sandbox variables, and its code and last 8 KiB a
     },
   });
   const { command } = await eventually(async () => {
-    const told = await state();
-    return told.command.running === false && told;
+    const report = await state();
+    return report.command.running === false && report;
   });
   expect(command).toMatchObject({ running: false, exitCode: 3, pid: expect.any(Number) });
   const tail = Buffer.from(command.outputTail, 'base64').toString();
@@ -91,8 +91,8 @@ test('a command that cannot be run says why and ends with 127', async () => {
     boot: { platformToken, init: sandbox({ command: { entrypoint: [], cmd: ['/no/such/program'] } }) },
   });
   const { command } = await eventually(async () => {
-    const told = await state();
-    return told.command.running === false && told;
+    const report = await state();
+    return report.command.running === false && report;
   });
   expect(command.exitCode).toBe(127);
   expect(Buffer.from(command.outputTail, 'base64').toString()).toContain('ENOENT');
@@ -110,8 +110,8 @@ test('the command runs as the user and in the folder that init names', async () 
     },
   });
   const { command } = await eventually(async () => {
-    const told = await state();
-    return told.command.running === false && told;
+    const report = await state();
+    return report.command.running === false && report;
   });
   expect(Buffer.from(command.outputTail, 'base64').toString()).toBe('65534\n/usr\n');
 });

@@ -88,12 +88,12 @@ async function stalledReader(run: string): Promise<http.ClientRequest> {
 
 test('a run tells its start, both outputs and its end, in order and numbered', async () => {
   const run = await start('echo out; echo err >&2; exit 3');
-  const told = await events(run);
-  expect(told[0]).toEqual({ id: undefined, type: 'ready', data: {} });
-  expect(told[1]).toEqual({ id: `${run}-1`, type: 'start', data: { pid: expect.any(Number) } });
-  expect(told.at(-1)).toEqual({ id: expect.any(String), type: 'end', data: { exit_code: 3 } });
-  expect(told.slice(1).map(({ id }) => id)).toEqual(told.slice(1).map((_, index) => `${run}-${index + 1}`));
-  expect([text(told, 'stdout'), text(told, 'stderr')]).toEqual(['out\n', 'err\n']);
+  const received = await events(run);
+  expect(received[0]).toEqual({ id: undefined, type: 'ready', data: {} });
+  expect(received[1]).toEqual({ id: `${run}-1`, type: 'start', data: { pid: expect.any(Number) } });
+  expect(received.at(-1)).toEqual({ id: expect.any(String), type: 'end', data: { exit_code: 3 } });
+  expect(received.slice(1).map(({ id }) => id)).toEqual(received.slice(1).map((_, index) => `${run}-${index + 1}`));
+  expect([text(received, 'stdout'), text(received, 'stderr')]).toEqual(['out\n', 'err\n']);
 });
 
 test('it runs with its own variables over the sandbox’s, in its directory, and reads an empty input', async () => {
@@ -131,14 +131,14 @@ test('the same request again starts nothing new, while it runs and after it has 
   expect(fs.readFileSync(counted, 'utf8')).toBe('once\n');
 });
 
-test('what runs is told with what it was started with, and that it has ended', async () => {
+test('what runs is shown with what it was started with, and that it has ended', async () => {
   const wanted = request('sleep 30', { cwd: '/tmp' });
   await ask('POST', '', wanted);
   const { runId, owner, command, cwd, startedAt, deadline } = wanted;
-  const told = { runId, owner, command, cwd, startedAt, deadline };
-  expect(await ask('GET')).toEqual({ status: 200, json: { run: { ...told, running: true } } });
+  const received = { runId, owner, command, cwd, startedAt, deadline };
+  expect(await ask('GET')).toEqual({ status: 200, json: { run: { ...received, running: true } } });
   await ask('DELETE');
-  expect(await ask('GET')).toEqual({ status: 200, json: { run: { ...told, running: false } } });
+  expect(await ask('GET')).toEqual({ status: 200, json: { run: { ...received, running: false } } });
   expect(await ask('DELETE')).toMatchObject({ status: 404, json: { code: 'no_run' } });
 });
 
@@ -156,29 +156,29 @@ test('a reader comes back where it left; behind the last event there is nothing'
 test('with nobody reading, the newest MiB of output is kept and the command is not held up', async () => {
   const run = await start('for i in $(seq 1 300000); do echo line $i; done; echo last');
   await eventually(async () => !(await ask('GET')).json.run.running);
-  const told = await events(run);
-  const kept = told.filter(({ type }) => type === 'stdout');
-  const output = text(told, 'stdout');
+  const received = await events(run);
+  const kept = received.filter(({ type }) => type === 'stdout');
+  const output = text(received, 'stdout');
   expect(output.length).toBeGreaterThan(960 * 1024);
   expect(output.length).toBeLessThanOrEqual(1024 * 1024);
   expect(output.endsWith('line 300000\nlast\n')).toBe(true);
-  expect([told[1]?.type, told.at(-1)?.type]).toEqual(['start', 'end']);
+  expect([received[1]?.type, received.at(-1)?.type]).toEqual(['start', 'end']);
   expect(Number(kept[0]!.id!.split('-')[1])).toBeGreaterThan(2);
 });
 
 test('a reader who reads gets all of 64 MiB', async () => {
   const run = await start('head -c 67108864 /dev/zero');
-  const told = await events(run);
-  expect(text(told, 'stdout').length).toBe(64 * 1024 * 1024);
+  const received = await events(run);
+  expect(text(received, 'stdout').length).toBe(64 * 1024 * 1024);
 });
 
 test('a reader that stops reading holds up neither the command nor other readers, and costs no memory', async () => {
   const run = await start('sleep 0.3; head -c 67108864 /dev/zero; echo done');
   const stalled = await stalledReader(run);
   const before = agent.privateMib();
-  const told = await events(run);
-  expect(text(told, 'stdout').length).toBeGreaterThan(32 * 1024 * 1024);
-  expect(text(told, 'stdout').endsWith('done\n')).toBe(true);
+  const received = await events(run);
+  expect(text(received, 'stdout').length).toBeGreaterThan(32 * 1024 * 1024);
+  expect(text(received, 'stdout').endsWith('done\n')).toBe(true);
   expect(agent.privateMib() - before).toBeLessThan(60);
   stalled.destroy();
 
@@ -199,13 +199,13 @@ test('cancel ends children, sessions of their own, and orphans; the stream says 
      (setsid setsid sh -c 'trap "" TERM HUP INT; echo $$ >> ${pids}; sleep 602' &)
      while sleep 0.01; do :; done`,
   );
-  const told = events(run);
+  const received = events(run);
   await eventually(() => fs.existsSync(pids) && fs.readFileSync(pids, 'utf8').split('\n').length === 5);
   const all = fs.readFileSync(pids, 'utf8').trim().split('\n').map(Number);
   expect(all.every(isAlive)).toBe(true);
   expect((await ask('DELETE')).json).toEqual({ cancelled: true });
   expect(all.filter(isAlive)).toEqual([]);
-  expect((await told).at(-1)).toMatchObject({
+  expect((await received).at(-1)).toMatchObject({
     type: 'error',
     data: { code: 'cancelled', message: expect.any(String) },
   });
@@ -223,11 +223,11 @@ test('at its deadline a run is killed with all it started, and says so', async (
 test('what it leaves in the background goes on after its end, and tells nothing more', async () => {
   const file = agent.path('background');
   const run = await start(`(sleep 0.5; echo late; echo written > ${file}) & echo now`);
-  const told = await events(run);
-  expect(text(told, 'stdout')).toBe('now\n');
-  expect(told.at(-1)).toMatchObject({ type: 'end', data: { exit_code: 0 } });
+  const received = await events(run);
+  expect(text(received, 'stdout')).toBe('now\n');
+  expect(received.at(-1)).toMatchObject({ type: 'end', data: { exit_code: 0 } });
   await eventually(() => fs.existsSync(file));
-  expect((await events(run)).length).toBe(told.length);
+  expect((await events(run)).length).toBe(received.length);
 });
 
 test('its processes are no business of Process/List', async () => {

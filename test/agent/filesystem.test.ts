@@ -196,7 +196,7 @@ describe.each(['connect+json', 'connect+proto'] as const)('over %s', (protocol) 
     );
   });
 
-  test('names that are not UTF-8 are told so that they can be used again', async () => {
+  test('names that are not UTF-8 are shown in a form that can be used again', async () => {
     const folder = place('bytes');
     fs.mkdirSync(folder);
     const raw = Buffer.concat([Buffer.from(`${folder}/caf`), Buffer.from([0xe9, 0xff]), Buffer.from('é')]);
@@ -208,8 +208,8 @@ describe.each(['connect+json', 'connect+proto'] as const)('over %s', (protocol) 
     expect(fs.readFileSync(`${folder}/plain`, 'utf8')).toBe('latin');
     const odd = ['quo"te', 'back\\slash', 'new\nline', '\u{1f600}', '%2e', ' '];
     for (const name of odd) fs.writeFileSync(`${folder}/${name}`, '');
-    const told = (await files().listDir({ path: folder, depth: 1 })).entries.map(({ name }) => name);
-    expect(told.sort()).toEqual([...odd, 'plain'].sort());
+    const shown = (await files().listDir({ path: folder, depth: 1 })).entries.map(({ name }) => name);
+    expect(shown.sort()).toEqual([...odd, 'plain'].sort());
   });
 });
 
@@ -286,7 +286,7 @@ test('Move to another filesystem keeps content, owners, modes, times and links',
     expect([stat.uid, stat.gid, stat.mode & 0o7777, stat.mtimeMs]).toEqual([1, 2, 0o6711, 6000]);
     expect(fs.readlinkSync(`${other}/there/link`)).toBe('sub/file');
 
-    // A disk that is full: told as such, and nothing lost.
+    // A disk that is full: reported as such, and nothing lost.
     fs.writeFileSync(agent.path('large'), Buffer.alloc(16 * 1024 * 1024));
     expect(await failure(files.move({ source: agent.path('large'), destination: `${other}/large` }))).toEqual(
       codeOf(Code.ResourceExhausted, 'no space left on device'),
@@ -298,7 +298,7 @@ test('Move to another filesystem keeps content, owners, modes, times and links',
   }
 });
 
-test('a sparse file is told with its whole length', async () => {
+test('a sparse file is shown with its whole length', async () => {
   const path = agent.path('sparse');
   fs.writeFileSync(path, '');
   fs.truncateSync(path, 2 ** 40);

@@ -23,10 +23,10 @@ async function started(script: string, tag?: string) {
     .start({ process: { cmd: '/bin/sh', args: ['-c', script] }, tag });
   run.finished = (async () => {
     for await (const { event } of stream) {
-      const told = event!.event;
-      if (told.case === 'start') run.pid = told.value.pid;
-      if (told.case === 'data') run.stdout = Buffer.concat([run.stdout, told.value.output.value!]);
-      if (told.case === 'end') run.exitCode = told.value.exitCode;
+      const current = event!.event;
+      if (current.case === 'start') run.pid = current.value.pid;
+      if (current.case === 'data') run.stdout = Buffer.concat([run.stdout, current.value.output.value!]);
+      if (current.case === 'end') run.exitCode = current.value.exitCode;
     }
   })();
   await eventually(() => run.pid);

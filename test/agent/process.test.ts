@@ -40,8 +40,8 @@ class Run {
 
   private async follow(stream: AsyncIterable<{ event?: ProcessEvent }>): Promise<this> {
     try {
-      for await (const { event: told } of stream) {
-        const event = told!.event;
+      for await (const { event: current } of stream) {
+        const event = current!.event;
         this.cases.push(event.case!);
         if (event.case === 'start') this.pid = event.value.pid;
         if (event.case === 'end') this.end = event.value;

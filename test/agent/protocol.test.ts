@@ -266,8 +266,8 @@ test('health, files and Connect are served over HTTP/2 too', async () => {
       let status = 0;
       let text = '';
       request.setEncoding('utf8');
-      request.on('response', (told) => {
-        status = Number(told[':status']);
+      request.on('response', (replied) => {
+        status = Number(replied[':status']);
       });
       request.on('data', (chunk) => {
         text += chunk;

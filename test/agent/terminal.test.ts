@@ -34,7 +34,7 @@ test('without a size it is 80 by 24', async () => {
   expect(terminal.screen).toBe('24 80\r\n');
 });
 
-test('Update resizes it, and its program is told', async () => {
+test('Update resizes it, and its program gets SIGWINCH', async () => {
   const terminal = start(['/bin/sh', '-c', 'trap "stty size" WINCH; echo ready; while :; do sleep 0.02; done'], {
     cols: 80,
     rows: 24,

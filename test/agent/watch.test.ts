@@ -87,7 +87,7 @@ test.each(['connect+json', 'connect+proto', 'grpc-web', 'grpc'] as const)(
   },
 );
 
-test('without recursive, what happens below is not told', async () => {
+test('without recursive, changes below send no event', async () => {
   const folder = makeFolder('flat');
   fs.mkdirSync(`${folder}/sub`);
   const watch = await Watch.open(folder);
@@ -122,7 +122,7 @@ test('recursive tells everything below, in directories made later too, each once
   await watch.close();
 });
 
-test('a directory moved within the tree is told under its new name', async () => {
+test('a directory moved within the tree has its new name in later events', async () => {
   const folder = makeFolder('moving');
   fs.mkdirSync(`${folder}/before`);
   const watch = await Watch.open(folder, true);
@@ -139,7 +139,7 @@ test('a directory moved within the tree is told under its new name', async () =>
   await watch.close();
 });
 
-test('5,000 files made at once are all told', async () => {
+test('5,000 files made at once all send events', async () => {
   const folder = makeFolder('burst');
   const watch = await Watch.open(folder);
   execFileSync('/bin/sh', ['-c', `cd "${folder}" && seq 5000 | xargs touch`]);
@@ -185,7 +185,7 @@ test('polling gives each event once, and none after the watcher was removed', as
   await expect(files.removeWatcher({ watcherId })).rejects.toMatchObject({ code: Code.NotFound });
 });
 
-test('the end of the watched directory is told, and ends the stream', async () => {
+test('the end of the watched directory sends an event and ends the stream', async () => {
   const folder = makeFolder('ending');
   const watch = await Watch.open(folder);
   fs.rmSync(folder, { recursive: true });
@@ -218,7 +218,7 @@ test('a silent watch sends keepalives at the interval asked for', async () => {
   expect(cases).toEqual(['start', 'keepalive', 'keepalive']);
 });
 
-test('names that are not UTF-8 are told as ListDir tells them', async () => {
+test('names that are not UTF-8 have the form of ListDir', async () => {
   const folder = makeFolder('raw');
   const watch = await Watch.open(folder);
   fs.writeFileSync(Buffer.concat([Buffer.from(`${folder}/x`), Buffer.from([0xff])]), '');

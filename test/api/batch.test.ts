@@ -86,7 +86,7 @@ test.each([
 test.each([
   ['terminate', ['running', 'paused', 'terminating', 'failed'], 'termination_in_progress'],
   ['delete', ['paused', 'terminating', 'terminated', 'failed'], 'deletion_in_progress'],
-] as const)('%s takes %j without force', async (action, statuses, told) => {
+] as const)('%s takes %j without force', async (action, statuses, reported) => {
   const ids = await Promise.all(statuses.map((status) => addSandbox(status)));
   const ended: string[] = [];
   const endBatch = async (sandboxes: readonly Sandbox[]) => {
@@ -95,7 +95,7 @@ test.each([
   const commands: SandboxCommands = Object.create(api.commands, { endBatch: { value: endBatch } });
   const accepting = await startApi({ on: { orm: api.orm, account: { ...api.root, apiKey: api.root.key }, commands } });
   const { body } = await accepting.send(member, 'POST', `/v1/sandboxes/batch-${action}`, { sandbox_ids: ids });
-  expect(body.data.results).toEqual(ids.map((id) => ({ sandbox_id: id, status: told })));
+  expect(body.data.results).toEqual(ids.map((id) => ({ sandbox_id: id, status: reported })));
   expect(ended).toEqual(ids);
   await accepting.stop();
 });

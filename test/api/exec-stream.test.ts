@@ -9,38 +9,38 @@ const keepalive = 'event: keepalive\ndata: {}\n\n';
 
 async function through(agent: () => AsyncGenerator<Buffer>, options: Partial<StreamOptions> = {}): Promise<string[]> {
   const broken: ExecFailure = { code: 'exec_interrupted', message: 'broken' };
-  const told: string[] = [];
+  const received: string[] = [];
   const all = { keepaliveMs: 10_000, onSilence: async () => null, onBreak: async () => broken, ...options };
   for await (const frames of execStream(agent(), { signal: new AbortController().signal, ...all })) {
-    told.push(frames.toString());
+    received.push(frames.toString());
   }
-  return told;
+  return received;
 }
 
 test('events come whole, however the network cut them', async () => {
   const text = ready + end;
-  const told = await through(async function* () {
+  const received = await through(async function* () {
     for (const character of text) yield Buffer.from(character);
   });
-  expect(told).toEqual([ready, end]);
+  expect(received).toEqual([ready, end]);
 });
 
 test('an event that comes in 100,000 pieces of one byte arrives whole', async () => {
   const event = `event: stdout\ndata: ${'x'.repeat(100_000)}\n\n`;
-  const told = await through(async function* () {
+  const received = await through(async function* () {
     for (const byte of Buffer.from(event)) yield Buffer.of(byte);
     yield Buffer.from(end);
   });
-  expect(told).toEqual([event, end]);
+  expect(received).toEqual([event, end]);
 });
 
 test('an event that does not end is given up, in whatever pieces it comes', async () => {
   let pieces = 0;
-  const told = await through(async function* () {
+  const received = await through(async function* () {
     yield Buffer.from('event: stdout\ndata: ');
     for (; pieces < 10_000; pieces += 1) yield Buffer.alloc(1024, 'x');
   });
-  expect(told).toEqual(['event: error\ndata: {"code":"exec_interrupted","message":"broken"}\n\n']);
+  expect(received).toEqual(['event: error\ndata: {"code":"exec_interrupted","message":"broken"}\n\n']);
   expect(pieces).toBeLessThan(200);
 });
 
@@ -63,7 +63,7 @@ test('a long stream leaves nothing behind on the signal that outlives it', async
 });
 
 test('a silence is filled with keepalives', async () => {
-  const told = await through(
+  const received = await through(
     async function* () {
       yield Buffer.from(ready);
       await delay(130);
@@ -71,36 +71,36 @@ test('a silence is filled with keepalives', async () => {
     },
     { keepaliveMs: 30 },
   );
-  expect(told.filter((frame) => frame === keepalive).length).toBeGreaterThanOrEqual(2);
-  expect([told[0], told.at(-1)]).toEqual([ready, end]);
+  expect(received.filter((frame) => frame === keepalive).length).toBeGreaterThanOrEqual(2);
+  expect([received[0], received.at(-1)]).toEqual([ready, end]);
 });
 
 test('a silence behind which the sandbox has ended is the end of the stream', async () => {
-  const told = await through(
+  const received = await through(
     async function* () {
       yield Buffer.from(ready);
       await new Promise(() => {});
     },
     { keepaliveMs: 20, onSilence: async () => ({ code: 'sandbox_ended', message: 'gone' }) },
   );
-  expect(told).toEqual([ready, 'event: error\ndata: {"code":"sandbox_ended","message":"gone"}\n\n']);
+  expect(received).toEqual([ready, 'event: error\ndata: {"code":"sandbox_ended","message":"gone"}\n\n']);
 });
 
 test('a connection that fails in the middle of an event ends in an error of its own', async () => {
-  const told = await through(async function* () {
+  const received = await through(async function* () {
     yield Buffer.from(`${ready}id: run-2\nevent: stdo`);
     throw new Error('ECONNRESET');
   });
-  expect(told).toEqual([ready, 'event: error\ndata: {"code":"exec_interrupted","message":"broken"}\n\n']);
+  expect(received).toEqual([ready, 'event: error\ndata: {"code":"exec_interrupted","message":"broken"}\n\n']);
 });
 
 test('when its signal says so it ends where it is', async () => {
-  const told = await through(
+  const received = await through(
     async function* () {
       yield Buffer.from(ready);
       await new Promise(() => {});
     },
     { signal: AbortSignal.timeout(50) },
   );
-  expect(told).toEqual([ready]);
+  expect(received).toEqual([ready]);
 });

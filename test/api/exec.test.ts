@@ -98,17 +98,17 @@ test('a command started on one replica is followed on the other, by its token an
   expect(Object.keys(started.body).sort()).toEqual(['deadline', 'started_at', 'stream_path']);
   expect(started.body.stream_path).toMatch(new RegExp(`^/v1/sandboxes/${id}/exec/stream\\?token=[\\w.-]+$`));
   expect(started.body.started_at).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$/);
-  const told = await streamOf(started.body.stream_path);
-  expect(told.headers).toMatchObject({ 'access-control-allow-origin': '*', 'cache-control': 'no-store' });
-  const events = eventsIn(told.text);
+  const received = await streamOf(started.body.stream_path);
+  expect(received.headers).toMatchObject({ 'access-control-allow-origin': '*', 'cache-control': 'no-store' });
+  const events = eventsIn(received.text);
   expect(events.slice(0, 2)).toEqual([
     { id: undefined, type: 'ready', data: {} },
     { id: expect.stringMatching(/^\w+-1$/), type: 'start', data: { pid: expect.any(Number) } },
   ]);
-  expect([output(told), output(told, 'stderr')]).toEqual(['sandbox own x\n/\n', 'bad\n']);
+  expect([output(received), output(received, 'stderr')]).toEqual(['sandbox own x\n/\n', 'bad\n']);
   expect(events.at(-1)).toMatchObject({ type: 'end', data: { exit_code: 3 } });
   const byKey = await two.send(member, 'GET', `/v1/sandboxes/${id}/exec/stream`);
-  expect(byKey.text).toBe(told.text);
+  expect(byKey.text).toBe(received.text);
 });
 
 describe('with wait, the reply has the whole result', () => {
@@ -179,7 +179,7 @@ test('cwd is where the command runs', async () => {
   expect(output(await run({ command: 'pwd', cwd: '/usr/lib' }))).toBe('/usr/lib\n');
 });
 
-test('what runs is told to the user who started it, and no longer when it has ended', async () => {
+test('what runs is shown to the user who started it, and no longer when it has ended', async () => {
   const active = (caller: Caller, on = two) => on.send(caller, 'GET', `/v1/sandboxes/${id}/exec/active`);
   expect((await active(member)).body).toEqual({ active: false });
   const { body: started } = await exec({ command: 'sleep 60', cwd: '/tmp' });
@@ -207,10 +207,10 @@ test('of many at once exactly one is started, over both replicas', async () => {
 
 test('cancel on either replica ends what was started on the other, and the stream says so', async () => {
   const { body } = await exec({ command: 'echo up; sleep 600' });
-  const told = streamOf(body.stream_path);
+  const received = streamOf(body.stream_path);
   await until(async () => (await two.send(member, 'GET', `/v1/sandboxes/${id}/exec/active`)).body.active);
   expect((await two.send(member, 'DELETE', `/v1/sandboxes/${id}/exec`)).body).toEqual({ cancelled: true });
-  expect(eventsIn((await told).text).at(-1)).toMatchObject({
+  expect(eventsIn((await received).text).at(-1)).toMatchObject({
     type: 'error',
     data: { code: 'cancelled', message: 'The command was cancelled' },
   });
@@ -263,14 +263,14 @@ test('a repeated request with an Idempotency-Key runs nothing twice, and its rep
       member,
       'POST',
       `/v1/sandboxes/${id}/exec`,
-      { command: `echo once >> ${counted}; echo told` },
+      { command: `echo once >> ${counted}; echo once` },
       { headers: { 'idempotency-key': 'exec-once' } },
     );
   const first = await ask();
   const again = await ask();
   expect([first.status, again.status]).toEqual([201, 201]);
   expect(again.body).toEqual({ ...first.body, stream_path: `/v1/sandboxes/${id}/exec/stream` });
-  expect(output(await two.send(member, 'GET', again.body.stream_path))).toBe('told\n');
+  expect(output(await two.send(member, 'GET', again.body.stream_path))).toBe('once\n');
   expect(fs.readFileSync(counted, 'utf8')).toBe('once\n');
 });
 
@@ -382,12 +382,12 @@ test('a reader that stops reading, or leaves, holds up neither the command nor t
   stalled.pause();
   const leaving = await follow(body.stream_path);
   leaving.once('data', () => leaving.destroy());
-  const told = await streamOf(body.stream_path, {}, one);
+  const received = await streamOf(body.stream_path, {}, one);
   stalled.destroy();
-  // Best effort (section 6.2): whoever is too slow for a while loses the oldest of what is buffered.
-  expect(output(told).length).toBeGreaterThan(16 * 1024 * 1024);
-  expect(output(told).endsWith('done\n')).toBe(true);
-  expect(eventsIn(told.text).at(-1)).toMatchObject({ type: 'end', data: { exit_code: 0 } });
+  // Best effort: a reader that is too slow for a while loses the oldest of what is buffered.
+  expect(output(received).length).toBeGreaterThan(16 * 1024 * 1024);
+  expect(output(received).endsWith('done\n')).toBe(true);
+  expect(eventsIn(received.text).at(-1)).toMatchObject({ type: 'end', data: { exit_code: 0 } });
 });
 
 test('open streams are bounded, for each caller and for each sandbox, and a closed one makes room', async () => {
@@ -436,14 +436,14 @@ test('a reader that takes nothing for the time it has is let go, and the command
     command: `head -c 33554432 /dev/zero; until [ -e ${goOn} ]; do sleep 0.05; done; echo done`,
   });
   const stalled = await follow(body.stream_path, address);
-  let told = '';
+  let received = '';
   try {
     stalled.pause();
     await until(async () => (await connections()) === 0);
     // What was on its way is still to be read; the end is not among it.
     const closed = new Promise((resolve) => stalled.once('close', resolve));
     stalled.on('data', (chunk) => {
-      told += chunk;
+      received += chunk;
     });
     stalled.resume();
     await closed;
@@ -451,7 +451,7 @@ test('a reader that takes nothing for the time it has is let go, and the command
     stalled.destroy();
     await third.stop();
   }
-  expect(told).not.toMatch(/^event: (end|error)$/m);
+  expect(received).not.toMatch(/^event: (end|error)$/m);
   expect((await one.send(member, 'GET', `/v1/sandboxes/${id}/exec/active`)).body.active).toBe(true);
   fs.writeFileSync(goOn, '');
   const all = await streamOf(body.stream_path, {}, one);
@@ -507,9 +507,9 @@ test('the streams of a user who is disabled end on every replica, and their toke
     return all;
   })();
   await one.orm.em.fork().nativeUpdate(User, { userId: user.userId }, { status: 'disabled' });
-  for (const told of [(await waiting).text, await text]) {
+  for (const received of [(await waiting).text, await text]) {
     const data = { code: 'user_disabled', message: 'The user of this stream is disabled' };
-    expect(eventsIn(told).at(-1)).toEqual({ id: undefined, type: 'error', data });
+    expect(eventsIn(received).at(-1)).toEqual({ id: undefined, type: 'error', data });
   }
   refuses(await streamOf(body.stream_path), 401, 'unauthenticated');
   // The command goes on, as the sandbox does; the account root ends it.
@@ -522,9 +522,9 @@ test('an agent that was tampered with harms nobody: what is no event, or comes b
     'event: ready\ndata: {}\n\nevent: end\ndata: {"exit_code":0}\n\nevent: stdout\ndata: {"data_b64":"bGF0ZQ=="}\n\n',
     `event: stdout\ndata: ${'x'.repeat(1024 * 1024)}`,
   ];
-  let told = '';
+  let received = '';
   const forged = http.createServer((request, reply) => {
-    if (request.url!.startsWith('/platform/exec/events')) reply.writeHead(200).end(told);
+    if (request.url!.startsWith('/platform/exec/events')) reply.writeHead(200).end(received);
     else reply.writeHead(200).end('{"run":"nonsense"}');
   });
   forged.listen(0, '127.0.0.1');
@@ -537,7 +537,7 @@ test('an agent that was tampered with harms nobody: what is no event, or comes b
     new Date(Date.now() + 60_000),
   );
   const seen: string[][] = [];
-  for (told of frames) {
+  for (received of frames) {
     const reply = await streamOf(`/v1/sandboxes/${sandboxId}/exec/stream?token=${token}`);
     seen.push(eventsIn(reply.text).map(({ type, data }) => data.code ?? type));
   }
@@ -546,7 +546,7 @@ test('an agent that was tampered with harms nobody: what is no event, or comes b
 });
 
 test.each(['constructor', '__proto__', 'toString', 'hasOwnProperty', 'valueOf', 'nonsense', '', 'x'.repeat(1000)])(
-  'an agent that refuses with the code %j: the caller is told to try again',
+  'an agent that refuses with the code %j: the caller gets 503',
   async (code) => {
     const body = `{"code":${JSON.stringify(code)},"message":"forged"}`;
     const forged = http.createServer((_, reply) => reply.writeHead(409).end(body)).listen(0, '127.0.0.1');
@@ -593,14 +593,14 @@ test('a replica that stops lets its readers go without a last event, so that the
   const address = await third.app.listen({ host: '127.0.0.1', port: 0 });
   const { body } = await exec({ command: 'echo up; sleep 60' });
   const stream = await follow(body.stream_path, address);
-  let told = '';
+  let received = '';
   stream.on('data', (chunk) => {
-    told += chunk;
+    received += chunk;
   });
   const ended = once(stream, 'close');
-  await until(() => told.includes('stdout'));
+  await until(() => received.includes('stdout'));
   await third.stop();
   await ended;
-  const types = eventsIn(told).map(({ type }) => type);
+  const types = eventsIn(received).map(({ type }) => type);
   expect(types).toEqual(['ready', 'start', 'stdout']);
 });

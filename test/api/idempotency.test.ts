@@ -29,7 +29,7 @@ test('the same key, caller and body give the first reply again and make nothing 
   expect(await api.counts()).toEqual(between);
 });
 
-test('a secret is told once: neither given again nor stored', async () => {
+test('a secret is shown once: neither given again nor stored', async () => {
   const key = fresh();
   const first = await post('/v1/api-keys', { name: `key ${key}` }, key);
   expect(first.body.data.api_key).toMatch(/^spk_/);

@@ -28,7 +28,7 @@ describe('the limit of the plan', () => {
   const projectsOf = async (accountId: string) =>
     (await api.orm.em.fork().execute('select 1 from projects where account_id = ?', [accountId])).length;
 
-  test('of many at once an account gets as many projects as its plan allows, whoever of its users asks', async () => {
+  test('of many at once an account gets as many projects as its plan allows, no matter which of its users asks', async () => {
     const root = await api.addAccount('hobby');
     const user = await api.addUser(root);
     await api.orm.em.fork().execute(
@@ -276,14 +276,14 @@ describe('sandboxes of a project', () => {
       project_id: work,
       project_name: 'Work',
     });
-    const told = (await api.orm.em
+    const recorded = (await api.orm.em
       .fork()
       .execute(
         "select sequence, data from events where object_id = ? and type = 'sandbox.project_switched' order by 1",
         [id],
       )) as Json[];
-    expect(told.map((event) => event.data.project_id)).toEqual([work, member.projectId, work]);
-    expect(told.map((event) => event.sequence)).toEqual([3, 4, 5]);
+    expect(recorded.map((event) => event.data.project_id)).toEqual([work, member.projectId, work]);
+    expect(recorded.map((event) => event.sequence)).toEqual([3, 4, 5]);
   });
 
   test('one that does not run cannot be moved', async () => {

@@ -6,7 +6,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-test('a key that asks too often is told how long to wait, and other keys go on', async () => {
+test('a key that asks too often learns how long to wait, and other keys go on', async () => {
   const member = await api.addUser(api.root);
   for (let left = 4; left >= 0; left--) {
     const reply = await api.send(member, 'GET', '/v1/users/me');

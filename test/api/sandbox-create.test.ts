@@ -369,7 +369,7 @@ describe('projects', () => {
       create({ project_id: projectId }),
       api.send(api.root, 'DELETE', `/v1/projects/${projectId}`),
     ]);
-    // Whoever came first, never both and never an inner error.
+    // The first one wins, never both and never an inner error.
     expect([
       [201, 400],
       [404, 200],

@@ -73,7 +73,7 @@ const read = async (id: string, caller = member): Promise<Json> => {
   return reply.body.data;
 };
 
-test('a running sandbox: every field that can be told then', async () => {
+test('a running sandbox: every field that is known then', async () => {
   await api.orm.em.fork().execute('update hosts set bandwidth_mbps = 200');
   const data = await read(ids.running);
   const root = await api.orm.em.fork().findOneOrFail(User, { userId: api.root.userId });

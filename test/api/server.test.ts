@@ -73,7 +73,7 @@ test('it serves from its environment alone, and ends in order when asked to', as
   expect((await fetch(`${address}/metrics`, { headers: { 'x-api-key': apiKey } })).status).toBe(200);
   expect(((await (await fetch(`${address}/openapi.json`)).json()) as { openapi: string }).openapi).toMatch(/^3\.1/);
 
-  // Whoever opened a connection and asks nothing does not hold the process; whoever asked is answered.
+  // A connection without a request does not hold the process; a request is answered.
   const port = Number(new URL(address).port);
   const idle = await connect(port);
   const asking = await connect(port);
@@ -105,7 +105,7 @@ test('with wrong settings it does not start, and names them without their values
   const { child, lines, ready } = start({ PLATFORM_SECRET_KEY: 'too-short-secret', PLATFORM_API_PORT: 'eighty' });
   await expect(ready).rejects.toThrow('it ended before it was ready');
   expect(child.exitCode).not.toBe(0);
-  const told = lines.join('\n');
-  for (const name of ['PLATFORM_SECRET_KEY', 'PLATFORM_API_PORT', 'DATABASE_URL']) expect(told).toContain(name);
-  expect(told).not.toContain('too-short-secret');
+  const output = lines.join('\n');
+  for (const name of ['PLATFORM_SECRET_KEY', 'PLATFORM_API_PORT', 'DATABASE_URL']) expect(output).toContain(name);
+  expect(output).not.toContain('too-short-secret');
 });

@@ -95,7 +95,7 @@ test("the account root may read and change everything of the account's users", a
     if (!template.includes('{') || !item.get) continue;
     const url = template.replaceAll(/\{([^}]+)\}/g, (_all, name) => objects[name]!);
     const { status, body } = await api.send(api.root, 'GET', url);
-    // Here are no agents and no TURN server, but whoever may not read would be told that there is no sandbox.
+    // Here are no agents and no TURN server, but a caller who may not read would get 404.
     if (needOthers.includes(item.get.operationId)) expect([template, body.code]).not.toEqual([template, 'not_found']);
     else expect([template, status]).toEqual([template, 200]);
   }

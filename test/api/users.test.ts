@@ -42,7 +42,7 @@ async function addRoot(): Promise<Caller> {
 }
 
 describe('create', () => {
-  test('with every field; the user signs in with the initial password, which is told once', async () => {
+  test('with every field; the user signs in with the initial password, which is shown once', async () => {
     const wanted = newUser({ display_name: 'Grace Hopper', description: 'who they are', status: 'enabled' });
     const { status, body } = await api.send(root, 'POST', users, wanted);
     expect(status).toBe(201);
@@ -216,7 +216,7 @@ describe('change', () => {
     expect((await change(member.userId, { role: 'admin', description: 'as before' })).status).toBe(200);
   });
 
-  test('the last enabled root user stays enabled, whoever asks, and also when two ask at once', async () => {
+  test('the last enabled root user stays enabled, no matter who asks, and also when two ask at once', async () => {
     const disable = { status: 'disabled' };
     expect(codeOf(await change(root.userId, disable))).toEqual([400, 'last_root_user']);
     expect(codeOf(await api.send(root, 'PUT', '/v1/users/me', disable))).toEqual([400, 'last_root_user']);

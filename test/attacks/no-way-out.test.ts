@@ -10,7 +10,7 @@ import { until } from '../support/until.ts';
 jest.setTimeout(60_000);
 
 /**
- * A sandbox without internet access sends whatever could carry data out, to the resolver that it was told and to another
+ * A sandbox without internet access sends whatever could carry data out, to the resolver in its resolv.conf and to another
  * machine. What arrives there is counted, packet by packet.
  */
 const octet = 104 + (process.pid % 36) * 4;

@@ -144,7 +144,7 @@ test('one of them is refused in every spelling of its address', async () => {
   await expectRefusals(spellings().map((each) => `${each}:${services.get('temporal')!.port}`));
 }, 120_000);
 
-test('a port that is closed, one that is filtered and another program cannot be told apart', async () => {
+test('a port that is closed, one that is filtered and another program look the same', async () => {
   const closed = await freePort();
   const before = other.connections;
   const ports = [`127.0.0.1:${closed}`, `127.0.0.1:${other.port}`, `[::1]:${other.port}`, `${outside.far}:5432`];

@@ -16,7 +16,7 @@ let orm: Orm;
 let gateways: GatewayProcess[];
 let inside: UpstreamServer;
 let made = 0;
-/** A gateway that were not told of a change would go on for good; on a busy machine, to be told takes its time. */
+/** A gateway that misses a change goes on for good; on a busy machine a change takes its time to arrive. */
 const atOnceMs = 3000;
 let longestMs = 0;
 
@@ -42,7 +42,7 @@ afterAll(async () => {
   await first.stop();
 });
 
-const standing = (key: string) =>
+const statusesOf = (key: string) =>
   Promise.all([first, second].map(async (api) => (await api.client.send('GET', '/v1/users/me', { key })).status));
 
 async function newKey(): Promise<{ id: string; key: string }> {
@@ -52,24 +52,24 @@ async function newKey(): Promise<{ id: string; key: string }> {
   return { id: reply.body.data.key_id, key: reply.body.data.api_key };
 }
 
-test('a key works on every replica as soon as it is told', async () => {
-  expect(await standing((await newKey()).key)).toEqual([200, 200]);
+test('a key works on every replica as soon as it is created', async () => {
+  expect(await statusesOf((await newKey()).key)).toEqual([200, 200]);
 });
 
 test('a disabled key is refused at once on every replica, and taken again when it is enabled', async () => {
   const { id, key } = await newKey();
-  expect(await standing(key)).toEqual([200, 200]);
+  expect(await statusesOf(key)).toEqual([200, 200]);
   await first.send(first.root, 'PUT', `/v1/api-keys/${id}/status`, { is_active: false });
-  expect(await standing(key)).toEqual([401, 401]);
+  expect(await statusesOf(key)).toEqual([401, 401]);
   await second.send(first.root, 'PUT', `/v1/api-keys/${id}/status`, { is_active: true });
-  expect(await standing(key)).toEqual([200, 200]);
+  expect(await statusesOf(key)).toEqual([200, 200]);
 });
 
 test('a deleted key is refused at once on every replica', async () => {
   const { id, key } = await newKey();
-  expect(await standing(key)).toEqual([200, 200]);
+  expect(await statusesOf(key)).toEqual([200, 200]);
   await second.send(first.root, 'DELETE', `/v1/api-keys/${id}`);
-  expect(await standing(key)).toEqual([401, 401]);
+  expect(await statusesOf(key)).toEqual([401, 401]);
 });
 
 test('a key with one letter changed, cut or doubled is none', async () => {
@@ -82,7 +82,7 @@ test('a key with one letter changed, cut or doubled is none', async () => {
     key.toUpperCase(),
     ` ${key.slice(4)}`,
   ];
-  for (const each of wrong) expect([each.length, await standing(each)]).toEqual([each.length, [401, 401]]);
+  for (const each of wrong) expect([each.length, await statusesOf(each)]).toEqual([each.length, [401, 401]]);
 });
 
 /** A sandbox that runs, and the way to it: all its ports lead to one server. */

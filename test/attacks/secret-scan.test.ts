@@ -57,7 +57,7 @@ const ofSandbox = {
   'a word of a command': 'a-word-that-only-the-command-knows',
 };
 const all = () => ({ ...ofPlatform, ...ofCallers, ...ofSandbox });
-const idempotent = { 'idempotency-key': 'told-once' };
+const idempotent = { 'idempotency-key': 'shown-once' };
 const small = { cpu_count: 1, memory_mb: 256, storage_gb: 1 };
 
 beforeAll(async () => {
@@ -106,7 +106,7 @@ async function made<Data = SandboxView>(method: string, url: string, body?: unkn
 
 async function makeAccounts(): Promise<void> {
   ofCallers["the root's API key"] = platform.env.PLATFORM_API_KEY!;
-  const { api_key: key } = await made<{ api_key: string }>('POST', '/v1/api-keys', { name: 'told once' }, idempotent);
+  const { api_key: key } = await made<{ api_key: string }>('POST', '/v1/api-keys', { name: 'shown once' }, idempotent);
   ofCallers['an API key'] = key;
   const orm = await createOrm(settings.DATABASE_URL, 1);
   const wanted = { email: 'stranger@example.com', displayName: 'Stranger', planName: 'pro', role: 'user' as const };
@@ -154,8 +154,8 @@ async function liveASandbox(): Promise<void> {
   const signed = await agent.request(`/?signature=${encodeURIComponent(signature)}`, { port: 8000 });
   expect(signed.status).toBe(502);
   agent.close();
-  const told = await (await fetch(`${settings.PLATFORM_URL}${stream_path}`)).text();
-  expect(told).toContain(Buffer.from(`${variable}\n${ofSandbox['a variable of a command']}\n`).toString('base64'));
+  const stream = await (await fetch(`${settings.PLATFORM_URL}${stream_path}`)).text();
+  expect(stream).toContain(Buffer.from(`${variable}\n${ofSandbox['a variable of a command']}\n`).toString('base64'));
   await made('POST', `${url}/pause`, {});
   await made('POST', `${url}/resume`, { object_storage: { mounts: [shortLived()] } });
   expect((await api.sandbox(sandbox.sandbox_id)).object_storage).toMatchObject([
@@ -250,7 +250,7 @@ test('no secret is in a log of any process', () => {
   const search = new SecretSearch(all());
   expect(logs.map((name) => [name, search.in(logOf(name))])).toEqual(logs.map((name) => [name, []]));
   expect(logOf('api').split('\n').length).toBeGreaterThan(20);
-  // The first account's key, told once.
+  // The first account's key, shown once.
   expect(search.in(platform.output)).toEqual(["the root's API key"]);
   expect(search.in(platform.output.replace(/^ *API key .*$/m, ''))).toEqual([]);
 });
@@ -461,6 +461,6 @@ test('no reply to their owner tells keys again, nor what is the platform’s', a
   for (const where of ['/v1/api-keys', '/v1/users/me', '/v1/projects', url, `${url}/exec/active`, '/metrics']) {
     expect([where, search.in(await read(where, ofCallers["the root's API key"]!))]).toEqual([where, []]);
   }
-  const again = await api.request('POST', '/v1/api-keys', { name: 'told once' }, idempotent);
+  const again = await api.request('POST', '/v1/api-keys', { name: 'shown once' }, idempotent);
   expect([again.status, search.in(JSON.stringify(again.body))]).toEqual([201, []]);
 });

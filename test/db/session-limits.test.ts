@@ -30,7 +30,7 @@ test('a process that stands still within a transaction loses its locks, and its 
   for (let round = 0; round < 5; round += 1) {
     const locked = Promise.withResolvers<void>();
     const released = Promise.withResolvers<void>();
-    const standing = failureOf(
+    const failed = failureOf(
       orm.em.fork().transactional(async (tx) => {
         await tx.execute(lock);
         locked.resolve();
@@ -40,7 +40,7 @@ test('a process that stands still within a transaction loses its locks, and its 
     await locked.promise;
     await until(async () => !(await failureOf(orm.em.fork().transactional((tx) => tx.execute(lock)))));
     released.resolve();
-    expect(await standing).toBeDefined();
+    expect(await failed).toBeDefined();
   }
 }, 180_000);
 

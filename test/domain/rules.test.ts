@@ -19,7 +19,7 @@ describe('ids', () => {
     expect(new Set(ids).size).toBe(ids.length);
   });
 
-  test('are told from other kinds and from anything else', () => {
+  test('differ from other kinds and from anything else', () => {
     expect(isId('sandbox', makeId('sandbox', randomBytes))).toBe(true);
     for (const other of [
       makeId('project', randomBytes),

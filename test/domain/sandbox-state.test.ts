@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { canMove, outcomeOf, sandboxStatuses } from '../../domain/sandbox-state.ts';
 
-/** Section 3.1, a line a status: where it can go. */
+/** A line for each status: the statuses that can follow. */
 const table: Record<(typeof sandboxStatuses)[number], string[]> = {
   created: ['starting', 'terminating', 'failed'],
   starting: ['running', 'terminating', 'failed'],

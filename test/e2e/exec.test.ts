@@ -42,61 +42,61 @@ async function start(command: string, more: object = {}, id = sandbox.sandbox_id
   return body as unknown as Started;
 }
 
-interface Told {
+interface Followed {
   events: { id: string | undefined; type: string; data: Record<string, unknown> }[];
   done: Promise<void>;
 }
 
 /** A stream read as it comes. */
-async function follow({ stream_path: path }: Started, from = replica.url): Promise<Told> {
+async function follow({ stream_path: path }: Started, from = replica.url): Promise<Followed> {
   const [reply] = (await once(http.get(`${from}${path}`), 'response')) as [http.IncomingMessage];
   expect(reply.statusCode).toBe(200);
-  const told: Told = { events: [], done: once(reply, 'close').then(() => undefined) };
+  const followed: Followed = { events: [], done: once(reply, 'close').then(() => undefined) };
   let rest = '';
   reply.on('data', (chunk) => {
     const frames = (rest + chunk).split('\n\n');
     rest = frames.pop()!;
     for (const frame of frames) {
       const field = (name: string) => new RegExp(`^${name}: (.*)$`, 'm').exec(frame)?.[1];
-      told.events.push({ id: field('id'), type: field('event')!, data: JSON.parse(field('data')!) });
+      followed.events.push({ id: field('id'), type: field('event')!, data: JSON.parse(field('data')!) });
     }
   });
-  return told;
+  return followed;
 }
 
-const output = ({ events }: Told) =>
+const output = ({ events }: Followed) =>
   Buffer.concat(
     events.filter(({ type }) => type === 'stdout').map(({ data }) => Buffer.from(data.data_b64 as string, 'base64')),
   ).toString();
-const last = ({ events }: Told) => events.at(-1);
+const last = ({ events }: Followed) => events.at(-1);
 
 test('a command runs in the sandbox, started on one replica and read on the other', async () => {
-  const told = await follow(
+  const followed = await follow(
     await start('echo $FROM $OWN $(hostname) $(id -u); pwd; exit 4', { cwd: '/usr', env: { OWN: 'own' } }),
   );
-  await told.done;
-  expect(output(told)).toBe(`sandbox own ${sandbox.sandbox_id} 0\n/usr\n`);
-  expect(last(told)).toMatchObject({ type: 'end', data: { exit_code: 4 } });
-  expect(told.events.slice(0, 2).map(({ type }) => type)).toEqual(['ready', 'start']);
+  await followed.done;
+  expect(output(followed)).toBe(`sandbox own ${sandbox.sandbox_id} 0\n/usr\n`);
+  expect(last(followed)).toMatchObject({ type: 'end', data: { exit_code: 4 } });
+  expect(followed.events.slice(0, 2).map(({ type }) => type)).toEqual(['ready', 'start']);
 }, 180_000);
 
 test('cancel on the other replica ends all of it, processes in sessions of their own too', async () => {
   const agent = platform.agent(sandbox);
   const count = async () => Number((await agent.run('sh', ['-c', 'pgrep -c -f "sleep 98[7]" || true'])).stdout);
-  const told = await follow(await start('sleep 987 & setsid sleep 987 & (setsid setsid sleep 987 &) ; sleep 987'));
+  const followed = await follow(await start('sleep 987 & setsid sleep 987 & (setsid setsid sleep 987 &) ; sleep 987'));
   await until(async () => (await count()) === 4);
   const { status, body } = await two.request('DELETE', `/v1/sandboxes/${sandbox.sandbox_id}/exec`);
   expect([status, body]).toEqual([200, { cancelled: true }]);
   expect(await count()).toBe(0);
-  await told.done;
-  expect(last(told)).toMatchObject({ type: 'error', data: { code: 'cancelled' } });
+  await followed.done;
+  expect(last(followed)).toMatchObject({ type: 'error', data: { code: 'cancelled' } });
   agent.close();
 }, 180_000);
 
 test('a pause freezes the command and leaves its readers; a resume goes on with both', async () => {
   const started = await start('for i in $(seq 1 30); do echo $i; sleep 0.1; done');
-  const told = await follow(started);
-  await until(() => output(told).includes('3\n'));
+  const followed = await follow(started);
+  await until(() => output(followed).includes('3\n'));
   const path = `/v1/sandboxes/${sandbox.sandbox_id}`;
   expect((await one.request('POST', `${path}/pause`, {})).status).toBe(200);
   for (const [method, below] of [
@@ -111,40 +111,40 @@ test('a pause freezes the command and leaves its readers; a resume goes on with 
     );
     expect([status, body.code]).toEqual([409, 'sandbox_not_running']);
   }
-  const frozenAt = output(told);
+  const frozenAt = output(followed);
   await new Promise((resolve) => setTimeout(resolve, 500));
-  expect(output(told)).toBe(frozenAt);
+  expect(output(followed)).toBe(frozenAt);
   expect((await one.request('POST', `${path}/resume`, {})).status).toBe(200);
-  await told.done;
-  expect(output(told)).toBe(Array.from({ length: 30 }, (_, index) => `${index + 1}\n`).join(''));
-  expect(last(told)).toMatchObject({ type: 'end', data: { exit_code: 0 } });
+  await followed.done;
+  expect(output(followed)).toBe(Array.from({ length: 30 }, (_, index) => `${index + 1}\n`).join(''));
+  expect(last(followed)).toMatchObject({ type: 'end', data: { exit_code: 0 } });
 }, 180_000);
 
 test('terminating the sandbox ends the stream with an error that says so', async () => {
   const doomed = await one.createSandbox({ cpu_count: 1, memory_mb: 256, storage_gb: 1 });
-  const told = await follow(await start('sleep 600', {}, doomed.sandbox_id));
-  await until(() => told.events.length === 2);
+  const followed = await follow(await start('sleep 600', {}, doomed.sandbox_id));
+  await until(() => followed.events.length === 2);
   await two.deleteSandbox(doomed.sandbox_id);
-  await told.done;
-  expect(last(told)).toMatchObject({ type: 'error', data: { code: 'sandbox_ended', message: expect.any(String) } });
+  await followed.done;
+  expect(last(followed)).toMatchObject({ type: 'error', data: { code: 'sandbox_ended', message: expect.any(String) } });
 }, 180_000);
 
 test('a terminated one that was paused with a command in it ends the stream, too', async () => {
   const doomed = await one.createSandbox({ cpu_count: 1, memory_mb: 256, storage_gb: 1 });
-  const told = await follow(await start('sleep 600', {}, doomed.sandbox_id));
-  await until(() => told.events.length === 2);
+  const followed = await follow(await start('sleep 600', {}, doomed.sandbox_id));
+  await until(() => followed.events.length === 2);
   await one.request('POST', `/v1/sandboxes/${doomed.sandbox_id}/pause`, {});
   await one.deleteSandbox(doomed.sandbox_id);
-  await told.done;
-  expect(last(told)).toMatchObject({ type: 'error', data: { code: 'sandbox_ended' } });
+  await followed.done;
+  expect(last(followed)).toMatchObject({ type: 'error', data: { code: 'sandbox_ended' } });
 }, 180_000);
 
 test('from inside a sandbox the runner cannot be reached without the platform’s token', async () => {
-  const told = await follow(
+  const followed = await follow(
     await start('exec 3<>/dev/tcp/127.0.0.1/49983; printf "GET /platform/exec HTTP/1.0\\r\\n\\r\\n" >&3; head -1 <&3'),
   );
-  await told.done;
-  expect(output(told)).toContain(' 404 ');
+  await followed.done;
+  expect(output(followed)).toContain(' 404 ');
   const agent = platform.agent(sandbox);
   expect((await agent.request('/platform/exec')).status).toBe(404);
   agent.close();
@@ -195,7 +195,7 @@ test('a browser’s EventSource reads it from another origin, comes back after a
     for (const type of ['ready', 'start', 'stdout', 'stderr', 'keepalive', 'end', 'error']) {
       source.addEventListener(type, (event) => {
         if (event instanceof MessageEvent) log.push({ type, id: event.lastEventId, data: event.data, opens });
-        // It asks once more by itself, is told that there is nothing, and stays away.
+        // It asks once more by itself, learns that there is nothing, and stays away.
         else if (source.readyState === EventSource.CLOSED) tell(log);
       });
     }

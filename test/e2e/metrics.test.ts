@@ -199,10 +199,10 @@ test('a timeout applies to the phase under way, and while paused to the next', a
 
 test("the warning before a timeout is stored for its owner, as what the workflow's clock says", async () => {
   const id = ending.sandbox_id;
-  const told = async () =>
+  const notified = async () =>
     (await database.query('select * from notifications where related_entity_id = $1', [id])).rows;
-  await until(async () => (await told()).length > 0, 50_000);
-  const [row] = await told();
+  await until(async () => (await notified()).length > 0, 50_000);
+  const [row] = await notified();
   expect(row).toMatchObject({
     type: 'sandbox_timeout',
     category: 'sandbox',

@@ -187,7 +187,7 @@ describe('TURN', () => {
     expect((await coturn.relay(stretched, credential)).said).toContain('Cannot complete Allocation');
   });
 
-  test('a program inside is told of the server and gets credentials of its own, with internet access or without', async () => {
+  test('a program inside knows the server and gets credentials of its own, with internet access or without', async () => {
     const closed = await api.createSandbox({ ...small, allow_internet_access: false });
     const closedAgent = platform.agent(closed);
     const given: { username: string; credential: string }[] = [];

@@ -128,7 +128,7 @@ describe('a sandbox', () => {
     });
   }, 180_000);
 
-  test('ends by itself when its timeout is over, and is told apart from one that was terminated', async () => {
+  test('ends by itself when its timeout is over, and differs from one that was terminated', async () => {
     const sandbox = await api.createSandbox({ ...small, timeout: 60 });
     const connected = await api.request<SandboxView>('POST', `/v1/sandboxes/${sandbox.sandbox_id}/connect`, {
       timeout: 60,

@@ -16,7 +16,7 @@ export interface Round {
 export interface Outcome {
   round: Round;
   transition: TransitionName;
-  /** Whether somebody was told that it will be done. */
+  /** Whether a caller got a reply that promises it. */
   acknowledged: boolean;
   /** How it ended; starts with `WRONG` when that may not be. */
   ended: string;

@@ -71,7 +71,7 @@ export class CutHost {
       const place = await driver.resume(spec);
       expect((await shell(place, spec, 'cat /root/note 2>/dev/null')).output).toEqual(text ?? expect.any(String));
     }
-    // What nobody was told of is asked for again, or removed, as its workflow would.
+    // What no caller got a reply for is asked for again, or removed, as its workflow would.
     for (const { sandboxId } of found) {
       if (promised.sandboxes.has(sandboxId)) continue;
       const spec = this.#host.spec({ sandboxId });

@@ -5,7 +5,7 @@ import { Random } from '../agent/support/random.ts';
 import { until } from '../support/until.ts';
 import type { FaultyPlatform } from './faulty-platform.ts';
 
-/** A command that somebody was told had been done, with when it was sent and answered. */
+/** A command that was answered as done, with when it was sent and answered. */
 interface Done {
   command: 'pause' | 'resume';
   sentMs: number;
@@ -28,7 +28,7 @@ const refusals = new Set([
 
 /**
  * Many clients command one sandbox at random, over several replicas; one of them terminates it before the end. Then the
- * replies are held against the sandbox's events: each pause and resume that was told as done happened, once, while its
+ * replies are held against the sandbox's events: each pause and resume that was answered as done happened, once, while its
  * caller waited.
  */
 export async function raiseStorm(
@@ -57,8 +57,8 @@ export async function raiseStorm(
               command === 'timeout' ? { timeout: 600 + random.below(600) } : {},
             );
       const answeredMs = Date.now();
-      const told = `${command} ${status < 300 ? 'done' : body.code}`;
-      storm.replies[told] = (storm.replies[told] ?? 0) + 1;
+      const answered = `${command} ${status < 300 ? 'done' : body.code}`;
+      storm.replies[answered] = (storm.replies[answered] ?? 0) + 1;
       // One that the end overtakes is answered with how the sandbox then stands.
       if (status < 300 && (command === 'pause' || command === 'resume') && answeredMs < endAskedMs) {
         done.push({ command, sentMs, answeredMs });
@@ -66,7 +66,7 @@ export async function raiseStorm(
       if (status < 300 && sentMs > endedMs && command !== 'status') {
         storm.wrong.push(`${command} was done after the end`);
       }
-      if (status >= 300 && !refusals.has(String(body.code))) storm.wrong.push(`${told} (${status}): ${body.error}`);
+      if (status >= 300 && !refusals.has(String(body.code))) storm.wrong.push(`${answered} (${status}): ${body.error}`);
       await delay(random.below(100));
     }
   };
@@ -86,11 +86,11 @@ export async function raiseStorm(
     ['pause', 'sandbox.paused'],
     ['resume', 'sandbox.resumed'],
   ] as const) {
-    const told = done.filter((each) => each.command === command);
+    const answered = done.filter((each) => each.command === command);
     const happened = events.filter((event) => event.type === type).map((event) => event.createdAt.getTime());
-    for (const each of told) {
+    for (const each of answered) {
       const at = happened.findIndex((ms) => ms >= each.sentMs - 5 && ms <= each.answeredMs + 5);
-      if (at < 0) storm.wrong.push(`a ${command} was told as done that did not happen while its caller waited`);
+      if (at < 0) storm.wrong.push(`a ${command} was answered as done that did not happen while its caller waited`);
       else happened.splice(at, 1);
     }
   }

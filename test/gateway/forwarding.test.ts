@@ -526,7 +526,7 @@ test('a moved sandbox is reached by new connections only, and what flowed from t
   expect((await call()).text).toBe('new');
 });
 
-test('a sandbox that moves while no changes are told is followed within a moment', async () => {
+test('a sandbox that moves while no changes arrive is followed within a moment', async () => {
   const old = await useHttp((_request, response) => response.end('old'));
   const next = await startHttpUpstream((_request, response) => response.end('new'), '127.0.0.9', {}, old.port);
   stops.push(() => next.stop());
@@ -545,10 +545,10 @@ test('a sandbox that moves while no changes are told is followed within a moment
 test('another sandbox at the same address never gets a connection of the one before', async () => {
   const upstream = await useHttp((_request, response) => response.end('ok'));
   await call();
-  started.routes.set({ sandboxId: 'sbx-heir', address: upstream.address, agentPort: upstream.port });
-  await call({ host: hostOf('sbx-heir') });
+  started.routes.set({ sandboxId: 'sbx-successor', address: upstream.address, agentPort: upstream.port });
+  await call({ host: hostOf('sbx-successor') });
   expect(upstream.accepted()).toBe(2);
-  started.routes.remove('sbx-heir');
+  started.routes.remove('sbx-successor');
   await until(() => upstream.sockets.size === 1);
 });
 

@@ -14,7 +14,7 @@ import { startHttpUpstream, type UpstreamServer } from './upstream-server.ts';
 const HOST = hostOf('sbx-reading');
 const RATE = 256 * 1024;
 const BODY_BYTES = 16 * 2 ** 20;
-/** GOAWAY with ENHANCE_YOUR_CALM (RFC 9113, sections 6.8 and 7). */
+/** GOAWAY with ENHANCE_YOUR_CALM (RFC 9113 §6.8 and 7). */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: a frame has such bytes
 const CALM = /\x00\x00\x08\x07\x00{5}[\s\S]{4}\x00\x00\x00\x0b/;
 const start = Buffer.concat([PREFACE, frame('settings', 0, Buffer.alloc(0))]);

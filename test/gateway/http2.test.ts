@@ -351,7 +351,7 @@ test('a gRPC client that cancels is seen by the agent, and a reset of the agent 
   expect(reset.rstCode).toBe(http2.constants.NGHTTP2_ENHANCE_YOUR_CALM);
 });
 
-test('a gRPC call that the agent ends early is whole, and the client is told to stop sending', async () => {
+test('a gRPC call that the agent ends early is whole, and the client is asked to stop sending', async () => {
   await useGrpc((stream) => {
     stream.respond({ ':status': 200, 'content-type': 'application/grpc' }, { waitForTrailers: true });
     stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '3' }));

@@ -97,7 +97,7 @@ test('requests whose client left no longer count', async () => {
   }
 });
 
-test('a client with as many requests under way as it may is told 429', async () => {
+test('a client with as many requests under way as it may gets 429', async () => {
   const { started, waiting, answerAll } = await start({ maxRequestsPerClient: 4 });
   const connections = Array.from({ length: 4 }, (_, i) =>
     open(started, '/wait', hostOf(i % 2 ? 'sbx-one' : 'sbx-two')),
@@ -109,7 +109,7 @@ test('a client with as many requests under way as it may is told 429', async () 
   for (const connection of connections) connection.destroy();
 });
 
-test('clients behind a trusted proxy are told apart', async () => {
+test('clients behind a trusted proxy are distinguished', async () => {
   const started = await startGateway({ trustProxy: true, limits: { maxRequestsPerClient: 1 } });
   const { upstream, waiting } = await start();
   stops.unshift(() => started.stop());
@@ -124,16 +124,16 @@ test('clients behind a trusted proxy are told apart', async () => {
   first.destroy();
 });
 
-test('a client with too many connections is told so, then not even that', async () => {
+test('a client with too many connections gets an error, then a closed connection', async () => {
   const { started } = await start({ maxConnectionsPerClient: 8 });
   const connections = Array.from({ length: 8 }, () => open(started));
   await Promise.all(connections.map((connection) => connection.expect('ok')));
-  const told = Array.from({ length: 2 }, () => new RawConnection(started.port));
+  const refused = Array.from({ length: 2 }, () => new RawConnection(started.port));
   await until(() => started.gateway.stats().connections === 10);
   const ignored = new RawConnection(started.port);
   await ignored.closed();
   expect(ignored.received).toBe('');
-  for (const connection of told) {
+  for (const connection of refused) {
     connection.write(`GET / HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`);
     await connection.closed();
     expect(connection.received).toMatch(/^HTTP\/1\.1 429 [\s\S]*Retry-After: 1[\s\S]*Connection: close/);

@@ -11,7 +11,7 @@ export class MemoryRoutes implements RouteSource, RouteChanges {
   gate: Promise<void> = Promise.resolve();
   live = true;
 
-  /** Adds or changes a route, told as Postgres would. */
+  /** Adds or changes a route, announced as by Postgres. */
   set(route: Partial<SandboxRoute> & { sandboxId: string }): SandboxRoute {
     const changed = this.setSilently(route);
     this.tell(route.sandboxId);

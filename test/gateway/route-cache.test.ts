@@ -8,7 +8,7 @@ function cacheOf(options: { maxEntries?: number; shortTtlMs?: number; lookupTime
   return { routes, cache: new RouteCache(routes, routes, { shortTtlMs: 60, ...options }) };
 }
 
-test('a route is looked up once and kept for as long as nothing is told', async () => {
+test('a route is looked up once and kept until a change arrives', async () => {
   const { routes, cache } = cacheOf();
   routes.set({ sandboxId: 'sbx-a', address: '10.0.0.1' });
   for (let i = 0; i < 5; i++) expect((await cache.find('sbx-a'))?.address).toBe('10.0.0.1');
@@ -26,7 +26,7 @@ test('those who miss at once share one look-up', async () => {
   expect(routes.lookups).toEqual(['sbx-a']);
 });
 
-test('a told change is seen by the next look-up', async () => {
+test('the next look-up sees a change that has arrived', async () => {
   const { routes, cache } = cacheOf();
   routes.set({ sandboxId: 'sbx-a', address: '10.0.0.1' });
   routes.set({ sandboxId: 'sbx-b' });
@@ -68,7 +68,7 @@ test('a look-up that was overtaken leaves nothing behind', async () => {
   expect((await cache.find('sbx-a'))?.address).toBe('10.0.0.2');
 });
 
-test('an unknown id is remembered for a moment only, and known at once when it is told', async () => {
+test('an unknown id is remembered for a moment only, and known at once when its change arrives', async () => {
   const { routes, cache } = cacheOf({ shortTtlMs: 60 });
   expect(await cache.find('sbx-a')).toBeNull();
   expect(await cache.find('sbx-a')).toBeNull();
@@ -100,8 +100,8 @@ test('a look-up that never ends fails in time, and does not stand in the way of 
 
 test('without live news everything is dropped and lives a moment only, until they are back', async () => {
   const { routes, cache } = cacheOf({ shortTtlMs: 60 });
-  const told: (string | null)[] = [];
-  cache.onChange((sandboxId) => told.push(sandboxId));
+  const changed: (string | null)[] = [];
+  cache.onChange((sandboxId) => changed.push(sandboxId));
   routes.setSilently({ sandboxId: 'sbx-a', address: '10.0.0.1' });
   await cache.find('sbx-a');
   routes.setLive(false);
@@ -111,7 +111,7 @@ test('without live news everything is dropped and lives a moment only, until the
   await until(async () => (await cache.find('sbx-a'))?.address === '10.0.0.2', 1000);
   routes.setLive(true);
   expect(cache.size).toBe(0);
-  expect(told).toEqual([null, null]);
+  expect(changed).toEqual([null, null]);
 });
 
 test('it stays within its bound, and guesses do not push out what is used', async () => {

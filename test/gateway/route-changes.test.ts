@@ -10,7 +10,7 @@ import { listening, type UpstreamServer } from './upstream-server.ts';
 let database: TestDatabase;
 let teller: pg.Client;
 let changes: PostgresRouteChanges;
-let told: string[];
+let announced: string[];
 let lives: boolean[];
 
 beforeAll(async () => {
@@ -25,7 +25,7 @@ afterAll(async () => {
 });
 
 beforeEach(() => {
-  told = [];
+  announced = [];
   lives = [];
 });
 
@@ -40,7 +40,7 @@ function listen(databaseUrl: string): void {
     heartbeatTimeoutMs: 300,
     maxReconnectDelayMs: 100,
   });
-  changes.onChange((sandboxId) => told.push(sandboxId));
+  changes.onChange((sandboxId) => announced.push(sandboxId));
   changes.onLiveChange((live) => lives.push(live));
   changes.start();
 }
@@ -49,15 +49,15 @@ function tell(sandboxId: string) {
   return teller.query('select pg_notify($1, $2)', [ROUTE_CHANGE_CHANNEL, sandboxId]);
 }
 
-test('a changed route is told, its own proof of life is not', async () => {
+test('a changed route is announced, a last access is not', async () => {
   listen(database.url);
   await until(() => changes.live);
   await tell('sbx-a');
   await tell('sbx-b');
-  await until(() => told.length === 2);
+  await until(() => announced.length === 2);
   const startedAt = performance.now();
   await until(() => performance.now() - startedAt > 250);
-  expect(told).toEqual(['sbx-a', 'sbx-b']);
+  expect(announced).toEqual(['sbx-a', 'sbx-b']);
   expect(lives).toEqual([true]);
 });
 
@@ -70,7 +70,7 @@ test('a connection that Postgres ends is lost at once and comes back', async () 
   await until(() => lives.length === 3);
   expect(lives).toEqual([true, false, true]);
   await tell('sbx-c');
-  await until(() => told.includes('sbx-c'));
+  await until(() => announced.includes('sbx-c'));
 });
 
 test('a connection that falls silent counts as lost, and nothing of it is left', async () => {
@@ -86,7 +86,7 @@ test('a connection that falls silent counts as lost, and nothing of it is left',
     path.stall(false);
     await until(() => changes.live, 5000);
     await tell('sbx-d');
-    await until(() => told.includes('sbx-d'));
+    await until(() => announced.includes('sbx-d'));
   } finally {
     await changes.close();
     await path.stop();

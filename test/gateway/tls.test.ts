@@ -59,7 +59,7 @@ test('a name outside the base domain is not', async () => {
   await expect(connect({ servername: 'example.com' })).rejects.toMatchObject({ code: 'ERR_TLS_CERT_ALTNAME_INVALID' });
 });
 
-test('HTTP and TLS are served on one port, and the sandbox is told which it was', async () => {
+test('HTTP and TLS are served on one port, and the sandbox learns which it was', async () => {
   expect((await send({ port: started.port, host: hostOf('sbx-one') })).text).toBe('http');
   const request = https.get({
     host: '127.0.0.1',

@@ -107,7 +107,7 @@ test.each([
   [['retry-dead-letters', '--id', '12'], 'There is no dead letter 12'],
   [['retry-dead-letters', '--id', 'x'], 'is not the id of an entry'],
   [['create-account', '--colour', 'red'], 'Unknown option'],
-])('%j is told what is wrong with it', async (args, text) => {
+])('%j is refused with what is wrong', async (args, text) => {
   const { code, stderr } = await admin(...args);
   expect(code).toBe(1);
   expect(stderr).toContain(text);

@@ -35,7 +35,7 @@ test('imports in the right direction pass, and types may come from where values 
   expect(await checkImports(root, rules)).toEqual([]);
 });
 
-test('an import against the direction is told, however it is written', async () => {
+test('an import against the direction is reported, however it is written', async () => {
   write({
     'db/rows.ts': 'export const row = 1;',
     'activities/life.ts': 'export const life = 1;',
@@ -56,7 +56,7 @@ test('an import against the direction is told, however it is written', async () 
   ]);
 });
 
-test('a circle is told once, and one of types alone is none', async () => {
+test('a circle is reported once, and one of types alone is none', async () => {
   write({
     'db/a.ts': `import { b } from './b.ts';\nexport const a = () => b;`,
     'db/b.ts': `import { c } from './c.ts';\nexport const b = () => c;`,
@@ -67,7 +67,7 @@ test('a circle is told once, and one of types alone is none', async () => {
   expect(await checkImports(root, rules)).toEqual(['circle: db/a.ts → db/b.ts → db/c.ts → db/a.ts']);
 });
 
-test('a folder without a rule is told', async () => {
+test('a folder without a rule is reported', async () => {
   write({ 'elsewhere/a.ts': 'export const a = 1;' });
   expect(await checkImports(root, rules)).toEqual(['elsewhere/a.ts: no rule says what elsewhere/ may import']);
 });

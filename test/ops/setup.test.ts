@@ -35,9 +35,9 @@ function runModule(source: string, env: NodeJS.ProcessEnv): Promise<{ failed: bo
 
 test('what is done is passed over in silence, what is missing runs in order and tells its time', async () => {
   const ran: string[] = [];
-  const told: string[] = [];
+  const lines: string[] = [];
   const log = console.log;
-  console.log = (text: string) => told.push(text);
+  console.log = (text: string) => lines.push(text);
   try {
     await runMissing([
       { title: 'there', isDone: () => true, run: async () => void ran.push('there') },
@@ -48,10 +48,10 @@ test('what is done is passed over in silence, what is missing runs in order and 
     console.log = log;
   }
   expect(ran).toEqual(['first', 'second']);
-  expect(told[0]).toBe('  first …');
-  expect(told[1]).toMatch(/^ {2}first: done in \d+\.\d s$/);
-  expect(told[2]).toBe('  second … (a minute)');
-  expect(told.at(-1)).toMatch(/^ {2}Set-up took /);
+  expect(lines[0]).toBe('  first …');
+  expect(lines[1]).toMatch(/^ {2}first: done in \d+\.\d s$/);
+  expect(lines[2]).toBe('  second … (a minute)');
+  expect(lines.at(-1)).toMatch(/^ {2}Set-up took /);
 });
 
 test('packages are installed when node_modules is missing or from another lock file', async () => {

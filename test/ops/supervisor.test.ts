@@ -34,21 +34,21 @@ const isRunning = (pid: number) => processStartedAt(pid) !== undefined;
 
 test('platform.env is private and holds the addresses, and the API key from the first start on', async () => {
   const first = start();
-  const { env: told, newApiKey } = await first.ready();
+  const { env: announced, newApiKey } = await first.ready();
   expect(newApiKey).toBe('sbp_first');
   const file = path.join(dataDir, 'platform.env');
   expect(fs.statSync(file).mode & 0o777).toBe(0o600);
   const text = fs.readFileSync(file, 'utf8');
   expect(text).toContain(`PLATFORM_API_KEY='sbp_first'\n`);
-  expect(text).toContain(`PLATFORM_URL='${told.PLATFORM_URL}'\n`);
-  expect(text).toContain(`PLATFORM_GATEWAY='${told.PLATFORM_GATEWAY}'\n`);
+  expect(text).toContain(`PLATFORM_URL='${announced.PLATFORM_URL}'\n`);
+  expect(text).toContain(`PLATFORM_GATEWAY='${announced.PLATFORM_GATEWAY}'\n`);
   expect(text).toContain(`PLATFORM_CA='${dataDir}/ca/ca.pem'\n`);
   expect(text).toContain(`TEMPORAL_ADDRESS='${env.TEMPORAL_ADDRESS}'\n`);
   await first.end('SIGTERM');
 
-  const { env: toldAgain, newApiKey: newAgain } = await start().ready();
+  const { env: announcedAgain, newApiKey: newAgain } = await start().ready();
   expect(newAgain).toBeUndefined();
-  expect(toldAgain).toEqual(told);
+  expect(announcedAgain).toEqual(announced);
   expect(fs.readFileSync(file, 'utf8')).toBe(text);
 });
 
@@ -59,9 +59,9 @@ test('the API key is shown by the first start that succeeds, also when an earlie
   const succeeding = start();
   expect((await succeeding.ready()).newApiKey).toBe('sbp_first');
   await succeeding.end('SIGTERM');
-  const { env: told, newApiKey } = await start().ready();
+  const { env: announced, newApiKey } = await start().ready();
   expect(newApiKey).toBeUndefined();
-  expect(told.PLATFORM_API_KEY).toBe('sbp_first');
+  expect(announced.PLATFORM_API_KEY).toBe('sbp_first');
 });
 
 test('the secret key is made once, private, and handed to each process', async () => {
@@ -128,7 +128,10 @@ test('two copies with two data folders run side by side on ports of their own, a
   const other = new RunningPlatform(otherDir, env);
   running.push(other);
   const second = await other.ready();
-  const addresses = [first, second].flatMap(({ env: told }) => [told.PLATFORM_URL, told.PLATFORM_GATEWAY]);
+  const addresses = [first, second].flatMap(({ env: announced }) => [
+    announced.PLATFORM_URL,
+    announced.PLATFORM_GATEWAY,
+  ]);
   expect(new Set(addresses).size).toBe(4);
   await running[0]!.end('SIGTERM');
   await other.end('SIGTERM');
@@ -141,8 +144,8 @@ test('two copies with two data folders run side by side on ports of their own, a
 });
 
 test('a port that is named and taken is refused by the name of its setting', async () => {
-  const { env: told } = await start().ready();
-  const port = new URL(told.PLATFORM_URL).port;
+  const { env: announced } = await start().ready();
+  const port = new URL(announced.PLATFORM_URL).port;
   const otherDir = newDataDir();
   const other = new RunningPlatform(otherDir, { ...env, PLATFORM_API_PORT: port });
   await expect(other.ready()).rejects.toThrow(`PLATFORM_API_PORT: port ${port} is taken on 127.0.0.1`);

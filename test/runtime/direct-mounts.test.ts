@@ -148,7 +148,7 @@ test.each<[string, () => WantedMounts, RegExp]>([
   60_000,
 );
 
-test('a pause freezes s3fs with the sandbox, and a resume changes the mounts as it is told', async () => {
+test('a pause freezes s3fs with the sandbox, and a resume changes the mounts as its patch says', async () => {
   const second = slot({ slot: 1, mountPoint: '/mnt/second' });
   await withSandbox({ ...anew(slot(), second), direct: { s3fsPath: '/opt/my-s3fs' } }, async (first, spec) => {
     await shell(first, spec, 'echo before > /mnt/data/pause.txt');

@@ -13,7 +13,7 @@ interface Parts {
   wanted?: Partial<SandboxSpec>;
 }
 
-/** Sandboxes with buckets of a real S3 server, and what their mounts go through whoever serves them. */
+/** Sandboxes with buckets of a real S3 server, and what their mounts go through with either kind of mount. */
 export class MountedSandboxes {
   readonly #parts: () => Parts;
   readonly #who: Pick<WantedMounts, 'direct'>;

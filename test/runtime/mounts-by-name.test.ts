@@ -86,7 +86,7 @@ test('a name that leads elsewhere at a later connection leads s3fs nowhere', asy
   await createWithNames(spec);
   const { bucketProcesses } = await host.driver.inventory();
   const s3fs = bucketProcesses.find((pid) => readFileSync(`/proc/${pid}/comm`, 'latin1') === 's3fs\n');
-  /** Whether whoever s3fs connects to now is the storage, by the name in its certificate. */
+  /** Whether s3fs connects to the storage now, by the name in its certificate. */
   const reaches = () => {
     const script = `const socket = require('tls').connect({ host: '127.0.0.1', port: 443, servername: '${name}', rejectUnauthorized: false });
       const end = (word) => { console.log(word); process.exit(); };

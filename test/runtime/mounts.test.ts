@@ -196,7 +196,7 @@ test('the firewall holds s3fs to the ranges, wherever a name or a redirection le
   await new Promise((resolve) => server.close(resolve));
 }, 180_000);
 
-test('a pause keeps the mounts, and a resume changes them as it is told', async () => {
+test('a pause keeps the mounts, and a resume changes them as its patch says', async () => {
   await withSandbox(anew(slot(), slot({ slot: 1, mountPoint: '/mnt/second' })), async (first, spec) => {
     await shell(
       first,

@@ -195,7 +195,7 @@ test('stopping a sandbox cancels its create', async () => {
   expect(await stateOf(spec)).toBe('exited');
 });
 
-test('an unknown image is told from a broken start', async () => {
+test('an unknown image has another error than a start that fails', async () => {
   const spec = host.spec({ image: `localhost:1/none@sha256:${'0'.repeat(64)}` });
   await expect(host.driver.create(spec)).rejects.toMatchObject({ code: 'image_pull_failed' });
 });

@@ -11,20 +11,20 @@ import { text } from 'node:stream/consumers';
  * Opens a page in Debian's Chromium, without a window, and gives what it sends with `tell(value)`. The page's origin is
  * an address of its own, as that of a customer's web application is.
  * @param script runs in the page
- * @throws when the page has told nothing within the limit
+ * @throws when the page has reported nothing within the limit
  */
 export async function inBrowser<T>(script: string, limitMs = 60_000): Promise<T> {
   const profile = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-browser-'));
-  let told: (value: T) => void = () => {};
+  let reported: (value: T) => void = () => {};
   const answer = new Promise<T>((resolve) => {
-    told = resolve;
+    reported = resolve;
   });
   const page = `<!doctype html><title>test</title><script type="module">
-    const tell = (value) => fetch('/told', { method: 'POST', body: JSON.stringify(value) });
+    const tell = (value) => fetch('/reported', { method: 'POST', body: JSON.stringify(value) });
     ${script}
   </script>`;
   const server = http.createServer(async (request, reply) => {
-    if (request.method === 'POST') told(JSON.parse(await text(request)));
+    if (request.method === 'POST') reported(JSON.parse(await text(request)));
     reply.writeHead(200, { 'content-type': 'text/html' }).end(page);
   });
   server.listen(0, '127.0.0.1');
@@ -42,7 +42,7 @@ export async function inBrowser<T>(script: string, limitMs = 60_000): Promise<T>
   });
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_resolve, reject) => {
-    const fail = () => reject(new Error(`the page told nothing within ${limitMs} ms:\n${complaints}`));
+    const fail = () => reject(new Error(`the page reported nothing within ${limitMs} ms:\n${complaints}`));
     timer = setTimeout(fail, limitMs);
     browser.once('error', reject);
   });

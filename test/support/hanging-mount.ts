@@ -17,10 +17,10 @@ export async function hangMount(initPid: number): Promise<{ asked: Promise<void>
     syswrite F, pack('L l a8 L4 S2 L2 S2 a32', 80, 0, substr($request, 8, 8), 7, 31, 0, 0, 1, 1, 4096, 1, 1, 0, '');
     print 'mounted'; sysread F, $request, 65536; print 'asked'; 1 while sysread F, $request, 65536`;
   const server = spawn('perl', ['-e', stuck], { stdio: ['ignore', 'pipe', 'inherit'] });
-  const told = on(server.stdout, 'data');
-  await told.next();
+  const output = on(server.stdout, 'data');
+  await output.next();
   return {
-    asked: told.next().then(() => {}),
+    asked: output.next().then(() => {}),
     letGo: async () => {
       server.kill();
       await once(server, 'close');

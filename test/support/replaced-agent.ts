@@ -24,7 +24,7 @@ export interface HostileAnswer {
   answer: string;
 }
 
-/** What root in a sandbox may answer in its agent's place, so that whoever calls the agent waits. */
+/** What root in a sandbox may answer in its agent's place, so that a caller of the agent waits. */
 export const hostileAnswers: readonly HostileAnswer[] = [
   { what: 'accepts and never answers', mode: 'once', answer: '' },
   {

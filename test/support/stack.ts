@@ -9,7 +9,7 @@ import { timeSkippingTestServer } from '../../ops/toolchain/locations.mjs';
 export interface TestDatabase {
   /** For `DATABASE_URL` or `createOrm`; its user may do everything. */
   url: string;
-  /** Removes it, whoever is still connected. What is not dropped goes with the whole cluster when the run ends. */
+  /** Removes it, also while programs are connected. What is not dropped goes with the whole cluster when the run ends. */
   drop(): Promise<void>;
 }
 

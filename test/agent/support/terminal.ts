@@ -24,13 +24,13 @@ export class Terminal {
     const stream = client.start({ process: { cmd, args, envs }, pty: { size } });
     this.finished = (async () => {
       for await (const { event } of stream) {
-        const told = event!.event;
-        if (told.case === 'start') this.pid = told.value.pid;
-        if (told.case === 'data') {
-          if (told.value.output.case !== 'pty') throw new Error(`a terminal told ${told.value.output.case}`);
-          this.screen += Buffer.from(told.value.output.value).toString();
+        const current = event!.event;
+        if (current.case === 'start') this.pid = current.value.pid;
+        if (current.case === 'data') {
+          if (current.value.output.case !== 'pty') throw new Error(`a terminal current ${current.value.output.case}`);
+          this.screen += Buffer.from(current.value.output.value).toString();
         }
-        if (told.case === 'end') this.end = told.value;
+        if (current.case === 'end') this.end = current.value;
       }
     })();
   }

@@ -19,7 +19,7 @@ const EMPTY = Buffer.alloc(0);
 const STREAMS = 128;
 /** About that much is written at once. */
 const BLOCK_BYTES = 64 * 1024;
-/** The largest payload that a peer takes without having said so (RFC 9113 section 6.5.2). */
+/** The largest payload that a peer takes without having said so (RFC 9113 §6.5.2). */
 const MAX_FRAME_BYTES = 16_384;
 const READING = hostOf('sbx-reading');
 const SILENT = hostOf('sbx-silent');

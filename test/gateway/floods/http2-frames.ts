@@ -32,12 +32,12 @@ export function numberFrame(type: 'resetStream' | 'windowUpdate', streamId: numb
   return frame(type, streamId, payload);
 }
 
-/** Header fields as HPACK literals that no table keeps (RFC 7541 section 6.2.2). */
+/** Header fields as HPACK literals that no table keeps (RFC 7541 §6.2.2). */
 export function headerBlock(fields: [name: string, value: string][]): Buffer {
   return Buffer.concat(fields.flatMap(([name, value]) => [Buffer.from([0]), literal(name), literal(value)]));
 }
 
-/** A string without Huffman coding; its length is an integer with a prefix of 7 bits (RFC 7541 section 5.1). */
+/** A string without Huffman coding; its length is an integer with a prefix of 7 bits (RFC 7541 §5.1). */
 function literal(text: string): Buffer {
   const length = [Math.min(text.length, 127)];
   for (let rest = text.length - 127; rest >= 0; rest >>= 7) {

@@ -26,7 +26,7 @@ export function frame(type: number, flags: number, streamId: number, payload: Bu
   return Buffer.concat([head, payload]);
 }
 
-/** Fields as HPACK literals without Huffman coding (RFC 7541 section 6.2.2). */
+/** Fields as HPACK literals without Huffman coding (RFC 7541 §6.2.2). */
 function block(fields: [string, string][]): Buffer {
   const parts: Buffer[] = [];
   for (const [name, value] of fields) {

@@ -4,7 +4,7 @@ import path from 'node:path';
 
 /**
  * Stands for a process of the platform: says that it is ready, leaves its pid and settings in the data folder, holds
- * its port, and runs until it is told to stop. With `FAIL_AT_START` naming it, it ends instead.
+ * its port, and runs until a signal stops it. With `FAIL_AT_START` naming it, it ends instead.
  */
 const name = path.basename(process.argv[1]!, '.ts');
 const dataDir = process.env.PLATFORM_DATA_DIR!;
