@@ -1,3 +1,4 @@
+import { createSecretKey, type KeyObject } from 'node:crypto';
 import { errors, jwtVerify, SignJWT } from 'jose';
 import type { StartedSession } from '../db/repositories/sign-ins.ts';
 
@@ -6,6 +7,7 @@ const type = 'at+jwt';
 const issuer = 'sandbox-platform';
 const audience = 'sandbox-platform-api';
 const maxLength = 1024;
+const mostKeys = 100;
 
 /** What a genuine token claims. Whether its session goes on is the database's to say. */
 export interface AccessClaims {
@@ -18,10 +20,12 @@ export interface AccessClaims {
  * Access tokens: JWTs signed with keys that are derived from their ids, so replicas share them without storing any.
  */
 export class AccessTokens {
-  readonly #keyOf: (keyId: string) => Uint8Array;
+  readonly #derive: (keyId: string) => Uint8Array;
+  readonly #derived = new Map<string, KeyObject>();
 
-  constructor(keyOf: (keyId: string) => Uint8Array) {
-    this.#keyOf = keyOf;
+  /** @param derive the same key for the same id, in each process */
+  constructor(derive: (keyId: string) => Uint8Array) {
+    this.#derive = derive;
   }
 
   make(session: StartedSession, userId: string): Promise<string> {
@@ -54,6 +58,17 @@ export class AccessTokens {
       if (error instanceof errors.JOSEError) return null;
       throw error;
     }
+  }
+
+  /** Kept as objects, for which the library keeps what it makes of them. */
+  #keyOf(keyId: string): KeyObject {
+    const known = this.#derived.get(keyId);
+    if (known) return known;
+    // Callers choose the ids in their tokens.
+    if (this.#derived.size >= mostKeys) this.#derived.clear();
+    const key = createSecretKey(this.#derive(keyId));
+    this.#derived.set(keyId, key);
+    return key;
   }
 }
 

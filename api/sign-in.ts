@@ -1,4 +1,5 @@
-import { admitSignIn, findSignInUser, isKnownAddress, startSession } from '../db/repositories/sign-ins.ts';
+import pLimit from 'p-limit';
+import { admitSignIn, findSignInUser, startSession } from '../db/repositories/sign-ins.ts';
 import { clientKey } from '../domain/client-address.ts';
 import { emailKey, readEmailAddress } from '../domain/email-address.ts';
 import { AppError } from '../domain/errors.ts';
@@ -10,22 +11,37 @@ export interface AccessToken {
   expiresAt: Date;
 }
 
+interface SignInAttempt {
+  email: string;
+  password: string;
+  address: string;
+}
+
+/** Sign-ins under way in this process. The others wait here, where they take no connection of the database from other requests. */
+const underWay = pLimit(4);
+/** More than these take seconds; the caller had better come back. */
+const waitingAtMost = 100;
+
 /**
  * Signs a user in with e-mail and password. An e-mail that nobody has, a disabled user and a wrong password take the
  * same steps and get the same answer.
  * @param attempt.address of the client
  * @throws {AppError} `invalid_credentials`, `too_many_sign_ins`, `account_suspended`, `temporarily_unavailable`
  */
-export async function signIn(
-  deps: ApiDependencies,
-  attempt: { email: string; password: string; address: string },
-): Promise<AccessToken> {
+export async function signIn(deps: ApiDependencies, attempt: SignInAttempt): Promise<AccessToken> {
+  if (underWay.pendingCount >= waitingAtMost) {
+    throw new AppError('temporarily_unavailable', 'Too many sign-ins are under way; try again in some seconds');
+  }
+  return underWay(() => signInNow(deps, attempt));
+}
+
+async function signInNow(deps: ApiDependencies, attempt: SignInAttempt): Promise<AccessToken> {
   const { em } = deps.orm;
   const address = clientKey(attempt.address);
   // What is no address is nobody's, and counts as one.
   const email = emailKey(readEmailAddress(attempt.email) ?? attempt.email.slice(0, 320));
-  const user = await findSignInUser(em, email);
-  await admit(deps, { email, address, isKnown: await isKnownAddress(em, user?.userId ?? null, address) });
+  const user = await findSignInUser(em, email, address);
+  await admit(deps, { email, address, isKnown: user?.isKnownAddress ?? false });
   const isRight = await deps.passwords.verify(user?.passwordHash ?? null, attempt.password);
   if (!user || !isRight || !user.isEnabled) {
     throw new AppError('invalid_credentials', 'The e-mail or the password is wrong');

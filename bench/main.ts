@@ -7,6 +7,7 @@ const benches: Record<string, () => Promise<unknown>> = {
   exec: () => import('./exec/run.ts'),
   metrics: () => import('./metrics/run.ts'),
   bodies: () => import('./bodies/run.ts'),
+  accounts: () => import('./accounts/run.ts'),
   create: () => import('./create/run.ts'),
   density: () => import('./density/run.ts'),
 };

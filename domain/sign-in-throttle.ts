@@ -45,8 +45,8 @@ export function throttleKeys({ email, address }: { email: string; address: strin
 }
 
 /** What is stored of an address that a user signed in from. */
-export function knownAddressHash(userId: string, address: string): string {
-  return hashed('known', userId, address);
+export function knownAddressHash(address: string): string {
+  return hashed('known', address);
 }
 
 function hashed(...parts: string[]): string {

@@ -46,7 +46,7 @@ async function rememberAddress(tx: EntityManager, userId: string, address: strin
   await tx.execute(
     `insert into known_addresses (user_id, address_hash, last_used_at) values (?, ?, now())
      on conflict (user_id, address_hash) do update set last_used_at = excluded.last_used_at`,
-    [userId, knownAddressHash(userId, address)],
+    [userId, knownAddressHash(address)],
   );
 }
 

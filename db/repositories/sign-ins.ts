@@ -17,33 +17,39 @@ export interface SignInUser {
   passwordHash: string | null;
   isEnabled: boolean;
   accountIsSuspended: boolean;
+  /** The user has signed in from there lately. */
+  isKnownAddress: boolean;
 }
 
-/** The user with this e-mail, in any case. */
-export async function findSignInUser(em: EntityManager, email: string): Promise<SignInUser | null> {
+/**
+ * The user with this e-mail, in any case.
+ * @param address from which they want to sign in
+ */
+export async function findSignInUser(em: EntityManager, email: string, address: string): Promise<SignInUser | null> {
   const [row] = (await em.fork().execute(
-    `select u.user_id, u.password_hash, u.status, a.status as account_status
-       from users u join accounts a using (account_id) where lower(u.email) = lower(?)`,
-    [email],
-  )) as { user_id: string; password_hash: string | null; status: string; account_status: string }[];
+    `select u.user_id, u.password_hash, u.status, a.status as account_status, k.user_id is not null as is_known
+       from users u join accounts a using (account_id) left join known_addresses k on ${isKnown}
+      where lower(u.email) = lower(?)`,
+    [knownAddressHash(address), email],
+  )) as {
+    user_id: string;
+    password_hash: string | null;
+    status: string;
+    account_status: string;
+    is_known: boolean;
+  }[];
   if (!row) return null;
   return {
     userId: row.user_id,
     passwordHash: row.password_hash,
     isEnabled: row.status === 'enabled',
     accountIsSuspended: row.account_status === 'suspended',
+    isKnownAddress: row.is_known,
   };
 }
 
-/** Whether the user has signed in from there lately. One query also where there is no user, so that neither is faster. */
-export async function isKnownAddress(em: EntityManager, userId: string | null, address: string): Promise<boolean> {
-  const rows = (await em.fork().execute(
-    `select 1 from known_addresses
-      where user_id = ? and address_hash = ? and last_used_at > now() - interval '${addressesKnownDays} days'`,
-    [userId ?? '', knownAddressHash(userId ?? '', address)],
-  )) as unknown[];
-  return rows.length > 0;
-}
+const isKnown = `k.user_id = u.user_id and k.address_hash = ?
+  and k.last_used_at > now() - interval '${addressesKnownDays} days'`;
 
 /**
  * Counts an attempt before its password is looked at, so that many at once are not more than one after the other.
@@ -109,7 +115,7 @@ export async function startSession(
       newId('session'),
       proof.userId,
       proof.passwordHash,
-      knownAddressHash(proof.userId, attempt.address),
+      knownAddressHash(attempt.address),
       keys.pair,
       arrayLiteral([keys.address, keys.email]),
     ],
