@@ -31,6 +31,7 @@ import { Migration20261126OutboxAndEvents } from './migrations/20261126-outbox-a
 import { Migration20261127Quotas } from './migrations/20261127-quotas.ts';
 import { Migration20261128SignIn } from './migrations/20261128-sign-in.ts';
 import { Migration20261129Users } from './migrations/20261129-users.ts';
+import { Migration20261130UserDeletion } from './migrations/20261130-user-deletion.ts';
 import { ReticentDriver } from './reticent-driver.ts';
 import { limitSessions, reclaimLostConnections, type SessionLimits } from './session-pool.ts';
 
@@ -100,6 +101,7 @@ export async function createOrm(
         { name: '20261127-quotas', class: Migration20261127Quotas },
         { name: '20261128-sign-in', class: Migration20261128SignIn },
         { name: '20261129-users', class: Migration20261129Users },
+        { name: '20261130-user-deletion', class: Migration20261130UserDeletion },
       ],
     },
     discovery: { warnWhenNoEntities: false },

@@ -17,6 +17,8 @@ export interface Workflows {
   passwordReset: { input: PasswordResetInput; signals: Record<never, never> };
   /** Mails a new user a link to a first password. */
   userInvitation: { input: UserInvitationInput; signals: Record<never, never> };
+  /** Ends, hands over and removes what a user has, and then the user. */
+  userDeletion: { input: UserDeletionInput; signals: Record<never, never> };
   /** One round of upkeep, started by a schedule. */
   maintenance: { input: undefined; signals: Record<never, never> };
 }
@@ -49,6 +51,10 @@ export interface UserInvitationInput {
   userId: string;
 }
 
+export interface UserDeletionInput {
+  userId: string;
+}
+
 interface WorkflowKind {
   /** The workflow id, from the id of the object that the workflow is about. */
   workflowId(objectId: string): string;
@@ -64,6 +70,7 @@ export const workflowKinds: Readonly<Record<WorkflowType, WorkflowKind>> = {
   host: { workflowId: (hostId) => hostId, mayRunAgain: false },
   passwordReset: { workflowId: (userId) => `${userId}/password-reset`, mayRunAgain: true },
   userInvitation: { workflowId: (userId) => `${userId}/invitation`, mayRunAgain: false },
+  userDeletion: { workflowId: (userId) => `${userId}/deletion`, mayRunAgain: true },
   maintenance: { workflowId: () => 'maintenance', mayRunAgain: true },
 };
 

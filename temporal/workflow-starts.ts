@@ -8,6 +8,7 @@ const searchAttributesOf: { [Type in WorkflowType]?: (input: WorkflowInput<Type>
   sandbox: ({ plan }) => sandboxSearchAttributes(plan, 'starting'),
   passwordReset: ({ userId }) => [{ key: searchAttributes.userId, value: userId }],
   userInvitation: ({ userId }) => [{ key: searchAttributes.userId, value: userId }],
+  userDeletion: ({ userId }) => [{ key: searchAttributes.userId, value: userId }],
   host: ({ hostId }) => [{ key: searchAttributes.hostId, value: hostId }],
 };
 

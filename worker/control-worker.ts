@@ -4,6 +4,7 @@ import { createHostWatchActivities } from '../activities/host-watch.ts';
 import { createMaintenanceActivities } from '../activities/maintenance.ts';
 import { createSandboxLifeActivities } from '../activities/sandbox-life.ts';
 import { createSandboxPortActivities } from '../activities/sandbox-ports.ts';
+import { createUserDeletionActivities } from '../activities/user-deletion.ts';
 import type { PlatformSecrets } from '../config/secrets.ts';
 import type { Settings } from '../config/settings.ts';
 import type { Orm } from '../db/orm.ts';
@@ -36,6 +37,7 @@ export function createControlWorker(deps: {
       ...createMaintenanceActivities(deps),
       ...createSandboxLifeActivities(deps),
       ...createSandboxPortActivities(deps),
+      ...createUserDeletionActivities(deps),
     },
     dataConverter: createDataConverter(deps.secrets),
     maxCachedWorkflows: 2000,

@@ -5,4 +5,5 @@ export { passwordReset } from './password-reset.ts';
 export { sandbox } from './sandbox/workflow.ts';
 export { sandboxBatchEnding } from './sandbox-batch-ending.ts';
 export { sandboxDeletion } from './sandbox-deletion.ts';
+export { userDeletion } from './user-deletion.ts';
 export { userInvitation } from './user-invitation.ts';

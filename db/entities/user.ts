@@ -21,6 +21,8 @@ export const User = defineEntity({
     avatarUrl: p.string().nullable(),
     maxActiveApiKeys: p.integer().nullable(),
     lastLogin: p.datetime(3).nullable(),
+    /** The user is being deleted since then. */
+    deletionRequestedAt: p.datetime(3).nullable(),
     createdAt: p.datetime(3).onCreate(() => new Date()),
     updatedAt: p
       .datetime(3)

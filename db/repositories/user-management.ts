@@ -80,7 +80,7 @@ export async function createUser(
 
 /**
  * Changes a user whom the caller may see. Disabling ends what the user has open at once.
- * @throws {AppError} `not_found`, `admin_required`, `last_root_user`
+ * @throws {AppError} `not_found`, `admin_required`, `last_root_user`, `user_being_deleted`
  */
 export async function changeUser(
   em: EntityManager,
@@ -91,6 +91,7 @@ export async function changeUser(
 ): Promise<void> {
   await scopeTransaction(em, scope, async (tx) => {
     const user = await lockUser(tx, scope, userId);
+    if (user.deletionRequestedAt) throw new AppError('user_being_deleted', 'The user is being deleted');
     const { role, status } = change;
     if (role !== undefined && role !== user.role) requireAdmin(by);
     if (status === 'disabled' && user.status !== 'disabled') await requireOtherRoot(tx, user, 'disabled');
@@ -99,8 +100,12 @@ export async function changeUser(
   });
 }
 
-/** Locks the account first: of changes at once, each sees which root users the ones before have left. */
-async function lockUser(tx: EntityManager, scope: Scope, userId: string): Promise<User> {
+/**
+ * Locks a user for a change, and the account first: of changes at once, each sees which root users the ones before
+ * have left.
+ * @throws {AppError} `not_found`
+ */
+export async function lockUser(tx: EntityManager, scope: Scope, userId: string): Promise<User> {
   const within = { ...entitiesWithin(scope, 'userId'), userId };
   const found = await tx.findOne(User, within, { fields: ['accountId'], disableIdentityMap: true });
   if (!found) throw notFound('User');
@@ -111,7 +116,8 @@ async function lockUser(tx: EntityManager, scope: Scope, userId: string): Promis
   return user;
 }
 
-async function requireOtherRoot(tx: EntityManager, user: User, what: string): Promise<void> {
+/** @throws {AppError} `last_root_user` */
+export async function requireOtherRoot(tx: EntityManager, user: User, what: string): Promise<void> {
   if (!user.isRootUser) return;
   const { accountId, userId } = user;
   const others = { accountId, userId: { $ne: userId }, isRootUser: true, status: 'enabled' as const };

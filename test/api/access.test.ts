@@ -92,6 +92,7 @@ const table: Record<string, Row> = {
   }),
   'GET /v1/user-management/users/:user_id': root(),
   'PUT /v1/user-management/users/:user_id': root({ body: () => ({ description: 'changed' }) }),
+  'DELETE /v1/user-management/users/:user_id': root(),
   'GET /v1/user-management/plans': user('none'),
   'GET /v1/usage/quotas': user('own'),
   'GET /v1/usage/quota-requests': user('by_role', {
@@ -276,7 +277,8 @@ async function objectsOf(owner: Caller): Promise<Names> {
     sandbox_id: sandboxId,
     project_id: projectId,
     key_id: await addKey(owner),
-    user_id: owner.userId,
+    // Not the owner, who must go on calling when a route deletes this user.
+    user_id: (await api.addUser(owner)).userId,
     template_id: await api.addTemplate({
       accountId: owner.accountId,
       ownerUserId: owner.userId,

@@ -221,6 +221,9 @@ const contract: Record<string, Record<string, string[]>> = {
   'POST /v1/user-management/users 201': { '': words('message user initial_password dedicated_signin_url'), user },
   'GET /v1/user-management/users/{user_id} 200': { '': user },
   'PUT /v1/user-management/users/{user_id} 200': {},
+  'DELETE /v1/user-management/users/{user_id} 202': {
+    '': words('message deleted_empty_projects deletion_status note'),
+  },
   'PUT /v1/users/me 200': {},
   'GET /v1/users/me 200': {
     '': words(`user_id account_id email username display_name role status is_root_user email_verified description

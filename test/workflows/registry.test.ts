@@ -14,7 +14,7 @@ test('the registry has exactly the workflows of the worker', () => {
 
 test('each id is of one workflow type, so that no two types meet', () => {
   const ids = Object.values(workflowKinds).map(({ workflowId }) => workflowId('sbx-a'));
-  // Of a sandbox, a batch and a host the id is the object's own, which has a prefix of its own.
+  // Ids of objects have a prefix for each kind: no user's `…/deletion` is a sandbox's.
   expect(ids).toEqual([
     'sbx-a',
     'sbx-a/deletion',
@@ -22,6 +22,7 @@ test('each id is of one workflow type, so that no two types meet', () => {
     'sbx-a',
     'sbx-a/password-reset',
     'sbx-a/invitation',
+    'sbx-a/deletion',
     'maintenance',
   ]);
 });

@@ -39,6 +39,7 @@ const expected = [
   'sandbox-terminated-while-pausing',
   'sandbox-terminated-while-resuming',
   'sandbox-terminated-while-starting',
+  'user-deletion',
   'user-invitation',
 ];
 

@@ -11,6 +11,7 @@ import { reviewQuotaRequest } from './quota-requests-review.ts';
 import { requestPasswordReset } from './request-password-reset.ts';
 import { resetUserPassword } from './reset-user-password.ts';
 import { createUser } from './users-create.ts';
+import { deleteUser } from './users-delete.ts';
 import { getUser } from './users-get.ts';
 import { listAccountUsers } from './users-list.ts';
 import { updateUser } from './users-update.ts';
@@ -21,6 +22,7 @@ export const userManagementRoutes: readonly ((api: Api, deps: ApiDependencies) =
   createUser,
   getUser,
   updateUser,
+  deleteUser,
   changePassword,
   requestPasswordReset,
   resetUserPassword,

@@ -24,7 +24,15 @@ export function updateUser(api: Api, deps: ApiDependencies): void {
       body: userChangeBody,
       response: {
         200: messageEnvelope('The user is changed'),
-        ...failures(ofMutations, 'root_required', 'admin_required', 'not_found', 'invalid_name', 'last_root_user'),
+        ...failures(
+          ofMutations,
+          'root_required',
+          'admin_required',
+          'not_found',
+          'invalid_name',
+          'last_root_user',
+          'user_being_deleted',
+        ),
       },
     },
     handler: async (request) => {

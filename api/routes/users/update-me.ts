@@ -20,7 +20,14 @@ export function updateProfile(api: Api, deps: ApiDependencies): void {
       body: userChangeBody,
       response: {
         200: messageEnvelope('The profile is changed'),
-        ...failures(ofMutations, 'root_required', 'admin_required', 'invalid_name', 'last_root_user'),
+        ...failures(
+          ofMutations,
+          'root_required',
+          'admin_required',
+          'invalid_name',
+          'last_root_user',
+          'user_being_deleted',
+        ),
       },
     },
     handler: async (request) => {

@@ -1,0 +1,167 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import { AppError } from '../../domain/errors.ts';
+import { User } from '../entities/user.ts';
+import { requestStart } from './outbox.ts';
+import { findDefaultProjectId } from './projects.ts';
+import { type Scope, scopeTransaction } from './scope.ts';
+import { lockUser, requireOtherRoot } from './user-management.ts';
+
+/** Rows that one statement moves or removes. */
+const atOnce = 1000;
+
+const over = "status in ('terminated', 'failed')";
+
+/**
+ * Begins the deletion of a user: disables them, removes their projects without sandboxes, and has the workflow do the
+ * rest. For a user who is being deleted already it changes nothing.
+ * @returns how many projects without sandboxes the user had
+ * @throws {AppError} `not_found`, `own_deletion`, `last_root_user`
+ */
+export async function requestUserDeletion(
+  em: EntityManager,
+  scope: Scope,
+  by: { userId: string },
+  userId: string,
+): Promise<number> {
+  return scopeTransaction(em, scope, async (tx) => {
+    const user = await lockUser(tx, scope, userId);
+    if (userId === by.userId) throw new AppError('own_deletion', 'Nobody can delete themselves; ask another root user');
+    await requireOtherRoot(tx, user, 'deleted');
+    if (user.deletionRequestedAt) return 0;
+    const [empty] = (await tx.execute(
+      `select count(*)::int as count from projects p where p.owner_user_id = ?
+         and not exists (select 1 from sandboxes s where s.project_id = p.project_id and s.deleted_at is null)`,
+      [userId],
+    )) as { count: number }[];
+    // Others have rows of deleted sandboxes, which the workflow moves first.
+    await tx.execute(
+      `delete from projects p where p.owner_user_id = ?
+         and not exists (select 1 from sandboxes s where s.project_id = p.project_id)`,
+      [userId],
+    );
+    tx.assign(user, { status: 'disabled', deletionRequestedAt: new Date() });
+    requestStart(tx, 'userDeletion', userId, { userId });
+    return empty!.count;
+  });
+}
+
+/** Some sandboxes of a user that have not ended, and how many there are. */
+export async function findSandboxesToEnd(
+  em: EntityManager,
+  userId: string,
+): Promise<{ sandboxIds: string[]; total: number }> {
+  const rows = (await em.fork().execute(
+    `select sandbox_id, (count(*) over ())::int as total from sandboxes
+      where owner_user_id = ? and deleted_at is null and not ${over} order by created_at limit ?`,
+    [userId, atOnce],
+  )) as { sandbox_id: string; total: number }[];
+  return { sandboxIds: rows.map((row) => row.sandbox_id), total: rows[0]?.total ?? 0 };
+}
+
+/**
+ * Hands some of what a user leaves to the root user of the account: projects with their ended sandboxes, and templates
+ * that others can see. Call it until it returns 0.
+ * @returns how many rows it changed
+ */
+export async function handOver(em: EntityManager, userId: string): Promise<number> {
+  return em.fork().transactional(async (tx) => {
+    const user = await tx.findOne(User, { userId });
+    if (!user) return 0;
+    const heir = await findSuccessor(tx, user);
+    const templates = (await tx.execute(
+      `update templates set owner_user_id = ?, updated_at = now()
+        where owner_user_id = ? and visibility <> 'private' returning 1`,
+      [heir.userId, userId],
+    )) as unknown[];
+    return (
+      templates.length +
+      (await moveDeletedSandboxes(tx, userId, heir)) +
+      (await moveProjects(tx, user, heir)) +
+      (await moveEndedSandboxes(tx, userId, heir))
+    );
+  });
+}
+
+interface Successor {
+  userId: string;
+  projectId: string;
+}
+
+/** There is always one: the last enabled root user can be neither disabled nor deleted. */
+async function findSuccessor(tx: EntityManager, { accountId, userId }: User): Promise<Successor> {
+  const root = await tx.findOneOrFail(
+    User,
+    { accountId, userId: { $ne: userId }, isRootUser: true, status: 'enabled' },
+    { orderBy: { createdAt: 'asc', userId: 'asc' } },
+  );
+  return { userId: root.userId, projectId: await findDefaultProjectId(tx, root.userId) };
+}
+
+/** Rows that nobody can see any more pass to the default project. */
+async function moveDeletedSandboxes(tx: EntityManager, userId: string, to: Successor): Promise<number> {
+  const rows = (await tx.execute(
+    `update sandboxes set owner_user_id = ?, project_id = ? where sandbox_id in
+       (select sandbox_id from sandboxes where owner_user_id = ? and deleted_at is not null limit ?) returning 1`,
+    [to.userId, to.projectId, userId, atOnce],
+  )) as unknown[];
+  return rows.length;
+}
+
+/** Projects go with a name that the new owner does not have yet; those without any sandbox are removed. */
+async function moveProjects(tx: EntityManager, user: User, to: Successor): Promise<number> {
+  const removed = (await tx.execute(
+    `delete from projects p where p.owner_user_id = ?
+       and not exists (select 1 from sandboxes s where s.project_id = p.project_id) returning 1`,
+    [user.userId],
+  )) as unknown[];
+  const moved = (await tx.execute(
+    `update projects p set owner_user_id = ?, is_default = false, updated_at = now(), name = case
+        when length(named.own) <= 64 and not exists
+          (select 1 from projects taken where taken.owner_user_id = ? and lower(taken.name) = lower(named.own))
+        then named.own else left(p.name, 38) || ' (' || right(p.project_id, 20) || ')' end
+      from (select project_id, name || ' (' || ?::text || ')' as own from projects where owner_user_id = ?) named
+      where p.project_id = named.project_id returning 1`,
+    [to.userId, to.userId, user.username, user.userId],
+  )) as unknown[];
+  return removed.length + moved.length;
+}
+
+async function moveEndedSandboxes(tx: EntityManager, userId: string, to: Successor): Promise<number> {
+  const rows = (await tx.execute(
+    `update sandboxes set owner_user_id = ?, updated_at = now() where sandbox_id in
+       (select sandbox_id from sandboxes where owner_user_id = ? and deleted_at is null and ${over} limit ?) returning 1`,
+    [to.userId, userId, atOnce],
+  )) as unknown[];
+  return rows.length;
+}
+
+/** What goes with the user. Sessions, links and known addresses go with the row. */
+const ownTables = ['api_keys', 'notifications', 'quota_allocations', 'quota_requests'] as const;
+
+/**
+ * Removes some of what belongs to the user alone, and at last the user.
+ * @returns `done`: there is no such user any more; `left`: something has appeared that must be ended or handed over first
+ */
+export async function removeUser(em: EntityManager, userId: string): Promise<'done' | 'more' | 'left'> {
+  return em.fork().transactional(async (tx) => {
+    // Rows that refer to the user cannot be inserted while it is locked.
+    const found = (await tx.execute('select 1 from users where user_id = ? for update', [userId])) as unknown[];
+    if (found.length === 0) return 'done';
+    for (const table of ownTables) {
+      const rows = (await tx.execute(
+        `delete from ${table} where ctid = any(array(select ctid from ${table} where user_id = ? limit ?)) returning 1`,
+        [userId, atOnce],
+      )) as unknown[];
+      if (rows.length === atOnce) return 'more';
+    }
+    await tx.execute("delete from templates where owner_user_id = ? and visibility = 'private'", [userId]);
+    const [left] = (await tx.execute(
+      `select exists (select 1 from sandboxes where owner_user_id = ?) or exists (select 1 from projects where owner_user_id = ?)
+         or exists (select 1 from templates where owner_user_id = ?) as found`,
+      [userId, userId, userId],
+    )) as { found: boolean }[];
+    if (left!.found) return 'left';
+    await tx.execute('delete from users where user_id = ?', [userId]);
+    return 'done';
+  });
+}

@@ -1,0 +1,38 @@
+import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
+import { executeChild, getExternalWorkflowHandle, isCancellation, sleep } from '@temporalio/workflow';
+import { workflowKinds } from '../domain/workflow-registry.ts';
+import { rows } from './sandbox/activities.ts';
+import { endSignal } from './sandbox/messages.ts';
+import { sandboxDeletion } from './sandbox-deletion.ts';
+
+const firstRetryMs = 250;
+const longestRetryMs = 30_000;
+
+/** Asks a sandbox to end; returns when its own workflow has been told, or when there is nothing left to end. */
+export async function endSandbox(sandboxId: string, forget: boolean): Promise<void> {
+  for (let retryMs = firstRetryMs; ; retryMs = Math.min(2 * retryMs, longestRetryMs)) {
+    try {
+      return await getExternalWorkflowHandle(sandboxId).signal(endSignal, { forget });
+    } catch (error) {
+      if (isCancellation(error)) throw error;
+    }
+    // There is no workflow to signal: the sandbox has ended, or the outbox has not started it yet.
+    const remains = await rows.findRemains(sandboxId);
+    if (!remains) return;
+    if (remains.over) return cleanUp(sandboxId, forget);
+    await sleep(retryMs, { summary: `next signal to ${sandboxId}` });
+  }
+}
+
+async function cleanUp(sandboxId: string, forget: boolean): Promise<void> {
+  try {
+    await executeChild(sandboxDeletion, {
+      workflowId: workflowKinds.sandboxDeletion.workflowId(sandboxId),
+      args: [{ sandboxId, forget }],
+      parentClosePolicy: 'ABANDON',
+    });
+  } catch (error) {
+    // Another request deletes it already.
+    if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
+  }
+}
