@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { Client, Connection, type ConnectionLike } from '@temporalio/client';
@@ -90,11 +91,12 @@ export async function startControlPlane(options: {
   const { connection, nativeConnection, namespace } = options.temporal ?? own!;
   const client = new Client({ connection, namespace, dataConverter: createDataConverter(secrets) });
   const hostId = newId('host');
+  const dataDir = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-test-data-'));
   const settings = loadSettings({
     PLATFORM_SECRET_KEY: testSecretKey,
     DATABASE_URL: database.url,
     PLATFORM_URL: 'http://platform.test',
-    PLATFORM_DATA_DIR: path.join(os.tmpdir(), 'sandbox-platform-test-data'),
+    PLATFORM_DATA_DIR: dataDir,
     ...options.env,
   });
   const common = { connection: nativeConnection, namespace, orm, plans, secrets };
@@ -182,6 +184,7 @@ export async function startControlPlane(options: {
       await own?.close();
       await orm.close();
       await database.drop();
+      fs.rmSync(dataDir, { recursive: true });
     },
   };
 }
