@@ -5,8 +5,7 @@ import { setFullDisk } from '../db/repositories/hosts.ts';
 import type { FullDisk } from '../domain/placement.ts';
 import { ensureBallast, releaseBallastIfFull } from '../runtime/disk/ballast.ts';
 import { type DiskRoom, hasRoomToAdmit, readDiskRoom } from '../runtime/disk/disk-room.ts';
-import type { DiskFence } from '../runtime/oci/fence.ts';
-import type { DiskUse, OciDriver } from '../runtime/oci/options.ts';
+import type { DiskFence, DiskUse, HostDriver } from '../runtime/host-driver.ts';
 import type { SandboxFacts } from './sandbox-facts.ts';
 
 const mib = 1024 ** 2;
@@ -214,7 +213,7 @@ export class DiskWatch {
 
 interface DiskWatchParts {
   orm: Orm;
-  driver: Pick<OciDriver, 'diskFolder' | 'diskRoom' | 'diskUse' | 'halt' | 'endAtOnce'>;
+  driver: Pick<HostDriver, 'diskFolder' | 'diskRoom' | 'diskUse' | 'halt' | 'endAtOnce'>;
   fence: Pick<DiskFence, 'keepFree' | 'isClosed'>;
   lease: { letRunIfHeld(): Promise<void> };
   facts: Pick<SandboxFacts, 'diskPressure'>;

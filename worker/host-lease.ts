@@ -1,7 +1,8 @@
 import type { Logger } from 'pino';
 import { LeaseConnection } from '../db/lease-connection.ts';
 import { endLease, type HostRegistration, renewLease } from '../db/repositories/hosts.ts';
-import { type HostFence, uptimeSeconds } from '../runtime/oci/fence.ts';
+import type { HostFence } from '../runtime/host-driver.ts';
+import { uptimeSeconds } from '../runtime/uptime.ts';
 
 /**
  * Of a lease's length: its sandboxes stand still when it was not renewed for this long, well before anybody takes the

@@ -13,18 +13,12 @@ import {
 import { SandboxLifeRepository } from '../db/repositories/sandbox-life.ts';
 import { isOver } from '../domain/sandbox-state.ts';
 import { DriverError, type SandboxDriver, type SandboxInspection, type SandboxSpec } from '../runtime/driver.ts';
+import type { HostDriver } from '../runtime/host-driver.ts';
 import type { SandboxFacts } from './sandbox-facts.ts';
 
-export interface ReconcilingDriver extends SandboxDriver {
-  /** Removes what is on this machine for sandboxes that are not in the list. */
-  reconcile(knownSandboxIds: string[]): Promise<unknown>;
-  /** Makes links and routes again that are gone. */
-  repairLinks(sandboxes: readonly RestingSandbox[]): Promise<string[]>;
-  /** Which of these run without their agent, and should get it again now. */
-  withoutAgent(sandboxIds: string[]): string[];
-  /** Starts the agent of a running sandbox again if it has ended. It rejects never. */
-  restartAgent(spec: SandboxSpec): Promise<void>;
-}
+/** What reconciliation needs of a driver. */
+export type ReconcilingDriver = SandboxDriver &
+  Pick<HostDriver, 'reconcile' | 'repairLinks' | 'withoutAgent' | 'restartAgent'>;
 
 /** What a report speaks of: `room` of a frozen one that its host's disk has no room for. Another one is sent at once. */
 type Loss = 'processes' | 'disk' | 'room';

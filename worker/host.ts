@@ -1,4 +1,3 @@
-import path from 'node:path';
 import { NativeConnection } from '@temporalio/worker';
 import { pino } from 'pino';
 import { toSpec } from '../activities/sandbox-spec.ts';
@@ -12,8 +11,8 @@ import { createOrm } from '../db/orm.ts';
 import { loadPlans } from '../db/plans.ts';
 import { askForHostWatch, lastAliveAt, rejoin } from '../db/repositories/hosts.ts';
 import { offerUdpPorts } from '../db/repositories/udp-ports.ts';
+import { createHostDriver } from '../runtime/choose-driver.ts';
 import { MachineLoad } from '../runtime/machine-load.ts';
-import { createOciDriver } from '../runtime/oci/driver.ts';
 import { createTemporalClient } from '../temporal/client.ts';
 import { DiskWatch } from './disk-watch.ts';
 import { describeHost } from './host-identity.ts';
@@ -41,30 +40,14 @@ const proxy = sandboxProxy(settings);
 const [orm, connection, driver] = await Promise.all([
   createOrm(settings.DATABASE_URL, settings.DATABASE_POOL_SIZE),
   NativeConnection.connect({ address: settings.TEMPORAL_ADDRESS, tls: settings.TEMPORAL_TLS }),
-  createOciDriver({
-    dataDir: settings.PLATFORM_DATA_DIR,
-    cacheDir: settings.PLATFORM_CACHE_DIR,
-    agentDir: path.resolve(import.meta.dirname, '../agent/dist'),
-    runtime: settings.PLATFORM_OCI_RUNTIME,
-    subnet: settings.PLATFORM_SANDBOX_SUBNET,
-    dns: settings.PLATFORM_SANDBOX_DNS?.split(',').map((address) => address.trim()),
-    udpPorts: settings.PLATFORM_UDP_PORTS,
+  createHostDriver(settings, {
     hostServicePorts: turn ? [turn.servicePort] : [],
     openServers: [
       ...(turn ? await serverAddresses('TURN server', turn.internalAddress, logger) : []),
       ...(proxy ? await serverAddresses('proxy', proxy, logger) : []),
     ],
-    bandwidthMbps: settings.PLATFORM_SANDBOX_BANDWIDTH_MBPS || undefined,
-    routedNetworks: settings.PLATFORM_ROUTED_NETWORKS,
-    outboundRanges: settings.PLATFORM_OUTBOUND_RANGES,
     ownServices: () => ownServices(namedServices(settings)),
-    warmPoolSize: settings.PLATFORM_WARM_POOL_SIZE,
-    warmPoolMaxSize: settings.PLATFORM_WARM_POOL_MAX_SIZE,
-    baseImage: settings.PLATFORM_BASE_IMAGE,
-    codeInterpreterRecipe: path.resolve(import.meta.dirname, '../ops/images/code-interpreter'),
-    registryInsecureHttp: settings.PLATFORM_REGISTRY_INSECURE_HTTP,
     logger,
-    onTrace: (trace) => logger.debug(trace, 'sandbox started'),
   }),
 ]);
 const environments = {

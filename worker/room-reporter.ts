@@ -13,8 +13,8 @@ import {
   wantedCores,
 } from '../domain/host-room.ts';
 import type { Resource } from '../domain/placement.ts';
+import type { HostDriver } from '../runtime/host-driver.ts';
 import type { MachineLoad } from '../runtime/machine-load.ts';
-import type { OciDriver } from '../runtime/oci/options.ts';
 
 const everyMs = 2000;
 const mb = 1024 ** 2;
@@ -151,7 +151,7 @@ const coresOf = (usage: MeteredUsage) => Math.max(0, usage.cpuSeconds / usage.ov
 
 interface RoomReporterParts {
   orm: Orm;
-  driver: Pick<OciDriver, 'diskRoom'>;
+  driver: Pick<HostDriver, 'diskRoom'>;
   machine: Pick<MachineLoad, 'coreCount' | 'memory' | 'processorUsed'>;
   hostId: string;
   /** MB to keep free of sandboxes. Undefined: a part of the machine's memory. */

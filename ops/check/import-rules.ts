@@ -34,8 +34,15 @@ export const importRules: Readonly<Record<string, ImportRule>> = {
   mail: { from: ['config', 'domain'] },
   'sandbox-agent-client': { from: ['domain'] },
   runtime: { from: ['config', 'domain', 'sandbox-agent-client'] },
-  activities: { from: ['config', 'db', 'domain', 'mail', 'runtime', 'temporal'] },
-  worker: { from: ['activities', 'config', 'db', 'domain', 'mail', 'runtime', 'temporal', 'workflows'] },
+  activities: { from: ['config', 'db', 'domain', 'mail', 'runtime/driver.ts', 'temporal'] },
+  worker: {
+    from: [
+      ...['activities', 'config', 'db', 'domain', 'mail', 'temporal', 'workflows'],
+      // Only `choose-driver.ts` knows which drivers there are.
+      ...['runtime/choose-driver.ts', 'runtime/driver.ts', 'runtime/host-driver.ts', 'runtime/disk'],
+      ...['runtime/machine-load.ts', 'runtime/uptime.ts'],
+    ],
+  },
   api: {
     from: ['config', 'db', 'domain', 'sandbox-agent-client', 'temporal', 'workflows/sandbox/messages.ts'],
     typesFrom: ['workflows'],

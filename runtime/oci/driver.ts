@@ -17,6 +17,7 @@ import {
   type SandboxSpec,
   type SandboxUsage,
 } from '../driver.ts';
+import type { DiskUse, LinkedSandbox, PortRange } from '../host-driver.ts';
 import { ensureBaseImage } from '../images/base-image.ts';
 import { ensureCodeInterpreterImage } from '../images/code-interpreter-image.ts';
 import { ensureImage } from '../images/image-store.ts';
@@ -38,7 +39,7 @@ import { type Inventory, takeInventory } from './inventory.ts';
 import { raiseKernelLimits } from './kernel-limits.ts';
 import { type SandboxConnection, SandboxNetwork } from './network.ts';
 import { findRuntime } from './oci-runtime.ts';
-import type { DiskUse, LinkedSandbox, OciDriver, OciDriverOptions } from './options.ts';
+import type { OciDriver, OciDriverOptions } from './options.ts';
 import { PhaseTeller } from './phase-teller.ts';
 import { requirePrerequisites } from './prerequisites.ts';
 import { type ReconcileReport, removeOrphans } from './reconcile.ts';
@@ -49,7 +50,6 @@ import { SandboxRecords } from './sandbox-records.ts';
 import { SandboxStarter, type StartTimeouts, type Work } from './sandbox-starter.ts';
 import { seccompConfig } from './seccomp.ts';
 import { Stopwatch } from './stopwatch.ts';
-import type { PortRange } from './udp-range.ts';
 import { UsageMeter } from './usage-meter.ts';
 import { WarmPool } from './warm-pool.ts';
 

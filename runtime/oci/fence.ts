@@ -1,37 +1,14 @@
 import { spawn } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { open, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { readDiskRoom } from '../disk/disk-room.ts';
 import { isOutOfSpace } from '../disk/out-of-space.ts';
+import type { DiskFence } from '../host-driver.ts';
 import type { Cgroups } from './cgroups.ts';
 import type { Copy } from './copy.ts';
 
 const guardFile = path.join(import.meta.dirname, 'lease-guard.pl');
-
-/** Lets a host's sandboxes run only as long as the host may have them and its disk has room for what they write. */
-export interface HostFence {
-  /** They may run until then, by `uptimeSeconds`. A process of its own sees to it, also after this one's end. */
-  keepOpenUntil(uptimeSeconds: number): Promise<void>;
-  /** Whether all of them are frozen or about to be. */
-  readonly isClosed: boolean;
-  /**
-   * Lets them go on; those that are paused stay so.
-   * @returns false when the disk has no room for what they would write; they then stand still further
-   */
-  open(): Promise<boolean>;
-}
-
-/** The same, where it keeps a part of the disk free. */
-export interface DiskFence extends HostFence {
-  /** How much of the disk sandboxes must leave free: they all stand still before they take it. */
-  keepFree(bytes: number): Promise<void>;
-}
-
-/** Seconds since the machine booted, those in which it slept included. */
-export function uptimeSeconds(): number {
-  return Number(readFileSync('/proc/uptime', 'latin1').split(' ')[0]);
-}
 
 /** Of a fixed length, so that on a full disk the file can be overwritten in place. */
 const leaseLength = 63;

@@ -8,6 +8,7 @@ import { writeFileDurably } from '../../config/durable-file.ts';
 import type { OwnService } from '../../config/own-services.ts';
 import { readDocumentOrSetAside } from '../../config/readable-document.ts';
 import type { UdpMapping } from '../../domain/ports.ts';
+import type { PortRange } from '../host-driver.ts';
 import { CommandError, runCommand } from '../process/command.ts';
 import { until } from '../process/until.ts';
 import type { Copy } from './copy.ts';
@@ -15,7 +16,7 @@ import { forgetDocker, passDocker } from './docker-firewall.ts';
 import type { DriverLogger } from './driver-logger.ts';
 import { formatIpv4, formatIpv4Network, type Ipv4Network, overlaps, parseIpv4, parseIpv4Network } from './ipv4.ts';
 import { firewallRules, type Server, type UdpRoute, udpRouteRules } from './nft-rules.ts';
-import { chooseUdpRange, type PortRange } from './udp-range.ts';
+import { chooseUdpRange } from './udp-range.ts';
 
 /** Interface groups: what the firewall knows a sandbox by. */
 const internetGroup = 20471;

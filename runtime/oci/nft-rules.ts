@@ -1,6 +1,6 @@
 import type { OwnService } from '../../config/own-services.ts';
 import { closedIpv4Ranges, closedIpv6Ranges, publicIpv6Range } from '../../domain/outbound-addresses.ts';
-import type { PortRange } from './udp-range.ts';
+import type { PortRange } from '../host-driver.ts';
 
 /** What the firewall of one copy must know; none of it changes while sandboxes come and go. */
 export interface FirewallPlan {

@@ -1,12 +1,9 @@
 import type { OwnService } from '../../config/own-services.ts';
-import type { DiskRoom } from '../disk/disk-room.ts';
-import type { SandboxDriver, SandboxSpec } from '../driver.ts';
+import type { HostDriver, PortRange } from '../host-driver.ts';
 import type { DriverLogger } from './driver-logger.ts';
-import type { DiskFence } from './fence.ts';
 import type { Inventory } from './inventory.ts';
 import type { Server } from './nft-rules.ts';
 import type { ReconcileReport } from './reconcile.ts';
-import type { PortRange } from './udp-range.ts';
 
 export interface OciDriverOptions {
   /** State and disks of this copy lie in its folder `oci`. */
@@ -63,70 +60,19 @@ export interface CreateTrace {
   steps: Record<string, number>;
 }
 
-/** A sandbox whose link should stand. */
-export interface LinkedSandbox {
-  sandboxId: string;
-  allowInternetAccess: boolean;
-}
-
-/** What a sandbox that runs holds of the host's disk. */
-export interface DiskUse {
-  sandboxId: string;
-  /** The start or resume that brought up its processes; null where none was numbered. */
-  run: number | null;
-  /** What it wrote and is not on the disk yet included. */
-  bytes: number;
-  /** Every process of it stands still. */
-  isFrozen: boolean;
-}
-
-/** The driver of this machine, with what a host worker and its tests need beyond the interface. */
-export interface OciDriver extends SandboxDriver {
+/** The driver of this machine, with what its tests need beyond the interface. */
+export interface OciDriver extends HostDriver {
   /** Names this copy in cgroups, interfaces and the firewall. */
   readonly copyId: string;
   readonly subnet: string;
-  /** The host's address that sandboxes see: the only one of its own that they reach anything on. */
-  readonly gateway: string;
-  /** Where clients on other machines find this one, as far as it can tell. */
-  readonly hostAddress: string;
-  readonly udpRange: PortRange | null;
   readonly runtime: 'crun' | 'runc';
-  /** Holds all sandboxes of this copy. */
-  readonly fence: DiskFence;
-  /** Folder of the sandboxes' disks. */
-  readonly diskFolder: string;
-  /** What is free there, less what sandboxes wrote that is not on the disk yet. */
-  diskRoom(): DiskRoom;
-  /** Of each sandbox that was not paused. */
-  diskUse(): Promise<DiskUse[]>;
-  /** Tells its processes to stand still and returns at once; `pause` makes it a pause. */
-  halt(sandboxId: string): Promise<void>;
-  /** Ends its processes, whatever else is under way with it; its disk stays. `onExit` is not called. */
-  endAtOnce(sandboxId: string): Promise<void>;
   /** Frozen sandboxes that wait for a claim. */
   readonly poolReady: number;
-  /** Removes everything of this copy that belongs to no sandbox of the list. Call it when the host starts. */
   reconcile(knownSandboxIds: Iterable<string>): Promise<ReconcileReport>;
-  /**
-   * Makes links and routes of running and frozen sandboxes again that were taken away from outside.
-   * @returns the sandboxes that had lost something
-   */
-  repairLinks(sandboxes: readonly LinkedSandbox[]): Promise<string[]>;
-  /** Which of these run without their agent, and should get it again now. */
-  withoutAgent(sandboxIds: Iterable<string>): string[];
-  /**
-   * Starts the agent of a running sandbox again if it has ended; everything else in the sandbox goes on. Returns once the
-   * agent runs, or has not come in time. What goes wrong is logged, and the sandbox is due again later.
-   */
-  restartAgent(spec: SandboxSpec): Promise<void>;
   /** What of this copy is on the machine, read from the machine. */
   inventory(): Promise<Inventory>;
-  /** Which sandbox has this address now. Null: none. */
-  sandboxAt(address: string): Promise<string | null>;
   /** Ends every sandbox; disks stay. */
   stopAll(): Promise<void>;
-  /** Stops watching and ends the warm pool; sandboxes go on. */
-  close(): Promise<void>;
   /** `close`, then removes every sandbox and everything else of this copy from the machine. */
   teardown(): Promise<void>;
 }

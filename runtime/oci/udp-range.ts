@@ -3,14 +3,9 @@ import path from 'node:path';
 import { z } from 'zod';
 import { writeFileDurably } from '../../config/durable-file.ts';
 import { readDocumentOrSetAside } from '../../config/readable-document.ts';
+import type { PortRange } from '../host-driver.ts';
 import { CommandError, runCommand } from '../process/command.ts';
 import type { Copy } from './copy.ts';
-
-/** Ports of the host, both ends included. */
-export interface PortRange {
-  first: number;
-  last: number;
-}
 
 const rangeSchema = z.object({ first: z.int().min(1).max(65_535), last: z.int().min(1).max(65_535) });
 

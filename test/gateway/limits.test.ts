@@ -229,7 +229,7 @@ test.each(['a response', 'a WebSocket'])(
 );
 
 test('a client that reads slowly is waited for', async () => {
-  const { started } = await start({ stalledClientTimeoutMs: 2000 });
+  const { started } = await start({ stalledClientTimeoutMs: 5000 });
   const size = 20_000_000;
   const big = await startHttpUpstream((_request, response) => response.end(Buffer.alloc(size)));
   stops.push(() => big.stop());
@@ -241,7 +241,7 @@ test('a client that reads slowly is waited for', async () => {
     received += bytes.length;
     socket.pause();
     // In all longer than the limit, but never as long without reading anything.
-    setTimeout(() => socket.resume(), 12);
+    setTimeout(() => socket.resume(), 25);
   });
   await once(socket, 'close');
   expect(received).toBeGreaterThan(size);

@@ -1,0 +1,42 @@
+import path from 'node:path';
+import type { OwnService } from '../config/own-services.ts';
+import type { Settings } from '../config/settings.ts';
+import type { HostDriver } from './host-driver.ts';
+import { createOciDriver } from './oci/driver.ts';
+import type { OciDriverOptions } from './oci/options.ts';
+
+/** What a host worker finds out beyond the settings. */
+export interface HostServices {
+  /** TCP ports, on the address of the host that sandboxes see, that every one of them may reach. */
+  hostServicePorts: number[];
+  /** Servers in private networks, or on the host, that sandboxes with internet access may reach. */
+  openServers: { address: string; port: number }[];
+  /** The platform's own services, as they are now: object storage and sandboxes reach none of them. */
+  ownServices: () => Promise<OwnService[]>;
+  logger: OciDriverOptions['logger'];
+}
+
+const root = path.resolve(import.meta.dirname, '..');
+
+/** Where the sandboxes of a host run: the one place that knows the drivers there are. Today it is this machine. */
+export function createHostDriver(settings: Settings, services: HostServices): Promise<HostDriver> {
+  return createOciDriver({
+    dataDir: settings.PLATFORM_DATA_DIR,
+    cacheDir: settings.PLATFORM_CACHE_DIR,
+    agentDir: path.join(root, 'agent/dist'),
+    runtime: settings.PLATFORM_OCI_RUNTIME,
+    subnet: settings.PLATFORM_SANDBOX_SUBNET,
+    dns: settings.PLATFORM_SANDBOX_DNS?.split(',').map((address) => address.trim()),
+    udpPorts: settings.PLATFORM_UDP_PORTS,
+    bandwidthMbps: settings.PLATFORM_SANDBOX_BANDWIDTH_MBPS || undefined,
+    routedNetworks: settings.PLATFORM_ROUTED_NETWORKS,
+    outboundRanges: settings.PLATFORM_OUTBOUND_RANGES,
+    warmPoolSize: settings.PLATFORM_WARM_POOL_SIZE,
+    warmPoolMaxSize: settings.PLATFORM_WARM_POOL_MAX_SIZE,
+    baseImage: settings.PLATFORM_BASE_IMAGE,
+    codeInterpreterRecipe: path.join(root, 'ops/images/code-interpreter'),
+    registryInsecureHttp: settings.PLATFORM_REGISTRY_INSECURE_HTTP,
+    ...services,
+    onTrace: (trace) => services.logger.debug(trace, 'sandbox started'),
+  });
+}
