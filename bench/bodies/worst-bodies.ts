@@ -4,24 +4,36 @@ export interface WorstBody {
   text: string;
 }
 
-const many = (count: number, item: string) =>
-  Array(Math.max(1, Math.floor(count)))
+/** A text of at most `bytes` that has `item` as often as it fits, separated by commas. */
+const many = (bytes: number, item: string) =>
+  Array(Math.max(1, Math.floor(bytes / (item.length + 1))))
     .fill(item)
     .join(',');
+const times = (bytes: number, item: string) => item.repeat(Math.max(1, Math.floor(bytes / item.length)));
+/** Of braces, names and quotes around what a body repeats. */
+const FRAME_BYTES = 64;
 
-/** Bodies of about `bytes` that aim at parsers, bounds, validation and error replies. */
+/** Valid JSON of at most `bytes` that aims at parsers, bounds, validation and error replies. */
 export function worstBodies(bytes: number): WorstBody[] {
+  const inner = bytes - FRAME_BYTES;
+  const wrongItems = `{"object_storage":[${many(Math.min(inner, 2700), '{}')}]}`;
+  const payloads = `"payloads":[${many(Math.min(inner, 18_000), '{}')}]`;
   const fill = (text: string) => `{"x":"${'x'.repeat(Math.max(0, bytes - text.length - 10))}",${text.slice(1)}`;
   return [
-    { name: 'brackets', text: '['.repeat(bytes) },
-    { name: 'empty objects', text: `[${many(bytes / 3, '{}')}]` },
-    { name: 'one key again and again', text: `{${many(bytes / 11, '"name":"x"')}}` },
-    { name: 'NULs', text: `{"metadata":["${'\\u0000'.repeat(bytes / 6)}"]}` },
-    { name: 'quotes', text: `{"description":"${'\\"'.repeat(bytes / 2)}"}` },
-    { name: 'digits', text: `{"cpu_count":${'9'.repeat(bytes)}}` },
-    { name: 'as many wrong items as pass', text: fill(`{"object_storage":[${many(Math.min(900, bytes / 3), '{}')}]}`) },
-    { name: 'a key of the size', text: `{"${'k'.repeat(bytes)}":["\\u0000"]}` },
-  ].map(({ name, text }) => ({ name, text: text.slice(0, bytes) }));
+    { name: 'brackets', text: '['.repeat(bytes / 2) + ']'.repeat(bytes / 2) },
+    { name: 'empty objects', text: `[${many(inner, '{}')}]` },
+    { name: 'one key again and again', text: `{${many(inner, '"name":"x"')}}` },
+    { name: 'NULs', text: `{"metadata":["${times(inner, '\\u0000')}"]}` },
+    { name: 'quotes', text: `{"description":"${times(inner, '\\"')}"}` },
+    { name: 'digits', text: `{"cpu_count":${times(inner, '9')}}` },
+    { name: 'as many wrong items as pass', text: fill(wrongItems) },
+    { name: 'a key of the size', text: `{"${'k'.repeat(inner)}":["\\u0000"]}` },
+    { name: 'many payloads', text: fill(`{${payloads}}`) },
+    {
+      name: 'a payload of base64',
+      text: `{"payloads":[{"metadata":{"encoding":"eA=="},"data":"${times(inner, 'AAAA')}"}]}`,
+    },
+  ];
 }
 
 /** A body of about `bytes` that no route refuses for its form: fields that it does not know are ignored. */

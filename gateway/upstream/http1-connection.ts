@@ -1,4 +1,5 @@
 import net from 'node:net';
+import { TurnQueue } from '../turn-queue.ts';
 import { MalformedResponse, ResponseParser, type ResponseSink } from './response-parser.ts';
 
 /** The user of a connection threw while it took a response. */
@@ -29,6 +30,11 @@ const MAX_BIG_BUFFERS = 128;
 const CONNECT_TIMEOUT_MS = 5000;
 const KEEPALIVE_PROBE_DELAY_MS = 30_000;
 
+/** A read that brings more lines of chunks than that takes as long as many ordinary ones. */
+const COSTLY_CHUNK_LINES = 512;
+
+/** After a costly read a connection takes its turn: libuv would read it on at once, as many others before any timer. */
+const costlyReads = new TurnQueue(1);
 const spareBigBuffers: Buffer[] = [];
 let bigBuffersInUse = 0;
 
@@ -45,6 +51,7 @@ export class Http1Connection {
   #readWasFull = false;
   #isReading = false;
   #paused = false;
+  #waitsForTurn = false;
   #broken: Error | null = null;
   #ended = false;
   /** `performance.now()` when it became idle. */
@@ -161,7 +168,7 @@ export class Http1Connection {
   resume(): void {
     if (!this.#paused) return;
     this.#paused = false;
-    if (!this.#socket.destroyed) this.#socket.resume();
+    this.#readOn();
   }
 
   /** The user is done with it, and what it was handed has left. */
@@ -196,6 +203,20 @@ export class Http1Connection {
     this.#big = null;
   }
 
+  #readOn(): void {
+    if (!this.#paused && !this.#waitsForTurn && !this.#socket.destroyed) this.#socket.resume();
+  }
+
+  #waitForTurn(): void {
+    this.#readWasFull = false;
+    this.#giveUpBig();
+    this.#waitsForTurn = true;
+    costlyReads.runLater(() => {
+      this.#waitsForTurn = false;
+      this.#readOn();
+    });
+  }
+
   #nextReadBuffer(): Buffer {
     if (this.#big) return this.#big;
     const wantsBig = this.#readWasFull || this.#parser.remainingBytes > BIG_BODY_BYTES;
@@ -217,13 +238,14 @@ export class Http1Connection {
     try {
       this.#parser.feed((buffer as Buffer).subarray(0, length));
       this.#user?.onReadDone();
+      if (this.#parser.chunkLines > COSTLY_CHUNK_LINES) this.#waitForTurn();
     } catch (error) {
       this.#break(brokenBy(error));
       return false;
     } finally {
       this.#isReading = false;
     }
-    return !this.#paused;
+    return !this.#paused && !this.#waitsForTurn;
   }
 
   #onEnd(): void {

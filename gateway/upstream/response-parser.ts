@@ -50,6 +50,8 @@ export class ResponseParser {
   #pendingHead: Buffer = EMPTY;
   #remaining = 0;
   #chunks: ChunkedDecoder | null = null;
+  /** Lines that the last `feed` took apart in a chunked body: two for each chunk. */
+  chunkLines = 0;
   /** The connection may carry another request after this response. */
   keepAlive = false;
   /** What the other side said it waits for the next request, in milliseconds. */
@@ -77,6 +79,7 @@ export class ResponseParser {
 
   /** @throws {MalformedResponse} also for bytes after the end of a response. */
   feed(bytes: Buffer): void {
+    this.chunkLines = 0;
     let rest = bytes;
     while (rest.length > 0) {
       switch (this.#state) {
@@ -96,6 +99,7 @@ export class ResponseParser {
         case 'chunked': {
           const chunks = this.#chunks!;
           const used = chunks.decode(rest);
+          this.chunkLines += chunks.lines;
           rest = rest.subarray(used);
           if (chunks.done) this.#state = 'complete';
           if (chunks.done && rest.length > 0) this.keepAlive = false;
@@ -248,12 +252,15 @@ class ChunkedDecoder {
   done = false;
   decoded: Buffer = EMPTY;
   trailers: string[] = [];
+  /** Of the last `decode`. */
+  lines = 0;
 
   /** Returns how many bytes of `bytes` belong to this body; less than all only when it is `done`. */
   decode(bytes: Buffer): number {
     let from = 0;
     let start = 0;
     let end = 0;
+    this.lines = 0;
     while (from < bytes.length && !this.done) {
       if (this.#at === 'data') {
         const length = Math.min(this.remainingInChunk, bytes.length - from);
@@ -274,7 +281,9 @@ class ChunkedDecoder {
       this.#line += bytes.toString('latin1', from, stop);
       from = stop;
       if (this.#line.length > MAX_CHUNK_LINE_BYTES) throw new MalformedResponse('chunk line');
-      if (lineEnd >= 0) this.#readLine();
+      if (lineEnd < 0) break;
+      this.lines++;
+      this.#readLine();
     }
     this.decoded = end > start ? bytes.subarray(start, end) : EMPTY;
     return from;

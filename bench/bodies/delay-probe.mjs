@@ -1,10 +1,9 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 
-/** The API's process, which tells its parent the longest delay of its event loop since it was last asked. */
+/** Loaded into a process (`--import`) that answers its parent with the longest delay of its event loop since it was last asked, ms. */
 const delays = monitorEventLoopDelay({ resolution: 1 });
 delays.enable();
 process.on('message', () => {
-  process.send!(delays.max / 1e6);
+  process.send(delays.max / 1e6);
   delays.reset();
 });
-await import('../../api/server.ts');
