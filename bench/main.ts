@@ -1,4 +1,4 @@
-/** `npm run bench [-- lifecycle agent gateway floods exec metrics bodies create density]`: how fast it is, beside the floors of the same machine in the same run. */
+/** `npm run bench [-- lifecycle agent gateway floods exec metrics bodies create density workflows]`: how fast it is, beside the floors of the same machine in the same run. */
 const benches: Record<string, () => Promise<unknown>> = {
   lifecycle: () => import('./lifecycle/run.ts'),
   agent: () => import('./agent/run.ts'),
@@ -10,6 +10,7 @@ const benches: Record<string, () => Promise<unknown>> = {
   accounts: () => import('./accounts/run.ts'),
   create: () => import('./create/run.ts'),
   density: () => import('./density/run.ts'),
+  workflows: () => import('./workflows/run.ts'),
 };
 const asked = process.argv.slice(2);
 for (const name of asked) {

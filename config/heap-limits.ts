@@ -6,8 +6,9 @@ interface HeapLimit {
 
 /**
  * By script, for a machine of 4 GiB. Without a limit V8 sizes its heap by the machine and collects garbage late: a
- * process of 60 MiB of live objects then grows to several hundred. A worker of Temporal has an isolate for workflows,
- * which keeps up to 2,000 of them.
+ * process of 60 MiB of live objects then grows to several hundred. The limit holds for each isolate. The control worker
+ * has one for workflows: 25 MiB, and 130 KiB for each sandbox that has just begun to run (`npm run bench -- workflows`). With
+ * the 2,000 that it keeps at most (`maxCachedWorkflows`) that is 290 MiB; the rest is for lives with long histories.
  */
 const heapLimits: ReadonlyMap<string, HeapLimit> = new Map([
   ['api/server.ts', { oldSpaceMb: 320, semiSpaceMb: 8 }],

@@ -81,12 +81,14 @@ export function exceededBound(text: string, bounds: JsonBounds): string | null {
 
 /** The index of the quote that ends a string, or of the end of the text. @param start behind the opening quote */
 function endOfString(text: string, start: number): number {
-  for (let from = start; ; ) {
-    const end = text.indexOf('"', from);
-    if (end < 0) return text.length;
-    let escapes = 0;
-    while (end - escapes > from && text.charCodeAt(end - escapes - 1) === backslash) escapes++;
-    if (escapes % 2 === 0) return end;
-    from = end + 1;
+  const end = text.indexOf('"', start);
+  if (end < 0) return text.length;
+  if (text.charCodeAt(end - 1) !== backslash) return end;
+  // Character by character: a search for each quote of a text of escaped ones takes six times as long.
+  for (let at = start; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code === backslash) at++;
+    else if (code === quote) return at;
   }
+  return text.length;
 }

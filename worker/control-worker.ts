@@ -40,6 +40,7 @@ export function createControlWorker(deps: {
       ...createUserDeletionActivities(deps),
     },
     dataConverter: createDataConverter(deps.secrets),
+    // About 290 MiB: see `config/heap-limits.ts`. Others are replayed when something happens to them.
     maxCachedWorkflows: 2000,
     // Each host is watched by one for as long as it lives.
     maxConcurrentActivityTaskExecutions: 2000,
