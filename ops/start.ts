@@ -18,6 +18,11 @@ function report(text: string): void {
   console.error(`${new Date().toTimeString().slice(0, 8)}  ${text}`);
 }
 
+/** For a shell to paste. */
+function quoted(file: string): string {
+  return /^[\w./-]+$/.test(file) ? file : `'${file.replaceAll("'", "'\\''")}'`;
+}
+
 async function announce({ env, settings, newApiKey }: StartedPlatform): Promise<void> {
   const advice = await namesAdvice(settings.PLATFORM_BASE_DOMAIN);
   const rows = [
@@ -27,7 +32,7 @@ async function announce({ env, settings, newApiKey }: StartedPlatform): Promise<
     ...(advice ? [['', advice]] : []),
     ['Temporal UI', env.TEMPORAL_UI_URL ?? 'none known'],
     ['Logs', path.join(dataDir, 'logs')],
-    ['Environment', `. ${platformEnvFile(dataDir)}`],
+    ['Environment', `. ${quoted(platformEnvFile(dataDir))}`],
     ...(newApiKey ? [['API key', `${newApiKey}  (kept in that file, shown only now)`]] : []),
   ];
   console.log(
