@@ -6,9 +6,12 @@ import type { PlatformSecrets } from '../config/secrets.ts';
 import type { Settings } from '../config/settings.ts';
 import type { Orm } from '../db/orm.ts';
 import { addAccountLink } from '../db/repositories/account-links.ts';
+import { addEmailChangeToken } from '../db/repositories/email-changes.ts';
 import { findMailReader } from '../db/repositories/users.ts';
+import type { EmailSide } from '../domain/email-change.ts';
 import { type Mailer, MailRejectedError } from '../mail/mailer.ts';
 import type { MailContent } from '../mail/message.ts';
+import { emailChangeMail } from '../mail/templates/email-change.ts';
 import { invitationMail } from '../mail/templates/invitation.ts';
 import { passwordResetMail } from '../mail/templates/password-reset.ts';
 
@@ -54,6 +57,15 @@ export function createAccountMailActivities(deps: {
       await addAccountLink(orm.em, { token, purpose: 'password-reset', userId, provesEmail: true, expiresAt });
       const url = accountPageUrl(settings, 'reset-password', { token });
       await send(reader, invitationMail({ ...reader, url, expiresAt }));
+    },
+
+    /** Makes one of the two links that confirm a change of an account's e-mail, and mails it. */
+    async sendEmailChangeMail({ changeId, side }: { changeId: string; side: EmailSide }): Promise<void> {
+      const token = secrets.linkToken(`email-change ${side}`, changeId);
+      const link = await addEmailChangeToken(orm.em, { changeId, side, token });
+      if (!link) return;
+      const url = accountPageUrl(settings, 'confirm-email-change', { token });
+      await send({ name: '', address: link.to }, emailChangeMail({ ...link, side, url }));
     },
   };
 }

@@ -3,7 +3,7 @@ import type { Settings } from './settings.ts';
 type UrlSettings = Pick<Settings, 'PLATFORM_URL' | 'PLATFORM_API_HOST' | 'PLATFORM_API_PORT' | 'PLATFORM_CONSOLE_URL'>;
 
 /** Pages for people, under `/account` of the API or under the operator's own console. */
-export type AccountPage = 'sign-in' | 'reset-password' | 'forgot-password';
+export type AccountPage = 'sign-in' | 'reset-password' | 'forgot-password' | 'confirm-email-change';
 
 /** Where clients reach the API. */
 export function apiUrl(settings: UrlSettings): string {

@@ -21,6 +21,7 @@ export const idPrefixes = {
   request: 'req',
   session: 'ses',
   tokenKey: 'tkk',
+  emailChange: 'emc',
 } as const;
 
 export type IdKind = keyof typeof idPrefixes;

@@ -19,6 +19,8 @@ export interface Workflows {
   userInvitation: { input: UserInvitationInput; signals: Record<never, never> };
   /** Ends, hands over and removes what a user has, and then the user. */
   userDeletion: { input: UserDeletionInput; signals: Record<never, never> };
+  /** Mails the links that confirm another e-mail of an account. */
+  emailChange: { input: EmailChangeInput; signals: { emailChangeEnded: { changeId: string } } };
   /** One round of upkeep, started by a schedule. */
   maintenance: { input: undefined; signals: Record<never, never> };
 }
@@ -55,6 +57,11 @@ export interface UserDeletionInput {
   userId: string;
 }
 
+export interface EmailChangeInput {
+  accountId: string;
+  changeId: string;
+}
+
 interface WorkflowKind {
   /** The workflow id, from the id of the object that the workflow is about. */
   workflowId(objectId: string): string;
@@ -71,6 +78,7 @@ export const workflowKinds: Readonly<Record<WorkflowType, WorkflowKind>> = {
   passwordReset: { workflowId: (userId) => `${userId}/password-reset`, mayRunAgain: true },
   userInvitation: { workflowId: (userId) => `${userId}/invitation`, mayRunAgain: false },
   userDeletion: { workflowId: (userId) => `${userId}/deletion`, mayRunAgain: true },
+  emailChange: { workflowId: (accountId) => `${accountId}/email-change`, mayRunAgain: true },
   maintenance: { workflowId: () => 'maintenance', mayRunAgain: true },
 };
 

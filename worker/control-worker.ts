@@ -1,5 +1,6 @@
 import { type NativeConnection, Worker } from '@temporalio/worker';
 import { createAccountMailActivities } from '../activities/account-mails.ts';
+import { createEmailChangeActivities } from '../activities/email-changes.ts';
 import { createHostWatchActivities } from '../activities/host-watch.ts';
 import { createMaintenanceActivities } from '../activities/maintenance.ts';
 import { createSandboxLifeActivities } from '../activities/sandbox-life.ts';
@@ -33,6 +34,7 @@ export function createControlWorker(deps: {
     workflowBundle: { codePath: deps.workflowBundle },
     activities: {
       ...createAccountMailActivities(deps),
+      ...createEmailChangeActivities(deps),
       ...createHostWatchActivities(deps),
       ...createMaintenanceActivities(deps),
       ...createSandboxLifeActivities(deps),

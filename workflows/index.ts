@@ -1,4 +1,5 @@
 // Every workflow of the platform. The name of the export is the workflow type.
+export { emailChange } from './email-change.ts';
 export { host } from './host.ts';
 export { maintenance } from './maintenance.ts';
 export { passwordReset } from './password-reset.ts';

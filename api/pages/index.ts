@@ -8,13 +8,14 @@ import { html } from '../../domain/html.ts';
 import { anyone } from '../access.ts';
 import type { Api, ApiDependencies } from '../dependencies.ts';
 import { failureOf } from '../plugins/errors.ts';
+import { confirmEmailChangePage } from './confirm-email-change.ts';
 import { forgotPasswordPage } from './forgot-password.ts';
 import { serveFormPage } from './form-page.ts';
 import { sendPage, style, stylePath } from './frame.ts';
 import { resetPasswordPage } from './reset-password.ts';
 import { signInPage } from './sign-in.ts';
 
-const pages = [resetPasswordPage, signInPage, forgotPasswordPage];
+const pages = [resetPasswordPage, signInPage, forgotPasswordPage, confirmEmailChangePage];
 
 /**
  * Small pages for people under `/account`, behind the links in mails. They are rendered here and need no script. Opening

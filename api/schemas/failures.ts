@@ -9,10 +9,13 @@ const details = z
   .optional()
   .describe('Path and reason of each field that was refused');
 
-const resetPending = z
-  .object({ time_remaining_minutes: z.int().min(1).describe('Until another reset may be asked for') })
+/** Codes that say when the caller may ask again. */
+const pendingCodes: readonly ErrorCode[] = ['password_reset_pending', 'email_change_pending'];
+
+const pending = z
+  .object({ time_remaining_minutes: z.int().min(1).describe('Until it may be asked for again') })
   .optional()
-  .describe('Of `password_reset_pending`');
+  .describe('Of `password_reset_pending` and `email_change_pending`');
 
 function failure(codes: ErrorCode[]) {
   return z
@@ -23,7 +26,7 @@ function failure(codes: ErrorCode[]) {
       request_id: z.string(),
       timestamp: time(),
       details,
-      ...(codes.includes('password_reset_pending') && { data: resetPending }),
+      ...(codes.some((code) => pendingCodes.includes(code)) && { data: pending }),
     })
     .describe(codes.join(', '));
 }

@@ -73,6 +73,8 @@ const table: Record<string, Row> = {
   'POST /account/sign-in': { ...anyone, isForm: true },
   'GET /account/reset-password': anyone,
   'POST /account/reset-password': { ...anyone, isForm: true },
+  'GET /account/confirm-email-change': anyone,
+  'POST /account/confirm-email-change': { ...anyone, isForm: true },
   'GET /account/forgot-password': anyone,
   'POST /account/forgot-password': { ...anyone, isForm: true },
   'POST /v1/auth/sign-in': { ...anyone, body: () => ({}) },
@@ -93,6 +95,13 @@ const table: Record<string, Row> = {
   'GET /v1/user-management/users/:user_id': root(),
   'PUT /v1/user-management/users/:user_id': root({ body: () => ({ description: 'changed' }) }),
   'DELETE /v1/user-management/users/:user_id': root(),
+  'PUT /v1/user-management/account': root({ body: () => ({ description: 'changed' }) }),
+  'POST /v1/user-management/account/email-change-request': root({
+    body: () => ({ current_email: 'a@example.com', new_email: 'b@example.com' }),
+  }),
+  'GET /v1/user-management/account/email-change-status': user('account'),
+  'POST /v1/user-management/account/clear-email-change-requests': user('by_role'),
+  'POST /v1/user-management/account/confirm-email-change': { ...anyone, body: () => ({ token: 'x' }) },
   'GET /v1/user-management/plans': user('none'),
   'GET /v1/usage/quotas': user('own'),
   'GET /v1/usage/quota-requests': user('by_role', {

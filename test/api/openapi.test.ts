@@ -69,6 +69,7 @@ const userItem = words(
   'user_id email username display_name role status is_root_user email_verified created_at last_login',
 );
 const user = [...userItem, 'description'].sort();
+const account = words('account_id email display_name description status is_verified created_at');
 const quota = words(
   'cpu_seconds_monthly ram_gb_seconds sandbox_storage_gb_seconds traffic_gb_seconds template_storage_gb concurrent_sandboxes',
 );
@@ -225,10 +226,15 @@ const contract: Record<string, Record<string, string[]>> = {
     '': words('message deleted_empty_projects deletion_status note'),
   },
   'PUT /v1/users/me 200': {},
+  'PUT /v1/user-management/account 200': { '': account },
+  'POST /v1/user-management/account/email-change-request 200': {},
+  'GET /v1/user-management/account/email-change-status 200': { '': words('has_pending_request status') },
+  'POST /v1/user-management/account/clear-email-change-requests 200': {},
+  'POST /v1/user-management/account/confirm-email-change 200': { '': words('status pending_email') },
   'GET /v1/users/me 200': {
     '': words(`user_id account_id email username display_name role status is_root_user email_verified description
                last_login created_at oauth_provider oauth_provider_id has_local_password avatar_url account`),
-    account: words('account_id email display_name description status is_verified created_at'),
+    account,
   },
   'GET /v1/user-management/plans 200': {
     '': ['plans'],
@@ -279,6 +285,9 @@ const bodies: Record<string, string[]> = {
   'POST /v1/auth/sign-in': words('email password'),
   'POST /v1/auth/forgot-password': ['email'],
   'POST /v1/auth/reset-password': words('token new_password'),
+  'PUT /v1/user-management/account': words('display_name description'),
+  'POST /v1/user-management/account/email-change-request': words('current_email new_email'),
+  'POST /v1/user-management/account/confirm-email-change': ['token'],
   'PUT /v1/users/me': words('display_name description role status'),
   'POST /v1/user-management/users': words('email username role display_name status description'),
   'PUT /v1/user-management/users/{user_id}': words('display_name description role status'),
@@ -410,6 +419,7 @@ test('every field of the contract is required, but those it calls optional', () 
     'endpoint',
     'short_lived',
     'api_key',
+    'pending_email',
     'message',
     'details',
     'data',
@@ -492,7 +502,9 @@ test('every body has an example that its schema accepts, and that of create make
     // The server agrees: of what it may refuse in an example, nothing is about the body.
     const url = template.replaceAll(/\{(\w+)\}/g, (_, parameter: string) => `unknown-${parameter}`);
     const reply = await api.send(api.root, name.split(' ')[0]!, url, example);
-    const unknown = ['invalid_credentials', 'invalid_link', 'no_local_password'].includes(reply.body.code);
+    const unknown = ['invalid_credentials', 'invalid_link', 'no_local_password', 'email_mismatch'].includes(
+      reply.body.code,
+    );
     expect([name, [200, 201, 202, 404]]).toEqual([name, expect.arrayContaining([unknown ? 404 : reply.status])]);
   }
   const { example } = document.paths['/v1/sandboxes'].post.requestBody.content['application/json'];

@@ -64,7 +64,12 @@ function post(
 
 const signIn = (secret: string) => api.send(null, 'POST', '/v1/auth/sign-in', { email, password: secret });
 
-const urls = ['/account/sign-in', '/account/reset-password?token=x', '/account/forgot-password'];
+const urls = [
+  '/account/sign-in',
+  '/account/reset-password?token=x',
+  '/account/forgot-password',
+  '/account/confirm-email-change?token=x',
+];
 
 test.each(urls)(
   '%s runs no script, loads nothing from elsewhere, and is in no cache, frame or referrer',

@@ -29,6 +29,7 @@ describe('every route', () => {
     'POST /v1/api-keys',
     'PUT /v1/api-keys/:key_id',
     'PUT /v1/users/me',
+    'PUT /v1/user-management/account',
     'POST /v1/user-management/users',
     'PUT /v1/user-management/users/:user_id',
   ]);

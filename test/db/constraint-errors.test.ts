@@ -17,6 +17,9 @@ afterAll(async () => {
 /** Unique indexes that no request can violate: of ids and secrets made at random, and of what is written under a lock. */
 const neverViolated = [
   'api_keys_secret_hash_key',
+  'email_changes_current_token_hash_key',
+  'email_changes_new_token_hash_key',
+  'email_changes_pending',
   'events_object_id_sequence_key',
   'projects_default',
   'quota_allocations_active',

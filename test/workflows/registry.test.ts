@@ -23,6 +23,7 @@ test('each id is of one workflow type, so that no two types meet', () => {
     'sbx-a/password-reset',
     'sbx-a/invitation',
     'sbx-a/deletion',
+    'sbx-a/email-change',
     'maintenance',
   ]);
 });

@@ -10,6 +10,8 @@ import { testSecretKey } from '../support/control-plane.ts';
 import { readHistory, recordedHistories } from '../support/recorded-histories.ts';
 
 const expected = [
+  'email-change',
+  'email-change-expired',
   'host',
   'maintenance',
   'maintenance-purges-rows',

@@ -4,7 +4,9 @@ import { Project } from '../../db/entities/project.ts';
 import { Sandbox } from '../../db/entities/sandbox.ts';
 import { Template } from '../../db/entities/template.ts';
 import { User } from '../../db/entities/user.ts';
+import { newId } from '../../db/new-id.ts';
 import { workflowKinds } from '../../domain/workflow-registry.ts';
+import { startOptions } from '../../temporal/workflow-starts.ts';
 import { progressQuery } from '../../workflows/user-deletion.ts';
 import { type Caller, startApi, type TestApi } from '../api/test-api.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
@@ -184,5 +186,165 @@ describe('the deletion of a user', () => {
     await plane.orm.em.fork().nativeUpdate(User, { userId: second.userId }, { isRootUser: true });
     const both = await Promise.all([remove(other, second), remove(second, other)]);
     expect(both.filter(({ status }) => status === 202)).toHaveLength(1);
+  });
+});
+
+describe("a change of the account's e-mail", () => {
+  const url = '/v1/user-management/account';
+  const request = (by: Caller, current: string, next: string) =>
+    api.send(by, 'POST', `${url}/email-change-request`, { current_email: current, new_email: next });
+  const confirm = (token: string) => api.send(null, 'POST', `${url}/confirm-email-change`, { token });
+  const clear = (by: Caller) => api.send(by, 'POST', `${url}/clear-email-change-requests`);
+  const statusOf = async (by: Caller) => (await api.send(by, 'GET', `${url}/email-change-status`)).body.data;
+  const profileOf = async (by: Caller) => (await api.send(by, 'GET', '/v1/users/me')).body.data;
+  const workflowOf = ({ accountId }: Caller) =>
+    plane.client.workflow.getHandle(workflowKinds.emailChange.workflowId(accountId));
+  let count = 0;
+  const newEmail = () => `moved-${++count}@example.com`;
+
+  async function newAccount() {
+    const root = await api.addAccount();
+    return { root, member: await api.addUser(root), email: (await profileOf(root)).account.email as string };
+  }
+
+  async function tokensOf(current: string, next: string) {
+    const [old, fresh] = [await mails.take(current), await mails.take(next)];
+    for (const mail of [old, fresh]) expect(mail.text).toContain(`from ${current} to ${next}`);
+    expect(old.text).toContain('http://platform.test/account/confirm-email-change?token=');
+    return { current: tokenIn(old), new: tokenIn(fresh) };
+  }
+
+  test.each([
+    ['current', 'new'],
+    ['new', 'current'],
+  ] as const)('takes effect for all its users when %s and %s have confirmed', async (first, second) => {
+    const { root, member, email } = await newAccount();
+    const next = newEmail();
+    expect(await statusOf(member)).toEqual({ has_pending_request: false, status: 'none_confirmed' });
+    expect((await request(root, email.toUpperCase(), next)).status).toBe(200);
+    expect(await statusOf(member)).toEqual({ has_pending_request: true, status: 'none_confirmed' });
+    const tokens = await tokensOf(email, next);
+    const pending = second === 'new' ? next : email;
+    expect((await confirm(tokens[first])).body.data).toEqual({ status: 'pending', pending_email: pending });
+    const twice = await confirm(tokens[first]);
+    expect([twice.status, twice.body.code]).toEqual([400, 'invalid_link']);
+    expect(await statusOf(member)).toEqual({ has_pending_request: true, status: 'partial_confirmed' });
+    expect((await profileOf(member)).account.email).toBe(email);
+    expect((await confirm(tokens[second])).body.data).toEqual({ status: 'completed' });
+    expect(await statusOf(member)).toEqual({ has_pending_request: false, status: 'both_confirmed' });
+    expect((await profileOf(member)).account).toMatchObject({ email: next, is_verified: true });
+    expect(await profileOf(root)).toMatchObject({ email: next, email_verified: true });
+    await workflowOf(root).result();
+    if (process.env.RECORD_HISTORIES === '1' && first === 'current') {
+      await recordHistory(plane.client, 'email-change', workflowKinds.emailChange.workflowId(root.accountId));
+    }
+    const again = await request(root, next, newEmail());
+    expect([again.status, again.body.code, again.body.data]).toEqual([
+      429,
+      'email_change_pending',
+      { time_remaining_minutes: 30 },
+    ]);
+    await plane.orm.em
+      .fork()
+      .execute("update email_changes set created_at = created_at - interval '31 minutes', ended_at = null");
+    expect((await request(root, next, newEmail())).status).toBe(200);
+  });
+
+  test('both confirmations at once change it once', async () => {
+    const { root, email } = await newAccount();
+    const next = newEmail();
+    await request(root, email, next);
+    const tokens = await tokensOf(email, next);
+    const replies = await Promise.all([tokens.current, tokens.new, tokens.current, tokens.new].map(confirm));
+    expect(replies.map(({ status }) => status).sort()).toEqual([200, 200, 400, 400]);
+    expect(replies.flatMap(({ body }) => body.data?.status ?? []).sort()).toEqual(['completed', 'pending']);
+  });
+
+  test('a cleared change is void, and does not shorten the wait; a user clears nothing of the root', async () => {
+    const { root, member, email } = await newAccount();
+    const next = newEmail();
+    await request(root, email, next);
+    const tokens = await tokensOf(email, next);
+    expect((await clear(member)).body.message).toBe('There was nothing to clear');
+    expect((await clear(root)).body.message).toBe('The pending change is cleared');
+    await workflowOf(root).result();
+    for (const token of Object.values(tokens)) expect((await confirm(token)).body.code).toBe('invalid_link');
+    expect(await statusOf(root)).toEqual({ has_pending_request: false, status: 'none_confirmed' });
+    expect((await request(root, email, next)).status).toBe(429);
+  });
+
+  test('one that nobody confirms is over when its links expire', async () => {
+    const { root, email } = await newAccount();
+    const { accountId, userId } = root;
+    const changeId = newId('emailChange');
+    const next = newEmail();
+    // As a request stores it, with less time.
+    await plane.orm.em.fork().execute(
+      `insert into email_changes (change_id, account_id, requested_by, current_email, new_email, expires_at)
+       values (?, ?, ?, ?, ?, now() + interval '15 seconds')`,
+      [changeId, accountId, userId, email, next],
+    );
+    await plane.client.workflow.start('emailChange', startOptions('emailChange', accountId, { accountId, changeId }));
+    const tokens = await tokensOf(email, next);
+    expect((await confirm(tokens.new)).body.data.status).toBe('pending');
+    await workflowOf(root).result();
+    expect((await confirm(tokens.current)).body.code).toBe('invalid_link');
+    expect(await statusOf(root)).toEqual({ has_pending_request: false, status: 'none_confirmed' });
+    const [{ status }] = (await plane.orm.em
+      .fork()
+      .execute('select status from email_changes where change_id = ?', [changeId])) as [{ status: string }];
+    expect(status).toBe('expired');
+    if (process.env.RECORD_HISTORIES === '1') {
+      await recordHistory(plane.client, 'email-change-expired', workflowKinds.emailChange.workflowId(accountId));
+    }
+  });
+
+  test('bad requests are refused, and nothing is begun', async () => {
+    const { root, member, email } = await newAccount();
+    const other = await newAccount();
+    const cases = [
+      [root, 'wrong@example.com', newEmail(), 400, 'email_mismatch'],
+      [root, email, email.toUpperCase(), 400, 'email_not_changed'],
+      [root, email, other.email.toUpperCase(), 409, 'email_taken'],
+      [root, email, 'nobody', 400, 'validation_failed'],
+      [root, email, 'аda@example.com', 400, 'validation_failed'],
+      [root, email, 'a@example.com\r\nBcc: b@example.com', 400, 'validation_failed'],
+      [member, email, newEmail(), 403, 'root_required'],
+    ] as const;
+    for (const [by, current, next, status, code] of cases) {
+      const reply = await request(by, current, next);
+      expect([next, reply.status, reply.body.code]).toEqual([next, status, code]);
+    }
+    expect(await statusOf(root)).toEqual({ has_pending_request: false, status: 'none_confirmed' });
+  });
+
+  test('an e-mail that somebody took meanwhile is not taken over, and both can still confirm', async () => {
+    const { root, email } = await newAccount();
+    const next = newEmail();
+    await request(root, email, next);
+    const tokens = await tokensOf(email, next);
+    await confirm(tokens.current);
+    const { user } = (await api.send(api.root, 'POST', users, { email: next, username: `u-${count}`, role: 'user' }))
+      .body.data;
+    const refused = await confirm(tokens.new);
+    expect([refused.status, refused.body.code]).toEqual([409, 'email_taken']);
+    expect((await profileOf(root)).account.email).toBe(email);
+    await api.send(api.root, 'DELETE', `${users}/${user.user_id}`);
+    await until(async () => (await plane.orm.em.fork().count(User, { userId: user.user_id })) === 0);
+    expect((await confirm(tokens.new)).body.data).toEqual({ status: 'completed' });
+  });
+
+  test('name and description of the account', async () => {
+    const { root, member } = await newAccount();
+    const fields = { display_name: 'Engines', description: 'what we do' };
+    const changed = await api.send(root, 'PUT', url, fields);
+    expect([changed.body.data, changed.body.message]).toEqual([
+      expect.objectContaining(fields),
+      'The account is changed',
+    ]);
+    expect((await api.send(root, 'PUT', url, { display_name: '' })).body.data).toMatchObject(fields);
+    expect((await profileOf(member)).account).toMatchObject(fields);
+    expect((await api.send(root, 'PUT', url, { display_name: 'a\nb' })).body.code).toBe('invalid_name');
+    expect((await api.send(member, 'PUT', url, fields)).body.code).toBe('root_required');
   });
 });

@@ -1,5 +1,10 @@
 import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { updateAccount } from './account-update.ts';
 import { changePassword } from './change-password.ts';
+import { clearEmailChangeRequests } from './email-change-clear.ts';
+import { confirmEmailChange } from './email-change-confirm.ts';
+import { requestEmailChange } from './email-change-request.ts';
+import { getEmailChangeStatus } from './email-change-status.ts';
 import { listPlans } from './plans.ts';
 import { createQuotaAllocation } from './quota-allocations-create.ts';
 import { deleteQuotaAllocation } from './quota-allocations-delete.ts';
@@ -27,6 +32,11 @@ export const userManagementRoutes: readonly ((api: Api, deps: ApiDependencies) =
   requestPasswordReset,
   resetUserPassword,
   listPlans,
+  updateAccount,
+  requestEmailChange,
+  getEmailChangeStatus,
+  clearEmailChangeRequests,
+  confirmEmailChange,
   listQuotaAllocations,
   createQuotaAllocation,
   updateQuotaAllocation,

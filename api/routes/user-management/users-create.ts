@@ -3,13 +3,12 @@ import { z } from 'zod';
 import { accountPageUrl } from '../../../config/public-urls.ts';
 import { createUser as makeUser } from '../../../db/repositories/user-management.ts';
 import { findUserWithin } from '../../../db/repositories/users.ts';
-import { readEmailAddress } from '../../../domain/email-address.ts';
-import { AppError } from '../../../domain/errors.ts';
 import { makeInitialPassword } from '../../../domain/initial-password.ts';
 import { checkDisplayName, checkUsername, maxDisplayName, usernamePattern } from '../../../domain/names.ts';
 import { accountRoot, callerOf, scopeOf } from '../../access.ts';
 import { createOnce } from '../../create-once.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { readEmailField } from '../../email-field.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
@@ -88,7 +87,7 @@ export function createUser(api: Api, deps: ApiDependencies): void {
           const { role, status, description } = request.body;
           const username = checkUsername(request.body.username.trim());
           const displayName = checkDisplayName((request.body.display_name ?? username).trim());
-          const email = emailOf(request.body.email);
+          const email = readEmailField('email', request.body.email);
           const isInvited = deps.settings.SMTP_URL !== undefined && status === 'enabled';
           const password = isInvited ? null : makeInitialPassword(randomBytes(20));
           const passwordHash = password === null ? null : await deps.passwords.hash(password);
@@ -103,12 +102,4 @@ export function createUser(api: Api, deps: ApiDependencies): void {
       return reply.code(201).send(success({ ...data, dedicated_signin_url: accountPageUrl(deps.settings, 'sign-in') }));
     },
   });
-}
-
-/** @throws {AppError} `validation_failed` */
-function emailOf(text: string): string {
-  const email = readEmailAddress(text);
-  if (email !== null) return email;
-  const reason = 'must be an e-mail address with ASCII characters before the @';
-  throw new AppError('validation_failed', `email ${reason}`, { details: [{ path: 'email', reason }] });
 }

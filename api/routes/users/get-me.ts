@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { findProfile } from '../../../db/repositories/users.ts';
 import { anyUser, callerOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { accountSchema, presentAccount } from '../../schemas/account.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures } from '../../schemas/failures.ts';
 import { time } from '../../schemas/fields.ts';
@@ -25,15 +26,7 @@ const profileSchema = z
     oauth_provider_id: z.string().nullable(),
     has_local_password: z.boolean(),
     avatar_url: z.string().nullable(),
-    account: z.object({
-      account_id: z.string(),
-      email: z.string(),
-      display_name: z.string(),
-      description: z.string(),
-      status: z.enum(['active', 'suspended']),
-      is_verified: z.boolean(),
-      created_at: time(),
-    }),
+    account: accountSchema,
   })
   .meta({ id: 'Profile' });
 
@@ -68,15 +61,7 @@ export function getProfile(api: Api, deps: ApiDependencies): void {
         oauth_provider_id: user.oauthProviderId ?? null,
         has_local_password: Boolean(user.passwordHash),
         avatar_url: user.avatarUrl ?? null,
-        account: {
-          account_id: account.accountId,
-          email: account.email,
-          display_name: account.displayName,
-          description: account.description,
-          status: account.status,
-          is_verified: account.isVerified,
-          created_at: account.createdAt,
-        },
+        account: presentAccount(account),
       });
     },
   });

@@ -1,0 +1,40 @@
+import { z } from 'zod';
+import { requestEmailChange as beginEmailChange } from '../../../db/repositories/email-changes.ts';
+import { accountRoot, callerOf } from '../../access.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { readEmailField } from '../../email-field.ts';
+import { messageEnvelope, successMessage } from '../../schemas/envelope.ts';
+import { failures, ofMutations } from '../../schemas/failures.ts';
+
+const body = z.object({
+  current_email: z.string().max(1024).describe('Of the account'),
+  new_email: z.string().max(1024),
+});
+
+/** `POST /v1/user-management/account/email-change-request`. */
+export function requestEmailChange(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/user-management/account/email-change-request',
+    config: { access: accountRoot('account') },
+    schema: {
+      operationId: 'requestEmailChange',
+      tags: ['Account'],
+      summary: "Change the account's e-mail: both addresses get a link to confirm",
+      body,
+      response: {
+        200: messageEnvelope('The links are on their way; they work for 30 minutes'),
+        ...failures(
+          ...([ofMutations, 'root_required', 'email_mismatch', 'email_not_changed'] as const),
+          ...(['email_taken', 'email_change_pending'] as const),
+        ),
+      },
+    },
+    handler: async (request) => {
+      const currentEmail = readEmailField('current_email', request.body.current_email);
+      const newEmail = readEmailField('new_email', request.body.new_email);
+      await beginEmailChange(deps.orm.em.fork(), callerOf(request), { currentEmail, newEmail });
+      return successMessage('Links to confirm are on their way to both addresses; they work for 30 minutes');
+    },
+  });
+}

@@ -1,0 +1,32 @@
+import { condition, defineSignal, proxyActivities, proxyLocalActivities, setHandler } from '@temporalio/workflow';
+import type { AccountMailActivities } from '../activities/account-mails.ts';
+import type { EmailChangeActivities } from '../activities/email-changes.ts';
+import type { EmailChangeInput } from '../domain/workflow-registry.ts';
+import { database, outside } from './activity-profiles.ts';
+
+/** A change is confirmed by both addresses, or cleared. */
+export const emailChangeEndedSignal = defineSignal<[{ changeId: string }]>('emailChangeEnded');
+
+const mails = proxyActivities<AccountMailActivities>(outside.mailWithLink);
+const rows = proxyLocalActivities<EmailChangeActivities>(database);
+
+/**
+ * A change of an account's e-mail: mails a link to both addresses, and ends when both are used, when the change is
+ * cleared, or when the links expire. Workflow id: `acc-…/email-change`.
+ */
+export async function emailChange({ changeId }: EmailChangeInput): Promise<void> {
+  let isOver = false;
+  setHandler(emailChangeEndedSignal, (ended) => {
+    if (ended.changeId === changeId) isOver = true;
+  });
+  const endsAtMs = await rows.findEmailChangeEnd(changeId);
+  if (endsAtMs === null) return;
+  const sent = Promise.allSettled([
+    mails.sendEmailChangeMail({ changeId, side: 'current' }),
+    mails.sendEmailChangeMail({ changeId, side: 'new' }),
+  ]);
+  await condition(() => isOver, Math.max(1, endsAtMs - Date.now()));
+  // Mails that could not be sent by now are given up with their links.
+  if (!isOver) await rows.expireEmailChange(changeId);
+  await sent;
+}
