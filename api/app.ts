@@ -5,6 +5,7 @@ import { limitConnections } from './connection-limits.ts';
 import type { Api, ApiDependencies } from './dependencies.ts';
 import { accountPages } from './pages/index.ts';
 import { access } from './plugins/access.ts';
+import { audit } from './plugins/audit.ts';
 import { authentication } from './plugins/authentication.ts';
 import { bodies } from './plugins/bodies.ts';
 import { codecServer } from './plugins/codec-server.ts';
@@ -68,6 +69,7 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
   app.register(requestLogs);
   app.register(bodies);
   app.register(idempotency, { orm: deps.orm });
+  app.register(audit, { orm: deps.orm });
   app.register(openapi, { serverUrl: apiUrl(settings) });
   app.register(metrics, { orm: deps.orm });
   app.register(health, { checks: deps.readiness });

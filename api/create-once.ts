@@ -16,7 +16,11 @@ export async function createOnce<Created>(
   const { makes } = request.routeOptions.config.idempotency ?? {};
   if (makes !== kind) throw new Error(`${request.routeOptions.url} makes ${makes}, not ${kind}`);
   const claimed = request.idempotentObject;
-  if (!claimed) return work.create(newId(kind));
+  if (!claimed) {
+    request.createdObject = newId(kind);
+    return work.create(request.createdObject);
+  }
+  request.createdObject = claimed.id;
   const found = claimed.takenOver ? await work.find(claimed.id) : null;
   if (found) return found;
   try {

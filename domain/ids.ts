@@ -22,6 +22,7 @@ export const idPrefixes = {
   session: 'ses',
   tokenKey: 'tkk',
   emailChange: 'emc',
+  auditEvent: 'aud',
 } as const;
 
 export type IdKind = keyof typeof idPrefixes;

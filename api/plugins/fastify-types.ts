@@ -16,6 +16,8 @@ declare module 'fastify' {
     scope: Scope | null;
     /** The workflow a request made, for its log line. */
     workflowId: string | null;
+    /** The id of what the request creates, for the audit log. */
+    createdObject: string | null;
     /** What the request with an `Idempotency-Key` makes gets this id. */
     idempotentObject: { id: string; takenOver: boolean } | null;
   }

@@ -1,5 +1,6 @@
 import type { Api, ApiDependencies } from '../dependencies.ts';
 import { apiKeyRoutes } from './api-keys/index.ts';
+import { listAuditLog } from './audit-events/list.ts';
 import { authRoutes } from './auth/index.ts';
 import { notificationRoutes } from './notifications/index.ts';
 import { listPlatformRegions } from './platform-regions/list.ts';
@@ -25,5 +26,6 @@ export const routes: readonly ((api: Api, deps: ApiDependencies) => void)[] = [
   getProfile,
   updateProfile,
   ...userManagementRoutes,
+  listAuditLog,
   ...usageRoutes,
 ];

@@ -1,5 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { Account } from '../entities/account.ts';
+import { recordAudit } from './audit-events.ts';
 import { lockRow } from './lock-row.ts';
 import { scopeTransaction } from './scope.ts';
 
@@ -13,6 +14,9 @@ export function changeAccount(
     await lockRow(tx, 'accounts', accountId);
     const account = await tx.findOneOrFail(Account, { accountId });
     const { displayName = account.displayName, description = account.description } = change;
+    const before = { display_name: account.displayName, description: account.description.slice(0, 1000) };
+    const after = { display_name: displayName, description: description.slice(0, 1000) };
+    await recordAudit(tx, { objectId: accountId, before, after });
     return tx.assign(account, { displayName, description });
   });
 }

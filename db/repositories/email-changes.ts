@@ -5,6 +5,7 @@ import { type EmailSide, emailChangeSeconds } from '../../domain/email-change.ts
 import { AppError } from '../../domain/errors.ts';
 import { Account } from '../entities/account.ts';
 import { newId } from '../new-id.ts';
+import { recordAudit } from './audit-events.ts';
 import { lockRow } from './lock-row.ts';
 import { requestSignal, requestStart } from './outbox.ts';
 import { type Scope, scopeTransaction } from './scope.ts';
@@ -40,6 +41,8 @@ export async function requestEmailChange(
       [changeId, accountId, by.userId, account.email, asked.newEmail],
     );
     requestStart(tx, 'emailChange', accountId, { accountId, changeId });
+    const [before, after] = [{ email: account.email }, { email: asked.newEmail }];
+    await recordAudit(tx, { objectId: accountId, before, after });
   });
 }
 

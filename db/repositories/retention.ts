@@ -44,12 +44,13 @@ export const purgeEndedSandboxes = (em: EntityManager, kept: Retention, atOnce?:
 export const purgeReplies = (em: EntityManager, kept: Retention, atOnce?: number): Promise<number> =>
   purge(em, replies, `${idempotencyKeptHours} hours`, kept, atOnce);
 
-/** Sessions and links that have expired, changes of e-mails, what slows sign-ins, addresses that are known no longer. */
+/** Sessions and links that have expired, changes of e-mails, the audit log after a year, what slows sign-ins, addresses that are known no longer. */
 export async function purgeSignIns(em: EntityManager, atOnce = 5000): Promise<number> {
   let purged = 0;
   for (const [table, where] of [
     ['sessions', 'expires_at < now()'],
     ['account_links', 'expires_at < now()'],
+    ['audit_events', "created_at < now() - interval '365 days 1 hour'"],
     ['email_changes', "status <> 'pending' and created_at < now() - interval '90 days'"],
     ['sign_in_throttles', `updated_at < now() - interval '${failuresForgottenAfterSeconds} seconds'`],
     ['known_addresses', `last_used_at < now() - interval '${addressesKnownDays} days'`],

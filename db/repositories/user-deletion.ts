@@ -1,10 +1,11 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { AppError } from '../../domain/errors.ts';
 import { User } from '../entities/user.ts';
+import { recordAudit } from './audit-events.ts';
 import { requestStart } from './outbox.ts';
 import { findDefaultProjectId } from './projects.ts';
 import { type Scope, scopeTransaction } from './scope.ts';
-import { lockUser, requireOtherRoot } from './user-management.ts';
+import { auditedFields, lockUser, requireOtherRoot } from './user-management.ts';
 
 /** Rows that one statement moves or removes. */
 const atOnce = 1000;
@@ -39,6 +40,7 @@ export async function requestUserDeletion(
          and not exists (select 1 from sandboxes s where s.project_id = p.project_id)`,
       [userId],
     );
+    await recordAudit(tx, { objectId: userId, before: auditedFields(user), after: null });
     tx.assign(user, { status: 'disabled', deletionRequestedAt: new Date() });
     requestStart(tx, 'userDeletion', userId, { userId });
     return empty!.count;

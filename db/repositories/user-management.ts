@@ -4,6 +4,7 @@ import { accountTransaction } from '../account-transaction.ts';
 import { Project } from '../entities/project.ts';
 import { User } from '../entities/user.ts';
 import { newId } from '../new-id.ts';
+import { type AuditedFields, recordAudit } from './audit-events.ts';
 import { lockRow } from './lock-row.ts';
 import { requestStart } from './outbox.ts';
 import { type ListedTable, type Listing, readPage } from './page.ts';
@@ -75,6 +76,7 @@ export async function createUser(
     });
     const { userId } = wanted;
     if (wanted.passwordHash === null) requestStart(tx, 'userInvitation', userId, { userId });
+    await recordAudit(tx, { objectId: userId, before: null, after: auditedFields(wanted) });
   });
 }
 
@@ -96,7 +98,9 @@ export async function changeUser(
     if (role !== undefined && role !== user.role) requireAdmin(by);
     if (status === 'disabled' && user.status !== 'disabled') await requireOtherRoot(tx, user, 'disabled');
     const { displayName = user.displayName, description = user.description } = change;
+    const before = auditedFields(user);
     tx.assign(user, { displayName, description, role: role ?? user.role, status: status ?? user.status });
+    await recordAudit(tx, { objectId: userId, before, after: auditedFields(user) });
   });
 }
 
@@ -114,6 +118,20 @@ export async function lockUser(tx: EntityManager, scope: Scope, userId: string):
   const user = await tx.findOne(User, within);
   if (!user) throw notFound('User');
   return user;
+}
+
+/** What the audit log tells of a user. */
+export function auditedFields(
+  user: Pick<NewUser, 'email' | 'username' | 'displayName' | 'role' | 'status'> & UserChange,
+): AuditedFields {
+  return {
+    email: user.email,
+    username: user.username,
+    display_name: user.displayName,
+    description: (user.description ?? '').slice(0, 1000),
+    role: user.role,
+    status: user.status,
+  };
 }
 
 /** @throws {AppError} `last_root_user` */

@@ -95,6 +95,7 @@ const table: Record<string, Row> = {
   'GET /v1/user-management/users/:user_id': root(),
   'PUT /v1/user-management/users/:user_id': root({ body: () => ({ description: 'changed' }) }),
   'DELETE /v1/user-management/users/:user_id': root(),
+  'GET /v1/audit-events': root(),
   'PUT /v1/user-management/account': root({ body: () => ({ description: 'changed' }) }),
   'POST /v1/user-management/account/email-change-request': root({
     body: () => ({ current_email: 'a@example.com', new_email: 'b@example.com' }),

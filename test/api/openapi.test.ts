@@ -225,6 +225,12 @@ const contract: Record<string, Record<string, string[]>> = {
   'DELETE /v1/user-management/users/{user_id} 202': {
     '': words('message deleted_empty_projects deletion_status note'),
   },
+  'GET /v1/audit-events 200': {
+    '': words('events pagination'),
+    'events[]': words(`event_id account_id actor_user_id actor_key_id actor_session_id address audited_request_id action
+                       object_id before after created_at`),
+    pagination,
+  },
   'PUT /v1/users/me 200': {},
   'PUT /v1/user-management/account 200': { '': account },
   'POST /v1/user-management/account/email-change-request 200': {},
@@ -313,6 +319,7 @@ const queries: Record<string, string[]> = {
   'GET /v1/templates': [...paging, ...words('status visibility name usable')],
   'GET /v1/projects': [...paging, 'owner_user_id'],
   'GET /v1/projects/{project_id}/sandboxes': [...paging, 'status'],
+  'GET /v1/audit-events': [...paging, ...words('start end actor_user_id object_id action')],
   'GET /v1/user-management/users': [...paging, 'status'],
   'GET /v1/notifications': [...paging, 'read', 'type'],
   'GET /v1/usage/quota-requests': [...paging, 'status'],

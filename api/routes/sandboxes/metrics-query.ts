@@ -1,19 +1,10 @@
 import { z } from 'zod';
-import { type AskedRange, parseDurationSeconds, parseTime } from '../../../domain/metrics-range.ts';
+import { type AskedRange, parseDurationSeconds } from '../../../domain/metrics-range.ts';
 import { optionalQuery } from '../../schemas/fields.ts';
+import { timeQuery } from '../../schemas/time-query.ts';
 
 const time = (defaultText: string) =>
-  optionalQuery(
-    z
-      .string()
-      .max(64)
-      .transform((text, context) => {
-        const parsed = parseTime(text);
-        if (parsed) return parsed;
-        context.addIssue({ code: 'custom', message: 'must be an ISO 8601 time, Unix seconds or Unix milliseconds' });
-        return z.NEVER;
-      }),
-  ).describe(`ISO 8601, Unix seconds or milliseconds; default ${defaultText}; swapped bounds are put right`);
+  timeQuery().describe(`ISO 8601, Unix seconds or milliseconds; default ${defaultText}; swapped bounds are put right`);
 
 const step = optionalQuery(
   z

@@ -1,0 +1,60 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import fp from 'fastify-plugin';
+import type { Orm } from '../../db/orm.ts';
+import { type AuditedRequest, auditedRequest, insertAuditEvent } from '../../db/repositories/audit-events.ts';
+
+const readingMethods = new Set(['GET', 'HEAD', 'OPTIONS']);
+
+/**
+ * Records every successful request of a caller that may change something. Changes of settings and roles record
+ * themselves in their transaction, with what was before (`recordAudit`); the others are recorded here, before the reply
+ * is sent.
+ */
+export const audit = fp<{ orm: Orm }>(
+  async (app, { orm }) => {
+    app.decorateRequest('createdObject', null);
+    const audited = new WeakMap<FastifyRequest, AuditedRequest>();
+
+    // Behind the body, whose events would lose the context.
+    app.addHook('preHandler', (request, _reply, done) => {
+      const about = auditedOf(request);
+      if (!about) return done();
+      audited.set(request, about);
+      auditedRequest.run(about, done);
+    });
+
+    app.addHook('onSend', async (request, reply) => {
+      const about = audited.get(request);
+      if (!about || about.isRecorded || !isNewSuccess(reply)) return;
+      try {
+        await insertAuditEvent(orm.em.fork(), about, { objectId: objectOf(request), before: null, after: null });
+      } catch (error) {
+        // The change is made: the caller must hear of it.
+        request.log.error({ err: error, action: about.action }, 'a change is missing in the audit log');
+      }
+    });
+  },
+  { name: 'audit', dependencies: ['access', 'idempotency'] },
+);
+
+function auditedOf({ identity, method, routeOptions, ip, id }: FastifyRequest): AuditedRequest | null {
+  if (!identity || readingMethods.has(method)) return null;
+  const { accountId, userId, keyId, sessionId } = identity;
+  const { operationId } = routeOptions.schema as { operationId?: string };
+  const action = operationId ?? `${method} ${routeOptions.url}`;
+  return { accountId, userId, keyId, sessionId, address: ip, requestId: id, action, isRecorded: false };
+}
+
+/** A reply that is given again is no new change. */
+function isNewSuccess(reply: FastifyReply): boolean {
+  return reply.statusCode < 300 && !reply.hasHeader('idempotent-replayed');
+}
+
+/** What was created, or the last object that the address names. */
+function objectOf(request: FastifyRequest): string | null {
+  if (request.createdObject) return request.createdObject;
+  const named = Object.entries((request.params ?? {}) as Record<string, string>).filter(([name]) =>
+    name.endsWith('_id'),
+  );
+  return named.at(-1)?.[1] ?? null;
+}

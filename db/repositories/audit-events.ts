@@ -1,0 +1,134 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { EntityManager } from '@mikro-orm/postgresql';
+import { newId } from '../new-id.ts';
+import { containing, type ListedTable, type Listing, readPage } from './page.ts';
+import { type Scope, withinScope } from './scope.ts';
+
+/** Who acts, and by which request. */
+export interface AuditedRequest {
+  accountId: string;
+  userId: string | null;
+  keyId: string | null;
+  sessionId: string | null;
+  address: string;
+  requestId: string;
+  /** The operation, as the OpenAPI document calls it. */
+  action: string;
+  /** The change has recorded itself. */
+  isRecorded: boolean;
+}
+
+/** The request that is being served. Not set where the platform acts by itself. */
+export const auditedRequest = new AsyncLocalStorage<AuditedRequest>();
+
+/** Settings of an object; never a secret. */
+export type AuditedFields = Record<string, string | number | boolean | null>;
+
+/**
+ * Records a change in the transaction of `em` that makes it, with the fields that it changes. Does nothing where no
+ * request is served.
+ */
+export async function recordAudit(
+  em: EntityManager,
+  change: { objectId: string | null; before: AuditedFields | null; after: AuditedFields | null },
+): Promise<void> {
+  const request = auditedRequest.getStore();
+  if (!request) return;
+  await insertAuditEvent(em, request, changedFields(change));
+  request.isRecorded = true;
+}
+
+/** Leaves out the fields that stay as they are. */
+function changedFields({ objectId, before, after }: { objectId: string | null } & Change) {
+  if (!before || !after) return { objectId, before, after };
+  const changed = Object.keys(after).filter((name) => before[name] !== after[name]);
+  const only = (fields: AuditedFields) => Object.fromEntries(changed.map((name) => [name, fields[name] ?? null]));
+  return { objectId, before: only(before), after: only(after) };
+}
+
+interface Change {
+  before: AuditedFields | null;
+  after: AuditedFields | null;
+}
+
+export async function insertAuditEvent(
+  em: EntityManager,
+  request: AuditedRequest,
+  { objectId, before, after }: { objectId: string | null } & Change,
+): Promise<void> {
+  await em.execute(
+    `insert into audit_events (event_id, account_id, actor_user_id, actor_key_id, actor_session_id, address, request_id,
+       action, object_id, before, after) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?::jsonb, ?::jsonb)`,
+    [
+      ...[newId('auditEvent'), request.accountId, request.userId, request.keyId, request.sessionId],
+      ...[request.address, request.requestId, request.action, objectId],
+      ...[before && JSON.stringify(before), after && JSON.stringify(after)],
+    ],
+  );
+}
+
+export interface AuditEvent {
+  eventId: string;
+  accountId: string;
+  actorUserId: string | null;
+  actorKeyId: string | null;
+  actorSessionId: string | null;
+  address: string;
+  requestId: string;
+  action: string;
+  objectId: string | null;
+  before: Record<string, unknown> | null;
+  after: Record<string, unknown> | null;
+  createdAt: Date;
+}
+
+export interface AuditFilter {
+  from?: Date | undefined;
+  to?: Date | undefined;
+  actorUserId?: string | undefined;
+  objectId?: string | undefined;
+  /** Part of the action's name. */
+  action?: string | undefined;
+}
+
+const listed: ListedTable = {
+  table: 'audit_events',
+  alias: 'e',
+  key: 'event_id',
+  beside: 'null as nothing',
+  joins: '',
+};
+
+export async function listAuditEvents(
+  em: EntityManager,
+  scope: Scope,
+  filter: AuditFilter,
+  listing: Listing,
+): Promise<{ events: AuditEvent[]; total: number }> {
+  const conditions = [withinScope(scope, 'e', 'actor_user_id')];
+  if (filter.from) conditions.push({ sql: 'e.created_at >= ?', values: [filter.from] });
+  if (filter.to) conditions.push({ sql: 'e.created_at <= ?', values: [filter.to] });
+  if (filter.actorUserId) conditions.push({ sql: 'e.actor_user_id = ?', values: [filter.actorUserId] });
+  if (filter.objectId) conditions.push({ sql: 'e.object_id = ?', values: [filter.objectId] });
+  if (filter.action) conditions.push(containing(['e.action'], filter.action));
+  const { rows, total } = await readPage(em, listed, conditions, listing);
+  return { events: rows.map(readEvent), total };
+}
+
+function readEvent(row: Record<string, unknown>): AuditEvent {
+  const text = (name: string) => (row[name] as string | null) ?? null;
+  return {
+    eventId: String(row.event_id),
+    accountId: String(row.account_id),
+    actorUserId: text('actor_user_id'),
+    actorKeyId: text('actor_key_id'),
+    actorSessionId: text('actor_session_id'),
+    address: String(row.address),
+    requestId: String(row.request_id),
+    action: String(row.action),
+    objectId: text('object_id'),
+    before: row.before as AuditEvent['before'],
+    after: row.after as AuditEvent['after'],
+    createdAt: new Date(row.created_at as string),
+  };
+}
