@@ -88,11 +88,30 @@ describe('create', () => {
   });
 
   test('of many at once no more are made than a user may have active', async () => {
-    const replies = await Promise.all(Array.from({ length: 12 }, (_, n) => create({ name: `key ${n}` })));
+    const replies = await Promise.all(Array.from({ length: 20 }, (_, n) => create({ name: `key ${n}` })));
     const refused = replies.filter((reply) => reply.status !== 201);
-    expect(refused).toHaveLength(8);
+    expect(refused).toHaveLength(16);
     for (const reply of refused) expect([reply.status, reply.body.code]).toEqual([400, 'api_key_limit_reached']);
     expect(await api.orm.em.fork().count(ApiKey, { userId: member.userId, isActive: true })).toBe(5);
+  });
+
+  test('of many enabled at once no more are active than a user may have, and of equal names at once one is made', async () => {
+    const keyIds: string[] = [];
+    for (let n = 0; n < 8; n++) {
+      const { key_id: keyId } = (await create({ name: `key ${n}` })).body.data;
+      await api.send(member, 'PUT', `/v1/api-keys/${keyId}/status`, { is_active: false });
+      keyIds.push(keyId);
+    }
+    const enabled = await Promise.all(
+      keyIds.map((keyId) => api.send(member, 'PUT', `/v1/api-keys/${keyId}/status`, { is_active: true })),
+    );
+    // One of the five is the key that asks.
+    expect(enabled.map(({ status }) => status).sort()).toEqual([200, 200, 200, 200, 400, 400, 400, 400]);
+    const other = await api.addUser(api.root);
+    const same = await Promise.all(
+      Array.from({ length: 4 }, () => api.send(other, 'POST', '/v1/api-keys', { name: 'same' })),
+    );
+    expect(same.map(({ status }) => status).sort()).toEqual([201, 409, 409, 409]);
   });
 
   test("a user's own limit wins over the plan's", async () => {

@@ -173,6 +173,19 @@ describe('update', () => {
     expect((await put({})).status).toBe(200);
   });
 
+  test('of many that become the default or go at once, exactly one is the default in the end', async () => {
+    const made: string[] = [];
+    for (let n = 0; n < 6; n++) made.push((await make({ name: `race ${n}` })).project_id);
+    const replies = await Promise.all(
+      made.flatMap((id) => [
+        api.send(member, 'PUT', `/v1/projects/${id}`, { is_default: true }),
+        api.send(member, 'DELETE', `/v1/projects/${id}`),
+      ]),
+    );
+    for (const { status } of replies) expect([200, 400, 404]).toContain(status);
+    expect(await defaults(member.userId)).toHaveLength(1);
+  });
+
   test('the only default cannot be unset; a name that is taken is refused', async () => {
     await make({ name: 'Other' });
     const put = (body: Json) => api.send(member, 'PUT', `/v1/projects/${member.projectId}`, body);

@@ -1,0 +1,69 @@
+import { expect, test } from '@jest/globals';
+import { User } from '../../db/entities/user.ts';
+import { workflowKinds } from '../../domain/workflow-registry.ts';
+import { PlatformClient } from '../../ops/client/platform-client.ts';
+import { until } from '../support/until.ts';
+import type { FaultyPlatform } from './faulty-platform.ts';
+import { small } from './transitions.ts';
+import { withPlatform } from './with-platform.ts';
+
+let platform: FaultyPlatform;
+
+withPlatform((started) => {
+  platform = started;
+});
+
+interface NewUser {
+  user: { user_id: string; email: string };
+  initial_password: string;
+}
+
+/** A user with an API key of their own. */
+async function newUser(name: string): Promise<{ userId: string; api: PlatformClient }> {
+  const asked = { email: `${name}@example.com`, username: name, role: 'user' };
+  const { user, initial_password: password } = (
+    await platform.api.request<NewUser>('POST', '/v1/user-management/users', asked)
+  ).body.data;
+  const url = platform.settings.PLATFORM_URL!;
+  const anyone = new PlatformClient(url, null);
+  const session = await anyone.request<{ access_token: string }>('POST', '/v1/auth/sign-in', {
+    email: user.email,
+    password,
+  });
+  const authorization = `Bearer ${session.body.data.access_token}`;
+  const key = await anyone.request<{ api_key: string }>('POST', '/v1/api-keys', { name: 'own' }, { authorization });
+  return { userId: user.user_id, api: new PlatformClient(url, key.body.data.api_key) };
+}
+
+const remove = (userId: string) => platform.api.request('DELETE', `/v1/user-management/users/${userId}`);
+const isGone = async (userId: string) => (await platform.orm.em.fork().count(User, { userId })) === 0;
+const resultOf = (userId: string) =>
+  platform.temporal.workflow.getHandle(workflowKinds.userDeletion.workflowId(userId)).result();
+
+test('a deletion goes on where a killed worker left it', async () => {
+  const { userId, api } = await newUser('killed');
+  const { sandbox_id: sandboxId } = await api.createSandbox(small);
+  // The request needs neither a worker nor Temporal.
+  await platform.kill('worker');
+  expect((await remove(userId)).status).toBe(202);
+  expect((await api.request('GET', '/v1/users/me')).status).toBe(401);
+  await platform.up('worker');
+  await until(async () => (await platform.api.sandbox(sandboxId)).status !== 'running', 60_000);
+  await platform.kill('worker');
+  await platform.up('worker');
+  await until(() => isGone(userId), 240_000);
+  await resultOf(userId);
+  expect(await platform.api.sandbox(sandboxId)).toMatchObject({ status: 'terminated' });
+}, 400_000);
+
+test('a deletion finishes while the host of a sandbox is away', async () => {
+  const { userId, api } = await newUser('away');
+  const { sandbox_id: sandboxId } = await api.createSandbox(small);
+  await platform.kill('host');
+  expect((await remove(userId)).status).toBe(202);
+  await until(() => isGone(userId), 480_000);
+  await resultOf(userId);
+  const { status } = await platform.api.sandbox(sandboxId);
+  expect(['terminated', 'failed']).toContain(status);
+  await platform.up('host');
+}, 600_000);
