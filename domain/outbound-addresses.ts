@@ -23,8 +23,8 @@ export const publicIpv6Range = '2000::/3';
 export const closedIpv6Ranges = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20'] as const;
 
 /**
- * Whether the platform may connect to an address on a user's word ("Webhooks" in the decisions; object storage and
- * image references are held to the same). Ask it of the address that is connected to, not of a name looked up before.
+ * Whether the platform may connect to an address that a user names: storage endpoints, image references. Ask it of the
+ * address that is connected to, not of a name looked up before.
  * @param address IPv4 or IPv6, as text
  * @param allowedRanges CIDR ranges that the operator opened
  */

@@ -19,7 +19,7 @@ export interface SignedOperation {
 
 /**
  * The signature of a file URL: `v1_` and the unpadded base64 of SHA-256 over
- * `{path}:{operation}:{username}:{token}[:{expiration}]` (decisions: signed URL).
+ * `{path}:{operation}:{username}:{token}[:{expiration}]`.
  */
 export function fileSignature({ path, operation, username, expiration }: SignedOperation, token: string): string {
   const parts = [path, operation, username, token];
