@@ -1,3 +1,5 @@
+import { Notification } from '../../db/entities/notification.ts';
+import { addNotification } from '../../db/repositories/notify.ts';
 import type { Json } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
 
@@ -10,11 +12,33 @@ beforeAll(async () => {
   member = await api.addUser(api.root);
   const sandbox = await api.send(member, 'POST', '/v1/sandboxes', { name: 'theirs' });
   const project = await api.send(member, 'POST', '/v1/projects', { name: 'Theirs' });
+  const quota = { cpu_seconds_monthly: 1, template_storage_gb: 1 };
+  const request = await api.send(member, 'POST', '/v1/usage/quota-requests', { ...quota, reason: 'more' });
+  const asked = { user_id: member.userId, ...quota };
+  const allocation = await api.send(api.root, 'POST', '/v1/user-management/quota-allocations', asked);
+  const em = api.orm.em.fork();
+  const { accountId, userId } = member;
+  const about = { relatedEntityType: null, relatedEntityId: null };
+  addNotification(em, {
+    ...about,
+    accountId,
+    userId,
+    title: 'Theirs',
+    message: 'theirs',
+    type: 'test',
+    category: 'test',
+  });
+  await em.flush();
+  const [notification] = await em.find(Notification, { userId });
   objects = {
     port: '8080',
     sandbox_id: sandbox.body.data.sandbox_id,
     project_id: project.body.data.project_id,
     key_id: member.keyId,
+    user_id: member.userId,
+    notification_id: notification!.id,
+    allocation_id: allocation.body.data.allocation_id,
+    request_id: request.body.data.request_id,
     template_id: await api.addTemplate({
       accountId: member.accountId,
       ownerUserId: member.userId,
@@ -33,15 +57,22 @@ const bodies: Record<string, Json> = {
   setApiKeyStatus: { is_active: false },
   addSandboxPort: { port: 8080, name: 'web' },
   startExec: { command: 'true' },
+  updateQuotaRequest: { cpu_seconds_monthly: 1, template_storage_gb: 1, reason: 'taken over' },
+  reviewQuotaRequest: { action: 'approve' },
+  updateQuotaAllocation: { concurrent_sandboxes: 1 },
+  updateUser: { display_name: 'Taken over' },
 };
 
 async function state(): Promise<string> {
   const em = api.orm.em.fork();
   const rows = await Promise.all(
-    ['sandboxes', 'projects', 'templates', 'events'].map((table) => em.execute(`select * from ${table} order by 1`)),
+    ['sandboxes', 'projects', 'templates', 'events', 'notifications', 'quota_allocations', 'quota_requests'].map(
+      (table) => em.execute(`select * from ${table} order by 1`),
+    ),
   );
   const keys = await em.execute('select key_id, name, is_active from api_keys order by 1');
-  return JSON.stringify([...rows, keys]);
+  const users = await em.execute('select user_id, display_name, status from users where user_id = ?', [member.userId]);
+  return JSON.stringify([...rows, keys, users]);
 }
 
 describe.each([
@@ -61,10 +92,11 @@ describe.each([
             ? { project_id: caller.projectId }
             : bodies[operation.operationId];
         const reply = await api.send(caller, method.toUpperCase(), url, body);
+        // Who is no root hears so before any object is looked for.
+        const isRefused = caller.accountId === member.accountId && operation['x-access'].who === 'account_root';
         expect([operation.operationId, reply.status, reply.body.code]).toEqual([
           operation.operationId,
-          404,
-          'not_found',
+          ...(isRefused ? [403, 'root_required'] : [404, 'not_found']),
         ]);
         tried++;
       }
@@ -95,6 +127,11 @@ test("the account root may read and change everything of the account's users", a
     if (!template.includes('{') || !item.get) continue;
     const url = template.replaceAll(/\{([^}]+)\}/g, (_all, name) => objects[name]!);
     const { status, body } = await api.send(api.root, 'GET', url);
+    // Notifications are their reader's alone.
+    if (item.get['x-access'].rows === 'own') {
+      expect([template, status]).toEqual([template, 404]);
+      continue;
+    }
     // Here are no agents and no TURN server, but a caller who may not read would get 404.
     if (needOthers.includes(item.get.operationId)) expect([template, body.code]).not.toEqual([template, 'not_found']);
     else expect([template, status]).toEqual([template, 200]);
