@@ -7,3 +7,6 @@ export const newPassword = () =>
     .string()
     .describe(`At most ${maxPasswordBytes} bytes; none of the most common ones`)
     .meta({ minLength: minPasswordLength, maxLength: maxPasswordBytes });
+
+/** A password that is compared, not set. One that is too long is wrong, like any other. */
+export const givenPassword = () => z.string().max(16_384);

@@ -5,7 +5,7 @@ import { allocationStatuses, type Quota, quotaRequestStatuses } from '../../doma
 import { optional, time } from './fields.ts';
 
 const amount = () => z.number().min(0).max(1e12);
-const count = () => z.int().min(0).max(Number.MAX_SAFE_INTEGER);
+const count = () => z.int().min(0).max(1_000_000_000_000_000);
 const concurrent = () => z.int().min(0).max(2_147_483_647);
 
 const of = (unit: string) => `${unit}; null: not limited for the user`;

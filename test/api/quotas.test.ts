@@ -15,7 +15,7 @@ afterAll(() => api.stop());
 
 const management = '/v1/user-management';
 const six = {
-  cpu_seconds_monthly: 9_007_199_254_740_991,
+  cpu_seconds_monthly: 1_000_000_000_000_000,
   ram_gb_seconds: 1.5,
   sandbox_storage_gb_seconds: 2.25,
   traffic_gb_seconds: 0.000001,

@@ -4,9 +4,10 @@ import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 import { time } from '../../schemas/fields.ts';
+import { givenPassword } from '../../schemas/password.ts';
 import { signIn } from '../../sign-in.ts';
 
-const body = z.object({ email: z.string().max(1024), password: z.string() });
+const body = z.object({ email: z.string().max(1024), password: givenPassword() });
 
 const tokenSchema = z
   .object({

@@ -4,9 +4,9 @@ import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { changeOwnPassword } from '../../new-password.ts';
 import { messageEnvelope, successMessage } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
-import { newPassword } from '../../schemas/password.ts';
+import { givenPassword, newPassword } from '../../schemas/password.ts';
 
-const body = z.object({ current_password: z.string(), new_password: newPassword() });
+const body = z.object({ current_password: givenPassword(), new_password: newPassword() });
 
 /** `POST /v1/user-management/change-password`. */
 export function changePassword(api: Api, deps: ApiDependencies): void {
