@@ -1,13 +1,11 @@
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { bulkDeleteNotifications } from './bulk-delete.ts';
-import { bulkMarkNotificationsRead } from './bulk-read.ts';
-import { bulkMarkNotificationsUnread } from './bulk-unread.ts';
+import { bulkMarkNotificationsRead, bulkMarkNotificationsUnread } from './bulk-mark.ts';
 import { deleteNotification } from './delete.ts';
 import { deleteAll } from './delete-all.ts';
 import { getNotification } from './get.ts';
 import { listNotifications } from './list.ts';
-import { markNotificationRead } from './mark-read.ts';
-import { markNotificationUnread } from './mark-unread.ts';
+import { markNotificationRead, markNotificationUnread } from './mark.ts';
 import { markAllRead } from './read-all.ts';
 
 /** Messages to users inside the product. Each user sees only their own. */
