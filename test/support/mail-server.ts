@@ -18,6 +18,8 @@ export class MailServer {
   readonly mails: ArrivedMail[] = [];
   /** Answers to the next mails, in the place of taking them: `451 try later`. */
   readonly answers: string[] = [];
+  /** The same for the next mails to one receiver: mails of other tests may still be on their way. */
+  readonly answersTo = new Map<string, string[]>();
   /** What came and was not taken. */
   readonly refused: ArrivedMail[] = [];
   readonly #server: SMTPServer;
@@ -34,7 +36,8 @@ export class MailServer {
         const raw = await buffer(stream);
         const receivers = session.envelope.rcptTo.map(({ address }) => address);
         const mail = { ...(await PostalMime.parse(raw)), receivers, raw: raw.toString() };
-        const [code, ...text] = this.answers.shift()?.split(' ') ?? [];
+        const own = receivers.map((receiver) => this.answersTo.get(receiver)?.shift()).find(Boolean);
+        const [code, ...text] = (own ?? this.answers.shift())?.split(' ') ?? [];
         if (code !== undefined) {
           this.refused.push(mail);
           return done(Object.assign(new Error(text.join(' ')), { responseCode: Number(code) }));
