@@ -4,7 +4,7 @@ import type { Scope } from '../db/repositories/scope.ts';
 
 /**
  * Whose rows a route reads and changes:
- * - `none`: nobody's
+ * - `none`: no rows
  * - `own`: the calling user's
  * - `by_role`: the calling user's; for the account root all of the account
  * - `account`: all of the account

@@ -14,7 +14,7 @@ export interface StreamOptions {
   keepaliveMs: number;
   /** Asked at each silence: a reason to wait no longer, or null. */
   onSilence(): Promise<ExecFailure | null>;
-  /** The agent's stream broke off. Null: the reader has gone; there is nobody to answer. */
+  /** The agent's stream broke off. Null: the reader has gone, and the stream ends without an event. */
   onBreak(): Promise<ExecFailure | null>;
   /** Ends the stream where it is; the reader may come back elsewhere. */
   signal: AbortSignal;

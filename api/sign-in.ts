@@ -23,7 +23,7 @@ const underWay = pLimit(4);
 const waitingAtMost = 100;
 
 /**
- * Signs a user in with e-mail and password. An e-mail that nobody has, a disabled user and a wrong password take the
+ * Signs a user in with e-mail and password. An unknown e-mail, a disabled user and a wrong password take the
  * same steps and get the same answer.
  * @param attempt.address of the client
  * @throws {AppError} `invalid_credentials`, `too_many_sign_ins`, `account_suspended`, `temporarily_unavailable`
@@ -38,7 +38,7 @@ export async function signIn(deps: ApiDependencies, attempt: SignInAttempt): Pro
 async function signInNow(deps: ApiDependencies, attempt: SignInAttempt): Promise<AccessToken> {
   const { em } = deps.orm;
   const address = clientKey(attempt.address);
-  // What is no address is nobody's, and counts as one.
+  // A text that is no address belongs to no user. All such texts count as one address.
   const email = emailKey(readEmailAddress(attempt.email) ?? attempt.email.slice(0, 320));
   const user = await findSignInUser(em, email, address);
   await admit(deps, { email, address, isKnown: user?.isKnownAddress ?? false });

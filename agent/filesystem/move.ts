@@ -7,7 +7,7 @@ import { makeFolders } from './make-folders.ts';
 import { systemPath } from './path.ts';
 
 /**
- * Moves `source` onto `destination`, whatever is there, and makes its parents. On one
+ * Moves `source` onto `destination`, replaces what is there, and makes its parents. On one
  * filesystem this is a rename; what cannot be renamed over is first put aside, and put back when the move fails.
  * @throws errno; {ConnectError} `invalid_argument` when one path lies in the other
  */

@@ -10,7 +10,7 @@ export interface Page {
 /** Where every page takes its style from: the policy below allows none in the page itself. */
 export const stylePath = '/account/style.css';
 
-/** No script runs, nothing loads from elsewhere, nobody frames the page, and its address with its token goes nowhere. */
+/** No script runs, nothing loads from elsewhere, no other page frames it, and its address with its token goes nowhere. */
 const pageHeaders = {
   'content-security-policy':
     "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",

@@ -134,7 +134,7 @@ function readIfThere(file: string): string | null {
   }
 }
 
-/** Percent of a core that each part of the platform uses while nobody asks it for anything. */
+/** Percent of a core that each part of the platform uses without requests. */
 async function idleRows(supervisor: number): Promise<Row[]> {
   const look = () => ({ atMs: performance.now(), groups: platformUse(supervisor, platform.dataDir) });
   const first = look();

@@ -92,7 +92,7 @@ export function startExec(api: Api, deps: ApiDependencies): void {
       const end = timeoutAt(sandbox.status, sandbox.timeoutFrom ?? null, sandbox.timeoutSeconds);
       const deadline = new Date(Math.min(limit, end?.getTime() ?? limit));
       const { wait, ...asked } = request.body;
-      // Counted first: a command whose result nobody may wait for is not begun.
+      // Counted first: a command is not begun when its caller may not wait for the result.
       if (wait) onRequestEnd(reply, follower.admit(callerOf(request).userId, sandboxId));
       const run = await createOnce<Pick<DescribedRun, 'runId' | 'startedAt' | 'deadline'>>(request, 'execRun', {
         find: async (id) => {

@@ -5,23 +5,13 @@ import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { accountSchema, presentAccount } from '../../schemas/account.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures } from '../../schemas/failures.ts';
-import { time } from '../../schemas/fields.ts';
+import { presentUser, userSchema } from '../user-management/user-schema.ts';
 
 /** The calling user, with their account. */
 const profileSchema = z
   .object({
-    user_id: z.string(),
+    ...userSchema.shape,
     account_id: z.string(),
-    email: z.string(),
-    username: z.string(),
-    display_name: z.string(),
-    role: z.enum(['user', 'admin']),
-    status: z.enum(['enabled', 'disabled']),
-    is_root_user: z.boolean(),
-    email_verified: z.boolean(),
-    description: z.string(),
-    last_login: time().nullable(),
-    created_at: time(),
     oauth_provider: z.string().nullable(),
     oauth_provider_id: z.string().nullable(),
     has_local_password: z.boolean(),
@@ -45,18 +35,8 @@ export function getProfile(api: Api, deps: ApiDependencies): void {
     handler: async (request) => {
       const { user, account } = await findProfile(deps.orm.em.fork(), callerOf(request).userId);
       return success({
-        user_id: user.userId,
+        ...presentUser(user),
         account_id: user.accountId,
-        email: user.email,
-        username: user.username,
-        display_name: user.displayName,
-        role: user.role,
-        status: user.status,
-        is_root_user: user.isRootUser,
-        email_verified: user.emailVerified,
-        description: user.description,
-        last_login: user.lastLogin ?? null,
-        created_at: user.createdAt,
         oauth_provider: user.oauthProvider ?? null,
         oauth_provider_id: user.oauthProviderId ?? null,
         has_local_password: Boolean(user.passwordHash),
