@@ -10,9 +10,9 @@ const joinedBytes = 4 * 1024;
 /** How far the fastest reader may lag before the process waits for it. */
 const comfortableLagBytes = maxBytes / 2;
 /** How long the process waits for readers that take nothing, once per stall. */
-const patienceMs = 1500;
+const patienceMs = 5000;
 /** How long a process with much output waits for its first reader, which connects a moment after the start. */
-const firstReaderMs = 1000;
+const firstReaderMs = 3000;
 /** Readers wait for events without a time limit. */
 const dayMs = 86_400_000;
 
