@@ -21,5 +21,5 @@ WORKDIR /app
 COPY --from=build /app /app
 ENV PATH=/app/node_modules/.bin:$PATH PLATFORM_DATA_DIR=/data PLATFORM_CACHE_DIR=/cache
 VOLUME ["/data", "/cache"]
-ENTRYPOINT ["tini", "--", "node", "--disable-warning=ExperimentalWarning", "ops/launch.ts"]
+ENTRYPOINT ["tini", "--", "node", "--disable-warning=ExperimentalWarning", "ops/operator/launch.ts"]
 CMD ["api/server.ts"]

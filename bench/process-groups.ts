@@ -20,7 +20,7 @@ const kinds: readonly [name: string, pattern: RegExp][] = [
   ['gateway', /gateway\/(server|serving-process)\.ts/],
   ['Postgres', /^postgres: |\/postgres /],
   ['Temporal', /temporal-server/],
-  ['supervisor', /ops\/start\.ts/],
+  ['supervisor', /ops\/local-stack\/start\.ts/],
 ];
 /** Agents and what they run. */
 const inside = 'in sandboxes';

@@ -34,7 +34,7 @@ export function createHostDriver(settings: Settings, services: HostServices): Pr
     warmPoolSize: settings.PLATFORM_WARM_POOL_SIZE,
     warmPoolMaxSize: settings.PLATFORM_WARM_POOL_MAX_SIZE,
     baseImage: settings.PLATFORM_BASE_IMAGE,
-    codeInterpreterRecipe: path.join(root, 'ops/images/code-interpreter'),
+    codeInterpreterRecipe: path.join(root, 'runtime/images/code-interpreter'),
     registryInsecureHttp: settings.PLATFORM_REGISTRY_INSECURE_HTTP,
     ...services,
     onTrace: (trace) => services.logger.debug(trace, 'sandbox started'),

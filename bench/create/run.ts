@@ -3,8 +3,8 @@ import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client, Connection } from '@temporalio/client';
-import type { PlatformClient, SandboxView } from '../../ops/client/platform-client.ts';
-import { runningPlatformEnv } from '../../ops/supervisor/running-platform.ts';
+import type { PlatformClient, SandboxView } from '../../ops/development/client/platform-client.ts';
+import { runningPlatformEnv } from '../../ops/local-stack/supervisor/running-platform.ts';
 import { RunningPlatform } from '../../test/support/running-platform.ts';
 import { type GroupUse, platformUse } from '../process-groups.ts';
 import { inTurn, summarize } from '../statistics.ts';
@@ -47,7 +47,7 @@ interface Traced {
 
 async function createAll(platform: RunningPlatform, pool: number): Promise<{ traced: Traced[]; cpu: Row[] }> {
   const client = platform.client();
-  const supervisor = platform.pidsOf('ops/start.ts')[0]!;
+  const supervisor = platform.pidsOf('ops/local-stack/start.ts')[0]!;
   const use = () => platformUse(supervisor, platform.dataDir);
   const empty = use();
   if (pool > 0) await untilShims(use, pool);

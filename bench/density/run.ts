@@ -3,8 +3,8 @@ import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import pLimit from 'p-limit';
-import { AgentClient } from '../../ops/client/agent-client.ts';
-import type { SandboxView } from '../../ops/client/platform-client.ts';
+import { AgentClient } from '../../ops/development/client/agent-client.ts';
+import type { SandboxView } from '../../ops/development/client/platform-client.ts';
 import { RunningPlatform } from '../../test/support/running-platform.ts';
 import { findCgroup } from '../lifecycle/idle-memory.ts';
 import { type GroupUse, platformUse } from '../process-groups.ts';
@@ -25,7 +25,7 @@ const platform = new RunningPlatform({
 await platform.start();
 try {
   const client = platform.client();
-  const supervisor = platform.pidsOf('ops/start.ts')[0]!;
+  const supervisor = platform.pidsOf('ops/local-stack/start.ts')[0]!;
   const running: SandboxView[] = [];
   const created = async () => {
     const sandbox = await client.createSandbox(wanted);

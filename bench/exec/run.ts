@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import http from 'node:http';
-import { AgentClient } from '../../ops/client/agent-client.ts';
-import type { PlatformClient, SandboxView } from '../../ops/client/platform-client.ts';
+import { AgentClient } from '../../ops/development/client/agent-client.ts';
+import type { PlatformClient, SandboxView } from '../../ops/development/client/platform-client.ts';
 import { RunningPlatform } from '../../test/support/running-platform.ts';
 import { inTurn, summarize, timed } from '../statistics.ts';
 import { holdAgainst, printTable, type Row } from '../table.ts';

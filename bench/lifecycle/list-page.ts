@@ -1,5 +1,5 @@
 import { Client } from 'pg';
-import type { PlatformClient } from '../../ops/client/platform-client.ts';
+import type { PlatformClient } from '../../ops/development/client/platform-client.ts';
 import { inTurn, timed } from '../statistics.ts';
 
 /** Fills the account with ended sandboxes, copies of one that is there, and reads pages of 50 of them. */

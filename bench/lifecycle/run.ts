@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { AgentClient } from '../../ops/client/agent-client.ts';
-import type { PlatformClient } from '../../ops/client/platform-client.ts';
-import { runningPlatformEnv } from '../../ops/supervisor/running-platform.ts';
+import { AgentClient } from '../../ops/development/client/agent-client.ts';
+import type { PlatformClient } from '../../ops/development/client/platform-client.ts';
+import { runningPlatformEnv } from '../../ops/local-stack/supervisor/running-platform.ts';
 import { RunningPlatform } from '../../test/support/running-platform.ts';
 import { inTurn, summarize, timed } from '../statistics.ts';
 import { holdAgainst, printTable, type Row } from '../table.ts';

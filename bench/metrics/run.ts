@@ -1,6 +1,6 @@
 import { createOrm, type Orm } from '../../db/orm.ts';
-import type { PlatformClient } from '../../ops/client/platform-client.ts';
-import { runningPlatformEnv } from '../../ops/supervisor/running-platform.ts';
+import type { PlatformClient } from '../../ops/development/client/platform-client.ts';
+import { runningPlatformEnv } from '../../ops/local-stack/supervisor/running-platform.ts';
 import { RunningPlatform } from '../../test/support/running-platform.ts';
 import { inTurn, summarize, timed } from '../statistics.ts';
 import { holdAgainst, printTable } from '../table.ts';

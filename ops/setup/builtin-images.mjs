@@ -27,7 +27,7 @@ export function codeInterpreterImage(root) {
  * @returns {import('./progress.mjs').Step}
  */
 function builtinImage(root, name, expectation) {
-  const script = path.join(root, 'ops/builtin-image.ts');
+  const script = path.join(root, 'ops/setup/builtin-image.ts');
   const run = async (...args) => {
     const [code] = await once(
       spawn(projectNode(root), [script, name, ...args], { cwd: root, stdio: 'inherit' }),

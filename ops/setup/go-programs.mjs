@@ -2,8 +2,8 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { isInstalled } from '../../config/programs.mjs';
-import { versions } from '../toolchain/locations.mjs';
 import { runCommand } from './command.mjs';
+import { versions } from './toolchain/locations.mjs';
 
 /**
  * Any Go from 1.21 on will do: it fetches the newer one that the modules ask for by itself.

@@ -1,9 +1,9 @@
 import fs from 'node:fs';
 import path from 'node:path';
-import { s3TestServer, versions } from '../toolchain/locations.mjs';
 import { lockFile } from './file-lock.mjs';
 import { buildGoPrograms, findGo } from './go-programs.mjs';
 import { SetupError } from './progress.mjs';
+import { s3TestServer, versions } from './toolchain/locations.mjs';
 
 /**
  * A server of the S3 protocol that keeps objects as files and checks signatures (versitygw), for tests of mounts.

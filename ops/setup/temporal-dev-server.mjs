@@ -1,10 +1,10 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { temporalDevServer, versions } from '../toolchain/locations.mjs';
 import { runCommand } from './command.mjs';
 import { projectNode } from './npm-packages.mjs';
 import { SetupError } from './progress.mjs';
+import { temporalDevServer, versions } from './toolchain/locations.mjs';
 
 /** Where Temporal's own SDKs download it from. */
 const defaultArchive = 'https://temporal.download/cli/archive';

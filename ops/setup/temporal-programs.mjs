@@ -1,9 +1,9 @@
 import fs from 'node:fs';
 import path from 'node:path';
-import { temporalDevServer, temporalPrograms, versions } from '../toolchain/locations.mjs';
 import { lockFile } from './file-lock.mjs';
 import { buildGoPrograms, findGo } from './go-programs.mjs';
 import { downloadDevServer } from './temporal-dev-server.mjs';
+import { temporalDevServer, temporalPrograms, versions } from './toolchain/locations.mjs';
 
 /** @type {Record<string, [string, string]>} */
 const goModules = {

@@ -4,9 +4,9 @@ import fs from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { timeSkippingTestServer as location, versions } from '../toolchain/locations.mjs';
 import { runCommand } from './command.mjs';
 import { lockFile } from './file-lock.mjs';
+import { timeSkippingTestServer as location, versions } from './toolchain/locations.mjs';
 
 const pom = `<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>

@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { ExecutionService } from '../../agent/proto/gen/sandboxagent_pb.js';
-import { cacheDir } from '../../ops/toolchain/locations.mjs';
+import { cacheDir } from '../../ops/setup/toolchain/locations.mjs';
 import { ensureCodeInterpreterImage } from '../../runtime/images/code-interpreter-image.ts';
 import { TestAgent } from '../agent/support/agent.ts';
 import { PrivateRoot } from '../agent/support/private-root.ts';

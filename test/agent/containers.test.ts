@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { ContextService, ExecutionService } from '../../agent/proto/gen/sandboxagent_pb.js';
-import { AgentClient } from '../../ops/client/agent-client.ts';
+import { AgentClient } from '../../ops/development/client/agent-client.ts';
 import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
 import { makeImageOnce } from '../../runtime/images/make-once.ts';
 import { imageFolder, rootfsOf } from '../../runtime/images/unpacked-image.ts';

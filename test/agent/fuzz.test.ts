@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { Filesystem } from '../../agent/proto/gen/sandboxagent_pb.js';
 import { FrameParser, frame } from '../../agent/rpc/frames.ts';
 import { MultipartError, MultipartParser } from '../../agent/transfer/multipart.ts';
-import { cacheDir } from '../../ops/toolchain/locations.mjs';
+import { cacheDir } from '../../ops/setup/toolchain/locations.mjs';
 import { ensureBaseImage } from '../../runtime/images/base-image.ts';
 import { eventually, headers, TestAgent } from './support/agent.ts';
 import { PrivateRoot } from './support/private-root.ts';

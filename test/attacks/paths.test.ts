@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { jest } from '@jest/globals';
-import { AgentClient } from '../../ops/client/agent-client.ts';
+import { AgentClient } from '../../ops/development/client/agent-client.ts';
 import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
 import { hostOf, type StartedGateway, startGateway } from '../gateway/started-gateway.ts';
 import { LocalHost, nothing, onHost, shell } from '../runtime/local-host.ts';

@@ -10,10 +10,10 @@ import { loadSettings, type Settings } from '../../config/settings.ts';
 import { createOrm } from '../../db/orm.ts';
 import { createAccount } from '../../db/repositories/accounts.ts';
 import { signQuery } from '../../gateway/signed-query.ts';
-import type { PlatformClient, SandboxView } from '../../ops/client/platform-client.ts';
-import { derivePassword } from '../../ops/supervisor/data-folder.ts';
-import { runningPlatformEnv } from '../../ops/supervisor/running-platform.ts';
-import { s3TestServer } from '../../ops/toolchain/locations.mjs';
+import type { PlatformClient, SandboxView } from '../../ops/development/client/platform-client.ts';
+import { derivePassword } from '../../ops/local-stack/supervisor/data-folder.ts';
+import { runningPlatformEnv } from '../../ops/local-stack/supervisor/running-platform.ts';
+import { s3TestServer } from '../../ops/setup/toolchain/locations.mjs';
 import { createTemporalClient } from '../../temporal/client.ts';
 import { EncryptionCodec } from '../../temporal/payload-codec.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
@@ -296,7 +296,7 @@ function mayHold(process: SeenProcess, what: string): boolean {
   ];
   if (isInside(process)) return what in ofSandbox || what === "the proxy's password";
   if (
-    /\b(ops\/start|api\/server|gateway\/(server|serving-process)|worker\/control|worker\/host)\.ts\0/.test(
+    /\b(ops\/local-stack\/start|api\/server|gateway\/(server|serving-process)|worker\/control|worker\/host)\.ts\0/.test(
       process.commandLine,
     )
   ) {

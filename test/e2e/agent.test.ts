@@ -6,8 +6,8 @@ import {
   Process,
   type Result,
 } from '../../agent/proto/gen/sandboxagent_pb.js';
-import type { AgentClient } from '../../ops/client/agent-client.ts';
-import type { SandboxView } from '../../ops/client/platform-client.ts';
+import type { AgentClient } from '../../ops/development/client/agent-client.ts';
+import type { SandboxView } from '../../ops/development/client/platform-client.ts';
 import { Terminal } from '../agent/support/terminal.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
 

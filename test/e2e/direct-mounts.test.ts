@@ -1,6 +1,6 @@
 import { Client } from 'pg';
-import type { PlatformClient } from '../../ops/client/platform-client.ts';
-import { runningPlatformEnv } from '../../ops/supervisor/running-platform.ts';
+import type { PlatformClient } from '../../ops/development/client/platform-client.ts';
+import { runningPlatformEnv } from '../../ops/local-stack/supervisor/running-platform.ts';
 import { OutsideNetwork } from '../runtime/outside-network.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
 import { S3Server } from '../support/s3-server.ts';

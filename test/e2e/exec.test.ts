@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import http from 'node:http';
 import net, { type AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { PlatformClient, type SandboxView } from '../../ops/client/platform-client.ts';
+import { PlatformClient, type SandboxView } from '../../ops/development/client/platform-client.ts';
 import { ApiReplica } from '../support/api-replica.ts';
 import { inBrowser } from '../support/browser.ts';
 import { RunningPlatform } from '../support/running-platform.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';
-import type { PlatformClient, SandboxView } from '../../ops/client/platform-client.ts';
-import { runningPlatformEnv } from '../../ops/supervisor/running-platform.ts';
+import type { PlatformClient, SandboxView } from '../../ops/development/client/platform-client.ts';
+import { runningPlatformEnv } from '../../ops/local-stack/supervisor/running-platform.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
 import { until } from '../support/until.ts';
 

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import type { AgentClient } from '../../ops/client/agent-client.ts';
-import type { PlatformClient, SandboxView } from '../../ops/client/platform-client.ts';
+import type { AgentClient } from '../../ops/development/client/agent-client.ts';
+import type { PlatformClient, SandboxView } from '../../ops/development/client/platform-client.ts';
 import { freePort } from '../support/free-port.ts';
 import { readIfThere } from '../support/read-if-there.ts';
 import { RunningPlatform } from '../support/running-platform.ts';

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import type { PlatformClient, SandboxView } from '../../ops/client/platform-client.ts';
-import { runningPlatformEnv } from '../../ops/supervisor/running-platform.ts';
+import type { PlatformClient, SandboxView } from '../../ops/development/client/platform-client.ts';
+import { runningPlatformEnv } from '../../ops/local-stack/supervisor/running-platform.ts';
 import { RunningPlatform, removeHostRemains } from '../support/running-platform.ts';
 import { until } from '../support/until.ts';
 

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import type { PlatformClient, SandboxView } from '../../ops/client/platform-client.ts';
+import type { PlatformClient, SandboxView } from '../../ops/development/client/platform-client.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
 import { askUdp, udpEcho } from '../support/udp.ts';
 import { until } from '../support/until.ts';

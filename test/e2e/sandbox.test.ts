@@ -1,8 +1,8 @@
 import http from 'node:http';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import WebSocket from 'ws';
-import { gatewayLookup } from '../../ops/client/agent-client.ts';
-import type { PlatformClient, SandboxView } from '../../ops/client/platform-client.ts';
+import { gatewayLookup } from '../../ops/development/client/agent-client.ts';
+import type { PlatformClient, SandboxView } from '../../ops/development/client/platform-client.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
 import { until } from '../support/until.ts';
 

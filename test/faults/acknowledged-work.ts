@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { ApiReply, PlatformClient, SandboxView } from '../../ops/client/platform-client.ts';
+import type { ApiReply, PlatformClient, SandboxView } from '../../ops/development/client/platform-client.ts';
 import type { RunningPlatform } from '../support/running-platform.ts';
 import { until } from '../support/until.ts';
 

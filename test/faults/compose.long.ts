@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
-import { cacheDir, temporalPrograms } from '../../ops/toolchain/locations.mjs';
+import { cacheDir, temporalPrograms } from '../../ops/setup/toolchain/locations.mjs';
 import { until } from '../../runtime/process/until.ts';
 import { DockerDaemon } from './docker-daemon.ts';
 

@@ -3,8 +3,8 @@ import fs from 'node:fs';
 import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
-import { ChildProgram } from '../../ops/embedded/child-program.ts';
-import { readLogLine } from '../../ops/supervisor/log-line.ts';
+import { ChildProgram } from '../../ops/local-stack/embedded/child-program.ts';
+import { readLogLine } from '../../ops/local-stack/supervisor/log-line.ts';
 import { type FaultyPlatform, type RunningPart, removeHost } from './faulty-platform.ts';
 
 const root = path.resolve(import.meta.dirname, '../..');

@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, expect, test } from '@jest/globals';
-import { processStartedAt } from '../../ops/embedded/process-record.ts';
+import { processStartedAt } from '../../ops/local-stack/embedded/process-record.ts';
 import { cacheDir } from '../runtime/local-host.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
 import { until } from '../support/until.ts';

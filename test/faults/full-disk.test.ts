@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import type { SandboxView } from '../../ops/client/platform-client.ts';
+import type { SandboxView } from '../../ops/development/client/platform-client.ts';
 import { ballastFiles } from '../../runtime/disk/disk-room.ts';
 import { until } from '../support/until.ts';
 import { FaultyPlatform, removeHost } from './faulty-platform.ts';

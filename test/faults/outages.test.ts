@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, test } from '@jest/globals';
 import { Sandbox } from '../../db/entities/sandbox.ts';
 import { createAccount } from '../../db/repositories/accounts.ts';
-import { PlatformClient, type SandboxView } from '../../ops/client/platform-client.ts';
+import { PlatformClient, type SandboxView } from '../../ops/development/client/platform-client.ts';
 import { until } from '../support/until.ts';
 import type { FaultyPlatform } from './faulty-platform.ts';
 import { takeInventory } from './inventory.ts';

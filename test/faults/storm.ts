@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Event } from '../../db/entities/event.ts';
-import { PlatformClient } from '../../ops/client/platform-client.ts';
+import { PlatformClient } from '../../ops/development/client/platform-client.ts';
 import { Random } from '../agent/support/random.ts';
 import { until } from '../support/until.ts';
 import type { FaultyPlatform } from './faulty-platform.ts';

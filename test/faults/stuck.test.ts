@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { Sandbox } from '../../db/entities/sandbox.ts';
 import { createAccount } from '../../db/repositories/accounts.ts';
-import { PlatformClient, type SandboxView } from '../../ops/client/platform-client.ts';
+import { PlatformClient, type SandboxView } from '../../ops/development/client/platform-client.ts';
 import { agentPort } from '../../runtime/oci/container-config.ts';
 import { hangMount } from '../support/hanging-mount.ts';
 import { hostileAnswers, redirectToReplacement, startReplacement } from '../support/replaced-agent.ts';

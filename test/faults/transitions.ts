@@ -11,7 +11,7 @@ import { findDefaultProjectId } from '../../db/repositories/projects.ts';
 import { lifeStartOf } from '../../domain/life-plan.ts';
 import { anyRegion } from '../../domain/regions.ts';
 import { controlTaskQueue } from '../../domain/task-queues.ts';
-import type { ApiReply, PlatformClient, SandboxView } from '../../ops/client/platform-client.ts';
+import type { ApiReply, PlatformClient, SandboxView } from '../../ops/development/client/platform-client.ts';
 import { timeoutUpdate } from '../../workflows/sandbox/messages.ts';
 import { until } from '../support/until.ts';
 import type { FaultyPlatform } from './faulty-platform.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { User } from '../../db/entities/user.ts';
 import { workflowKinds } from '../../domain/workflow-registry.ts';
-import { PlatformClient } from '../../ops/client/platform-client.ts';
+import { PlatformClient } from '../../ops/development/client/platform-client.ts';
 import { until } from '../support/until.ts';
 import type { FaultyPlatform } from './faulty-platform.ts';
 import { small } from './transitions.ts';

@@ -25,7 +25,7 @@ async function admin(...args: string[]): Promise<{ code: number; stdout: string;
     DATABASE_URL: database.url,
     PLATFORM_SECRET_KEY: Buffer.alloc(32, 1).toString('base64'),
   };
-  return run(process.execPath, ['ops/admin.ts', ...args], { cwd: root, env }).then(
+  return run(process.execPath, ['ops/operator/admin.ts', ...args], { cwd: root, env }).then(
     (done) => ({ code: 0, ...done }),
     (failed) => ({ code: failed.code, stdout: failed.stdout, stderr: failed.stderr }),
   );

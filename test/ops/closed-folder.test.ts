@@ -20,7 +20,7 @@ test('Postgres starts from a project below a folder of root alone, installed wit
   fs.mkdirSync(project, { recursive: true });
   fs.chmodSync(path.join(folder, 'root'), 0o700);
   const start = `
-    const { startPostgres } = await import(${JSON.stringify(path.join(project, 'ops/embedded/postgres.ts'))});
+    const { startPostgres } = await import(${JSON.stringify(path.join(project, 'ops/local-stack/embedded/postgres.ts'))});
     const home = { logDir: ${JSON.stringify(folder)} };
     const dir = ${JSON.stringify(path.join(folder, 'root/data/postgres'))};
     const postgres = await startPostgres({ dir, home, port: ${await freePort()}, password: 'secret', forgetful: true });

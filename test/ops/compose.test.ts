@@ -21,7 +21,7 @@ test('docker-compose accepts the file, and each process of ours is a service who
     'worker',
   ]);
   const text = fs.readFileSync(path.join(root, 'docker-compose.yml'), 'utf8');
-  const scripts = [...text.matchAll(/\b(?:api|gateway|worker|db|ops)\/[\w-]+\.ts\b/g)].map(([script]) => script);
+  const scripts = [...text.matchAll(/\b(?:api|gateway|worker|db|ops)\/[\w/-]+\.ts\b/g)].map(([script]) => script);
   expect(scripts).toEqual(
     expect.arrayContaining(['api/server.ts', 'gateway/server.ts', 'worker/control.ts', 'worker/host.ts']),
   );

@@ -13,7 +13,7 @@ async function run(source: string | undefined): Promise<{ status: number; lastLi
   if (source !== undefined) fs.writeFileSync(path.join(dir, 'some.test.ts'), source);
   return new Promise((resolve) => {
     const env = { ...process.env, NODE_OPTIONS: '' };
-    execFile(process.execPath, ['ops/test.ts', dir], { cwd: root, env }, (error, stdout) => {
+    execFile(process.execPath, ['ops/development/test.ts', dir], { cwd: root, env }, (error, stdout) => {
       resolve({ status: Number(error?.code ?? 0), lastLine: stdout.trimEnd().split('\n').at(-1)! });
     });
   });

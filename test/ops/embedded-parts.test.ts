@@ -2,7 +2,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { Connection } from '@temporalio/client';
 import { Client } from 'pg';
-import { processStartedAt } from '../../ops/embedded/process-record.ts';
+import { processStartedAt } from '../../ops/local-stack/embedded/process-record.ts';
 import { eventually, newDataDir, RunningPlatform } from './running-platform.ts';
 
 interface Recorded {

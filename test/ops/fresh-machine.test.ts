@@ -37,7 +37,7 @@ test('a user who is not root gets the command that installs the packages', async
 });
 
 test('set-up says at once that it needs root', async () => {
-  const setUp = ['node', 'ops/setup.mjs', '--for', 'start'];
+  const setUp = ['node', 'ops/setup/main.mjs', '--for', 'start'];
   const { failed, output } = await debian.run('setpriv', '--reuid=1000', '--clear-groups', ...setUp);
   expect(failed).toBe(true);
   expect(output).toBe('\nThe local driver of sandboxes needs root. Run this as root.\n');

@@ -4,8 +4,8 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { ProcessRecord } from '../../ops/embedded/process-record.ts';
-import { RotatingLog } from '../../ops/embedded/rotating-log.ts';
+import { ProcessRecord } from '../../ops/local-stack/embedded/process-record.ts';
+import { RotatingLog } from '../../ops/local-stack/embedded/rotating-log.ts';
 import { until } from '../support/until.ts';
 
 let folder: string;

@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { checkImports } from '../../ops/check/imports.ts';
+import { checkImports } from '../../ops/development/check/imports.ts';
 
 let root: string;
 

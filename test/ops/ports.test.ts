@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
-import { choosePorts, isPortFree } from '../../ops/embedded/ports.ts';
+import { choosePorts, isPortFree } from '../../ops/local-stack/embedded/ports.ts';
 
 let dir: string;
 let holders: net.Server[];

@@ -5,7 +5,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { PlatformEnv } from '../../ops/supervisor/platform-env.ts';
+import type { PlatformEnv } from '../../ops/local-stack/supervisor/platform-env.ts';
 
 const startScript = path.join(import.meta.dirname, 'programs/start.ts');
 

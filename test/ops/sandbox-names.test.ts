@@ -1,4 +1,4 @@
-import { namesAdvice } from '../../ops/supervisor/sandbox-names.ts';
+import { namesAdvice } from '../../ops/local-stack/supervisor/sandbox-names.ts';
 
 test('names that resolve need no advice', async () => {
   expect(await namesAdvice('sandbox.localhost')).toBeNull();

@@ -102,7 +102,7 @@ test('without Go, the development server is downloaded, unpacked and kept', asyn
   try {
     const { failed, output } = await runModule(
       `const { downloadDevServer } = await import(${JSON.stringify(path.join(root, 'ops/setup/temporal-dev-server.mjs'))});
-       const { temporalDevServer } = await import(${JSON.stringify(path.join(root, 'ops/toolchain/locations.mjs'))});
+       const { temporalDevServer } = await import(${JSON.stringify(path.join(root, 'ops/setup/toolchain/locations.mjs'))});
        await downloadDevServer(${JSON.stringify(root)});
        console.log(temporalDevServer().cli);`,
       {

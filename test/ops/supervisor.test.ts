@@ -1,6 +1,6 @@
 import fs from 'node:fs';
 import path from 'node:path';
-import { processStartedAt } from '../../ops/embedded/process-record.ts';
+import { processStartedAt } from '../../ops/local-stack/embedded/process-record.ts';
 import { temporalAddress, testDatabase } from '../support/stack.ts';
 import { eventually, newDataDir, RunningPlatform } from './running-platform.ts';
 

@@ -2,9 +2,9 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { Connection } from '@temporalio/client';
-import { choosePorts } from '../../ops/embedded/ports.ts';
-import { startTemporalDevServer } from '../../ops/embedded/temporal-dev-server.ts';
-import { temporalPrograms } from '../../ops/toolchain/locations.mjs';
+import { choosePorts } from '../../ops/local-stack/embedded/ports.ts';
+import { startTemporalDevServer } from '../../ops/local-stack/embedded/temporal-dev-server.ts';
+import { temporalPrograms } from '../../ops/setup/toolchain/locations.mjs';
 
 const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'temporal-dev-server-test-'));
 

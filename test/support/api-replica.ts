@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
-import { runningPlatformEnv } from '../../ops/supervisor/running-platform.ts';
+import { runningPlatformEnv } from '../../ops/local-stack/supervisor/running-platform.ts';
 
 const root = path.resolve(import.meta.dirname, '../..');
 

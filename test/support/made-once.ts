@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { lockFile } from '../../ops/setup/file-lock.mjs';
-import { cacheDir } from '../../ops/toolchain/locations.mjs';
+import { cacheDir } from '../../ops/setup/toolchain/locations.mjs';
 
 /**
  * A folder that tests need and that takes long to make: made once a machine for the same inputs, in the cache.

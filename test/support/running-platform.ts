@@ -5,9 +5,9 @@ import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { pino } from 'pino';
 import { loadSettings } from '../../config/settings.ts';
-import { AgentClient } from '../../ops/client/agent-client.ts';
-import { PlatformClient, type SandboxView } from '../../ops/client/platform-client.ts';
-import { type PlatformEnv, readPlatformEnv } from '../../ops/supervisor/platform-env.ts';
+import { AgentClient } from '../../ops/development/client/agent-client.ts';
+import { PlatformClient, type SandboxView } from '../../ops/development/client/platform-client.ts';
+import { type PlatformEnv, readPlatformEnv } from '../../ops/local-stack/supervisor/platform-env.ts';
 
 const root = path.resolve(import.meta.dirname, '../..');
 
@@ -35,7 +35,7 @@ export class RunningPlatform {
    */
   async start(timeoutMs = 120_000, { throughSetUp = false } = {}): Promise<number> {
     const startedMs = Date.now();
-    const child = spawn(process.execPath, throughSetUp ? wordsOfNpmStart() : ['ops/start.ts'], {
+    const child = spawn(process.execPath, throughSetUp ? wordsOfNpmStart() : ['ops/local-stack/start.ts'], {
       cwd: root,
       env: {
         ...process.env,

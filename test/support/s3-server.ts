@@ -4,7 +4,7 @@ import net, { type AddressInfo } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import type { Certificate } from '../../gateway/listener.ts';
-import { s3TestServer } from '../../ops/toolchain/locations.mjs';
+import { s3TestServer } from '../../ops/setup/toolchain/locations.mjs';
 import type { OutsideNetwork } from '../runtime/outside-network.ts';
 import { freePort } from './free-port.ts';
 import { until } from './until.ts';

@@ -2,8 +2,8 @@ import http from 'node:http';
 import { text } from 'node:stream/consumers';
 import { TestWorkflowEnvironment } from '@temporalio/testing';
 import { Client } from 'pg';
-import { addSearchAttributes } from '../../ops/embedded/temporal-namespace.ts';
-import { timeSkippingTestServer } from '../../ops/toolchain/locations.mjs';
+import { timeSkippingTestServer } from '../../ops/setup/toolchain/locations.mjs';
+import { addSearchAttributes } from '../../temporal/namespace.ts';
 
 /** A database of this test file's own. */
 export interface TestDatabase {

@@ -15,7 +15,7 @@ export const makingMs = 300_000;
  * from the package index.
  */
 export function realPython(): Promise<string> {
-  const requirements = path.join(root, 'ops/images/code-interpreter/requirements.txt');
+  const requirements = path.join(root, 'runtime/images/code-interpreter/requirements.txt');
   const javaKernel = 'jjava==1.0a7';
   return madeOnce('test-python', [fs.readFileSync(requirements, 'utf8'), javaKernel], async (folder) => {
     await run('python3', ['-m', 'venv', folder]);

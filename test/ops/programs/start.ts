@@ -1,5 +1,5 @@
-import { openDataFolder } from '../../../ops/supervisor/data-folder.ts';
-import { Platform } from '../../../ops/supervisor/platform.ts';
+import { openDataFolder } from '../../../ops/local-stack/supervisor/data-folder.ts';
+import { Platform } from '../../../ops/local-stack/supervisor/platform.ts';
 
 /** `npm start` with the processes of this folder in place of the platform's. Prints a JSON line when all is ready. */
 const here = 'test/ops/programs';

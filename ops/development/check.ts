@@ -1,0 +1,58 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { globSync } from 'node:fs';
+import path from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import { checkImports } from './check/imports.ts';
+
+/** `npm run check`: types, lint and format, dead code, import directions. All of them, at the same time. */
+const root = path.resolve(import.meta.dirname, '../..');
+
+interface Outcome {
+  ok: boolean;
+  output: string;
+}
+
+async function run(program: string, ...args: string[]): Promise<Outcome> {
+  const child = spawn(path.join(root, 'node_modules/.bin', program), args, {
+    cwd: root,
+    env: { ...process.env, NO_COLOR: '1' },
+  });
+  const [out, errors, [code]] = await Promise.all([buffer(child.stdout), buffer(child.stderr), once(child, 'close')]);
+  return { ok: code === 0, output: `${out}${errors}`.trim() };
+}
+
+async function imports(): Promise<Outcome> {
+  const offences = await checkImports(root);
+  return { ok: offences.length === 0, output: offences.join('\n') };
+}
+
+/** Each program in Perl compiles. */
+async function perl(): Promise<Outcome> {
+  const outputs: string[] = [];
+  for (const file of globSync('{runtime,test}/**/*.pl', { cwd: root })) {
+    const child = spawn('perl', ['-c', file], { cwd: root });
+    const [errors, [code]] = await Promise.all([buffer(child.stderr), once(child, 'close')]);
+    if (code !== 0) outputs.push(errors.toString());
+  }
+  return { ok: outputs.length === 0, output: outputs.join('') };
+}
+
+const checks: Record<string, () => Promise<Outcome>> = {
+  types: () => run('tsc', '--noEmit', '--project', '.'),
+  'lint and format': () => run('biome', 'ci', '--colors=off', '--error-on-warnings', '.'),
+  'dead code': () => run('knip', '--no-progress'),
+  'import directions': imports,
+  perl,
+};
+
+const outcomes = await Promise.all(
+  Object.entries(checks).map(async ([name, check]) => {
+    const startedMs = Date.now();
+    const outcome = await check();
+    console.log(`${outcome.ok ? 'ok    ' : 'FAILED'}  ${name} (${((Date.now() - startedMs) / 1000).toFixed(1)} s)`);
+    return { name, ...outcome };
+  }),
+);
+for (const { name, ok, output } of outcomes) if (!ok) console.log(`\n${name}:\n${output}`);
+if (outcomes.some(({ ok }) => !ok)) process.exitCode = 1;

@@ -1,0 +1,40 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+
+/**
+ * `npm test -- …`: Jest, with its own arguments. The last line is `N passed, N failed`; the exit status is 0 only when
+ * tests ran and all of them passed.
+ */
+const root = path.resolve(import.meta.dirname, '../..');
+const countsDir = fs.mkdtempSync(path.join(os.tmpdir(), 'test-counts-'));
+const countsFile = path.join(countsDir, 'counts.json');
+const args = process.argv.slice(2);
+
+const jest = spawn(
+  process.execPath,
+  ['--experimental-vm-modules', path.join(root, 'node_modules/jest/bin/jest.js'), ...args],
+  {
+    cwd: root,
+    stdio: 'inherit',
+    env: {
+      ...process.env,
+      // Workers need the option too, and the warning that it is experimental helps nobody.
+      NODE_OPTIONS:
+        `${process.env.NODE_OPTIONS ?? ''} --experimental-vm-modules --disable-warning=ExperimentalWarning`.trim(),
+      TEST_COUNTS_FILE: countsFile,
+    },
+  },
+);
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => jest.kill(signal));
+const [code] = await once(jest, 'exit');
+
+let { passed, failed } = { passed: 0, failed: 0 };
+if (fs.existsSync(countsFile)) ({ passed, failed } = JSON.parse(fs.readFileSync(countsFile, 'utf8')));
+fs.rmSync(countsDir, { recursive: true });
+// Jest itself may fail, for example before the first test.
+if (code !== 0 && failed === 0) failed = 1;
+console.log(`\n${passed} passed, ${failed} failed`);
+process.exitCode = failed > 0 || passed === 0 ? 1 : 0;

@@ -1,0 +1,59 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { Connection } from '@temporalio/client';
+import { ensureNamespace } from '../../../temporal/namespace.ts';
+import { ChildProgram, type ProgramHome } from './child-program.ts';
+import { dynamicConfigFile, type EmbeddedTemporal } from './temporal-server.ts';
+
+/**
+ * The fallback where Temporal's server could not be built: the development server of its CLI, on SQLite, with the Web
+ * UI in the same process. The UI gets no codec endpoint: the only way to give it one is the command line, which
+ * everybody on the machine can read.
+ * @throws {ProgramError} when it does not get ready
+ */
+export async function startTemporalDevServer(options: {
+  cli: string;
+  dir: string;
+  home: ProgramHome;
+  port: number;
+  uiPort: number;
+  namespace: string;
+}): Promise<EmbeddedTemporal & { uiUrl: string }> {
+  fs.mkdirSync(options.dir, { recursive: true, mode: 0o700 });
+  const flags: Record<string, string> = {
+    ip: '127.0.0.1',
+    port: `${options.port}`,
+    'ui-port': `${options.uiPort}`,
+    'db-filename': path.join(options.dir, 'temporal.sqlite'),
+    'log-level': 'warn',
+  };
+  const dynamicConfig: Record<string, [{ value: unknown }]> = JSON.parse(fs.readFileSync(dynamicConfigFile, 'utf8'));
+  const program = await ChildProgram.start({
+    name: 'temporal-dev-server',
+    command: options.cli,
+    args: [
+      ...['server', 'start-dev', '--sqlite-pragma', 'journal_mode=wal', '--sqlite-pragma', 'synchronous=normal'],
+      ...Object.entries(flags).flatMap(([name, value]) => [`--${name}`, value]),
+      ...Object.entries(dynamicConfig).flatMap(([key, [{ value }]]) => [
+        '--dynamic-config-value',
+        `${key}=${JSON.stringify(value)}`,
+      ]),
+    ],
+    home: options.home,
+    stopTimeoutMs: 15_000,
+  });
+  const address = `127.0.0.1:${options.port}`;
+  const connection = await program.whenReady(() => Connection.connect({ address, connectTimeout: 1000 }));
+  try {
+    await program.whenReady(() => ensureNamespace(connection, options.namespace));
+  } finally {
+    await connection.close();
+  }
+  return {
+    pid: program.pid,
+    ended: program.ended,
+    address,
+    uiUrl: `http://127.0.0.1:${options.uiPort}`,
+    stop: () => program.stop(),
+  };
+}

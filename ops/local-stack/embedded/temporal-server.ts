@@ -1,0 +1,193 @@
+import { execFile } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { Connection } from '@temporalio/client';
+import { Client } from 'pg';
+import { ensureNamespace } from '../../../temporal/namespace.ts';
+import { ChildProgram, type ProgramEnd, type ProgramHome } from './child-program.ts';
+
+const run = promisify(execFile);
+
+/** Ports of Temporal's four services in one process. Only the frontend's gRPC port is for others. */
+export interface TemporalPorts {
+  frontend: number;
+  frontendHttp: number;
+  frontendMembership: number;
+  history: number;
+  historyMembership: number;
+  matching: number;
+  matchingMembership: number;
+  worker: number;
+  workerMembership: number;
+}
+
+/** A value of Temporal's dynamic configuration, for all namespaces or for one. */
+export interface DynamicValue {
+  value: unknown;
+  constraints?: { namespace: string };
+}
+
+export interface TemporalServerOptions {
+  programs: { server: string; sqlTool: string };
+  /** Configuration; what lasts is in Postgres. */
+  dir: string;
+  home: ProgramHome;
+  ports: TemporalPorts;
+  /** Postgres URLs of its two databases, each owned by the role named in it. */
+  databaseUrl: string;
+  visibilityDatabaseUrl: string;
+  /** Namespace to make when it is missing. */
+  namespace: string;
+  /** Dynamic configuration beside that of `temporal-dynamic-config.json`. */
+  dynamicConfig?: Record<string, DynamicValue[]>;
+}
+
+export interface EmbeddedTemporal {
+  pid: number;
+  ended: Promise<ProgramEnd>;
+  /** `127.0.0.1:<port>`, gRPC. */
+  address: string;
+  stop(): Promise<void>;
+}
+
+/** Cannot be changed for a cluster that exists. */
+const historyShards = 4;
+
+/**
+ * What makes the server quick for one machine. A task queue on one partition never waits for another partition's task
+ * to be forwarded; an activity whose worker also holds the workflow's queue starts without a round trip.
+ */
+export const dynamicConfigFile = path.join(import.meta.dirname, 'temporal-dynamic-config.json');
+
+/**
+ * Starts Temporal on Postgres, bound to loopback: schema first, then the server, then its namespace.
+ * @throws {ProgramError} with the end of its log when it does not get ready
+ */
+export async function startTemporalServer(options: TemporalServerOptions): Promise<EmbeddedTemporal> {
+  await Promise.all([
+    bringSchemaUpToDate(options.programs.sqlTool, options.databaseUrl, 'postgresql/v12/temporal'),
+    bringSchemaUpToDate(options.programs.sqlTool, options.visibilityDatabaseUrl, 'postgresql/v12/visibility'),
+  ]);
+  await forgetFormerMembers(options.databaseUrl);
+  fs.mkdirSync(options.dir, { recursive: true, mode: 0o700 });
+  // YAML, of which JSON is a part.
+  fs.writeFileSync(path.join(options.dir, 'embedded.yaml'), JSON.stringify(serverConfig(options), null, 2), {
+    mode: 0o600,
+  });
+
+  const program = await ChildProgram.start({
+    name: 'temporal-server',
+    command: options.programs.server,
+    args: ['--root', '/', '--config', options.dir, '--env', 'embedded', '--allow-no-auth', 'start'],
+    home: options.home,
+    stopTimeoutMs: 15_000,
+  });
+  const address = `127.0.0.1:${options.ports.frontend}`;
+  const connection = await program.whenReady(() => Connection.connect({ address, connectTimeout: 1000 }));
+  try {
+    await program.whenReady(() => ensureNamespace(connection, options.namespace));
+  } finally {
+    await connection.close();
+  }
+  return { pid: program.pid, ended: program.ended, address, stop: () => program.stop() };
+}
+
+async function bringSchemaUpToDate(sqlTool: string, databaseUrl: string, schemaName: string): Promise<void> {
+  const database = new URL(databaseUrl);
+  const env = {
+    PATH: process.env.PATH,
+    SQL_PLUGIN: 'postgres12_pgx',
+    SQL_HOST: database.hostname,
+    SQL_PORT: database.port,
+    SQL_USER: database.username,
+    SQL_PASSWORD: decodeURIComponent(database.password),
+    SQL_DATABASE: database.pathname.slice(1),
+  };
+  const client = new Client({ connectionString: databaseUrl });
+  await client.connect();
+  try {
+    const found = await client.query(`select to_regclass('schema_version') is not null as "isThere"`);
+    if (!found.rows[0].isThere) await run(sqlTool, ['setup-schema', '--version', '0.0'], { env });
+  } finally {
+    await client.end();
+  }
+  await run(sqlTool, ['update-schema', '--schema-name', schemaName], { env });
+}
+
+/** The server tries to join who was a member 20 s ago. Here that was its former self, perhaps on other ports. */
+async function forgetFormerMembers(databaseUrl: string): Promise<void> {
+  const client = new Client({ connectionString: databaseUrl });
+  await client.connect();
+  try {
+    await client.query('delete from cluster_membership');
+  } finally {
+    await client.end();
+  }
+}
+
+function serverConfig(options: TemporalServerOptions): object {
+  const { ports } = options;
+  const rpc = (grpcPort: number, membershipPort: number) => ({
+    rpc: { grpcPort, membershipPort, bindOnLocalHost: true },
+  });
+  return {
+    log: { stdout: true, level: 'warn' },
+    persistence: {
+      defaultStore: 'default',
+      visibilityStore: 'visibility',
+      numHistoryShards: historyShards,
+      datastores: {
+        default: { sql: sqlStore(options.databaseUrl, 40) },
+        visibility: { sql: sqlStore(options.visibilityDatabaseUrl, 10) },
+      },
+    },
+    global: { membership: { maxJoinDuration: '30s', broadcastAddress: '127.0.0.1' } },
+    services: {
+      frontend: { rpc: { ...rpc(ports.frontend, ports.frontendMembership).rpc, httpPort: ports.frontendHttp } },
+      history: rpc(ports.history, ports.historyMembership),
+      matching: rpc(ports.matching, ports.matchingMembership),
+      worker: rpc(ports.worker, ports.workerMembership),
+    },
+    clusterMetadata: {
+      enableGlobalNamespace: false,
+      failoverVersionIncrement: 10,
+      masterClusterName: 'active',
+      currentClusterName: 'active',
+      clusterInformation: {
+        active: {
+          enabled: true,
+          initialFailoverVersion: 1,
+          rpcName: 'frontend',
+          rpcAddress: `127.0.0.1:${ports.frontend}`,
+        },
+      },
+    },
+    dcRedirectionPolicy: { policy: 'noop' },
+    dynamicConfigClient: { filepath: writeDynamicConfig(options), pollInterval: '60s' },
+  };
+}
+
+/** @returns the file that the server reads */
+function writeDynamicConfig({ dir, dynamicConfig }: TemporalServerOptions): string {
+  if (!dynamicConfig) return dynamicConfigFile;
+  const file = path.join(dir, 'dynamic-config.json');
+  const values = { ...JSON.parse(fs.readFileSync(dynamicConfigFile, 'utf8')), ...dynamicConfig };
+  fs.writeFileSync(file, JSON.stringify(values, null, 2), { mode: 0o600 });
+  return file;
+}
+
+function sqlStore(databaseUrl: string, connections: number): object {
+  const database = new URL(databaseUrl);
+  return {
+    pluginName: 'postgres12_pgx',
+    databaseName: database.pathname.slice(1),
+    connectAddr: database.host,
+    connectProtocol: 'tcp',
+    user: database.username,
+    password: decodeURIComponent(database.password),
+    maxConns: connections,
+    maxIdleConns: connections,
+    maxConnLifetime: '1h',
+  };
+}

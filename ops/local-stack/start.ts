@@ -1,0 +1,78 @@
+import path from 'node:path';
+import { SettingsError } from '../../config/settings.ts';
+import { ProgramError } from './embedded/child-program.ts';
+import { PortTakenError } from './embedded/ports.ts';
+import { DataFolderInUseError, openDataFolder } from './supervisor/data-folder.ts';
+import { Platform, type StartedPlatform } from './supervisor/platform.ts';
+import { platformEnvFile } from './supervisor/platform-env.ts';
+import { namesAdvice } from './supervisor/sandbox-names.ts';
+
+/** `npm start`: the whole platform on this machine, until Ctrl-C or SIGTERM. */
+const startedMs = Date.now();
+const dataDir = path.resolve(process.env.PLATFORM_DATA_DIR || '.data');
+
+/** Errors that say all there is to say; a stack would only hide it. */
+const plainErrors = [SettingsError, ProgramError, PortTakenError, DataFolderInUseError];
+
+function report(text: string): void {
+  console.error(`${new Date().toTimeString().slice(0, 8)}  ${text}`);
+}
+
+/** For a shell to paste. */
+function quoted(file: string): string {
+  return /^[\w./-]+$/.test(file) ? file : `'${file.replaceAll("'", "'\\''")}'`;
+}
+
+async function announce({ env, settings, newApiKey }: StartedPlatform): Promise<void> {
+  const advice = await namesAdvice(settings.PLATFORM_BASE_DOMAIN);
+  const rows = [
+    ['API', env.PLATFORM_URL],
+    ['API docs', `${env.PLATFORM_URL}/docs`],
+    ['Gateway', `${env.PLATFORM_GATEWAY}  (sandboxes are *.${settings.PLATFORM_BASE_DOMAIN})`],
+    ...(advice ? [['', advice]] : []),
+    ['Temporal UI', env.TEMPORAL_UI_URL ?? 'none known'],
+    ['Logs', path.join(dataDir, 'logs')],
+    ['Environment', `. ${quoted(platformEnvFile(dataDir))}`],
+    ...(newApiKey ? [['API key', `${newApiKey}  (kept in that file, shown only now)`]] : []),
+  ];
+  console.log(
+    `\nReady in ${((Date.now() - startedMs) / 1000).toFixed(1)} s. Ctrl-C stops the platform; sandboxes go on.\n`,
+  );
+  for (const [name, value] of rows) console.log(`  ${name!.padEnd(12)} ${value}`);
+  console.log('');
+}
+
+function fail(error: unknown): void {
+  const isPlain = plainErrors.some((known) => error instanceof known);
+  console.error(isPlain ? `\n${(error as Error).message}` : error);
+  process.exitCode = 1;
+}
+
+// More than one signal comes for one Ctrl-C: from the terminal, and passed on by npm.
+let askedToStop = false;
+const stopAsked = new Promise<void>((resolve) => {
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    process.on(signal, () => {
+      if (!askedToStop) console.log('\nStopping …');
+      askedToStop = true;
+      resolve();
+    });
+  }
+});
+
+try {
+  const folder = await openDataFolder(dataDir, process.env.PLATFORM_SECRET_KEY || undefined);
+  const platform = new Platform(folder, process.env, report);
+  try {
+    const started = platform.start().then(announce);
+    await Promise.race([started, stopAsked]);
+    await stopAsked;
+  } catch (error) {
+    if (!askedToStop) fail(error);
+  } finally {
+    await platform.stop();
+    await folder.release();
+  }
+} catch (error) {
+  fail(error);
+}

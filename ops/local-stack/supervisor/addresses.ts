@@ -1,0 +1,99 @@
+import path from 'node:path';
+import { cacheDir } from '../../setup/toolchain/locations.mjs';
+import { choosePorts } from '../embedded/ports.ts';
+import { databaseUrl } from '../embedded/postgres.ts';
+import { temporalInnerPorts } from '../embedded/temporal.ts';
+import { loadLaunchSettings } from '../launch-settings.ts';
+import { type DataFolder, derivePassword } from './data-folder.ts';
+
+/** Where each part of a copy listens, and the settings that the platform's processes get from it. */
+export interface Addresses {
+  ports: Awaited<ReturnType<typeof choosePlatformPorts>>;
+  /** Settings of `config/settings.ts`, as given by the operator and filled in with what is embedded. */
+  processEnv: NodeJS.ProcessEnv;
+}
+
+/**
+ * Settles the addresses of everything before anything is started: so each part can know all others.
+ * @throws {SettingsError | PortTakenError}
+ */
+export async function settleAddresses(folder: DataFolder, given: NodeJS.ProcessEnv): Promise<Addresses> {
+  const ports = await choosePlatformPorts(folder.dir, given);
+  const url = given.PLATFORM_URL || `http://${reachable(given.PLATFORM_API_HOST)}:${ports.PLATFORM_API_PORT}`;
+  const embedded: NodeJS.ProcessEnv = {
+    ...(!given.DATABASE_URL && {
+      DATABASE_URL: databaseUrl(
+        'platform',
+        derivePassword(folder.secretKey, 'postgres platform'),
+        ports.PLATFORM_POSTGRES_PORT,
+        'platform',
+      ),
+    }),
+    ...(!given.TEMPORAL_ADDRESS && {
+      TEMPORAL_ADDRESS: `127.0.0.1:${ports.PLATFORM_TEMPORAL_PORT}`,
+      TEMPORAL_UI_URL: given.TEMPORAL_UI_URL || `http://127.0.0.1:${ports.PLATFORM_TEMPORAL_UI_PORT}`,
+    }),
+    ...(!given.PLATFORM_REGISTRY && {
+      PLATFORM_REGISTRY: `127.0.0.1:${ports.PLATFORM_REGISTRY_PORT}`,
+      PLATFORM_REGISTRY_INSECURE_HTTP: 'true',
+    }),
+    // For storage, and whatever else users name, on this very machine.
+    PLATFORM_INTERNAL_SERVICES: [
+      given.PLATFORM_INTERNAL_SERVICES,
+      ...Object.values(ports).map((port) => `127.0.0.1:${port}`),
+    ]
+      .filter(Boolean)
+      .join(','),
+    PLATFORM_OUTBOUND_RANGES: given.PLATFORM_OUTBOUND_RANGES || '127.0.0.0/8,::1/128',
+  };
+  return {
+    ports,
+    processEnv: {
+      // What a process compiled once it need not compile at the next start.
+      NODE_COMPILE_CACHE: path.join(cacheDir(given), 'node-compile'),
+      ...given,
+      ...embedded,
+      PLATFORM_DATA_DIR: folder.dir,
+      PLATFORM_SECRET_KEY: folder.secretKey,
+      PLATFORM_API_PORT: `${ports.PLATFORM_API_PORT}`,
+      PLATFORM_GATEWAY_PORT: `${ports.PLATFORM_GATEWAY_PORT}`,
+      PLATFORM_URL: url,
+    },
+  };
+}
+
+/** An address to connect to, for one to listen on. */
+export function reachable(host: string | undefined): string {
+  return !host || host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
+}
+
+/** Parts with a port of their own, and where it is looked for first. */
+const usualPorts = {
+  PLATFORM_API_PORT: 7080,
+  PLATFORM_GATEWAY_PORT: 7081,
+  PLATFORM_TEMPORAL_PORT: 7233,
+  PLATFORM_TEMPORAL_UI_PORT: 8233,
+  PLATFORM_POSTGRES_PORT: 7432,
+  PLATFORM_REGISTRY_PORT: 7500,
+} as const;
+
+function choosePlatformPorts(dataDir: string, given: NodeJS.ProcessEnv) {
+  const { PLATFORM_PORTS_FROM: from, ...explicit } = loadLaunchSettings(given);
+  const hosts: Partial<Record<keyof typeof usualPorts, string | undefined>> = {
+    PLATFORM_API_PORT: given.PLATFORM_API_HOST,
+    PLATFORM_GATEWAY_PORT: given.PLATFORM_GATEWAY_HOST,
+  };
+  const named = (Object.keys(usualPorts) as (keyof typeof usualPorts)[]).map((name, index) => ({
+    name,
+    preferred: from ? from + index : usualPorts[name],
+    explicit: explicit[name],
+    host: hosts[name] || '127.0.0.1',
+  }));
+  const inner = temporalInnerPorts.map((name, index) => ({
+    name,
+    preferred: from ? from + named.length + index : 7700 + index,
+    explicit: undefined,
+    host: '127.0.0.1',
+  }));
+  return choosePorts<(typeof named)[number]['name'] | (typeof inner)[number]['name']>(dataDir, [...named, ...inner]);
+}

@@ -1,0 +1,98 @@
+import { hkdfSync, randomBytes } from 'node:crypto';
+import fs from 'node:fs';
+import path from 'node:path';
+import { writeFileDurablySync } from '../../../config/durable-file.ts';
+import { releaseBallastIfFull } from '../../../runtime/disk/ballast.ts';
+import { isOutOfSpace } from '../../../runtime/disk/out-of-space.ts';
+import { LockHeldError, lockFile } from '../../setup/file-lock.mjs';
+import { ProcessRecord } from '../embedded/process-record.ts';
+
+/** Another copy runs on this data folder. */
+export class DataFolderInUseError extends Error {
+  override name = 'DataFolderInUseError';
+}
+
+/** Behind the pid of a supervisor that is stopping. */
+const stopping = 'stopping';
+
+/** The folder in which one copy of the platform keeps everything, held by one supervisor at a time. */
+export interface DataFolder {
+  dir: string;
+  logDir: string;
+  record: ProcessRecord;
+  /** Base64 of 32 bytes. */
+  secretKey: string;
+  /** From now on a supervisor that wants the folder waits for it, instead of being refused. */
+  markStopping(): void;
+  /** Lets another supervisor have the folder. */
+  release(): Promise<void>;
+}
+
+/**
+ * Makes the folder when it is missing, and takes it. The lock is the kernel's, so it is free as soon as its holder is
+ * gone, even after a SIGKILL.
+ * @param secretKey the operator's own; else one is made and kept in the folder
+ * @throws {DataFolderInUseError}
+ */
+export async function openDataFolder(dir: string, secretKey?: string): Promise<DataFolder> {
+  fs.mkdirSync(dir, { recursive: true });
+  // Others may pass through (Postgres runs as a user of its own) but not look around.
+  fs.chmodSync(dir, 0o711);
+  const pidFile = path.join(dir, 'platform.pid');
+  const lock = await takeLock(dir, pidFile);
+  // Whatever comes now writes here: a start on a full disk takes what was kept for it.
+  releaseBallastIfFull(path.join(dir, 'oci'));
+  writePid(pidFile, `${process.pid}\n`);
+  const logDir = path.join(dir, 'logs');
+  fs.mkdirSync(logDir, { recursive: true, mode: 0o700 });
+  return {
+    dir,
+    logDir,
+    record: new ProcessRecord(path.join(dir, 'processes.json')),
+    secretKey: secretKey ?? loadOrMakeSecretKey(path.join(dir, 'secret-key')),
+    markStopping() {
+      writePid(pidFile, `${process.pid} ${stopping}\n`);
+    },
+    async release() {
+      fs.rmSync(pidFile, { force: true });
+      await lock.release();
+    },
+  };
+}
+
+async function takeLock(dir: string, pidFile: string): Promise<{ release(): Promise<void> }> {
+  const file = path.join(dir, 'platform.lock');
+  try {
+    return await lockFile(file, { wait: false });
+  } catch (error) {
+    if (!(error instanceof LockHeldError)) throw error;
+    const [pid, state] = fs.existsSync(pidFile) ? fs.readFileSync(pidFile, 'utf8').trim().split(' ') : ['unknown'];
+    if (state === stopping) return lockFile(file, { wait: true });
+    throw new DataFolderInUseError(
+      `A platform already runs on ${dir} (pid ${pid}). Stop it first, or name another folder in PLATFORM_DATA_DIR.`,
+    );
+  }
+}
+
+/** For people, and for a start that meets a stop. A full disk keeps neither from starting nor from stopping. */
+function writePid(file: string, text: string): void {
+  try {
+    fs.writeFileSync(file, text);
+  } catch (error) {
+    if (!isOutOfSpace(error)) throw error;
+  }
+}
+
+function loadOrMakeSecretKey(file: string): string {
+  if (!fs.existsSync(file)) writeFileDurablySync(file, `${randomBytes(32).toString('base64')}\n`);
+  const key = fs.readFileSync(file, 'utf8').trim();
+  if (Buffer.from(key, 'base64').length === 32) return key;
+  // Never made anew beside data that was encrypted under the old one.
+  throw new Error(`${file} is damaged: it must hold the 32 bytes, in base64, that this data folder was made with`);
+}
+
+/** A password of an embedded part, which so needs no file of its own. */
+export function derivePassword(secretKey: string, purpose: string): string {
+  const master = Buffer.from(secretKey, 'base64');
+  return Buffer.from(hkdfSync('sha256', master, 'sandbox-platform-embedded', purpose, 24)).toString('hex');
+}

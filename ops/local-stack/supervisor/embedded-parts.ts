@@ -1,0 +1,97 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import type { Settings } from '../../../config/settings.ts';
+import { codecAccessToken } from '../../../temporal/codec-access.ts';
+import { temporalDevServer, temporalPrograms } from '../../setup/toolchain/locations.mjs';
+import type { ProgramHome } from '../embedded/child-program.ts';
+import { type EmbeddedPostgres, startPostgres } from '../embedded/postgres.ts';
+import { startRegistry } from '../embedded/registry.ts';
+import { startTemporalOnPostgres } from '../embedded/temporal.ts';
+import { startTemporalDevServer } from '../embedded/temporal-dev-server.ts';
+import { startWebUi } from '../embedded/temporal-web-ui.ts';
+import type { Addresses } from './addresses.ts';
+import { type DataFolder, derivePassword } from './data-folder.ts';
+import type { Part } from './kept-running.ts';
+
+type Start = () => Promise<Part>;
+
+/** How to start each embedded part; undefined for one that the environment names another of. */
+export interface EmbeddedParts {
+  postgres: Start | undefined;
+  registry: Start | undefined;
+  /** Needs Postgres. */
+  temporal: Start | undefined;
+  /** Needs Temporal. Undefined also where Temporal brings its own. */
+  webUi: Start | undefined;
+}
+
+/** @param given the operator's environment, before it was filled in */
+export function embeddedParts(
+  folder: DataFolder,
+  home: ProgramHome,
+  { ports }: Addresses,
+  given: NodeJS.ProcessEnv,
+  settings: Settings,
+): EmbeddedParts {
+  const programs = temporalPrograms(given);
+  const hasTemporalServer = fs.existsSync(programs.dir);
+  const embedsTemporal = !given.TEMPORAL_ADDRESS;
+  const password = (purpose: string) => derivePassword(folder.secretKey, purpose);
+  const namespace = settings.TEMPORAL_NAMESPACE;
+  /** Set once Postgres was started, and good for each later start of it: its addresses do not change. */
+  let postgres: EmbeddedPostgres | undefined;
+
+  return {
+    postgres:
+      given.DATABASE_URL && !(embedsTemporal && hasTemporalServer)
+        ? undefined
+        : async () => {
+            postgres = await startPostgres({
+              dir: path.join(folder.dir, 'postgres'),
+              home,
+              port: ports.PLATFORM_POSTGRES_PORT,
+              password: password('postgres'),
+            });
+            if (!given.DATABASE_URL) await postgres.ensureOwnedDatabase('platform', password('postgres platform'));
+            return postgres;
+          },
+    registry: given.PLATFORM_REGISTRY
+      ? undefined
+      : () => startRegistry({ dir: path.join(folder.dir, 'registry'), home, port: ports.PLATFORM_REGISTRY_PORT }),
+    temporal: !embedsTemporal
+      ? undefined
+      : hasTemporalServer
+        ? () =>
+            startTemporalOnPostgres({
+              postgres: postgres!,
+              password: password('postgres temporal'),
+              programs,
+              dataDir: folder.dir,
+              home,
+              ports: { frontend: ports.PLATFORM_TEMPORAL_PORT, ...ports },
+              namespace,
+            })
+        : () =>
+            startTemporalDevServer({
+              cli: temporalDevServer(given).cli,
+              dir: path.join(folder.dir, 'temporal'),
+              home,
+              port: ports.PLATFORM_TEMPORAL_PORT,
+              uiPort: ports.PLATFORM_TEMPORAL_UI_PORT,
+              namespace,
+            }),
+    webUi:
+      embedsTemporal && hasTemporalServer
+        ? () =>
+            startWebUi({
+              program: programs.ui,
+              dir: path.join(folder.dir, 'temporal-web-ui'),
+              home,
+              port: ports.PLATFORM_TEMPORAL_UI_PORT,
+              temporalAddress: settings.TEMPORAL_ADDRESS,
+              namespace,
+              codecEndpoint: `${settings.PLATFORM_URL}/codec/${codecAccessToken(folder.secretKey)}`,
+            })
+        : undefined,
+  };
+}

@@ -1,0 +1,53 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { writeFileDurablySync } from '../../../config/durable-file.ts';
+
+/** What clients and operators of a running copy need to know, for `. .data/platform.env`. */
+export interface PlatformEnv {
+  PLATFORM_URL: string;
+  /** Of the first account. Missing when a start with another data folder made that account. */
+  PLATFORM_API_KEY?: string | undefined;
+  PLATFORM_GATEWAY: string;
+  /** PEM file of the certificate authority that signed the gateway's certificate. */
+  PLATFORM_CA?: string | undefined;
+  TEMPORAL_ADDRESS: string;
+  TEMPORAL_NAMESPACE: string;
+  TEMPORAL_UI_URL?: string | undefined;
+}
+
+/** Where it is, for a data folder. */
+export function platformEnvFile(dataDir: string): string {
+  return path.join(dataDir, 'platform.env');
+}
+
+/** Writes the file (mode 600) in the form that shells, compose and systemd read alike. */
+export function writePlatformEnv(dataDir: string, values: PlatformEnv): void {
+  const file = platformEnvFile(dataDir);
+  const lines = Object.entries(values)
+    .filter(([, value]) => value)
+    .map(([name, value]) => `${name}='${value}'\n`);
+  writeFileDurablySync(file, lines.join(''));
+}
+
+/** What the last start wrote; empty when there was none. */
+export function readPlatformEnv(dataDir: string): Partial<PlatformEnv> {
+  const file = platformEnvFile(dataDir);
+  if (!fs.existsSync(file)) return {};
+  const pairs = fs.readFileSync(file, 'utf8').matchAll(/^([A-Z_]+)='(.*)'$/gm);
+  return Object.fromEntries([...pairs].map(([, name, value]) => [name, value]));
+}
+
+/** Exists from the start that made the first API key to the first start that succeeds. */
+const newApiKeyFile = (dataDir: string) => path.join(dataDir, 'api-key-not-shown');
+
+/** Remembers that nobody has seen the API key. Call it before the key is written to platform.env. */
+export function markNewApiKey(dataDir: string): void {
+  fs.writeFileSync(newApiKeyFile(dataDir), '');
+}
+
+/** The first API key when no start has succeeded with it. From now on one has. */
+export function takeNewApiKey(dataDir: string): string | undefined {
+  if (!fs.existsSync(newApiKeyFile(dataDir))) return undefined;
+  fs.rmSync(newApiKeyFile(dataDir));
+  return readPlatformEnv(dataDir).PLATFORM_API_KEY;
+}

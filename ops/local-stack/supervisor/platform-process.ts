@@ -1,0 +1,40 @@
+import path from 'node:path';
+import { heapFlags } from '../../../config/heap-limits.ts';
+import { ChildProgram, type ProgramHome } from '../embedded/child-program.ts';
+import type { Part } from './kept-running.ts';
+import { readLogLine } from './log-line.ts';
+
+const root = path.resolve(import.meta.dirname, '../../..');
+
+/**
+ * Starts one of the platform's own processes and waits until it logs `"msg":"ready"`.
+ * @param script from the project's root: `api/server.ts`
+ * @param onWarning gets what it logs from `warn` on, for people to read
+ * @throws {ProgramError} with the end of its log when it does not get ready
+ */
+export async function startPlatformProcess(options: {
+  name: string;
+  script: string;
+  env: NodeJS.ProcessEnv;
+  home: ProgramHome;
+  onWarning: (text: string) => void;
+  readyTimeoutMs?: number;
+}): Promise<Part> {
+  const ready = Promise.withResolvers<void>();
+  const program = await ChildProgram.start({
+    name: options.name,
+    command: process.execPath,
+    args: [...heapFlags(options.script, options.env), path.resolve(root, options.script)],
+    env: options.env,
+    home: options.home,
+    // A host worker finishes what it does to sandboxes.
+    stopTimeoutMs: 20_000,
+    onLine: (line) => {
+      const read = readLogLine(line);
+      if (read?.isReady) ready.resolve();
+      if (read?.warning) options.onWarning(`${options.name}: ${read.warning}`);
+    },
+  });
+  await program.whenReady(() => ready.promise, options.readyTimeoutMs);
+  return program;
+}

@@ -1,0 +1,172 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { Connection } from '@temporalio/client';
+import { loadSettings, type Settings } from '../../../config/settings.ts';
+import { releaseBallastIfFull } from '../../../runtime/disk/ballast.ts';
+import { hasRoomToAdmit, readDiskRoom } from '../../../runtime/disk/disk-room.ts';
+import { ensureNamespace } from '../../../temporal/namespace.ts';
+import { cacheDir } from '../../setup/toolchain/locations.mjs';
+import type { ProgramHome } from '../embedded/child-program.ts';
+import { reachable, settleAddresses } from './addresses.ts';
+import type { DataFolder } from './data-folder.ts';
+import { embeddedParts } from './embedded-parts.ts';
+import { KeptRunning, type Part } from './kept-running.ts';
+import { migrate } from './migrate.ts';
+import { markNewApiKey, type PlatformEnv, readPlatformEnv, takeNewApiKey, writePlatformEnv } from './platform-env.ts';
+import { startPlatformProcess } from './platform-process.ts';
+import { writeProcessSettings } from './running-platform.ts';
+
+/** Scripts of the platform's own parts, from the project's root. */
+export interface PlatformScripts {
+  migrate: string;
+  /** Processes that requests reach: the last to be ready for them, the first to stop. */
+  servers: Record<string, string>;
+  workers: Record<string, string>;
+}
+
+const platformScripts: PlatformScripts = {
+  migrate: 'db/migrate.ts',
+  servers: { api: 'api/server.ts', gateway: 'gateway/server.ts' },
+  workers: { worker: 'worker/control.ts', host: 'worker/host.ts' },
+};
+
+export interface StartedPlatform {
+  env: PlatformEnv;
+  settings: Settings;
+  /** Key of the first account, until a start has succeeded with it: an earlier one may have made it and then failed. */
+  newApiKey: string | undefined;
+}
+
+/**
+ * The whole platform on this machine: Postgres, a registry, Temporal and its Web UI, unless the environment names
+ * others; and the platform's own processes on top of them. Each is started again when it ends by itself.
+ */
+export class Platform {
+  readonly #folder: DataFolder;
+  readonly #given: NodeJS.ProcessEnv;
+  readonly #report: (text: string) => void;
+  readonly #scripts: PlatformScripts;
+  readonly #home: ProgramHome;
+  readonly #stopping = new AbortController();
+  /** In the order of their start: a stage may need those before it. */
+  readonly #stages: Promise<PromiseSettledResult<KeptRunning>[]>[] = [];
+
+  /**
+   * @param report one line for people: what ended, what warns
+   * @param scripts other scripts in place of the platform's own, for tests of this supervisor
+   */
+  constructor(
+    folder: DataFolder,
+    given: NodeJS.ProcessEnv,
+    report: (text: string) => void,
+    scripts: PlatformScripts = platformScripts,
+  ) {
+    this.#folder = folder;
+    this.#given = given;
+    this.#report = report;
+    this.#scripts = scripts;
+    this.#home = { logDir: folder.logDir, record: folder.record, stopping: this.#stopping.signal };
+  }
+
+  /**
+   * Resolves when everything is ready. After an error, `stop()` ends what was started.
+   * @throws {SettingsError | PortTakenError | ProgramError}
+   */
+  async start(): Promise<StartedPlatform> {
+    const leftovers = await this.#folder.record.endLeftovers();
+    if (leftovers.length > 0) this.#report(`ended what a former start had left running: ${leftovers.join(', ')}`);
+    reportFullDisks([path.join(this.#folder.dir, 'oci'), cacheDir(this.#given)], this.#report);
+    const addresses = await settleAddresses(this.#folder, this.#given);
+    const settings = loadSettings(addresses.processEnv);
+    writeProcessSettings(this.#folder.dir, addresses.processEnv);
+    const embedded = embeddedParts(this.#folder, this.#home, addresses, this.#given, settings);
+
+    await this.#stage({ postgres: embedded.postgres, registry: embedded.registry });
+    const migration = migrate(this.#scripts.migrate, addresses.processEnv, this.#stopping.signal).then((madeApiKey) =>
+      this.#writePlatformEnv(settings, madeApiKey),
+    );
+    const temporal = embedded.temporal
+      ? this.#stage({ temporal: embedded.temporal })
+      : prepareTemporal(settings, this.#report);
+    // Write the key down even if Temporal fails: the database has only its hash, and no later start makes another.
+    await Promise.allSettled([migration, temporal]);
+    const [env] = await Promise.all([migration, temporal]);
+    await Promise.all([
+      this.#stage({ 'temporal-web-ui': embedded.webUi }),
+      this.#stage(this.#processes(this.#scripts.workers, addresses.processEnv)),
+      this.#stage(this.#processes(this.#scripts.servers, addresses.processEnv)),
+    ]);
+    return { env, settings, newApiKey: takeNewApiKey(this.#folder.dir) };
+  }
+
+  /** Stops everything, last stage first. Sandboxes go on. */
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    this.#folder.markStopping();
+    for (const stage of this.#stages.toReversed()) {
+      const parts = (await stage).filter((part) => part.status === 'fulfilled');
+      await Promise.all(parts.map((part) => part.value.stop()));
+    }
+  }
+
+  /** Starts parts that do not need each other. */
+  async #stage(starts: Record<string, (() => Promise<Part>) | undefined>): Promise<void> {
+    this.#stopping.signal.throwIfAborted();
+    const stage = Promise.allSettled(
+      Object.entries(starts).flatMap(([name, start]) => (start ? KeptRunning.start(name, start, this.#report) : [])),
+    );
+    this.#stages.push(stage);
+    for (const part of await stage) if (part.status === 'rejected') throw part.reason;
+  }
+
+  #processes(scripts: Record<string, string>, env: NodeJS.ProcessEnv): Record<string, () => Promise<Part>> {
+    const starts = Object.entries(scripts).map(([name, script]) => [
+      name,
+      () => startPlatformProcess({ name, script, env, home: this.#home, onWarning: this.#report }),
+    ]);
+    return Object.fromEntries(starts);
+  }
+
+  #writePlatformEnv(settings: Settings, madeApiKey: string | undefined): PlatformEnv {
+    const { dir } = this.#folder;
+    const gatewayHost = reachable(settings.PLATFORM_GATEWAY_HOST);
+    const env: PlatformEnv = {
+      PLATFORM_URL: settings.PLATFORM_URL!,
+      PLATFORM_API_KEY: madeApiKey ?? readPlatformEnv(dir).PLATFORM_API_KEY,
+      PLATFORM_GATEWAY: `http://${gatewayHost}:${settings.PLATFORM_GATEWAY_PORT}`,
+      PLATFORM_CA: settings.PLATFORM_TLS_CERT_FILE ? undefined : path.join(dir, 'ca', 'ca.pem'),
+      TEMPORAL_ADDRESS: settings.TEMPORAL_ADDRESS,
+      TEMPORAL_NAMESPACE: settings.TEMPORAL_NAMESPACE,
+      TEMPORAL_UI_URL: settings.TEMPORAL_UI_URL,
+    };
+    if (madeApiKey) markNewApiKey(dir);
+    writePlatformEnv(dir, env);
+    return env;
+  }
+}
+
+/** Takes what is kept for a start on a full disk, and says where sandboxes will find no room. */
+function reportFullDisks(folders: readonly string[], report: (text: string) => void): void {
+  for (const folder of folders.filter((each) => fs.existsSync(each))) {
+    if (releaseBallastIfFull(folder)) report(`the disk of ${folder} is full; the reserve there was released`);
+    const room = readDiskRoom(folder);
+    if (hasRoomToAdmit(room)) continue;
+    const free = `${Math.floor(room.freeBytes / 1024 ** 2)} MiB and ${room.freeInodes} inodes are free`;
+    report(`the disk of ${folder} is nearly full (${free}); delete sandboxes, or make room otherwise`);
+  }
+}
+
+/** Namespace and search attributes on a Temporal that is not ours, as far as it lets us. */
+async function prepareTemporal(settings: Settings, report: (text: string) => void): Promise<void> {
+  const connection = await Connection.connect({ address: settings.TEMPORAL_ADDRESS, tls: settings.TEMPORAL_TLS });
+  try {
+    await ensureNamespace(connection, settings.TEMPORAL_NAMESPACE);
+  } catch (error) {
+    report(
+      `namespace ${settings.TEMPORAL_NAMESPACE} on ${settings.TEMPORAL_ADDRESS} could not be prepared, ` +
+        `see ops/README.md for what it needs: ${(error as Error).message}`,
+    );
+  } finally {
+    await connection.close();
+  }
+}

@@ -1,0 +1,40 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { z } from 'zod';
+import { writeFileDurablySync } from '../../../config/durable-file.ts';
+import { readDocumentOrSetAside } from '../../../config/readable-document.ts';
+import { processStartedAt } from '../embedded/process-record.ts';
+
+/** Settings that are a platform's own, as against what else is in an environment. */
+const settingName = /^(PLATFORM|DATABASE|TEMPORAL)_/;
+
+/** An operator's command that needs a running platform, and there is none. */
+export class NotRunningError extends Error {
+  override name = 'NotRunningError';
+}
+
+const settingsFile = (dataDir: string) => path.join(dataDir, 'settings.json');
+
+/** Keeps (mode 600, secrets are in it) what the processes were started with, for the operator's commands. */
+export function writeProcessSettings(dataDir: string, processEnv: NodeJS.ProcessEnv): void {
+  const settings = Object.entries(processEnv).filter(([name, value]) => settingName.test(name) && value);
+  writeFileDurablySync(settingsFile(dataDir), JSON.stringify(Object.fromEntries(settings), null, 2));
+}
+
+/**
+ * The settings of the platform that runs on a data folder; those in the environment come first, so that commands work
+ * beside processes that were started one by one, too.
+ * @throws {NotRunningError} when nothing runs there and the environment does not name a database
+ */
+export function runningPlatformEnv(dataDir: string, env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  if (env.DATABASE_URL) return env;
+  const pidFile = path.join(dataDir, 'platform.pid');
+  const pid = fs.existsSync(pidFile) && Number.parseInt(fs.readFileSync(pidFile, 'utf8'), 10);
+  const settings = readDocumentOrSetAside(settingsFile(dataDir), z.record(z.string(), z.string()));
+  if (!pid || !processStartedAt(pid) || !settings) {
+    throw new NotRunningError(
+      `No platform runs on ${dataDir}. Start it with: npm start (or name its folder in PLATFORM_DATA_DIR)`,
+    );
+  }
+  return { ...settings, ...env };
+}

@@ -1,0 +1,173 @@
+import { randomBytes } from 'node:crypto';
+import type { ParseArgsOptionsConfig } from 'node:util';
+import { accountPageUrl } from '../../../config/public-urls.ts';
+import { constraintError } from '../../../db/constraint-errors.ts';
+import { Account } from '../../../db/entities/account.ts';
+import { User } from '../../../db/entities/user.ts';
+import { addAccountLink } from '../../../db/repositories/account-links.ts';
+import { createAccount } from '../../../db/repositories/accounts.ts';
+import { listDeadEntries, reviveEntries } from '../../../db/repositories/outbox.ts';
+import { findResettableUser } from '../../../db/repositories/passwords.ts';
+import { rotateTokenKeys } from '../../../db/repositories/token-keys.ts';
+import { readEmailAddress } from '../../../domain/email-address.ts';
+import { passwordResetSeconds } from '../../../domain/password-reset.ts';
+import type { PlatformDatabase } from './database.ts';
+
+/** A mistake of the operator, reported without a stack. */
+export class OperatorError extends Error {
+  override name = 'OperatorError';
+}
+
+type Values = Record<string, string | boolean | undefined | (string | boolean)[]>;
+
+export interface OperatorCommand {
+  usage: string;
+  does: string;
+  options: ParseArgsOptionsConfig;
+  /** @returns what is printed as JSON */
+  run(database: PlatformDatabase, values: Values): Promise<unknown>;
+}
+
+const text = { type: 'string' } as const;
+
+/** Every operator command, by name. */
+export const commands: Record<string, OperatorCommand> = {
+  'create-account': {
+    usage: '--email E [--name N] [--plan P] [--admin]',
+    does: 'An account with its root user, a default project and an API key',
+    options: { email: text, name: text, plan: text, admin: { type: 'boolean' } },
+    async run({ orm, plans }, values) {
+      const given = required(values, 'email');
+      const email = readEmailAddress(given);
+      if (email === null) throw new OperatorError(`${given} is not an e-mail address`);
+      const planName = optional(values, 'plan') ?? plans.all[0]!.planName;
+      if (!plans.all.some((plan) => plan.planName === planName)) {
+        throw new OperatorError(
+          `There is no plan ${planName}; plans are ${plans.all.map((plan) => plan.planName).join(', ')}`,
+        );
+      }
+      const wanted = {
+        email,
+        planName,
+        displayName: optional(values, 'name') ?? email,
+        role: values.admin ? ('admin' as const) : ('user' as const),
+      };
+      try {
+        return await orm.em.fork().transactional((em) => createAccount(em, wanted));
+      } catch (error) {
+        if (constraintError(error)?.code === 'email_taken') throw new OperatorError(`${email} is in use already`);
+        throw error;
+      }
+    },
+  },
+
+  'list-accounts': {
+    usage: '',
+    does: 'All accounts, oldest first',
+    options: {},
+    run: ({ orm }) =>
+      orm.em.fork().find(
+        Account,
+        {},
+        {
+          orderBy: { createdAt: 'asc' },
+          fields: ['accountId', 'email', 'displayName', 'planName', 'status', 'createdAt'],
+        },
+      ),
+  },
+
+  'suspend-account': {
+    usage: '--account acc-…',
+    does: 'It may read, but change and create nothing',
+    options: { account: text },
+    run: (database, values) => setStatus(database, required(values, 'account'), 'suspended'),
+  },
+
+  'reopen-account': {
+    usage: '--account acc-…',
+    does: 'Ends a suspension',
+    options: { account: text },
+    run: (database, values) => setStatus(database, required(values, 'account'), 'active'),
+  },
+
+  'reset-password': {
+    usage: '--email E',
+    does: 'Prints a link to a new password; it works once, for 30 minutes',
+    options: { email: text },
+    run: (database, values) => makeResetLink(database, required(values, 'email')),
+  },
+
+  'rotate-token-keys': {
+    usage: '[--end-sessions]',
+    does: 'Signs access tokens with a new key; ends all sessions where asked to',
+    options: { 'end-sessions': { type: 'boolean' } },
+    run: ({ orm }, values) => rotateTokenKeys(orm.em, { endSessions: values['end-sessions'] === true }),
+  },
+
+  'grant-admin': {
+    usage: '--email E',
+    does: 'Makes a user an operator across accounts',
+    options: { email: text },
+    run: (database, values) => setRole(database, required(values, 'email'), 'admin'),
+  },
+
+  'revoke-admin': {
+    usage: '--email E',
+    does: 'Makes an operator an ordinary user',
+    options: { email: text },
+    run: (database, values) => setRole(database, required(values, 'email'), 'user'),
+  },
+
+  'list-dead-letters': {
+    usage: '',
+    does: 'Starts and signals of workflows that failed too often, with the last error',
+    options: {},
+    run: ({ orm }) => listDeadEntries(orm.em),
+  },
+
+  'retry-dead-letters': {
+    usage: '[--id N]',
+    does: 'Has all of them tried again, or one',
+    options: { id: text },
+    async run({ orm }, values) {
+      const id = optional(values, 'id') ?? null;
+      if (id !== null && !/^\d{1,18}$/.test(id)) throw new OperatorError(`${id} is not the id of an entry`);
+      const retried = await reviveEntries(orm.em, id);
+      if (id !== null && retried === 0) throw new OperatorError(`There is no dead letter ${id}`);
+      return { retried };
+    },
+  },
+};
+
+async function makeResetLink({ orm, settings }: PlatformDatabase, email: string) {
+  const userId = await findResettableUser(orm.em, { email });
+  if (!userId) throw new OperatorError(`There is no enabled user ${email} with a password of their own`);
+  const token = randomBytes(32).toString('base64url');
+  const expiresAt = new Date(Date.now() + passwordResetSeconds * 1000);
+  // The operator passes it on, so its use says nothing about who reads the user's mail.
+  await addAccountLink(orm.em, { token, purpose: 'password-reset', userId, provesEmail: false, expiresAt });
+  return { link: accountPageUrl(settings, 'reset-password', { token }), expiresAt };
+}
+
+async function setStatus({ orm }: PlatformDatabase, accountId: string, status: Account['status']) {
+  const changed = await orm.em.fork().nativeUpdate(Account, { accountId }, { status, updatedAt: new Date() });
+  if (changed === 0) throw new OperatorError(`There is no account ${accountId}`);
+  return { accountId, status };
+}
+
+async function setRole({ orm }: PlatformDatabase, email: string, role: User['role']) {
+  const changed = await orm.em.fork().nativeUpdate(User, { email }, { role, updatedAt: new Date() });
+  if (changed === 0) throw new OperatorError(`There is no user ${email}`);
+  return { email, role };
+}
+
+function required(values: Values, name: string): string {
+  const value = optional(values, name);
+  if (!value) throw new OperatorError(`--${name} is missing`);
+  return value;
+}
+
+function optional(values: Values, name: string): string | undefined {
+  const value = values[name];
+  return typeof value === 'string' ? value : undefined;
+}

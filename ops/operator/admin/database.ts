@@ -1,0 +1,19 @@
+import { loadSettings, type Settings } from '../../../config/settings.ts';
+import { createOrm, type Orm } from '../../../db/orm.ts';
+import { loadPlans, type PlanCatalog } from '../../../db/plans.ts';
+
+export interface PlatformDatabase {
+  orm: Orm;
+  plans: PlanCatalog;
+  settings: Settings;
+}
+
+/** Connects with the settings of the environment. @throws {SettingsError} */
+export async function openPlatformDatabase(): Promise<PlatformDatabase> {
+  const settings = loadSettings();
+  return {
+    orm: await createOrm(settings.DATABASE_URL, 2),
+    plans: loadPlans(settings.PLATFORM_PLANS_FILE),
+    settings,
+  };
+}

@@ -1,0 +1,26 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { Connection } from '@temporalio/client';
+import { ensureNamespace } from '../../temporal/namespace.ts';
+
+/**
+ * `node ops/operator/prepare-temporal.ts`: waits for the Temporal of `TEMPORAL_ADDRESS` and makes the platform's namespace and
+ * search attributes there. For set-ups that start the processes one by one; `npm start` does it itself.
+ */
+const address = process.env.TEMPORAL_ADDRESS || '127.0.0.1:7233';
+const namespace = process.env.TEMPORAL_NAMESPACE || 'default';
+const deadline = Date.now() + 120_000;
+for (;;) {
+  try {
+    const connection = await Connection.connect({
+      address,
+      tls: ['1', 'true'].includes(process.env.TEMPORAL_TLS ?? ''),
+    });
+    await ensureNamespace(connection, namespace);
+    await connection.close();
+    break;
+  } catch (error) {
+    if (Date.now() > deadline) throw error;
+    await delay(1000);
+  }
+}
+console.log(`namespace ${namespace} on ${address} is ready`);
