@@ -9,6 +9,9 @@ import type { Scope } from '../db/repositories/scope.ts';
  * - `by_role`: the calling user's; for the account root all of the account
  * - `account`: all of the account
  * - `everything`: those of all accounts
+ *
+ * With `by_role` and `account` an admin works on any account as its root user does: on the one of the object that the
+ * address names, or that a list's `account_id` names.
  */
 export type Rows = 'none' | 'own' | 'by_role' | 'account' | 'everything';
 
@@ -34,7 +37,7 @@ export function anyUserOrToken(rows: Exclude<Rows, 'everything'>): Access {
   return { who: 'user', rows, orToken: true };
 }
 
-/** Root users of an account; others get 403 `root_required`. */
+/** Root users of an account, and admins for the account of an object they name; others get 403 `root_required`. */
 export function accountRoot(rows: Exclude<Rows, 'everything'>): Access {
   return { who: 'account_root', rows };
 }
@@ -59,6 +62,11 @@ export function callerOf(request: FastifyRequest): Identity {
 export function scopeOf(request: FastifyRequest): Scope {
   if (!request.scope) throw new Error(`${request.routeOptions.url} declares no rows`);
   return request.scope;
+}
+
+/** The plan of the account that the request works on. */
+export function planNameOf(request: FastifyRequest): string {
+  return request.operatedAccount?.planName ?? callerOf(request).planName;
 }
 
 /** The rows a declaration means for one caller. Null: none. */

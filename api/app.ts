@@ -65,7 +65,7 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
     perAddress: settings.PLATFORM_RATE_LIMIT_PER_ADDRESS,
   });
   app.register(authentication, { orm: deps.orm, accessTokens: deps.accessTokens });
-  app.register(access);
+  app.register(access, { orm: deps.orm });
   app.register(requestLogs);
   app.register(bodies);
   app.register(idempotency, { orm: deps.orm });

@@ -1,9 +1,9 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
-/** A run, and the user for whom its stream is opened. */
+/** A run, and the key or the session with which its stream is opened. */
 export interface StreamedRun {
   runId: string;
-  userId: string;
+  credentialId: string;
 }
 
 /**
@@ -17,19 +17,19 @@ export class ExecTokens {
     this.#key = key;
   }
 
-  /** @param run.userId who may give the token on: it works for as long as this user is enabled */
+  /** @param run.credentialId the token works for as long as this key or session does */
   make(sandboxId: string, run: StreamedRun, expiresAt: Date): string {
-    const claims = `${run.runId}.${run.userId}.${Math.ceil(expiresAt.getTime() / 1000).toString(36)}`;
+    const claims = `${run.runId}.${run.credentialId}.${Math.ceil(expiresAt.getTime() / 1000).toString(36)}`;
     return `${claims}.${this.#sign(sandboxId, claims).toString('base64url')}`;
   }
 
   /** The run that a token opens; null when it is not a token of this sandbox, or has expired. */
   open(sandboxId: string, token: string, now = new Date()): StreamedRun | null {
-    const [runId = '', userId = '', expires = '', signature = '', ...rest] = token.split('.');
+    const [runId = '', credentialId = '', expires = '', signature = '', ...rest] = token.split('.');
     const given = Buffer.from(signature, 'base64url');
-    const expected = this.#sign(sandboxId, `${runId}.${userId}.${expires}`);
+    const expected = this.#sign(sandboxId, `${runId}.${credentialId}.${expires}`);
     if (rest.length > 0 || given.length !== expected.length || !timingSafeEqual(given, expected)) return null;
-    return Number.parseInt(expires, 36) * 1000 > now.getTime() ? { runId, userId } : null;
+    return Number.parseInt(expires, 36) * 1000 > now.getTime() ? { runId, credentialId } : null;
   }
 
   #sign(sandboxId: string, claims: string): Buffer {

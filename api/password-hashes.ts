@@ -21,10 +21,16 @@ export class PasswordHashes {
   readonly #cost: typeof usualCost;
   readonly #limit = pLimit(atOnce);
   #nobodys: Promise<string> | null = null;
+  #computed = 0;
 
   constructor(pepper: Buffer, cost = usualCost) {
     this.#pepper = pepper;
     this.#cost = cost;
+  }
+
+  /** How often argon2 was computed for a password. */
+  get computed(): number {
+    return this.#computed;
   }
 
   /** @throws {AppError} `temporarily_unavailable` when too many wait */
@@ -48,7 +54,10 @@ export class PasswordHashes {
     if (this.#limit.pendingCount >= waitingAtMost) {
       throw new AppError('temporarily_unavailable', 'Too many sign-ins are under way; try again in some seconds');
     }
-    return this.#limit(work);
+    return this.#limit(() => {
+      this.#computed += 1;
+      return work();
+    });
   }
 }
 

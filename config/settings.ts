@@ -78,8 +78,13 @@ const settingsSchema = z.object({
   /** `kid:base64,…`, newest first, for workflow payloads. Empty: one key derived from PLATFORM_SECRET_KEY. */
   PLATFORM_CODEC_KEYS: text(),
 
-  /** Postgres, as a `postgres://` URL. */
+  /** Postgres, as a `postgres://` URL: the database of the platform, and the role that its processes work as. */
   DATABASE_URL: z.string(),
+  /**
+   * The same database as the owner of its tables, for migrations alone: no process keeps it. Then the role of
+   * DATABASE_URL is made where it is missing, and may only add audit events and read them. Empty: one role for both.
+   */
+  DATABASE_OWNER_URL: text(),
   /** Connections one process may hold. */
   DATABASE_POOL_SIZE: positive(10),
 

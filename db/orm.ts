@@ -34,6 +34,7 @@ import { Migration20261129Users } from './migrations/20261129-users.ts';
 import { Migration20261130UserDeletion } from './migrations/20261130-user-deletion.ts';
 import { Migration20261201EmailChanges } from './migrations/20261201-email-changes.ts';
 import { Migration20261202AuditEvents } from './migrations/20261202-audit-events.ts';
+import { Migration20261210AuditOfEveryone } from './migrations/20261210-audit-of-everyone.ts';
 import { ReticentDriver } from './reticent-driver.ts';
 import { limitSessions, reclaimLostConnections, type SessionLimits } from './session-pool.ts';
 
@@ -106,6 +107,7 @@ export async function createOrm(
         { name: '20261130-user-deletion', class: Migration20261130UserDeletion },
         { name: '20261201-email-changes', class: Migration20261201EmailChanges },
         { name: '20261202-audit-events', class: Migration20261202AuditEvents },
+        { name: '20261210-audit-of-everyone', class: Migration20261210AuditOfEveryone },
       ],
     },
     discovery: { warnWhenNoEntities: false },

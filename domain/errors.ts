@@ -29,6 +29,7 @@ export const errorStatus = {
   invalid_link: 400,
   no_session: 400,
   last_root_user: 400,
+  last_admin: 400,
   own_deletion: 400,
   email_mismatch: 400,
   email_not_changed: 400,
@@ -90,6 +91,11 @@ export const errorStatus = {
 } as const;
 
 export type ErrorCode = keyof typeof errorStatus;
+
+/** Codes with status 429: a caller may ask again after a while. */
+export type TooManyCode = {
+  [Code in ErrorCode]: (typeof errorStatus)[Code] extends 429 ? Code : never;
+}[ErrorCode];
 
 export interface ErrorDetail {
   /** Dotted path of the field, as the caller sent it. */

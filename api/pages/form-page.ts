@@ -5,6 +5,7 @@ import { AppError } from '../../domain/errors.ts';
 import { type Html, html } from '../../domain/html.ts';
 import { anyone } from '../access.ts';
 import type { Api, ApiDependencies } from '../dependencies.ts';
+import { retryAfterSeconds } from '../plugins/errors.ts';
 import { type Page, sendPage } from './frame.ts';
 
 /** A form that does something when its button is pressed, and nothing before. */
@@ -69,7 +70,8 @@ ${content}
         return sendPage(reply, 200, await page.submit(given, request));
       } catch (error) {
         if (!(error instanceof AppError) || error.status >= 500) throw error;
-        if (error.retryAfterSeconds !== undefined) reply.header('retry-after', error.retryAfterSeconds);
+        const retryAfter = retryAfterSeconds(error);
+        if (retryAfter !== undefined) reply.header('retry-after', retryAfter);
         return sendForm(reply, error.status, given, error.message);
       }
     },

@@ -1,7 +1,13 @@
-import type { FastifyRequest, RouteOptions } from 'fastify';
+import type { FastifyRequest, FastifySchema, RouteOptions } from 'fastify';
 import fp from 'fastify-plugin';
-import { AppError } from '../../domain/errors.ts';
+import type { Orm } from '../../db/orm.ts';
+import type { Identity } from '../../db/repositories/identities.ts';
+import { findOwningAccount } from '../../db/repositories/owning-accounts.ts';
+import type { Scope } from '../../db/repositories/scope.ts';
+import { AppError, notFound } from '../../domain/errors.ts';
+import { isId } from '../../domain/ids.ts';
 import { type Access, scopeFor } from '../access.ts';
+import { everyAccount } from '../schemas/account-filter.ts';
 
 /** Who may call a route and whose rows it works on, as it is enforced. */
 export interface RouteAccess {
@@ -14,8 +20,8 @@ export interface RouteAccess {
  * Enforces `config.access` of every route: refuses callers that may not call it, and gives its handler the scope of rows
  * (`scopeOf`). A route without a declaration keeps the API from starting. `/openapi.json` shows each as `x-access`.
  */
-export const access = fp(
-  async (app) => {
+export const access = fp<{ orm: Orm }>(
+  async (app, { orm }) => {
     const routes: RouteOptions[] = [];
     const declared: RouteAccess[] = [];
     app.decorate('routeAccess', declared);
@@ -27,11 +33,26 @@ export const access = fp(
     app.addHook('onReady', async () => {
       for (const route of routes) declared.push(...declaredAccess(route));
     });
+    app.decorateRequest('operatedAccount', null);
     app.addHook('onRequest', async (request) => {
-      requireRole(request);
+      const { identity } = request;
+      if (!identity) return;
+      const named = nameOfAccount(request, identity);
+      requireRole(request, identity, named !== null);
       const { rows } = request.routeOptions.config.access;
-      request.scope = request.identity && scopeFor(rows, request.identity);
+      if (named === null) request.scope = scopeFor(rows, identity);
+      else if (named === everyAccount) request.scope = { rows: 'everything' };
+      else request.scope = await operate(request, identity, named);
     });
+
+    /** An object that is nobody's is looked for in the caller's own account, where it is not found either. */
+    async function operate(request: FastifyRequest, { accountId }: Identity, named: string): Promise<Scope> {
+      const operated = await findOwningAccount(orm.em, named);
+      const namesObject = Object.values(request.params as Record<string, string>).includes(named);
+      if (!namesObject && !(operated && isId('account', named))) throw notFound('Account');
+      request.operatedAccount = operated;
+      return { rows: 'account', accountId: operated?.accountId ?? accountId };
+    }
   },
   { name: 'access', dependencies: ['authentication'] },
 );
@@ -56,12 +77,33 @@ function securityOf(access: Access): { security?: Record<string, string[]>[] } {
   return {};
 }
 
+/**
+ * What tells the account that an admin works on: the id of an object in the address, or the `account_id` of a list. Null:
+ * the caller's own account.
+ * @throws {AppError} `admin_required` where somebody else names an account
+ */
+function nameOfAccount({ params, query, routeOptions }: FastifyRequest, identity: Identity): string | null {
+  const { rows } = routeOptions.config.access;
+  if (rows !== 'by_role' && rows !== 'account') return null;
+  const account = filtersByAccount(routeOptions.schema) ? (query as { account_id?: unknown }).account_id : undefined;
+  if (typeof account === 'string' && account !== '') {
+    if (identity.role === 'admin') return account;
+    if (account !== identity.accountId) throw new AppError('admin_required', 'Only admins may look at other accounts');
+  }
+  if (identity.role !== 'admin') return null;
+  const [, id] = Object.entries(params as Record<string, string>).find(([name]) => name.endsWith('_id')) ?? [];
+  return id ?? null;
+}
+
+function filtersByAccount(schema: FastifySchema | undefined): boolean {
+  const { shape } = (schema?.querystring ?? {}) as { shape?: object };
+  return shape !== undefined && 'account_id' in shape;
+}
+
 /** @throws {AppError} `root_required`, `admin_required`, `account_suspended` */
-function requireRole({ identity, method, routeOptions }: FastifyRequest): void {
+function requireRole({ method, routeOptions }: FastifyRequest, identity: Identity, namesAccount: boolean): void {
   const { who } = routeOptions.config.access;
-  // Authentication has let in only requests that need no caller.
-  if (!identity) return;
-  if (who === 'account_root' && !identity.isRootUser) {
+  if (who === 'account_root' && !identity.isRootUser && !namesAccount) {
     throw new AppError('root_required', 'Only an account root user may do this');
   }
   if (who === 'operator' && identity.role !== 'admin') {

@@ -7,8 +7,8 @@ const readingMethods = new Set(['GET', 'HEAD', 'OPTIONS']);
 
 /**
  * Records every successful request of a caller that may change something. Changes of settings and roles record
- * themselves in their transaction, with what was before (`recordAudit`); the others are recorded here, before the reply
- * is sent.
+ * themselves in their transaction, with what was before (`recordAudit`), and so do sign-ins and the use of mailed links,
+ * which have no caller; the others are recorded here, before the reply is sent.
  */
 export const audit = fp<{ orm: Orm }>(
   async (app, { orm }) => {
@@ -25,9 +25,15 @@ export const audit = fp<{ orm: Orm }>(
 
     app.addHook('onSend', async (request, reply) => {
       const about = audited.get(request);
-      if (!about || about.isRecorded || !isNewSuccess(reply)) return;
+      if (!about || about.isRecorded || !request.identity || !isNewSuccess(reply)) return;
+      const { accountId } = about;
       try {
-        await insertAuditEvent(orm.em.fork(), about, { objectId: objectOf(request), before: null, after: null });
+        await insertAuditEvent(orm.em.fork(), about, {
+          accountId,
+          objectId: objectOf(request),
+          before: null,
+          after: null,
+        });
       } catch (error) {
         // The change is made: the caller must hear of it.
         request.log.error({ err: error, action: about.action }, 'a change is missing in the audit log');
@@ -37,12 +43,20 @@ export const audit = fp<{ orm: Orm }>(
   { name: 'audit', dependencies: ['access', 'idempotency'] },
 );
 
-function auditedOf({ identity, method, routeOptions, ip, id }: FastifyRequest): AuditedRequest | null {
-  if (!identity || readingMethods.has(method)) return null;
-  const { accountId, userId, keyId, sessionId } = identity;
-  const { operationId } = routeOptions.schema as { operationId?: string };
-  const action = operationId ?? `${method} ${routeOptions.url}`;
-  return { accountId, userId, keyId, sessionId, address: ip, requestId: id, action, isRecorded: false };
+/** Null: a caller who only reads. A request without a caller may sign somebody in, whatever its method is. */
+function auditedOf({ identity, scope, method, routeOptions, ip, id }: FastifyRequest): AuditedRequest | null {
+  if (identity && readingMethods.has(method)) return null;
+  const { operationId } = (routeOptions.schema ?? {}) as { operationId?: string };
+  return {
+    accountId: scope && scope.rows !== 'everything' ? scope.accountId : (identity?.accountId ?? null),
+    userId: identity?.userId ?? null,
+    keyId: identity?.keyId ?? null,
+    sessionId: identity?.sessionId ?? null,
+    address: ip,
+    requestId: id,
+    action: operationId ?? `${method} ${routeOptions.url}`,
+    isRecorded: false,
+  };
 }
 
 /** A reply that is given again is no new change. */

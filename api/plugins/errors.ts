@@ -2,7 +2,9 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
 import { constraintError } from '../../db/constraint-errors.ts';
 import { isDatabaseOutOfReach } from '../../db/out-of-reach.ts';
-import { AppError, type ErrorCode } from '../../domain/errors.ts';
+import { emailChangeSeconds } from '../../domain/email-change.ts';
+import { AppError, type ErrorCode, type TooManyCode } from '../../domain/errors.ts';
+import { passwordResetSeconds } from '../../domain/password-reset.ts';
 import { boundedDetails, boundedMessage } from '../error-details.ts';
 import { workflowError } from '../workflow-errors.ts';
 import { closeWhenUnread } from './unread-bodies.ts';
@@ -82,8 +84,16 @@ export function errorBody(error: AppError, requestId: string) {
   };
 }
 
-/** A sandbox that ends or pauses makes room at any time. */
-const noCapacityRetrySeconds = 30;
+/** `Retry-After` of errors that do not say it themselves: each 429 has one. */
+const usualRetrySeconds: Record<TooManyCode | 'no_capacity', number> & { [code in ErrorCode]?: number } = {
+  // A sandbox that ends or pauses makes room at any time.
+  no_capacity: 30,
+  concurrent_limit_reached: 30,
+  too_many_requests: 1,
+  too_many_sign_ins: 30,
+  password_reset_pending: passwordResetSeconds,
+  email_change_pending: emailChangeSeconds,
+};
 
 function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const failure = failureOf(error, request, reply);
@@ -105,9 +115,16 @@ export function failureOf(error: unknown, request: FastifyRequest, reply: Fastif
     const reason = failure.code === 'validation_failed' ? undefined : failure.message;
     request.log.debug({ code: failure.code, reason }, 'request refused');
   }
-  if (failure.code === 'no_capacity') reply.header('retry-after', noCapacityRetrySeconds);
-  if (failure.retryAfterSeconds !== undefined) reply.header('retry-after', failure.retryAfterSeconds);
+  const retryAfter = retryAfterSeconds(failure);
+  // A limit of requests has set its own.
+  if (retryAfter !== undefined && !reply.hasHeader('retry-after')) reply.header('retry-after', retryAfter);
   return failure;
+}
+
+/** For the header `Retry-After`. Undefined: nobody knows. */
+export function retryAfterSeconds({ code, data, retryAfterSeconds }: AppError): number | undefined {
+  const minutes = data?.time_remaining_minutes;
+  return retryAfterSeconds ?? (minutes === undefined ? usualRetrySeconds[code] : minutes * 60);
 }
 
 const frameworkErrors = new Map<string, { code: ErrorCode; message: string }>(

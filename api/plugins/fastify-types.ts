@@ -1,4 +1,5 @@
 import type { Identity } from '../../db/repositories/identities.ts';
+import type { OwningAccount } from '../../db/repositories/owning-accounts.ts';
 import type { Scope } from '../../db/repositories/scope.ts';
 import type { JsonBounds } from '../../domain/json-bounds.ts';
 import type { Access } from '../access.ts';
@@ -14,6 +15,8 @@ declare module 'fastify' {
     identity: Identity | null;
     /** Null where the route declares no rows, or there is no caller. Read it with `scopeOf`. */
     scope: Scope | null;
+    /** The account that an admin named, by one of its objects or by `account_id`. Null: the caller's own, or all. */
+    operatedAccount: OwningAccount | null;
     /** The workflow a request made, for its log line. */
     workflowId: string | null;
     /** The id of what the request creates, for the audit log. */

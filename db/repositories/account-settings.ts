@@ -16,7 +16,7 @@ export function changeAccount(
     const { displayName = account.displayName, description = account.description } = change;
     const before = { display_name: account.displayName, description: account.description.slice(0, 1000) };
     const after = { display_name: displayName, description: description.slice(0, 1000) };
-    await recordAudit(tx, { objectId: accountId, before, after });
+    await recordAudit(tx, { accountId, objectId: accountId, before, after });
     return tx.assign(account, { displayName, description });
   });
 }

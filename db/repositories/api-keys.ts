@@ -5,6 +5,7 @@ import { AppError, notFound } from '../../domain/errors.ts';
 import { accountTransaction } from '../account-transaction.ts';
 import { ApiKey } from '../entities/api-key.ts';
 import { User } from '../entities/user.ts';
+import { type AuditedFields, recordAudit } from './audit-events.ts';
 import { hashApiKey } from './identities.ts';
 import { lockRow } from './lock-row.ts';
 import { containing, type ListedTable, type Listing, readOne, readPage } from './page.ts';
@@ -102,8 +103,10 @@ export async function updateApiKey(
 ): Promise<ApiKey> {
   return scopeTransaction(em, scope, async (tx) => {
     const key = await lockKey(tx, scope, keyId);
+    const before = auditedFields(key);
     if (change.name !== undefined) key.name = change.name;
     if (change.description !== undefined) key.description = change.description;
+    await recordAudit(tx, { accountId: key.accountId, objectId: keyId, before, after: auditedFields(key) });
     return key;
   });
 }
@@ -120,28 +123,38 @@ export async function setApiKeyActive(
   planLimit: number,
 ): Promise<void> {
   await scopeTransaction(em, scope, async (tx) => {
-    const { userId, isActive: wasActive } = await lockKey(tx, scope, keyId);
+    const { accountId, userId, isActive: wasActive } = await lockKey(tx, scope, keyId);
     if (isActive && !wasActive) await lockForOneMore(tx, userId, planLimit);
     await tx.nativeUpdate(ApiKey, { keyId }, { isActive, updatedAt: new Date() });
+    const [before, after] = [{ is_active: wasActive }, { is_active: isActive }];
+    await recordAudit(tx, { accountId, objectId: keyId, before, after });
   });
 }
 
 /** @throws {AppError} `not_found` */
 export async function deleteApiKey(em: EntityManager, scope: Scope, keyId: string): Promise<void> {
   await scopeTransaction(em, scope, async (tx) => {
-    tx.remove(await lockKey(tx, scope, keyId));
+    const key = await lockKey(tx, scope, keyId);
+    tx.remove(key);
+    await recordAudit(tx, { accountId: key.accountId, objectId: keyId, before: auditedFields(key), after: null });
   });
 }
 
 /** How many active keys a user may have: their own limit, else the plan's. */
 export async function activeKeyLimit(
   em: EntityManager,
-  accountId: string,
+  scope: Scope,
   userId: string,
   planLimit: number,
 ): Promise<number> {
-  const user = await em.findOne(User, { userId, accountId }, { fields: ['maxActiveApiKeys'] });
+  const user = await em.findOne(User, { ...entitiesWithin(scope, 'userId'), userId }, { fields: ['maxActiveApiKeys'] });
   return user?.maxActiveApiKeys ?? planLimit;
+}
+
+/** What the audit log tells of a key. */
+function auditedFields(key: ApiKey): AuditedFields {
+  const { userId, name, description, isActive } = key;
+  return { user_id: userId, name, description: description.slice(0, 1000), is_active: isActive };
 }
 
 async function lockForOneMore(tx: EntityManager, userId: string, planLimit: number): Promise<number> {

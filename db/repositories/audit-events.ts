@@ -4,64 +4,72 @@ import { newId } from '../new-id.ts';
 import { containing, type ListedTable, type Listing, readPage } from './page.ts';
 import { type Scope, withinScope } from './scope.ts';
 
-/** Who acts, and by which request. */
+/** Who acts, and by which request or command. */
 export interface AuditedRequest {
-  accountId: string;
+  /** Of what the request works on. Null: it has no caller, or concerns no account. */
+  accountId: string | null;
   userId: string | null;
   keyId: string | null;
   sessionId: string | null;
+  /** Of the client; for an operator's command, the user and the machine. */
   address: string;
   requestId: string;
-  /** The operation, as the OpenAPI document calls it. */
+  /** The operation, as the OpenAPI document calls it, or the name of the command. */
   action: string;
   /** The change has recorded itself. */
   isRecorded: boolean;
 }
 
-/** The request that is being served. Not set where the platform acts by itself. */
+/** The request or command that is being served. Not set where the platform acts by itself. */
 export const auditedRequest = new AsyncLocalStorage<AuditedRequest>();
 
 /** Settings of an object; never a secret. */
 export type AuditedFields = Record<string, string | number | boolean | null>;
 
+/** What an event says beside who made it. */
+export interface AuditedChange {
+  /** Of the object. Null: the whole platform is changed. */
+  accountId: string | null;
+  objectId: string | null;
+  before: AuditedFields | null;
+  after: AuditedFields | null;
+  /** The user who has proven who they are by this request, where it had no caller before. */
+  provenUserId?: string;
+  /** In place of the operation: where several lead to the same change. */
+  action?: string;
+}
+
 /**
  * Records a change in the transaction of `em` that makes it, with the fields that it changes. Does nothing where no
  * request is served.
  */
-export async function recordAudit(
-  em: EntityManager,
-  change: { objectId: string | null; before: AuditedFields | null; after: AuditedFields | null },
-): Promise<void> {
+export async function recordAudit(em: EntityManager, change: AuditedChange): Promise<void> {
   const request = auditedRequest.getStore();
   if (!request) return;
-  await insertAuditEvent(em, request, changedFields(change));
+  await insertAuditEvent(em, request, onlyChanged(change));
   request.isRecorded = true;
 }
 
 /** Leaves out the fields that stay as they are. */
-function changedFields({ objectId, before, after }: { objectId: string | null } & Change) {
-  if (!before || !after) return { objectId, before, after };
+function onlyChanged(change: AuditedChange): AuditedChange {
+  const { before, after } = change;
+  if (!before || !after) return change;
   const changed = Object.keys(after).filter((name) => before[name] !== after[name]);
   const only = (fields: AuditedFields) => Object.fromEntries(changed.map((name) => [name, fields[name] ?? null]));
-  return { objectId, before: only(before), after: only(after) };
-}
-
-interface Change {
-  before: AuditedFields | null;
-  after: AuditedFields | null;
+  return { ...change, before: only(before), after: only(after) };
 }
 
 export async function insertAuditEvent(
   em: EntityManager,
   request: AuditedRequest,
-  { objectId, before, after }: { objectId: string | null } & Change,
+  { accountId, objectId, before, after, provenUserId, action }: AuditedChange,
 ): Promise<void> {
   await em.execute(
     `insert into audit_events (event_id, account_id, actor_user_id, actor_key_id, actor_session_id, address, request_id,
        action, object_id, before, after) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?::jsonb, ?::jsonb)`,
     [
-      ...[newId('auditEvent'), request.accountId, request.userId, request.keyId, request.sessionId],
-      ...[request.address, request.requestId, request.action, objectId],
+      ...[newId('auditEvent'), accountId, provenUserId ?? request.userId, request.keyId, request.sessionId],
+      ...[request.address, request.requestId, action ?? request.action, objectId],
       ...[before && JSON.stringify(before), after && JSON.stringify(after)],
     ],
   );
@@ -69,7 +77,7 @@ export async function insertAuditEvent(
 
 export interface AuditEvent {
   eventId: string;
-  accountId: string;
+  accountId: string | null;
   actorUserId: string | null;
   actorKeyId: string | null;
   actorSessionId: string | null;
@@ -119,7 +127,7 @@ function readEvent(row: Record<string, unknown>): AuditEvent {
   const text = (name: string) => (row[name] as string | null) ?? null;
   return {
     eventId: String(row.event_id),
-    accountId: String(row.account_id),
+    accountId: text('account_id'),
     actorUserId: text('actor_user_id'),
     actorKeyId: text('actor_key_id'),
     actorSessionId: text('actor_session_id'),

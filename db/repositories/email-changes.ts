@@ -42,7 +42,7 @@ export async function requestEmailChange(
     );
     requestStart(tx, 'emailChange', accountId, { accountId, changeId });
     const [before, after] = [{ email: account.email }, { email: asked.newEmail }];
-    await recordAudit(tx, { objectId: accountId, before, after });
+    await recordAudit(tx, { accountId, objectId: accountId, before, after });
   });
 }
 
@@ -141,6 +141,8 @@ export async function confirmEmailChange(em: EntityManager, token: string): Prom
     );
     await tx.execute("update email_changes set status = 'completed', ended_at = now() where change_id = ?", [changeId]);
     requestSignal(tx, 'emailChange', accountId, 'emailChangeEnded', { changeId });
+    const [before, after] = [{ email: from }, { email: to }];
+    await recordAudit(tx, { accountId, objectId: accountId, before, after, action: 'confirmEmailChange' });
     return { pendingEmail: null };
   });
 }

@@ -70,6 +70,30 @@ export async function identifySession(
   return row ? { ...identityOf(row), sessionId: claims.sessionId } : null;
 }
 
+/** What a caller has shown: the id of the API key, or of the session. */
+export function credentialOf({ keyId, sessionId }: Pick<Identity, 'keyId' | 'sessionId'>): string {
+  const credentialId = keyId ?? sessionId;
+  if (credentialId === null) throw new Error('a caller has shown neither a key nor a session');
+  return credentialId;
+}
+
+/**
+ * Of these keys and sessions, those that still stand for an enabled user. A session that has merely reached its hour does:
+ * what was opened before goes on.
+ */
+export async function usableCredentials(em: EntityManager, ids: readonly string[]): Promise<Set<string>> {
+  if (ids.length === 0) return new Set();
+  const rows = (await em.fork().execute(
+    `select k.key_id as id from api_keys k join users u using (user_id)
+      where k.key_id = any(?::text[]) and k.is_active and u.status = 'enabled'
+     union all
+     select s.session_id from sessions s join users u using (user_id)
+      where s.session_id = any(?::text[]) and u.status = 'enabled'`,
+    Array(2).fill(`{${ids.join(',')}}`),
+  )) as { id: string }[];
+  return new Set(rows.map(({ id }) => id));
+}
+
 function identityOf(row: UserRow): Identity {
   return {
     accountId: row.account_id,

@@ -1,6 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { knownAddressHash } from '../../domain/sign-in-throttle.ts';
 import { useAccountLink } from './account-links.ts';
+import { recordAudit } from './audit-events.ts';
 
 /**
  * Changes a password that is still the one that was checked. All sessions and open links of the user end.
@@ -33,12 +34,16 @@ export async function resetPassword(
   return em.fork().transactional(async (tx) => {
     const link = await useAccountLink(tx, reset.token, 'password-reset');
     if (!link) return null;
-    await tx.execute(
-      `update users set password_hash = ?, email_verified = email_verified or ?, updated_at = now() where user_id = ?`,
-      [reset.passwordHash, link.provesEmail, link.userId],
-    );
-    await rememberAddress(tx, link.userId, reset.address);
-    return link.userId;
+    const { userId } = link;
+    const [user] = (await tx.execute(
+      `update users set password_hash = ?, email_verified = email_verified or ?, updated_at = now() where user_id = ?
+       returning account_id`,
+      [reset.passwordHash, link.provesEmail, userId],
+    )) as { account_id: string }[];
+    await rememberAddress(tx, userId, reset.address);
+    const of = { accountId: user!.account_id, objectId: userId, provenUserId: userId, before: null, after: null };
+    await recordAudit(tx, { ...of, action: 'resetPassword' });
+    return userId;
   });
 }
 

@@ -13,6 +13,12 @@ export function selectPerson(alias: string, prefix: string): string {
     .join(', ');
 }
 
+/** SQL that joins the first root user of the account of `alias`, as `root`; adds and removes no rows. */
+export function joinAccountRoot(alias: string, root: string): string {
+  return `left join lateral (select * from users where account_id = ${alias}.account_id and is_root_user
+                              order by created_at, user_id limit 1) ${root} on true`;
+}
+
 /** The person a row carries. Null: the join found nobody. */
 export function readPerson(row: Record<string, unknown>, prefix: string): Person | null {
   const userId = row[`${prefix}_user_id`];

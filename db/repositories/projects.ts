@@ -3,15 +3,18 @@ import { AppError, notFound } from '../../domain/errors.ts';
 import { accountTransaction } from '../account-transaction.ts';
 import { Project } from '../entities/project.ts';
 import { Sandbox } from '../entities/sandbox.ts';
+import { type AuditedFields, recordAudit } from './audit-events.ts';
 import { lockRow } from './lock-row.ts';
 import { type ListedTable, type Listing, readOne, readPage } from './page.ts';
-import { type Person, readPerson, selectPerson } from './people.ts';
+import { joinAccountRoot, type Person, readPerson, selectPerson } from './people.ts';
 import { readRow } from './read-row.ts';
 import { entitiesWithin, type Scope, scopeTransaction, withinScope } from './scope.ts';
 
 export interface ProjectView {
   project: Project;
   owner: Person;
+  /** The account's first root user. */
+  accountOwner: Person | null;
   sandboxCount: number;
 }
 
@@ -19,10 +22,10 @@ const listed: ListedTable = {
   table: 'projects',
   alias: 'p',
   key: 'project_id',
-  beside: `${selectPerson('o', 'owner')},
+  beside: `${selectPerson('o', 'owner')}, ${selectPerson('r', 'root')},
            (select count(*)::int from sandboxes s
              where s.project_id = p.project_id and s.deleted_at is null) as sandbox_count`,
-  joins: 'join users o on o.user_id = p.owner_user_id',
+  joins: `join users o on o.user_id = p.owner_user_id ${joinAccountRoot('p', 'r')}`,
 };
 
 /** The project a caller may see. */
@@ -96,6 +99,7 @@ export async function updateProject(
 ): Promise<void> {
   await scopeTransaction(em, scope, async (tx) => {
     const project = await lockProject(tx, scope, projectId);
+    const before = auditedFields(project);
     if (change.isDefault === false && project.isDefault) {
       throw new AppError(
         'only_default_project',
@@ -108,7 +112,14 @@ export async function updateProject(
     }
     if (change.name !== undefined) project.name = change.name;
     if (change.description !== undefined) project.description = change.description;
+    await recordAudit(tx, { accountId: project.accountId, objectId: projectId, before, after: auditedFields(project) });
   });
+}
+
+/** What the audit log tells of a project. */
+function auditedFields(project: Project): AuditedFields {
+  const { ownerUserId, name, description, isDefault } = project;
+  return { owner_user_id: ownerUserId, name, description: description.slice(0, 1000), is_default: isDefault };
 }
 
 /**
@@ -128,6 +139,12 @@ export async function deleteProject(em: EntityManager, scope: Scope, projectId: 
     const defaultProjectId = await findDefaultProjectId(tx, project.ownerUserId);
     await tx.nativeUpdate(Sandbox, { projectId }, { projectId: defaultProjectId });
     tx.remove(project);
+    await recordAudit(tx, {
+      accountId: project.accountId,
+      objectId: projectId,
+      before: auditedFields(project),
+      after: null,
+    });
   });
 }
 
@@ -154,6 +171,7 @@ function readView(em: EntityManager, row: Record<string, unknown>): ProjectView 
   return {
     project: readRow(em, Project, row),
     owner: readPerson(row, 'owner')!,
+    accountOwner: readPerson(row, 'root'),
     sandboxCount: Number(row.sandbox_count),
   };
 }

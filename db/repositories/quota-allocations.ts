@@ -3,6 +3,7 @@ import { AppError, notFound } from '../../domain/errors.ts';
 import type { Quota } from '../../domain/quotas.ts';
 import { QuotaAllocation } from '../entities/quota-allocation.ts';
 import { User } from '../entities/user.ts';
+import { type AuditedFields, recordAudit } from './audit-events.ts';
 import { lockRow } from './lock-row.ts';
 import { type ListedTable, type Listing, readPage } from './page.ts';
 import { readRow } from './read-row.ts';
@@ -48,10 +49,38 @@ export async function allocateQuota(
   await lockRow(tx, 'users', to.userId);
   if (!(await tx.count(User, to))) throw notFound('User');
   const active = { userId: to.userId, status: 'active' as const };
+  const former = await tx.findOne(QuotaAllocation, active, { disableIdentityMap: true });
   await tx.nativeUpdate(QuotaAllocation, active, { status: 'superseded', updatedAt: new Date() });
   const { quota, ...of } = allocation;
-  tx.create(QuotaAllocation, { ...of, ...to, ...quota }, { persist: true });
+  const made = tx.create(QuotaAllocation, { ...of, ...to, ...quota }, { persist: true });
   await tx.flush();
+  await recordAudit(tx, {
+    accountId: to.accountId,
+    objectId: of.allocationId,
+    before: former && auditedFields(former),
+    after: auditedFields(made),
+  });
+}
+
+function auditedFields(allocation: QuotaAllocation): AuditedFields {
+  return {
+    allocation_id: allocation.allocationId,
+    user_id: allocation.userId,
+    ...auditedQuota(allocation),
+    status: allocation.status,
+  };
+}
+
+/** What the audit log tells of a quota. */
+export function auditedQuota(quota: { [name in keyof Quota]?: Quota[name] | undefined }): AuditedFields {
+  return {
+    cpu_seconds_monthly: quota.cpuSecondsMonthly ?? null,
+    ram_gb_seconds: quota.ramGbSeconds ?? null,
+    sandbox_storage_gb_seconds: quota.sandboxStorageGbSeconds ?? null,
+    traffic_gb_seconds: quota.trafficGbSeconds ?? null,
+    template_storage_gb: quota.templateStorageGb ?? null,
+    concurrent_sandboxes: quota.concurrentSandboxes ?? null,
+  };
 }
 
 export function findAllocation(em: EntityManager, scope: Scope, allocationId: string): Promise<QuotaAllocation | null> {
@@ -80,14 +109,20 @@ export async function changeAllocation(
     if (allocation.status !== 'active') {
       throw new AppError('quota_not_active', `The quota allocation is ${allocation.status}`);
     }
+    const { accountId } = allocation;
+    const before = auditedFields(allocation);
     tx.assign(allocation, change);
+    await recordAudit(tx, { accountId, objectId: allocationId, before, after: auditedFields(allocation) });
   });
 }
 
 /** @throws {AppError} `not_found` */
 export async function deleteAllocation(em: EntityManager, scope: Scope, allocationId: string): Promise<void> {
   await scopeTransaction(em, scope, async (tx) => {
-    tx.remove(await lockAllocation(tx, scope, allocationId));
+    const allocation = await lockAllocation(tx, scope, allocationId);
+    tx.remove(allocation);
+    const { accountId } = allocation;
+    await recordAudit(tx, { accountId, objectId: allocationId, before: auditedFields(allocation), after: null });
   });
 }
 

@@ -5,10 +5,11 @@ import { accountTransaction } from '../account-transaction.ts';
 import { QuotaRequest } from '../entities/quota-request.ts';
 import { User } from '../entities/user.ts';
 import { newId } from '../new-id.ts';
+import { recordAudit } from './audit-events.ts';
 import { lockRow } from './lock-row.ts';
 import { addNotification } from './notify.ts';
 import { type ListedTable, type Listing, readPage } from './page.ts';
-import { allocateQuota } from './quota-allocations.ts';
+import { allocateQuota, auditedQuota } from './quota-allocations.ts';
 import { readRow } from './read-row.ts';
 import { entitiesWithin, type Scope, scopeTransaction, withinScope } from './scope.ts';
 
@@ -63,6 +64,7 @@ export async function createQuotaRequest(
       throw new AppError('quota_request_pending', 'You have a pending quota request; change or withdraw it');
     }
     tx.create(QuotaRequest, { requestId, accountId, userId, ...wanted });
+    await recordAudit(tx, { accountId, objectId: requestId, before: null, after: auditedQuota(wanted) });
     const { username } = await tx.findOneOrFail(User, { userId });
     for (const root of await tx.find(User, { accountId, isRootUser: true, status: 'enabled' })) {
       addNotification(tx, {
@@ -87,7 +89,10 @@ export async function updateQuotaRequest(
   wanted: WantedQuota,
 ): Promise<void> {
   await scopeTransaction(em, scope, async (tx) => {
-    tx.assign(await lockPending(tx, scope, requestId), wanted);
+    const request = await lockPending(tx, scope, requestId);
+    const before = auditedQuota(request);
+    tx.assign(request, wanted);
+    await recordAudit(tx, { accountId: request.accountId, objectId: requestId, before, after: auditedQuota(request) });
   });
 }
 
@@ -96,6 +101,8 @@ export async function withdrawQuotaRequest(em: EntityManager, scope: Scope, requ
   await scopeTransaction(em, scope, async (tx) => {
     const request = await lockPending(tx, scope, requestId);
     request.status = 'withdrawn';
+    const [before, after] = [{ status: 'pending' }, { status: 'withdrawn' }];
+    await recordAudit(tx, { accountId: request.accountId, objectId: requestId, before, after });
   });
 }
 
@@ -116,6 +123,8 @@ export async function reviewQuotaRequest(
     request.reviewedAt = new Date();
     request.reviewNotes = review.notes;
     const { accountId, userId } = request;
+    const [before, after] = [{ status: 'pending' }, { status: request.status }];
+    await recordAudit(tx, { accountId, objectId: requestId, before, after });
     addNotification(tx, {
       accountId,
       userId,

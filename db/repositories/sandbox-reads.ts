@@ -2,7 +2,7 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import type { SandboxStatus } from '../../domain/sandbox-state.ts';
 import { Sandbox } from '../entities/sandbox.ts';
 import { containing, type ListedTable, type Listing, readOne, readPage } from './page.ts';
-import { type Person, readPerson, selectPerson } from './people.ts';
+import { joinAccountRoot, type Person, readPerson, selectPerson } from './people.ts';
 import { readRow } from './read-row.ts';
 import { type Scope, type SqlCondition, withinScope } from './scope.ts';
 
@@ -50,9 +50,7 @@ const listed: ListedTable = {
 const detailed: ListedTable = {
   ...listed,
   beside: `${listed.beside}, h.bandwidth_mbps, ${selectPerson('r', 'root')}`,
-  joins: `${listed.joins}
-          left join lateral (select * from users where account_id = s.account_id and is_root_user
-                              order by created_at, user_id limit 1) r on true`,
+  joins: `${listed.joins} ${joinAccountRoot('s', 'r')}`,
 };
 
 /** The sandbox a caller may see, not deleted. */

@@ -7,6 +7,7 @@ import {
   throttleKeys,
 } from '../../domain/sign-in-throttle.ts';
 import { newId } from '../new-id.ts';
+import { auditedRequest } from './audit-events.ts';
 
 /** How long an access token works. */
 export const sessionSeconds = 3600;
@@ -86,7 +87,8 @@ export interface StartedSession {
 }
 
 /**
- * Begins a session of a user who has proven who they are, and takes back what the attempt counted as a failure.
+ * Begins a session of a user who has proven who they are, takes back what the attempt counted as a failure, and records
+ * the sign-in in the audit log.
  * @param proof.passwordHash the hash that the password matched: a password that was changed meanwhile begins nothing
  * @returns null when the user may no longer sign in
  */
@@ -96,6 +98,7 @@ export async function startSession(
   attempt: { email: string; address: string },
 ): Promise<StartedSession | null> {
   const keys = throttleKeys(attempt);
+  const request = auditedRequest.getStore();
   const [row] = (await em.fork().execute(
     `with session as (
        insert into sessions (session_id, user_id, key_id, created_at, expires_at)
@@ -109,6 +112,10 @@ export async function startSession(
      ), known as (
        insert into known_addresses (user_id, address_hash, last_used_at) select user_id, ?, now() from session
        on conflict (user_id, address_hash) do update set last_used_at = excluded.last_used_at
+     ), audited as (
+       insert into audit_events (event_id, account_id, actor_user_id, actor_session_id, address, request_id, action, object_id)
+       select ?, u.account_id, u.user_id, session.session_id, ?, ?, 'signIn', u.user_id
+         from session join users u using (user_id) where ?
      )
      select session.*, forgive_sign_in(?, ?::text[]) from session`,
     [
@@ -116,6 +123,7 @@ export async function startSession(
       proof.userId,
       proof.passwordHash,
       knownAddressHash(attempt.address),
+      ...[newId('auditEvent'), request?.address ?? '', request?.requestId ?? '', request !== undefined],
       keys.pair,
       arrayLiteral([keys.address, keys.email]),
     ],

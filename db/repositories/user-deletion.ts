@@ -1,6 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { AppError } from '../../domain/errors.ts';
 import { User } from '../entities/user.ts';
+import { lockAdmins, requireAnAdmin } from './admins.ts';
 import { recordAudit } from './audit-events.ts';
 import { requestStart } from './outbox.ts';
 import { findDefaultProjectId } from './projects.ts';
@@ -16,7 +17,7 @@ const over = "status in ('terminated', 'failed')";
  * Begins the deletion of a user: disables them, removes their projects without sandboxes, and has the workflow do the
  * rest. For a user who is being deleted already it changes nothing.
  * @returns how many projects without sandboxes the user had
- * @throws {AppError} `not_found`, `own_deletion`, `last_root_user`
+ * @throws {AppError} `not_found`, `own_deletion`, `last_root_user`, `last_admin`
  */
 export async function requestUserDeletion(
   em: EntityManager,
@@ -25,6 +26,7 @@ export async function requestUserDeletion(
   userId: string,
 ): Promise<number> {
   return scopeTransaction(em, scope, async (tx) => {
+    await lockAdmins(tx);
     const user = await lockUser(tx, scope, userId);
     if (userId === by.userId) throw new AppError('own_deletion', 'Nobody can delete themselves; ask another root user');
     await requireOtherRoot(tx, user, 'deleted');
@@ -40,8 +42,10 @@ export async function requestUserDeletion(
          and not exists (select 1 from sandboxes s where s.project_id = p.project_id)`,
       [userId],
     );
-    await recordAudit(tx, { objectId: userId, before: auditedFields(user), after: null });
+    await recordAudit(tx, { accountId: user.accountId, objectId: userId, before: auditedFields(user), after: null });
     tx.assign(user, { status: 'disabled', deletionRequestedAt: new Date() });
+    await tx.flush();
+    if (user.role === 'admin') await requireAnAdmin(tx);
     requestStart(tx, 'userDeletion', userId, { userId });
     return empty!.count;
   });

@@ -4,6 +4,7 @@ import { accountTransaction } from '../account-transaction.ts';
 import { Project } from '../entities/project.ts';
 import { User } from '../entities/user.ts';
 import { newId } from '../new-id.ts';
+import { lockAdmins, requireAnAdmin } from './admins.ts';
 import { type AuditedFields, recordAudit } from './audit-events.ts';
 import { lockRow } from './lock-row.ts';
 import { requestStart } from './outbox.ts';
@@ -76,13 +77,13 @@ export async function createUser(
     });
     const { userId } = wanted;
     if (wanted.passwordHash === null) requestStart(tx, 'userInvitation', userId, { userId });
-    await recordAudit(tx, { objectId: userId, before: null, after: auditedFields(wanted) });
+    await recordAudit(tx, { accountId, objectId: userId, before: null, after: auditedFields(wanted) });
   });
 }
 
 /**
  * Changes a user whom the caller may see. Disabling ends what the user has open at once.
- * @throws {AppError} `not_found`, `admin_required`, `last_root_user`, `user_being_deleted`
+ * @throws {AppError} `not_found`, `admin_required`, `last_root_user`, `last_admin`, `user_being_deleted`
  */
 export async function changeUser(
   em: EntityManager,
@@ -91,7 +92,9 @@ export async function changeUser(
   userId: string,
   change: UserChange,
 ): Promise<void> {
+  const mayTakeAnAdmin = change.role === 'user' || change.status === 'disabled';
   await scopeTransaction(em, scope, async (tx) => {
+    if (mayTakeAnAdmin) await lockAdmins(tx);
     const user = await lockUser(tx, scope, userId);
     if (user.deletionRequestedAt) throw new AppError('user_being_deleted', 'The user is being deleted');
     const { role, status } = change;
@@ -99,8 +102,11 @@ export async function changeUser(
     if (status === 'disabled' && user.status !== 'disabled') await requireOtherRoot(tx, user, 'disabled');
     const { displayName = user.displayName, description = user.description } = change;
     const before = auditedFields(user);
+    const wasAdmin = user.role === 'admin' && user.status === 'enabled';
     tx.assign(user, { displayName, description, role: role ?? user.role, status: status ?? user.status });
-    await recordAudit(tx, { objectId: userId, before, after: auditedFields(user) });
+    await tx.flush();
+    if (mayTakeAnAdmin && wasAdmin) await requireAnAdmin(tx);
+    await recordAudit(tx, { accountId: user.accountId, objectId: userId, before, after: auditedFields(user) });
   });
 }
 

@@ -24,18 +24,6 @@ export function findUserWithin(em: EntityManager, scope: Scope, userId: string):
   return em.fork().findOne(User, { ...entitiesWithin(scope, 'userId'), userId });
 }
 
-/** Of these users, those who are enabled. */
-export async function enabledUsersOf(em: EntityManager, userIds: readonly string[]): Promise<Set<string>> {
-  const rows = await em
-    .fork()
-    .find(User, { userId: { $in: [...userIds] }, status: 'enabled' }, { fields: ['userId'], disableIdentityMap: true });
-  return new Set(rows.map(({ userId }) => userId));
-}
-
 export async function isUserDisabled(em: EntityManager, userId: string): Promise<boolean> {
   return (await em.fork().count(User, { userId, status: 'disabled' })) > 0;
-}
-
-export async function isUserEnabled(em: EntityManager, userId: string): Promise<boolean> {
-  return (await enabledUsersOf(em, [userId])).has(userId);
 }

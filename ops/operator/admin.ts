@@ -1,5 +1,9 @@
+import { randomUUID } from 'node:crypto';
+import os from 'node:os';
 import { parseArgs } from 'node:util';
 import { SettingsError } from '../../config/settings.ts';
+import { auditedRequest } from '../../db/repositories/audit-events.ts';
+import { AppError } from '../../domain/errors.ts';
 import { commands, OperatorError } from './admin/commands.ts';
 import { openPlatformDatabase } from './admin/database.ts';
 
@@ -15,13 +19,24 @@ try {
   const { values } = parseArgs({ args: rest, options: command.options, strict: true });
   const database = await openPlatformDatabase();
   try {
-    const result = await command.run(database, values);
+    const result = await auditedRequest.run(operator(name), () => command.run(database, values));
     process.stdout.write(`${JSON.stringify(result, null, 2)}\n`);
   } finally {
     await database.orm.close();
   }
 } catch (error) {
-  const known = error instanceof OperatorError || error instanceof SettingsError || error instanceof TypeError;
+  const known =
+    error instanceof OperatorError ||
+    error instanceof AppError ||
+    error instanceof SettingsError ||
+    error instanceof TypeError;
   process.stderr.write(known ? `${error.message}\nUsage: npm run admin -- ${name} ${command.usage}\n` : `${error}\n`);
   process.exit(1);
+}
+
+/** Who runs the command, for the audit log. */
+function operator(action: string) {
+  const nobody = { accountId: null, userId: null, keyId: null, sessionId: null };
+  const address = `${os.userInfo().username}@${os.hostname()}`;
+  return { ...nobody, address, requestId: randomUUID(), action, isRecorded: false };
 }

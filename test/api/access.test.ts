@@ -20,7 +20,7 @@ import { type Caller, startApi, type TestApi } from './test-api.ts';
 const kinds = [
   ...['no key', 'a wrong key', 'a disabled key', 'a deleted key', 'a disabled user'],
   ...['a user', 'another user of the account', 'the account root', 'the root of another account'],
-  ...['an operator of another account', 'a suspended account'],
+  ...['an operator of another account', 'an operator who is not root', 'a suspended account'],
   ...['a user with a token', 'the account root with a token', 'an expired token', 'a token that signed out'],
 ] as const;
 type Kind = (typeof kinds)[number];
@@ -213,9 +213,13 @@ function expected(name: string, row: Row, kind: Kind): string {
       return /^(GET|HEAD) /.test(name) ? 'in' : '403 account_suspended';
     default:
   }
-  if (who === 'operator' && kind !== 'an operator of another account') return '403 admin_required';
-  const isRoot = kind === 'the account root' || kind === 'the root of another account';
-  if (who === 'account_root' && !isRoot && kind !== 'an operator of another account') return '403 root_required';
+  const isOperator = kind === 'an operator of another account' || kind === 'an operator who is not root';
+  if (who === 'operator' && !isOperator) return '403 admin_required';
+  // As the root user of the account that the object belongs to.
+  const operates = isOperator && /:\w+_id/.test(name) && (rows === 'by_role' || rows === 'account');
+  if (operates) return 'in';
+  const isRoot = !['a user', 'another user of the account', 'an operator who is not root'].includes(kind);
+  if (who === 'account_root' && !isRoot) return '403 root_required';
   if (!namesObject(name)) return 'in';
   if (kind === 'a user' || rows === 'everything') return 'in';
   if (kind === 'the account root') return rows === 'by_role' || rows === 'account' ? 'in' : '404 not_found';
@@ -240,6 +244,7 @@ beforeAll(async () => {
   const [disabledKey, deletedKey, disabledUser] = [await member(), await member(), await member()];
   const [owner, other, foreignRoot, admin] = [await member(), await member(), await account(), await account()];
   const suspended = await account();
+  const operatorWhoIsNotRoot = await api.addUser(await account());
   callers = {
     'no key': null,
     'a wrong key': { ...owner, key: makeApiKey(randomBytes(32)) },
@@ -251,6 +256,7 @@ beforeAll(async () => {
     'the account root': api.root,
     'the root of another account': foreignRoot,
     'an operator of another account': admin,
+    'an operator who is not root': operatorWhoIsNotRoot,
     'a suspended account': suspended,
     'a user with a token': { ...owner, token: () => tokenOf(owner) },
     'the account root with a token': { ...api.root, token: () => tokenOf(api.root) },
@@ -265,7 +271,8 @@ beforeAll(async () => {
     await addQuota(caller);
   }
   await em.nativeUpdate(User, { userId: api.root.userId }, { role: 'user' });
-  await em.nativeUpdate(User, { userId: admin.userId }, { role: 'admin' });
+  const operators = [admin.userId, operatorWhoIsNotRoot.userId];
+  await em.nativeUpdate(User, { userId: { $in: operators } }, { role: 'admin' });
   await em.nativeUpdate(User, { userId: disabledUser.userId }, { status: 'disabled' });
   await em.nativeUpdate(Account, { accountId: suspended.accountId }, { status: 'suspended' });
   await em.nativeUpdate(ApiKey, { keyId: disabledKey.keyId }, { isActive: false });

@@ -1,5 +1,6 @@
 import { Sandbox } from '../../db/entities/sandbox.ts';
 import { User } from '../../db/entities/user.ts';
+import { addAccountLink } from '../../db/repositories/account-links.ts';
 import { purgeSignIns } from '../../db/repositories/retention.ts';
 import { startSession } from '../../db/repositories/sign-ins.ts';
 import type { Json } from './contract-client.ts';
@@ -84,6 +85,80 @@ test('users, accounts, keys, projects and sandboxes: each change is one event, a
   const text = JSON.stringify(await execute('select * from audit_events'));
   for (const secret of [made.initial_password, key.api_key, 'hidden-value', 'argon2'])
     expect(text).not.toContain(secret);
+});
+
+test('a sign-in, a sign-out and the use of a mailed link are events; a wrong password is none', async () => {
+  const { passwords } = api.dependencies;
+  const { email } = await api.orm.em.fork().findOneOrFail(User, { userId: member.userId });
+  const password = 'korrekt pferd batterie';
+  await execute('update users set password_hash = ? where user_id = ?', [
+    await passwords.hash(password),
+    member.userId,
+  ]);
+  const from = { remoteAddress: '198.51.100.9' };
+  const signIn = (given: string) =>
+    api.client.send('POST', '/v1/auth/sign-in', { ...from, body: { email, password: given } });
+  expect((await signIn('wrong')).status).toBe(401);
+  const signedIn = await signIn(password);
+  const headers = { authorization: `Bearer ${signedIn.body.data.access_token}` };
+  expect((await api.client.send('POST', '/v1/auth/sign-out', { ...from, headers })).status).toBe(200);
+  const token = 'a-token-of-a-mailed-link';
+  const link = { token, purpose: 'password-reset' as const, userId: member.userId, provesEmail: true };
+  await addAccountLink(api.orm.em, { ...link, expiresAt: new Date(Date.now() + 60_000) });
+  const reset = await api.client.send('POST', '/v1/auth/reset-password', {
+    ...from,
+    body: { token, new_password: 'batterie pferd korrekt' },
+  });
+  expect(reset.status).toBe(200);
+  const events = (await list()).reverse();
+  expect(events).toMatchObject([
+    { action: 'signIn', audited_request_id: signedIn.headers['x-request-id'], object_id: member.userId },
+    { action: 'signOut', actor_session_id: events[0].actor_session_id },
+    { action: 'resetPassword', audited_request_id: reset.headers['x-request-id'], object_id: member.userId },
+  ]);
+  const { actor_session_id: session } = events[0];
+  expect(session).toMatch(/^ses-/);
+  for (const event of events) {
+    expect(event).toMatchObject({ account_id: root.accountId, actor_user_id: member.userId, actor_key_id: null });
+    expect(event.address).toBe('198.51.100.9');
+  }
+});
+
+test('quotas, keys and projects: what was before, and what is now', async () => {
+  const allocations = '/v1/user-management/quota-allocations';
+  const first = await api.send(root, 'POST', allocations, { user_id: member.userId, concurrent_sandboxes: 1 });
+  const second = await api.send(root, 'POST', allocations, { user_id: member.userId, concurrent_sandboxes: 2 });
+  const [id, newId] = [first, second].map(({ body }) => body.data.allocation_id);
+  await api.send(root, 'PUT', `${allocations}/${newId}`, { concurrent_sandboxes: 3 });
+  await api.send(root, 'POST', `${allocations}/${newId}/revoke`);
+  await api.send(root, 'DELETE', `${allocations}/${newId}`);
+  const wanted = { cpu_seconds_monthly: 5, template_storage_gb: 1, reason: 'more' };
+  const request = await api.send(member, 'POST', '/v1/usage/quota-requests', wanted);
+  const requestId = request.body.data.request_id;
+  await api.send(root, 'POST', `/v1/user-management/quota-requests/${requestId}/review`, { action: 'approve' });
+  await api.send(member, 'PUT', `/v1/api-keys/${member.keyId}`, { name: 'renamed' });
+  await api.send(root, 'PUT', `/v1/projects/${member.projectId}`, { name: 'Renamed' });
+  await api.send(root, 'PUT', `/v1/api-keys/${member.keyId}/status`, { is_active: false });
+  await api.send(root, 'DELETE', `/v1/api-keys/${member.keyId}`);
+  const events = (await list()).reverse();
+  expect(events.map(({ action, before, after }) => [action, before, after])).toEqual([
+    ['createQuotaAllocation', null, expect.objectContaining({ allocation_id: id, concurrent_sandboxes: 1 })],
+    [
+      'createQuotaAllocation',
+      { allocation_id: id, concurrent_sandboxes: 1 },
+      { allocation_id: newId, concurrent_sandboxes: 2 },
+    ],
+    ['updateQuotaAllocation', { concurrent_sandboxes: 2 }, { concurrent_sandboxes: 3 }],
+    ['revokeQuotaAllocation', { status: 'active' }, { status: 'revoked' }],
+    ['deleteQuotaAllocation', expect.objectContaining({ concurrent_sandboxes: 3, status: 'revoked' }), null],
+    ['createQuotaRequest', null, expect.objectContaining({ cpu_seconds_monthly: 5 })],
+    ['reviewQuotaRequest', { status: 'pending' }, { status: 'approved' }],
+    ['reviewQuotaRequest', null, expect.objectContaining({ user_id: member.userId, cpu_seconds_monthly: 5 })],
+    ['updateApiKey', { name: 'default' }, { name: 'renamed' }],
+    ['updateProject', { name: 'Default' }, { name: 'Renamed' }],
+    ['setApiKeyStatus', { is_active: true }, { is_active: false }],
+    ['deleteApiKey', expect.objectContaining({ name: 'renamed', is_active: false }), null],
+  ]);
 });
 
 test('what is refused, read, or given again for an Idempotency-Key is no event', async () => {

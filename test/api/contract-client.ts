@@ -72,6 +72,9 @@ export class ContractClient {
 
   #check(method: string, url: string, reply: Reply, type: string): void {
     if (!reply.headers['x-request-id']) throw new Error(`${method} ${url}: no X-Request-Id`);
+    if (reply.status === 429 && !/^[1-9]\d*$/.test(String(reply.headers['retry-after']))) {
+      throw new Error(`${method} ${url}: 429 without Retry-After`);
+    }
     const path = url.split('?', 1)[0]!;
     const template = this.#templateOf(path, method);
     if (template === null) {

@@ -7,6 +7,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
 import { ExecTokens } from '../../api/exec-tokens.ts';
 import { Sandbox } from '../../db/entities/sandbox.ts';
 import { User } from '../../db/entities/user.ts';
+import { startSession } from '../../db/repositories/sign-ins.ts';
 import { sandbox as bootOf, platformToken, TestAgent } from '../agent/support/agent.ts';
 import { HostileServer } from '../sandbox-agent-client/hostile-server.ts';
 import { until } from '../support/until.ts';
@@ -298,7 +299,7 @@ test('a token opens its own run in its own sandbox and nothing else, and only fo
   refuses(await streamOf(`/v1/sandboxes/${other}/exec/stream?token=${token}`), 401, 'unauthenticated');
   const expired = new ExecTokens(Buffer.alloc(32, 9)).make(
     id,
-    { runId: token.split('.')[0]!, userId: member.userId },
+    { runId: token.split('.')[0]!, credentialId: member.keyId },
     new Date(Date.now() - 1000),
   );
   refuses(await streamOf(`${path}?token=${expired}`), 401, 'unauthenticated');
@@ -471,7 +472,7 @@ test('a sandbox that ends tells its readers, and one whose agent is lost tells t
   const paths = sandboxes.map((sandboxId) => {
     const own = new ExecTokens(Buffer.alloc(32, 9)).make(
       sandboxId,
-      { runId: token[0]!, userId: member.userId },
+      { runId: token[0]!, credentialId: member.keyId },
       new Date(Date.now() + 60_000),
     );
     return `/v1/sandboxes/${sandboxId}/exec/stream?token=${own}`;
@@ -494,24 +495,80 @@ test('a sandbox that ends tells its readers, and one whose agent is lost tells t
   );
 });
 
-test('the streams of a user who is disabled end on every replica, and their tokens open nothing', async () => {
+/** An access token of a new session. */
+async function tokenOf({ userId }: Caller): Promise<string> {
+  const attempt = { email: 'any@example.com', address: '192.0.2.1' };
+  const session = await startSession(one.orm.em, { userId, passwordHash: null }, attempt);
+  return one.dependencies.accessTokens.make(session!, userId);
+}
+
+test('an access token in the address opens the stream of its user, on every replica, and of nobody else', async () => {
+  await exec({ command: 'echo by token' });
+  const path = `/v1/sandboxes/${id}/exec/stream`;
+  const token = await tokenOf(member);
+  for (const on of [one, two]) expect(output(await streamOf(`${path}?token=${token}`, {}, on))).toBe('by token\n');
+  refuses(await streamOf(`${path}?token=${await tokenOf(one.root)}`), 404, 'exec_not_found');
+  refuses(await streamOf(`${path}?token=${await tokenOf(await one.addAccount())}`), 404, 'not_found');
+  await one.orm.em.fork().execute('delete from sessions where user_id = ?', [member.userId]);
+  refuses(await streamOf(`${path}?token=${token}`), 401, 'unauthenticated');
+  expect(one.log.concat(two.log).join('\n')).not.toContain(token);
+});
+
+type Revoke = (user: Caller, accessToken: string) => Promise<unknown>;
+
+test.each<[string, 'key' | 'token', Revoke]>([
+  [
+    'its user is disabled',
+    'key',
+    ({ userId }) => one.orm.em.fork().nativeUpdate(User, { userId }, { status: 'disabled' }),
+  ],
+  [
+    'its key is disabled',
+    'key',
+    (user) => one.send(user, 'PUT', `/v1/api-keys/${user.keyId}/status`, { is_active: false }),
+  ],
+  ['its key is deleted', 'key', (user) => one.send(user, 'DELETE', `/v1/api-keys/${user.keyId}`)],
+  [
+    'its session signs out',
+    'token',
+    (_user, token) => one.client.send('POST', '/v1/auth/sign-out', { headers: { authorization: `Bearer ${token}` } }),
+  ],
+  [
+    'the password changes',
+    'token',
+    ({ userId }) => one.orm.em.fork().execute("update users set password_hash = 'other' where user_id = ?", [userId]),
+  ],
+])('when %s, streams opened with it end on every replica, and their tokens open nothing', async (_when, by, revoke) => {
   const user = await one.addUser(one.root);
   const sandboxId = await addSandbox(user, agent.port);
   const path = `/v1/sandboxes/${sandboxId}/exec`;
-  const { body } = await one.send(user, 'POST', path, { command: 'sleep 60' });
-  const waiting = one.send(user, 'GET', `${path}/stream`);
+  const accessToken = await tokenOf(user);
+  const headers: Record<string, string> =
+    by === 'key' ? { 'x-api-key': user.key } : { authorization: `Bearer ${accessToken}` };
+  const { body } = await one.client.send('POST', path, { headers, body: { command: 'sleep 60' } });
+  const waiting = one.client.send('GET', `${path}/stream`, { headers });
+  // Of another key of the same user, or of none: only what the revoked one opened ends.
+  const others = await one.addUser(one.root);
+  const token = new ExecTokens(Buffer.alloc(32, 9)).make(
+    sandboxId,
+    { runId: body.stream_path.split('token=')[1].split('.')[0], credentialId: others.keyId },
+    new Date(Date.now() + 60_000),
+  );
+  const unaffected = await follow(`${path}/stream?token=${token}`);
   const followed = await follow(body.stream_path);
   const text = (async () => {
     let all = '';
     for await (const chunk of followed) all += chunk;
     return all;
   })();
-  await one.orm.em.fork().nativeUpdate(User, { userId: user.userId }, { status: 'disabled' });
+  await revoke(user, accessToken);
   for (const received of [(await waiting).text, await text]) {
-    const data = { code: 'user_disabled', message: 'The user of this stream is disabled' };
+    const data = { code: 'credential_revoked', message: expect.any(String) };
     expect(eventsIn(received).at(-1)).toEqual({ id: undefined, type: 'error', data });
   }
   refuses(await streamOf(body.stream_path), 401, 'unauthenticated');
+  expect(unaffected.destroyed || unaffected.readableEnded).toBe(false);
+  unaffected.destroy();
   // The command goes on, as the sandbox does; the account root ends it.
   expect((await one.send(one.root, 'DELETE', path)).status).toBe(200);
 });
@@ -533,7 +590,7 @@ test('an agent that was tampered with harms nobody: what is no event, or comes b
   refuses(await one.send(member, 'GET', `/v1/sandboxes/${sandboxId}/exec/active`), 503, 'temporarily_unavailable');
   const token = new ExecTokens(Buffer.alloc(32, 9)).make(
     sandboxId,
-    { runId: 'run', userId: member.userId },
+    { runId: 'run', credentialId: member.keyId },
     new Date(Date.now() + 60_000),
   );
   const seen: string[][] = [];
@@ -555,7 +612,7 @@ test.each(['constructor', '__proto__', 'toString', 'hasOwnProperty', 'valueOf', 
     const path = `/v1/sandboxes/${sandboxId}/exec`;
     const token = new ExecTokens(Buffer.alloc(32, 9)).make(
       sandboxId,
-      { runId: 'run', userId: member.userId },
+      { runId: 'run', credentialId: member.keyId },
       new Date(Date.now() + 60_000),
     );
     for (const reply of [

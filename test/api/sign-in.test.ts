@@ -1,4 +1,6 @@
 import { createHmac, randomBytes } from 'node:crypto';
+import { jest } from '@jest/globals';
+import { SqlEntityManager } from '@mikro-orm/postgresql';
 import { SignJWT } from 'jose';
 import { createApp } from '../../api/app.ts';
 import { deriveSecrets } from '../../config/secrets.ts';
@@ -89,6 +91,26 @@ test('a wrong password, an unknown e-mail, a look-alike and a user without a pas
       'The e-mail or the password is wrong',
     ]);
   }
+});
+
+test('whether an e-mail is known costs the same work: argon2 once, and as many statements', async () => {
+  const { passwords } = api.dependencies;
+  const known = await newPerson();
+  const disabled = await newPerson();
+  await api.orm.em.fork().nativeUpdate(User, { userId: disabled.userId }, { status: 'disabled' });
+  const withoutPassword = await api.addAccount();
+  const { email } = await api.orm.em.fork().findOneOrFail(User, { userId: withoutPassword.userId });
+  const execute = jest.spyOn(SqlEntityManager.prototype, 'execute');
+  const work: [number, number][] = [];
+  for (const each of [known.email, 'nobody@example.com', disabled.email, email, 'nonsense']) {
+    const before = passwords.computed;
+    execute.mockClear();
+    expect(codeOf(await signIn(each, 'another password'))).toEqual([401, 'invalid_credentials']);
+    work.push([passwords.computed - before, execute.mock.calls.length]);
+  }
+  execute.mockRestore();
+  expect(work).toEqual(Array(5).fill([1, work[0]![1]]));
+  expect(work[0]![1]).toBeGreaterThan(0);
 });
 
 test.each([

@@ -16,6 +16,7 @@ import { runningPlatformEnv } from '../../ops/local-stack/supervisor/running-pla
 import { s3TestServer } from '../../ops/setup/toolchain/locations.mjs';
 import { createTemporalClient } from '../../temporal/client.ts';
 import { EncryptionCodec } from '../../temporal/payload-codec.ts';
+import { MailServer, tokenIn } from '../support/mail-server.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
 import { S3Server } from '../support/s3-server.ts';
 import { TemporaryCredentials } from '../support/temporary-credentials.ts';
@@ -31,13 +32,8 @@ jest.setTimeout(60_000);
  */
 const turnSecret = 'secret-shared-with-the-turn-server';
 const proxyPassword = 'password-of-the-proxy';
-const platform = new RunningPlatform({
-  PLATFORM_LOG_LEVEL: 'debug',
-  PLATFORM_WARM_POOL_SIZE: '1',
-  PLATFORM_TURN_SECRET: turnSecret,
-  PLATFORM_TURN_PUBLIC_HOST: '203.0.113.250',
-  PLATFORM_SANDBOX_PROXY_URL: `http://sandboxes:${proxyPassword}@203.0.113.251:3128`,
-});
+let platform: RunningPlatform;
+let mails: MailServer;
 let s3: S3Server;
 let temporary: TemporaryCredentials;
 let api: PlatformClient;
@@ -63,13 +59,23 @@ const small = { cpu_count: 1, memory_mb: 256, storage_gb: 1 };
 beforeAll(async () => {
   s3 = await S3Server.start('data');
   temporary = await TemporaryCredentials.before(s3);
+  mails = await MailServer.start();
+  ofPlatform["the mail server's password"] = mails.password;
+  platform = new RunningPlatform({
+    PLATFORM_LOG_LEVEL: 'debug',
+    PLATFORM_WARM_POOL_SIZE: '1',
+    PLATFORM_TURN_SECRET: turnSecret,
+    PLATFORM_TURN_PUBLIC_HOST: '203.0.113.250',
+    PLATFORM_SANDBOX_PROXY_URL: `http://sandboxes:${proxyPassword}@203.0.113.251:3128`,
+    SMTP_URL: mails.url,
+  });
   await platform.start();
   const watch = new ProcessWatch();
   api = platform.client();
   settings = loadSettings(runningPlatformEnv(platform.dataDir, {}));
   secrets = deriveSecrets(settings);
   const { PLATFORM_SECRET_KEY: key } = settings;
-  for (const purpose of ['postgres', 'postgres platform', 'postgres temporal']) {
+  for (const purpose of ['postgres', 'postgres platform', 'postgres platform runtime', 'postgres temporal']) {
     ofPlatform[`the password of ${purpose}`] = derivePassword(key, purpose);
   }
   ofPlatform["the platform's key"] = key;
@@ -83,6 +89,7 @@ beforeAll(async () => {
   ofCallers['the session token'] = temporary.sessionToken;
   ofCallers['a wrong secret key'] = 'a-secret-key-that-is-wrong';
   await makeAccounts();
+  await signPeopleIn();
   await liveASandbox();
   await endSandboxes();
   await refuseRows();
@@ -95,6 +102,7 @@ afterAll(async () => {
   await platform.hostRemains();
   platform.removeData();
   await temporary?.stop();
+  await mails?.stop();
   await s3?.stop();
 }, 180_000);
 
@@ -113,6 +121,54 @@ async function makeAccounts(): Promise<void> {
   const { apiKey } = await orm.em.fork().transactional((em) => createAccount(em, wanted));
   await orm.close();
   ofCallers["a stranger's API key"] = apiKey;
+}
+
+/** Passwords, links in mails and access tokens, used as they should be and as they should not. */
+async function signPeopleIn(): Promise<void> {
+  const [password, next, wrong] = ['korrekt pferd batterie', 'batterie heftklammer', 'ein anderes passwort'];
+  Object.assign(ofCallers, { 'a password': password, 'the next password': next, 'a wrong password': wrong });
+  const invited = 'invited@example.com';
+  await made('POST', '/v1/user-management/users', { email: invited, username: 'guest', role: 'user' });
+  const token = tokenIn(await mails.take(invited));
+  ofCallers['the token of an invitation'] = token;
+  const call = async (where: string, body?: object, bearer?: string) => {
+    const headers = { 'content-type': 'application/json', ...(bearer && { authorization: `Bearer ${bearer}` }) };
+    const init = body && { method: 'POST', headers, body: JSON.stringify(body) };
+    const reply = await fetch(`${settings.PLATFORM_URL}${where}`, init ?? { headers });
+    return { status: reply.status, text: await reply.text() };
+  };
+  const signIn = (given: string, email = invited) => call('/v1/auth/sign-in', { email, password: given });
+  const tokenOf = async (given: string) => JSON.parse((await signIn(given)).text).data.access_token as string;
+  const setPassword = { token, new_password: password };
+  const statuses = [
+    await call(`/account/reset-password?token=${token}`),
+    await call('/v1/auth/reset-password', { ...setPassword, new_password: 'short' }),
+    await call('/v1/auth/reset-password', setPassword),
+    await call('/v1/auth/reset-password', setPassword),
+    await signIn(wrong),
+    await signIn(password, password),
+    await call('/v1/auth/sign-in', { email: invited, [password]: password, password: [password] }),
+    await call('/v1/auth/forgot-password', { email: invited }),
+  ].map(({ status }) => status);
+  expect(statuses).toEqual([200, 400, 200, 400, 401, 401, 400, 202]);
+  ofCallers['the token of a reset'] = tokenIn(await mails.take(invited));
+  const first = await tokenOf(password);
+  ofCallers['an access token'] = first;
+  const change = { current_password: password, new_password: next };
+  const changed = await call('/v1/user-management/change-password', change, first);
+  expect([changed.status, (await call('/v1/users/me', undefined, first)).status]).toEqual([200, 401]);
+  const second = await tokenOf(next);
+  ofCallers['another access token'] = second;
+  await call(`/v1/sandboxes/sbx-none/exec/stream?token=${second}`);
+  await call(`/v1/users/me?token=${second}&password=${encodeURIComponent(next)}`, undefined, `${second}x`);
+  const current = 'root@platform.localhost';
+  const addresses = { current_email: current, new_email: 'new-root@example.com' };
+  await made('POST', '/v1/user-management/account/email-change-request', addresses);
+  for (const [which, address] of Object.entries(addresses)) {
+    ofCallers[`the token to confirm the ${which}`] = tokenIn(await mails.take(address));
+  }
+  const confirmed = { token: ofCallers['the token to confirm the new_email'] };
+  expect((await call('/v1/user-management/account/confirm-email-change', confirmed)).status).toBe(200);
 }
 
 async function create(wanted: Record<string, unknown>): Promise<SandboxView> {
@@ -290,7 +346,8 @@ const isInside = ({ uid }: SeenProcess) => uid >= 0x7000_0000;
 function mayHold(process: SeenProcess, what: string): boolean {
   const settingsOfPlatform = [
     "the platform's key",
-    'the password of postgres platform',
+    'the password of postgres platform runtime',
+    "the mail server's password",
     'the TURN secret',
     "the proxy's password",
   ];

@@ -23,6 +23,7 @@ const created: string[] = [];
 const secrets = {
   PLATFORM_SECRET_KEY: Buffer.alloc(32, 7).toString('base64'),
   POSTGRES_PASSWORD: 'of-a-test',
+  POSTGRES_RUNTIME_PASSWORD: 'of-a-test-too',
   PLATFORM_WARM_POOL_SIZE: '0',
 };
 

@@ -1,4 +1,5 @@
 import { expect, test } from '@jest/globals';
+import { temporal } from '@temporalio/proto';
 import { User } from '../../db/entities/user.ts';
 import { workflowKinds } from '../../domain/workflow-registry.ts';
 import { PlatformClient } from '../../ops/development/client/platform-client.ts';
@@ -40,6 +41,22 @@ const isGone = async (userId: string) => (await platform.orm.em.fork().count(Use
 const resultOf = (userId: string) =>
   platform.temporal.workflow.getHandle(workflowKinds.userDeletion.workflowId(userId)).result();
 
+/** Prints what happened, an event a line, so that a person can see where the worker was killed. */
+async function printHistory(userId: string): Promise<void> {
+  const handle = platform.temporal.workflow.getHandle(workflowKinds.userDeletion.workflowId(userId));
+  const { events } = await handle.fetchHistory();
+  const lines = events!.map((event) => {
+    const attributes = Object.values(event).find(
+      (value): value is Record<string, { name?: string } & string> => typeof value === 'object' && 'identity' in value,
+    );
+    const { activityType } = event.activityTaskScheduledEventAttributes ?? {};
+    const at = new Date(Number(event.eventTime!.seconds) * 1000).toISOString().slice(11, 19);
+    const name = temporal.api.enums.v1.EventType[event.eventType!]!.replace('EVENT_TYPE_', '').toLowerCase();
+    return [at, name, activityType?.name ?? '', attributes?.identity ?? ''].join('  ').trimEnd();
+  });
+  process.stdout.write(`the history of a deletion whose worker was killed twice\n${lines.join('\n')}\n`);
+}
+
 test('a deletion goes on where a killed worker left it', async () => {
   const { userId, api } = await newUser('killed');
   const { sandbox_id: sandboxId } = await api.createSandbox(small);
@@ -53,6 +70,7 @@ test('a deletion goes on where a killed worker left it', async () => {
   await platform.up('worker');
   await until(() => isGone(userId), 240_000);
   await resultOf(userId);
+  await printHistory(userId);
   expect(await platform.api.sandbox(sandboxId)).toMatchObject({ status: 'terminated' });
 }, 400_000);
 

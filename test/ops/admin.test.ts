@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
@@ -55,6 +56,51 @@ test('an account is made once, with its key, and then listed, suspended and reop
   await admin('reopen-account', '--account', account.accountId);
   expect(JSON.parse((await admin('list-accounts')).stdout)[0].status).toBe('active');
   expect(JSON.parse((await admin('grant-admin', '--email', 'ann@example.com')).stdout).role).toBe('admin');
+}, 180_000);
+
+test('each command that changes something is in the audit log, with what was before', async () => {
+  const { accountId, userId } = JSON.parse((await admin('create-account', '--email', 'aud@example.com')).stdout);
+  await admin('grant-admin', '--email', 'Aud@example.com');
+  await admin('suspend-account', '--account', accountId);
+  await admin('reset-password', '--email', 'aud@example.com');
+  await admin('rotate-token-keys');
+  const orm = await createOrm(database.url, 1);
+  const events = (await orm.em.fork().execute(
+    `select * from audit_events where account_id = ? or (account_id is null and action = 'rotate-token-keys')
+        order by created_at`,
+    [accountId],
+  )) as Record<string, unknown>[];
+  await orm.close();
+  expect(events.map(({ action, object_id: id, before, after }) => [action, id, before, after])).toEqual([
+    [
+      'create-account',
+      accountId,
+      null,
+      { email: 'aud@example.com', display_name: 'aud@example.com', plan_name: 'hobby', role: 'user' },
+    ],
+    ['grant-admin', userId, { role: 'user' }, { role: 'admin' }],
+    ['suspend-account', accountId, { status: 'active' }, { status: 'suspended' }],
+    ['reset-password', userId, null, null],
+    ['rotate-token-keys', expect.stringMatching(/^tkk-/), null, { ended_sessions: 0 }],
+  ]);
+  const by = `${os.userInfo().username}@${os.hostname()}`;
+  for (const event of events) expect(event).toMatchObject({ address: by, actor_user_id: null, actor_key_id: null });
+}, 180_000);
+
+test('the last admin of the platform stays one, and so does their account', async () => {
+  const made = JSON.parse((await admin('create-account', '--email', 'only@example.com', '--admin')).stdout);
+  const orm = await createOrm(database.url, 1);
+  await orm.em.fork().execute("update users set role = 'user' where user_id <> ?", [made.userId]);
+  await orm.close();
+  for (const command of [
+    ['revoke-admin', '--email', 'only@example.com'],
+    ['suspend-account', '--account', made.accountId],
+  ]) {
+    const { code, stderr } = await admin(...command);
+    expect([code, stderr]).toEqual([1, expect.stringContaining('The last enabled admin')]);
+  }
+  await admin('create-account', '--email', 'other-admin@example.com', '--admin');
+  expect((await admin('revoke-admin', '--email', 'only@example.com')).code).toBe(0);
 }, 180_000);
 
 test('dead letters are listed with their error, and tried again', async () => {

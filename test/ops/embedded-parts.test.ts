@@ -2,7 +2,9 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { Connection } from '@temporalio/client';
 import { Client } from 'pg';
+import { databaseUrl } from '../../ops/local-stack/embedded/postgres.ts';
 import { processStartedAt } from '../../ops/local-stack/embedded/process-record.ts';
+import { derivePassword } from '../../ops/local-stack/supervisor/data-folder.ts';
 import { eventually, newDataDir, RunningPlatform } from './running-platform.ts';
 
 interface Recorded {
@@ -19,6 +21,13 @@ const isRunning = ({ pid }: Recorded) => processStartedAt(pid) !== undefined;
 function start(): RunningPlatform {
   running = new RunningPlatform(dataDir, { DATABASE_URL: '', TEMPORAL_ADDRESS: '', PLATFORM_REGISTRY: '' });
   return running;
+}
+
+/** Of the database's owner, which the processes do not know. */
+function ownerUrl(): string {
+  const secretKey = fs.readFileSync(path.join(dataDir, 'secret-key'), 'utf8').trim();
+  const url = new URL(running!.process('api').DATABASE_URL);
+  return databaseUrl('platform', derivePassword(secretKey, 'postgres platform'), Number(url.port), 'platform');
 }
 
 async function query(url: string, text: string): Promise<unknown[]> {
@@ -43,8 +52,11 @@ test('a first start brings up Postgres, Temporal with its Web UI, and a registry
   expect(names.sort()).toEqual(
     ['api', 'gateway', 'host', 'postgres', 'registry', 'temporal-server', 'temporal-web-ui', 'worker'].sort(),
   );
-  const { DATABASE_URL, TEMPORAL_ADDRESS } = platform.process('api');
-  expect(await query(DATABASE_URL, 'select current_user as name')).toEqual([{ name: 'platform' }]);
+  const { DATABASE_URL, TEMPORAL_ADDRESS, DATABASE_OWNER_URL: notHere } = platform.process('api');
+  expect(await query(DATABASE_URL, 'select current_user as name')).toEqual([{ name: 'platform_runtime' }]);
+  expect(notHere).toBeUndefined();
+  expect(await query(ownerUrl(), 'select current_user as name')).toEqual([{ name: 'platform' }]);
+  expect(fs.readFileSync(path.join(dataDir, 'settings.json'), 'utf8')).not.toContain(new URL(ownerUrl()).password);
   expect(TEMPORAL_ADDRESS).toBe(env.TEMPORAL_ADDRESS);
   const connection = await Connection.connect({ address: TEMPORAL_ADDRESS });
   const { customAttributes } = await connection.operatorService.listSearchAttributes({ namespace: 'default' });
@@ -58,8 +70,9 @@ test('a first start brings up Postgres, Temporal with its Web UI, and a registry
 
 test('what Postgres holds survives a SIGKILL of the supervisor and of Postgres, and all ports stay', async () => {
   const before = running!.process('api');
-  await query(before.DATABASE_URL, 'create table kept (answer int)');
-  await query(before.DATABASE_URL, 'insert into kept values (42)');
+  await expect(query(before.DATABASE_URL, 'create table kept (answer int)')).rejects.toThrow('permission denied');
+  await query(ownerUrl(), 'create table kept (answer int)');
+  await query(ownerUrl(), 'insert into kept values (42)');
   const former = recorded();
   process.kill(former.find(({ name }) => name === 'postgres')!.pid, 'SIGKILL');
   await running!.end('SIGKILL');
@@ -69,15 +82,15 @@ test('what Postgres holds survives a SIGKILL of the supervisor and of Postgres, 
   expect(former.filter(isRunning)).toEqual([]);
   const after = platform.process('api');
   expect({ ...after, pid: 0 }).toEqual({ ...before, pid: 0 });
-  expect(await query(after.DATABASE_URL, 'select answer from kept')).toEqual([{ answer: 42 }]);
+  expect(await query(ownerUrl(), 'select answer from kept')).toEqual([{ answer: 42 }]);
 }, 180_000);
 
 test('Postgres that dies under the platform is started again, and Temporal goes on', async () => {
   const postgres = recorded().find(({ name }) => name === 'postgres')!;
   process.kill(postgres.pid, 'SIGKILL');
   await eventually(() => running!.errors.includes('postgres is ready again') || undefined);
-  const { DATABASE_URL, TEMPORAL_ADDRESS } = running!.process('api');
-  expect(await query(DATABASE_URL, 'select answer from kept')).toEqual([{ answer: 42 }]);
+  const { TEMPORAL_ADDRESS } = running!.process('api');
+  expect(await query(ownerUrl(), 'select answer from kept')).toEqual([{ answer: 42 }]);
   const connection = await Connection.connect({ address: TEMPORAL_ADDRESS });
   const { namespaces } = await connection.workflowService.listNamespaces({});
   await connection.close();

@@ -53,7 +53,13 @@ export class RunningPlatform {
   }
 
   /** What the stand-in of a process left in the data folder. */
-  process(name: string): { pid: number; PLATFORM_URL: string; DATABASE_URL: string; TEMPORAL_ADDRESS: string } {
+  process(name: string): {
+    pid: number;
+    PLATFORM_URL: string;
+    DATABASE_URL: string;
+    DATABASE_OWNER_URL?: string;
+    TEMPORAL_ADDRESS: string;
+  } {
     return JSON.parse(fs.readFileSync(path.join(this.dataDir, `${name}.json`), 'utf8'));
   }
 }

@@ -44,7 +44,7 @@ test('a control worker starts one round at once and schedules one each hour; a s
   await em.execute("update events set created_at = now() - interval '91 days'");
   await em.execute(`
     insert into sessions (session_id, user_id, key_id, expires_at)
-      select 'ses-' || user_id, user_id, 'first', now() - interval '1 second' from users;
+      select 'ses-' || user_id, user_id, 'first', now() - interval '25 hours' from users;
     insert into account_links (token_hash, purpose, user_id, proves_email, expires_at)
       select 'hash', 'password-reset', user_id, true, now() - interval '1 second' from users;
     insert into known_addresses (user_id, address_hash, last_used_at)

@@ -108,6 +108,8 @@ describe('a paused sandbox', () => {
     await plane.commands.pause(sandbox, { wait: true });
     await environment.sleep('145h');
     await until(async () => (await warnings(sandbox.sandboxId)).length === 1);
+    const [{ type, userId } = {} as Notification] = await warnings(sandbox.sandboxId);
+    expect([type, userId]).toEqual(['sandbox_expiry', sandbox.ownerUserId]);
     expect((await plane.row(sandbox.sandboxId)).status).toBe('paused');
     await environment.sleep('1 day');
     await until(async () => (await plane.row(sandbox.sandboxId)).status === 'terminated');

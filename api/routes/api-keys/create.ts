@@ -67,7 +67,7 @@ export function createApiKey(api: Api, deps: ApiDependencies): void {
           prefix: key.prefix.slice(0, shortPrefix),
           is_active: key.isActive,
           created_at: key.createdAt,
-          max_active_api_keys: await activeKeyLimit(em, caller.accountId, caller.userId, planLimit),
+          max_active_api_keys: await activeKeyLimit(em, scopeOf(request), caller.userId, planLimit),
           owner: presentPerson(user),
         }),
       );

@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { activeKeyLimit, apiKeySortColumns, listApiKeyViews } from '../../../db/repositories/api-keys.ts';
-import { anyUser, callerOf, scopeOf } from '../../access.ts';
+import { anyUser, callerOf, planNameOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { accountQuery } from '../../schemas/account-filter.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofPaging } from '../../schemas/failures.ts';
 import { optionalQuery } from '../../schemas/fields.ts';
@@ -12,6 +13,7 @@ import { apiKeySchema, presentApiKey } from './api-key-schema.ts';
 
 const query = z.object({
   ...pagingQuery,
+  ...accountQuery,
   user_id: optionalQuery(z.string().max(64)).describe('Account root only'),
   status: optionalQuery(z.enum(['active', 'inactive'])),
   search: optionalQuery(z.string().max(256)).describe('Part of the name'),
@@ -38,7 +40,7 @@ export function listApiKeys(api: Api, deps: ApiDependencies): void {
           }),
           'A page of keys, without their secrets',
         ),
-        ...failures(ofPaging, 'root_required'),
+        ...failures(ofPaging, 'root_required', 'admin_required', 'not_found'),
       },
     },
     handler: async (request) => {
@@ -50,11 +52,11 @@ export function listApiKeys(api: Api, deps: ApiDependencies): void {
       const { status } = request.query;
       const filter = { userId, isActive: status && status === 'active', search: request.query.search };
       const { views, total } = await listApiKeyViews(em, scope, filter, listing);
-      const planLimit = deps.plans.get(caller.planName).maxActiveApiKeys;
+      const planLimit = deps.plans.get(planNameOf(request)).maxActiveApiKeys;
       return success({
         api_keys: views.map(({ key, owner }) => ({ ...presentApiKey(key), owner: presentPerson(owner) })),
         pagination: paginationOf(listing, total),
-        max_active_api_keys: await activeKeyLimit(em, caller.accountId, userId ?? caller.userId, planLimit),
+        max_active_api_keys: await activeKeyLimit(em, scope, userId ?? caller.userId, planLimit),
       });
     },
   });

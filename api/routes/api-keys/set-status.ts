@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { setApiKeyActive } from '../../../db/repositories/api-keys.ts';
-import { anyUser, callerOf, scopeOf } from '../../access.ts';
+import { anyUser, planNameOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
@@ -24,9 +24,8 @@ export function setApiKeyStatus(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const caller = callerOf(request);
       const { is_active: isActive } = request.body;
-      const planLimit = deps.plans.get(caller.planName).maxActiveApiKeys;
+      const planLimit = deps.plans.get(planNameOf(request)).maxActiveApiKeys;
       await setApiKeyActive(deps.orm.em.fork(), scopeOf(request), request.params.key_id, isActive, planLimit);
       return success({ message: `The API key is ${isActive ? 'enabled' : 'disabled'}`, is_active: isActive });
     },

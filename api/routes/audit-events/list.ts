@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { type AuditEvent, listAuditEvents } from '../../../db/repositories/audit-events.ts';
 import { accountRoot, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { accountQuery } from '../../schemas/account-filter.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofPaging } from '../../schemas/failures.ts';
 import { optionalQuery, time } from '../../schemas/fields.ts';
@@ -10,6 +11,7 @@ import { timeQuery } from '../../schemas/time-query.ts';
 
 const query = z.object({
   ...pagingQuery,
+  ...accountQuery,
   start: timeQuery().describe('ISO 8601, Unix seconds or milliseconds'),
   end: timeQuery().describe('ISO 8601, Unix seconds or milliseconds'),
   actor_user_id: optionalQuery(z.string().max(64)),
@@ -22,13 +24,13 @@ const fields = () => z.record(z.string(), z.unknown()).nullable();
 const auditEventSchema = z
   .object({
     event_id: z.string(),
-    account_id: z.string(),
+    account_id: z.string().nullable().describe('Null: a change of the whole platform'),
     actor_user_id: z.string().nullable(),
     actor_key_id: z.string().nullable().describe('The API key that was used'),
     actor_session_id: z.string().nullable().describe('The session whose access token was used'),
-    address: z.string().describe('Of the client'),
+    address: z.string().describe('Of the client; of a command: the user and the machine'),
     audited_request_id: z.string().describe('`X-Request-Id` of the request'),
-    action: z.string().describe('The operation, by its id in this document'),
+    action: z.string().describe('The operation, by its id in this document, or the name of an operator’s command'),
     object_id: z.string().nullable(),
     before: fields().describe('Of settings and roles: the fields that changed'),
     after: fields(),
@@ -52,7 +54,7 @@ export function listAuditLog(api: Api, deps: ApiDependencies): void {
           z.object({ events: z.array(auditEventSchema), pagination: paginationSchema }),
           'A page of events',
         ),
-        ...failures(ofPaging, 'root_required'),
+        ...failures(ofPaging, 'root_required', 'admin_required', 'not_found'),
       },
     },
     handler: async (request) => {

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { listProjectViews } from '../../../db/repositories/projects.ts';
 import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { accountQuery } from '../../schemas/account-filter.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofPaging } from '../../schemas/failures.ts';
 import { optionalQuery } from '../../schemas/fields.ts';
@@ -21,6 +22,7 @@ export function listProjects(api: Api, deps: ApiDependencies): void {
       summary: 'List projects, newest first',
       querystring: z.object({
         ...pagingQuery,
+        ...accountQuery,
         owner_user_id: optionalQuery(z.string().max(64)).describe('Account root only'),
       }),
       response: {
@@ -28,7 +30,7 @@ export function listProjects(api: Api, deps: ApiDependencies): void {
           z.object({ projects: z.array(projectSchema), pagination: paginationSchema }),
           'A page of projects',
         ),
-        ...failures(ofPaging, 'root_required'),
+        ...failures(ofPaging, 'root_required', 'admin_required', 'not_found'),
       },
     },
     handler: async (request) => {

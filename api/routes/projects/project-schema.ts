@@ -6,7 +6,7 @@ import type { ApiDependencies } from '../../dependencies.ts';
 import { time } from '../../schemas/fields.ts';
 import { personSchema, presentPerson } from '../../schemas/person.ts';
 
-/** A project. `owner` is there for account root callers. */
+/** A project. `owner` and `account_owner` are there for account root users and admins. */
 export const projectSchema = z
   .object({
     project_id: z.string(),
@@ -19,6 +19,7 @@ export const projectSchema = z
     created_at: time(),
     updated_at: time(),
     owner: personSchema.optional(),
+    account_owner: personSchema.nullable().optional().describe("The account's root user"),
   })
   .meta({ id: 'Project' });
 
@@ -37,7 +38,10 @@ export function presentProject(view: ProjectView, scope: Scope): z.output<typeof
     sandbox_count: view.sandboxCount,
     created_at: project.createdAt,
     updated_at: project.updatedAt,
-    ...(scope.rows === 'user' ? {} : { owner: presentPerson(view.owner) }),
+    ...(scope.rows !== 'user' && {
+      owner: presentPerson(view.owner),
+      account_owner: view.accountOwner && presentPerson(view.accountOwner),
+    }),
   };
 }
 

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { checkPlanLimits } from '../../../domain/plans.ts';
-import { anyUser, callerOf } from '../../access.ts';
+import { anyUser, planNameOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
@@ -49,7 +49,7 @@ export function connectSandbox(api: Api, deps: ApiDependencies): void {
       const { sandbox_id: sandboxId } = request.params;
       const sandbox = await sandboxOf(deps, request, sandboxId);
       const { timeout } = request.body;
-      checkPlanLimits(deps.plans.get(callerOf(request).planName), { timeoutSeconds: timeout });
+      checkPlanLimits(deps.plans.get(planNameOf(request)), { timeoutSeconds: timeout });
       await deps.sandboxCommands.connect(sandbox, { timeoutSeconds: timeout ?? null });
       return success(await fullSandbox(deps, request, sandboxId));
     },

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { credentialOf } from '../../../db/repositories/identities.ts';
 import { anyUser, callerOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { runTime } from '../../sandbox-agents.ts';
@@ -45,7 +46,7 @@ export function getActiveExec(api: Api, deps: ApiDependencies): void {
         stream_path: streamPath(
           deps,
           sandbox.sandboxId,
-          { runId: run.runId, userId: run.owner },
+          { runId: run.runId, credentialId: credentialOf(callerOf(request)) },
           new Date(run.deadline),
         ),
         command: run.command,

@@ -3,8 +3,8 @@ import { findSandboxRoute } from '../../../db/repositories/sandbox-routes.ts';
 import { findSandboxStatus } from '../../../db/repositories/sandbox-status.ts';
 import { AppError } from '../../../domain/errors.ts';
 import { isOver } from '../../../domain/sandbox-state.ts';
+import { CredentialWatch } from '../../credential-watch.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { DisabledReaders } from '../../disabled-readers.ts';
 import { type ExecFailure, execStream } from '../../exec-stream.ts';
 import { ExecStreamLimits } from '../../exec-stream-limits.ts';
 import type { StreamedRun } from '../../exec-tokens.ts';
@@ -19,7 +19,7 @@ const unconfirmedLimit = 3;
 class ExecFollower {
   readonly #deps: ApiDependencies;
   readonly #limits: ExecStreamLimits;
-  readonly #readers: DisabledReaders;
+  readonly #credentials: CredentialWatch;
   readonly #closing = new AbortController();
 
   constructor(api: Api, deps: ApiDependencies) {
@@ -27,7 +27,7 @@ class ExecFollower {
     const { PLATFORM_EXEC_STREAMS_PER_CALLER: perCaller, PLATFORM_EXEC_STREAMS_PER_SANDBOX: perSandbox } =
       deps.settings;
     this.#limits = new ExecStreamLimits(perCaller, perSandbox);
-    this.#readers = new DisabledReaders(deps);
+    this.#credentials = new CredentialWatch(deps);
     api.addHook('preClose', async () => this.#closing.abort());
   }
 
@@ -37,12 +37,12 @@ class ExecFollower {
   }
 
   /**
-   * The events behind the one numbered `after`, until the reply's connection closes or the user is disabled. Null: none
+   * The events behind the one numbered `after`, until the reply's connection closes or the key or session is no more. Null: none
    * comes any more.
    */
   async follow(
     row: AgentRow,
-    { runId, userId, after }: StreamedRun & { after: number },
+    { runId, credentialId, after }: StreamedRun & { after: number },
     reply: FastifyReply,
   ): Promise<AsyncGenerator<Buffer> | null> {
     const deps = this.#deps;
@@ -50,9 +50,9 @@ class ExecFollower {
     if (!events) return null;
     reply.raw.once('close', () => events.destroy());
     if (reply.raw.destroyed) events.destroy();
-    let isDisabled = false;
-    const forget = this.#readers.watch(userId, () => {
-      isDisabled = true;
+    let isRevoked = false;
+    const forget = this.#credentials.watch(credentialId, () => {
+      isRevoked = true;
       events.destroy();
     });
     reply.raw.once('close', forget);
@@ -63,7 +63,7 @@ class ExecFollower {
       onSilence: silenceWatch(deps, row.sandboxId, runId),
       onBreak: async () => {
         if (reply.raw.destroyed) return null;
-        return isDisabled ? userDisabled : ((await endOf(deps, row.sandboxId)) ?? interrupted);
+        return isRevoked ? credentialRevoked : ((await endOf(deps, row.sandboxId)) ?? interrupted);
       },
     });
   }
@@ -78,7 +78,10 @@ export function execFollowerOf(api: Api, deps: ApiDependencies): ExecFollower {
   return follower;
 }
 
-const userDisabled: ExecFailure = { code: 'user_disabled', message: 'The user of this stream is disabled' };
+const credentialRevoked: ExecFailure = {
+  code: 'credential_revoked',
+  message: 'The key or session of this stream is no more, or its user is disabled',
+};
 
 const interrupted: ExecFailure = {
   code: 'exec_interrupted',

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { credentialOf } from '../../../db/repositories/identities.ts';
 import { recordAccess } from '../../../db/repositories/sandbox-routes.ts';
 import { AppError, type ErrorCode } from '../../../domain/errors.ts';
 import { timeoutAt } from '../../../domain/sandbox-clock.ts';
@@ -116,7 +117,7 @@ export function startExec(api: Api, deps: ApiDependencies): void {
         await recordAccess(deps.orm.em, [sandboxId], startedAt);
       }
       if (wait) {
-        const streamed = { runId: run.runId, userId: callerOf(request).userId };
+        const streamed = { runId: run.runId, credentialId: credentialOf(callerOf(request)) };
         const events = await follower.follow(sandbox, { ...streamed, after: 0 }, reply);
         const result = await execResult(events ?? noEvents()).catch(asRefusal);
         return reply.code(200).send({
@@ -131,7 +132,7 @@ export function startExec(api: Api, deps: ApiDependencies): void {
         stream_path: streamPath(
           deps,
           sandboxId,
-          { runId: run.runId, userId: callerOf(request).userId },
+          { runId: run.runId, credentialId: credentialOf(callerOf(request)) },
           new Date(run.deadline),
         ),
         started_at: run.startedAt,

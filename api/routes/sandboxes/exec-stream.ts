@@ -1,8 +1,8 @@
 import { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
+import { credentialOf, usableCredentials } from '../../../db/repositories/identities.ts';
 import { findSandboxRoute } from '../../../db/repositories/sandbox-routes.ts';
-import { isUserEnabled } from '../../../db/repositories/users.ts';
 import { clientKey } from '../../../domain/client-address.ts';
 import { AppError, notFound } from '../../../domain/errors.ts';
 import { anyUserOrToken, callerOf } from '../../access.ts';
@@ -62,12 +62,12 @@ export function streamExec(api: Api, deps: ApiDependencies): void {
     handler: async (request, reply) => {
       // The token in the address is all it takes, so a page of any origin may use it; cookies play no part.
       reply.header('access-control-allow-origin', '*');
-      const { row, runId, userId } = await runOf(deps, request, request.params.sandbox_id, request.query.token);
+      const { row, runId, credentialId } = await runOf(deps, request, request.params.sandbox_id, request.query.token);
       const after = lastSeen(request.headers['last-event-id'], runId);
       // The address with its token is enough to read, so its readers count by address.
       const caller = request.identity ? request.identity.userId : clientKey(request.ip);
       onRequestEnd(reply, follower.admit(caller, row.sandboxId));
-      const stream = await follower.follow(row, { runId, userId, after }, reply);
+      const stream = await follower.follow(row, { runId, credentialId, after }, reply);
       if (!stream) return reply.code(204).send(null);
       reply.raw.setTimeout(deps.stalledReaderMs ?? stalledReaderMs, () => reply.raw.destroy());
       return reply
@@ -88,7 +88,7 @@ async function runOf(
   // An access token in the address has been checked already.
   if (token !== undefined && !request.identity) {
     const run = deps.execTokens.open(sandboxId, token);
-    if (!run || !(await isUserEnabled(deps.orm.em, run.userId))) {
+    if (!run || !(await usableCredentials(deps.orm.em, [run.credentialId])).size) {
       throw new AppError('unauthenticated', 'The token is not valid for this stream, or has expired');
     }
     const route = await findSandboxRoute(deps.orm.em, sandboxId);
@@ -97,9 +97,9 @@ async function runOf(
   }
   const row = await sandboxOf(deps, request, sandboxId);
   const run = await askAgent(deps, row, (place) => deps.sandboxAgents.findRun(place));
-  const { userId } = callerOf(request);
-  if (run?.owner !== userId) throw noRun();
-  return { row, runId: run.runId, userId };
+  const caller = callerOf(request);
+  if (run?.owner !== caller.userId) throw noRun();
+  return { row, runId: run.runId, credentialId: credentialOf(caller) };
 }
 
 /** The number of the last event the reader has. @throws {AppError} `exec_not_found` when it is another run's */

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { sandboxSortColumns } from '../../../db/repositories/sandbox-reads.ts';
 import { sandboxStatuses } from '../../../domain/sandbox-state.ts';
+import { accountQuery } from '../../schemas/account-filter.ts';
 import { optionalQuery } from '../../schemas/fields.ts';
 import { pagingQuery, sortingQuery } from '../../schemas/paging.ts';
 import { sandboxStatus } from './sandbox-schema.ts';
@@ -34,6 +35,7 @@ const metadataFilter = optionalQuery(
 /** Query of `GET /v1/sandboxes`. */
 export const listQuery = z.object({
   ...pagingQuery,
+  ...accountQuery,
   status: statusFilter,
   project_id: optionalQuery(z.string().max(64)),
   owner_user_id: optionalQuery(z.string().max(64)).describe('Account root only'),

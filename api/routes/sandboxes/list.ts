@@ -26,7 +26,7 @@ export function listSandboxes(api: Api, deps: ApiDependencies): void {
           z.object({ sandboxes: z.array(sandboxSummarySchema), pagination: paginationSchema }),
           'A page of sandboxes',
         ),
-        ...failures(ofPaging, 'root_required'),
+        ...failures(ofPaging, 'root_required', 'admin_required', 'not_found'),
       },
     },
     handler: async (request) => {

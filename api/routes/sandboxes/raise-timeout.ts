@@ -1,5 +1,5 @@
 import { checkPlanLimits } from '../../../domain/plans.ts';
-import { anyUser, callerOf } from '../../access.ts';
+import { anyUser, planNameOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { messageEnvelope, successMessage } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
@@ -27,7 +27,7 @@ export function raiseSandboxTimeout(api: Api, deps: ApiDependencies): void {
     handler: async (request) => {
       const sandbox = await sandboxOf(deps, request, request.params.sandbox_id);
       const { timeout } = request.body;
-      checkPlanLimits(deps.plans.get(callerOf(request).planName), { timeoutSeconds: timeout });
+      checkPlanLimits(deps.plans.get(planNameOf(request)), { timeoutSeconds: timeout });
       await deps.sandboxCommands.setTimeout(sandbox, { timeoutSeconds: timeout, mustRaise: true });
       return successMessage(`The timeout is now ${timeout} seconds`);
     },

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { checkPlanLimits } from '../../../domain/plans.ts';
 import { remainingSeconds } from '../../../domain/sandbox-clock.ts';
-import { anyUser, callerOf } from '../../access.ts';
+import { anyUser, planNameOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
@@ -43,7 +43,7 @@ export function setSandboxTimeout(api: Api, deps: ApiDependencies): void {
     handler: async (request) => {
       const sandbox = await sandboxOf(deps, request, request.params.sandbox_id);
       const { timeout } = request.body;
-      checkPlanLimits(deps.plans.get(callerOf(request).planName), { timeoutSeconds: timeout });
+      checkPlanLimits(deps.plans.get(planNameOf(request)), { timeoutSeconds: timeout });
       const applied = await deps.sandboxCommands.setTimeout(sandbox, { timeoutSeconds: timeout, mustRaise: false });
       const timeoutAt = applied.timeoutAtMs === null ? null : new Date(applied.timeoutAtMs);
       const data = {

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { listTemplateViews } from '../../../db/repositories/templates.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { accountQuery } from '../../schemas/account-filter.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofPaging } from '../../schemas/failures.ts';
 import { optionalQuery, queryFlag } from '../../schemas/fields.ts';
@@ -10,6 +11,7 @@ import { presentTemplate, templateItemSchema, templateStatus, templateVisibility
 
 const query = z.object({
   ...pagingQuery,
+  ...accountQuery,
   status: optionalQuery(templateStatus),
   visibility: optionalQuery(templateVisibility),
   name: optionalQuery(z.string().max(128)).describe('Exact'),
@@ -32,7 +34,7 @@ export function listTemplates(api: Api, deps: ApiDependencies): void {
           z.object({ templates: z.array(templateItemSchema), pagination: paginationSchema }),
           'A page of templates',
         ),
-        ...failures(ofPaging),
+        ...failures(ofPaging, 'admin_required', 'not_found'),
       },
     },
     handler: async (request) => {

@@ -3,13 +3,14 @@ import { listQuotaRequests as readQuotaRequests } from '../../../db/repositories
 import { quotaRequestStatuses } from '../../../domain/quotas.ts';
 import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { accountQuery } from '../../schemas/account-filter.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofPaging } from '../../schemas/failures.ts';
 import { optionalQuery } from '../../schemas/fields.ts';
 import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/paging.ts';
 import { presentQuotaRequest, quotaRequestSchema } from '../../schemas/quota.ts';
 
-const query = z.object({ ...pagingQuery, status: optionalQuery(z.enum(quotaRequestStatuses)) });
+const query = z.object({ ...pagingQuery, ...accountQuery, status: optionalQuery(z.enum(quotaRequestStatuses)) });
 
 /** `GET /v1/usage/quota-requests`. */
 export function listQuotaRequests(api: Api, deps: ApiDependencies): void {
@@ -27,7 +28,7 @@ export function listQuotaRequests(api: Api, deps: ApiDependencies): void {
           z.object({ requests: z.array(quotaRequestSchema), pagination: paginationSchema }),
           'A page of requests',
         ),
-        ...failures(ofPaging),
+        ...failures(ofPaging, 'admin_required', 'not_found'),
       },
     },
     handler: async (request) => {

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { listAllocations } from '../../../db/repositories/quota-allocations.ts';
 import { accountRoot, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { accountQuery } from '../../schemas/account-filter.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofPaging } from '../../schemas/failures.ts';
 import { queryFlag } from '../../schemas/fields.ts';
@@ -10,6 +11,7 @@ import { allocationSchema, presentAllocation } from '../../schemas/quota.ts';
 
 const query = z.object({
   ...pagingQuery,
+  ...accountQuery,
   include_inactive: queryFlag().describe('Also those that are superseded or revoked'),
 });
 
@@ -29,7 +31,7 @@ export function listQuotaAllocations(api: Api, deps: ApiDependencies): void {
           z.object({ allocations: z.array(allocationSchema), pagination: paginationSchema }),
           'A page of allocations',
         ),
-        ...failures(ofPaging, 'root_required'),
+        ...failures(ofPaging, 'root_required', 'admin_required', 'not_found'),
       },
     },
     handler: async (request) => {

@@ -3,13 +3,14 @@ import { listQuotaRequests as readQuotaRequests } from '../../../db/repositories
 import { quotaRequestStatuses } from '../../../domain/quotas.ts';
 import { accountRoot, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { accountQuery } from '../../schemas/account-filter.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofPaging } from '../../schemas/failures.ts';
 import { optionalQuery } from '../../schemas/fields.ts';
 import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/paging.ts';
 import { presentQuotaRequest, quotaRequestSchema } from '../../schemas/quota.ts';
 
-const query = z.object({ ...pagingQuery, status: optionalQuery(z.enum(quotaRequestStatuses)) });
+const query = z.object({ ...pagingQuery, ...accountQuery, status: optionalQuery(z.enum(quotaRequestStatuses)) });
 
 /** `GET /v1/user-management/quota-requests`: of all users of the account. */
 export function listQuotaRequestsOfAccount(api: Api, deps: ApiDependencies): void {
@@ -27,7 +28,7 @@ export function listQuotaRequestsOfAccount(api: Api, deps: ApiDependencies): voi
           z.object({ requests: z.array(quotaRequestSchema), pagination: paginationSchema }),
           'A page of requests',
         ),
-        ...failures(ofPaging, 'root_required'),
+        ...failures(ofPaging, 'root_required', 'admin_required', 'not_found'),
       },
     },
     handler: async (request) => {

@@ -30,7 +30,7 @@ export function deleteUser(api: Api, deps: ApiDependencies): void {
       params: userPath,
       response: {
         202: envelope(deletion, 'The deletion has begun'),
-        ...failures(ofMutations, 'root_required', 'not_found', 'own_deletion', 'last_root_user'),
+        ...failures(ofMutations, 'root_required', 'not_found', 'own_deletion', 'last_root_user', 'last_admin'),
       },
     },
     handler: async (request, reply) => {

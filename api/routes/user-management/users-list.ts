@@ -2,13 +2,14 @@ import { z } from 'zod';
 import { listUsers } from '../../../db/repositories/user-management.ts';
 import { accountRoot, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { accountQuery } from '../../schemas/account-filter.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofPaging } from '../../schemas/failures.ts';
 import { optionalQuery } from '../../schemas/fields.ts';
 import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/paging.ts';
 import { presentUserItem, userItemSchema } from './user-schema.ts';
 
-const query = z.object({ ...pagingQuery, status: optionalQuery(z.enum(['enabled', 'disabled'])) });
+const query = z.object({ ...pagingQuery, ...accountQuery, status: optionalQuery(z.enum(['enabled', 'disabled'])) });
 
 /** `GET /v1/user-management/users`. */
 export function listAccountUsers(api: Api, deps: ApiDependencies): void {
@@ -23,7 +24,7 @@ export function listAccountUsers(api: Api, deps: ApiDependencies): void {
       querystring: query,
       response: {
         200: envelope(z.object({ users: z.array(userItemSchema), pagination: paginationSchema }), 'A page of users'),
-        ...failures(ofPaging, 'root_required'),
+        ...failures(ofPaging, 'root_required', 'admin_required', 'not_found'),
       },
     },
     handler: async (request) => {

@@ -31,6 +31,7 @@ export function updateUser(api: Api, deps: ApiDependencies): void {
           'not_found',
           'invalid_name',
           'last_root_user',
+          'last_admin',
           'user_being_deleted',
         ),
       },

@@ -26,6 +26,7 @@ export function updateProfile(api: Api, deps: ApiDependencies): void {
           'admin_required',
           'invalid_name',
           'last_root_user',
+          'last_admin',
           'user_being_deleted',
         ),
       },

@@ -29,6 +29,8 @@ export interface EmbeddedPostgres {
   url(database: string): string;
   /** Makes a role that owns a database of the same name, unless they are there, and gives that database's URL. */
   ensureOwnedDatabase(name: string, password: string): Promise<string>;
+  /** Makes a role that may log in and owns nothing, unless it is there. */
+  ensureRole(name: string, password: string): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -77,18 +79,21 @@ export async function startPostgres(options: EmbeddedPostgresOptions): Promise<E
     url,
     ensureOwnedDatabase: (name, password) =>
       withClient(url('postgres'), async (client) => {
+        await ensureRole(client, name, password);
         const role = client.escapeIdentifier(name);
-        const found = await client.query(
-          'select exists (select from pg_roles where rolname = $1) as role, exists (select from pg_database where datname = $1) as database',
-          [name],
-        );
-        if (!found.rows[0].role)
-          await client.query(`create role ${role} login password ${client.escapeLiteral(password)}`);
-        if (!found.rows[0].database) await client.query(`create database ${role} owner ${role}`);
+        const found = await client.query('select from pg_database where datname = $1', [name]);
+        if (found.rowCount === 0) await client.query(`create database ${role} owner ${role}`);
         return databaseUrl(name, password, options.port, name);
       }),
+    ensureRole: (name, password) => withClient(url('postgres'), (client) => ensureRole(client, name, password)),
     stop: () => program.stop(),
   };
+}
+
+async function ensureRole(client: Client, name: string, password: string): Promise<void> {
+  const found = await client.query('select from pg_roles where rolname = $1', [name]);
+  if (found.rowCount !== 0) return;
+  await client.query(`create role ${client.escapeIdentifier(name)} login password ${client.escapeLiteral(password)}`);
 }
 
 /** URL of a database of the embedded Postgres. */

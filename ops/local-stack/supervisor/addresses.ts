@@ -11,6 +11,8 @@ export interface Addresses {
   ports: Awaited<ReturnType<typeof choosePlatformPorts>>;
   /** Settings of `config/settings.ts`, as given by the operator and filled in with what is embedded. */
   processEnv: NodeJS.ProcessEnv;
+  /** The same, with the owner of the database: for the migration alone. */
+  migrationEnv: NodeJS.ProcessEnv;
 }
 
 /**
@@ -20,15 +22,10 @@ export interface Addresses {
 export async function settleAddresses(folder: DataFolder, given: NodeJS.ProcessEnv): Promise<Addresses> {
   const ports = await choosePlatformPorts(folder.dir, given);
   const url = given.PLATFORM_URL || `http://${reachable(given.PLATFORM_API_HOST)}:${ports.PLATFORM_API_PORT}`;
+  const databaseOf = (role: string, purpose: string) =>
+    databaseUrl(role, derivePassword(folder.secretKey, purpose), ports.PLATFORM_POSTGRES_PORT, 'platform');
   const embedded: NodeJS.ProcessEnv = {
-    ...(!given.DATABASE_URL && {
-      DATABASE_URL: databaseUrl(
-        'platform',
-        derivePassword(folder.secretKey, 'postgres platform'),
-        ports.PLATFORM_POSTGRES_PORT,
-        'platform',
-      ),
-    }),
+    ...(!given.DATABASE_URL && { DATABASE_URL: databaseOf('platform_runtime', 'postgres platform runtime') }),
     ...(!given.TEMPORAL_ADDRESS && {
       TEMPORAL_ADDRESS: `127.0.0.1:${ports.PLATFORM_TEMPORAL_PORT}`,
       TEMPORAL_UI_URL: given.TEMPORAL_UI_URL || `http://127.0.0.1:${ports.PLATFORM_TEMPORAL_UI_PORT}`,
@@ -46,20 +43,20 @@ export async function settleAddresses(folder: DataFolder, given: NodeJS.ProcessE
       .join(','),
     PLATFORM_OUTBOUND_RANGES: given.PLATFORM_OUTBOUND_RANGES || '127.0.0.0/8,::1/128',
   };
-  return {
-    ports,
-    processEnv: {
-      // What a process compiled once it need not compile at the next start.
-      NODE_COMPILE_CACHE: path.join(cacheDir(given), 'node-compile'),
-      ...given,
-      ...embedded,
-      PLATFORM_DATA_DIR: folder.dir,
-      PLATFORM_SECRET_KEY: folder.secretKey,
-      PLATFORM_API_PORT: `${ports.PLATFORM_API_PORT}`,
-      PLATFORM_GATEWAY_PORT: `${ports.PLATFORM_GATEWAY_PORT}`,
-      PLATFORM_URL: url,
-    },
+  const { DATABASE_OWNER_URL: givenOwner, ...others } = given;
+  const ownerUrl = given.DATABASE_URL ? givenOwner : databaseOf('platform', 'postgres platform');
+  const processEnv: NodeJS.ProcessEnv = {
+    // What a process compiled once it need not compile at the next start.
+    NODE_COMPILE_CACHE: path.join(cacheDir(given), 'node-compile'),
+    ...others,
+    ...embedded,
+    PLATFORM_DATA_DIR: folder.dir,
+    PLATFORM_SECRET_KEY: folder.secretKey,
+    PLATFORM_API_PORT: `${ports.PLATFORM_API_PORT}`,
+    PLATFORM_GATEWAY_PORT: `${ports.PLATFORM_GATEWAY_PORT}`,
+    PLATFORM_URL: url,
   };
+  return { ports, processEnv, migrationEnv: { ...processEnv, ...(ownerUrl && { DATABASE_OWNER_URL: ownerUrl }) } };
 }
 
 /** An address to connect to, for one to listen on. */

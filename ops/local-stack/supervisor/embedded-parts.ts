@@ -52,7 +52,9 @@ export function embeddedParts(
               port: ports.PLATFORM_POSTGRES_PORT,
               password: password('postgres'),
             });
-            if (!given.DATABASE_URL) await postgres.ensureOwnedDatabase('platform', password('postgres platform'));
+            if (given.DATABASE_URL) return postgres;
+            await postgres.ensureOwnedDatabase('platform', password('postgres platform'));
+            await postgres.ensureRole('platform_runtime', password('postgres platform runtime'));
             return postgres;
           },
     registry: given.PLATFORM_REGISTRY

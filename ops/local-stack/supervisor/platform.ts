@@ -82,7 +82,7 @@ export class Platform {
     const embedded = embeddedParts(this.#folder, this.#home, addresses, this.#given, settings);
 
     await this.#stage({ postgres: embedded.postgres, registry: embedded.registry });
-    const migration = migrate(this.#scripts.migrate, addresses.processEnv, this.#stopping.signal).then((madeApiKey) =>
+    const migration = migrate(this.#scripts.migrate, addresses.migrationEnv, this.#stopping.signal).then((madeApiKey) =>
       this.#writePlatformEnv(settings, madeApiKey),
     );
     const temporal = embedded.temporal

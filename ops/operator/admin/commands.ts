@@ -1,15 +1,18 @@
 import { randomBytes } from 'node:crypto';
 import type { ParseArgsOptionsConfig } from 'node:util';
+import { LockMode } from '@mikro-orm/postgresql';
 import { accountPageUrl } from '../../../config/public-urls.ts';
 import { constraintError } from '../../../db/constraint-errors.ts';
 import { Account } from '../../../db/entities/account.ts';
 import { User } from '../../../db/entities/user.ts';
 import { addAccountLink } from '../../../db/repositories/account-links.ts';
 import { createAccount } from '../../../db/repositories/accounts.ts';
+import { lockAdmins, requireAnAdmin } from '../../../db/repositories/admins.ts';
+import { recordAudit } from '../../../db/repositories/audit-events.ts';
 import { listDeadEntries, reviveEntries } from '../../../db/repositories/outbox.ts';
 import { findResettableUser } from '../../../db/repositories/passwords.ts';
 import { rotateTokenKeys } from '../../../db/repositories/token-keys.ts';
-import { readEmailAddress } from '../../../domain/email-address.ts';
+import { emailKey, readEmailAddress } from '../../../domain/email-address.ts';
 import { passwordResetSeconds } from '../../../domain/password-reset.ts';
 import type { PlatformDatabase } from './database.ts';
 
@@ -53,7 +56,13 @@ export const commands: Record<string, OperatorCommand> = {
         role: values.admin ? ('admin' as const) : ('user' as const),
       };
       try {
-        return await orm.em.fork().transactional((em) => createAccount(em, wanted));
+        return await orm.em.fork().transactional(async (em) => {
+          const made = await createAccount(em, wanted);
+          const { accountId } = made;
+          const after = { email, display_name: wanted.displayName, plan_name: planName, role: wanted.role };
+          await recordAudit(em, { accountId, objectId: accountId, before: null, after });
+          return made;
+        });
       } catch (error) {
         if (constraintError(error)?.code === 'email_taken') throw new OperatorError(`${email} is in use already`);
         throw error;
@@ -101,7 +110,13 @@ export const commands: Record<string, OperatorCommand> = {
     usage: '[--end-sessions]',
     does: 'Signs access tokens with a new key; ends all sessions where asked to',
     options: { 'end-sessions': { type: 'boolean' } },
-    run: ({ orm }, values) => rotateTokenKeys(orm.em, { endSessions: values['end-sessions'] === true }),
+    run: ({ orm }, values) =>
+      orm.em.fork().transactional(async (em) => {
+        const rotated = await rotateTokenKeys(em, { endSessions: values['end-sessions'] === true });
+        const after = { ended_sessions: rotated.endedSessions };
+        await recordAudit(em, { accountId: null, objectId: rotated.keyId, before: null, after });
+        return rotated;
+      }),
   },
 
   'grant-admin': {
@@ -132,9 +147,12 @@ export const commands: Record<string, OperatorCommand> = {
     async run({ orm }, values) {
       const id = optional(values, 'id') ?? null;
       if (id !== null && !/^\d{1,18}$/.test(id)) throw new OperatorError(`${id} is not the id of an entry`);
-      const retried = await reviveEntries(orm.em, id);
-      if (id !== null && retried === 0) throw new OperatorError(`There is no dead letter ${id}`);
-      return { retried };
+      return orm.em.fork().transactional(async (em) => {
+        const retried = await reviveEntries(em, id);
+        if (id !== null && retried === 0) throw new OperatorError(`There is no dead letter ${id}`);
+        await recordAudit(em, { accountId: null, objectId: id, before: null, after: { retried } });
+        return { retried };
+      });
     },
   },
 };
@@ -144,21 +162,46 @@ async function makeResetLink({ orm, settings }: PlatformDatabase, email: string)
   if (!userId) throw new OperatorError(`There is no enabled user ${email} with a password of their own`);
   const token = randomBytes(32).toString('base64url');
   const expiresAt = new Date(Date.now() + passwordResetSeconds * 1000);
-  // The operator passes it on, so its use says nothing about who reads the user's mail.
-  await addAccountLink(orm.em, { token, purpose: 'password-reset', userId, provesEmail: false, expiresAt });
+  await orm.em.fork().transactional(async (em) => {
+    // The operator passes it on, so its use says nothing about who reads the user's mail.
+    await addAccountLink(em, { token, purpose: 'password-reset', userId, provesEmail: false, expiresAt });
+    const { accountId } = await em.findOneOrFail(User, { userId });
+    await recordAudit(em, { accountId, objectId: userId, before: null, after: null });
+  });
   return { link: accountPageUrl(settings, 'reset-password', { token }), expiresAt };
 }
 
-async function setStatus({ orm }: PlatformDatabase, accountId: string, status: Account['status']) {
-  const changed = await orm.em.fork().nativeUpdate(Account, { accountId }, { status, updatedAt: new Date() });
-  if (changed === 0) throw new OperatorError(`There is no account ${accountId}`);
-  return { accountId, status };
+function setStatus({ orm }: PlatformDatabase, accountId: string, status: Account['status']) {
+  return orm.em.fork().transactional(async (em) => {
+    if (status === 'suspended') await lockAdmins(em);
+    const account = await em.findOne(Account, { accountId }, { lockMode: LockMode.PESSIMISTIC_WRITE });
+    if (!account) throw new OperatorError(`There is no account ${accountId}`);
+    const before = account.status;
+    account.status = status;
+    await em.flush();
+    const admins = await em.count(User, { accountId, role: 'admin', status: 'enabled' });
+    if (status === 'suspended' && admins > 0) await requireAnAdmin(em);
+    await recordAudit(em, { accountId, objectId: accountId, before: { status: before }, after: { status } });
+    return { accountId, status };
+  });
 }
 
-async function setRole({ orm }: PlatformDatabase, email: string, role: User['role']) {
-  const changed = await orm.em.fork().nativeUpdate(User, { email }, { role, updatedAt: new Date() });
-  if (changed === 0) throw new OperatorError(`There is no user ${email}`);
-  return { email, role };
+function setRole({ orm }: PlatformDatabase, given: string, role: User['role']) {
+  return orm.em.fork().transactional(async (em) => {
+    if (role !== 'admin') await lockAdmins(em);
+    const email = emailKey(given);
+    const [found] = (await em.execute('select user_id from users where lower(email) = ?', [email])) as {
+      user_id: string;
+    }[];
+    if (!found) throw new OperatorError(`There is no user ${given}`);
+    const user = await em.findOneOrFail(User, { userId: found.user_id }, { lockMode: LockMode.PESSIMISTIC_WRITE });
+    const { accountId, userId, role: before } = user;
+    user.role = role;
+    await em.flush();
+    if (role !== 'admin' && before === 'admin') await requireAnAdmin(em);
+    await recordAudit(em, { accountId, objectId: userId, before: { role: before }, after: { role } });
+    return { email: user.email, role };
+  });
 }
 
 function required(values: Values, name: string): string {

@@ -12,10 +12,10 @@ if (process.env.FAIL_AT_START === name) {
   console.error('no such luck');
   process.exit(3);
 }
-const { PLATFORM_URL, DATABASE_URL, TEMPORAL_ADDRESS } = process.env;
+const { PLATFORM_URL, DATABASE_URL, DATABASE_OWNER_URL, TEMPORAL_ADDRESS } = process.env;
 fs.writeFileSync(
   path.join(dataDir, `${name}.json`),
-  JSON.stringify({ pid: process.pid, PLATFORM_URL, DATABASE_URL, TEMPORAL_ADDRESS }),
+  JSON.stringify({ pid: process.pid, PLATFORM_URL, DATABASE_URL, DATABASE_OWNER_URL, TEMPORAL_ADDRESS }),
 );
 process.once('SIGTERM', () => {
   fs.appendFileSync(path.join(dataDir, 'stopped'), `${name}\n`);

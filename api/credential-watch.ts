@@ -1,0 +1,54 @@
+import type { Logger } from 'pino';
+import type { Orm } from '../db/orm.ts';
+import { usableCredentials } from '../db/repositories/identities.ts';
+
+const checkMs = 1000;
+
+/**
+ * Ends what this process streams once the key or the session it was opened with is no more, or their user is disabled:
+ * within a second or two. It asks the database: news that are pushed may be lost with their connection.
+ */
+export class CredentialWatch {
+  readonly #orm: Orm;
+  readonly #logger: Logger;
+  readonly #streams = new Map<string, Set<() => void>>();
+  #timer: NodeJS.Timeout | null = null;
+
+  constructor(deps: { orm: Orm; logger: Logger }) {
+    this.#orm = deps.orm;
+    this.#logger = deps.logger;
+  }
+
+  /**
+   * @param credentialId of a key or a session
+   * @param end is called once at most
+   * @returns forgets the stream again
+   */
+  watch(credentialId: string, end: () => void): () => void {
+    const streams = this.#streams.get(credentialId) ?? new Set();
+    this.#streams.set(credentialId, streams);
+    streams.add(end);
+    this.#timer ??= setTimeout(() => this.#check(), checkMs).unref();
+    return () => {
+      streams.delete(end);
+      if (streams.size === 0 && this.#streams.get(credentialId) === streams) this.#streams.delete(credentialId);
+    };
+  }
+
+  async #check(): Promise<void> {
+    try {
+      const watched = [...this.#streams.keys()];
+      const usable = await usableCredentials(this.#orm.em, watched);
+      for (const credentialId of watched) if (!usable.has(credentialId)) this.#end(credentialId);
+    } catch (error) {
+      this.#logger.warn({ err: error }, 'credentials of open streams are not looked up now');
+    }
+    this.#timer = this.#streams.size > 0 ? setTimeout(() => this.#check(), checkMs).unref() : null;
+  }
+
+  #end(credentialId: string): void {
+    const streams = this.#streams.get(credentialId) ?? [];
+    this.#streams.delete(credentialId);
+    for (const end of streams) end();
+  }
+}

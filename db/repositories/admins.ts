@@ -1,0 +1,26 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import { AppError } from '../../domain/errors.ts';
+
+/** Changes that may take the last admin run one after the other, whatever accounts they are in. */
+const adminsLock = 7_403_113;
+
+/**
+ * Waits for other changes that may take the last admin. Call it before anything else is locked.
+ * @param tx a transaction
+ */
+export async function lockAdmins(tx: EntityManager): Promise<void> {
+  await tx.execute('select pg_advisory_xact_lock(?)', [adminsLock]);
+}
+
+/**
+ * Makes sure that somebody is left who operates the platform: an enabled admin of an account that is not suspended. Call
+ * it behind the change, which is rolled back when it throws.
+ * @throws {AppError} `last_admin`
+ */
+export async function requireAnAdmin(tx: EntityManager): Promise<void> {
+  const [left] = (await tx.execute(
+    `select exists (select from users u join accounts a using (account_id)
+       where u.role = 'admin' and u.status = 'enabled' and a.status = 'active') as found`,
+  )) as { found: boolean }[];
+  if (!left!.found) throw new AppError('last_admin', 'The last enabled admin of the platform must stay');
+}

@@ -1,0 +1,33 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import { type IdKind, isId } from '../../domain/ids.ts';
+
+/** An account that an admin works on. */
+export interface OwningAccount {
+  accountId: string;
+  planName: string;
+}
+
+/** Where objects that belong to an account are kept, and the column of their id. */
+const tables: { [kind in IdKind]?: readonly [table: string, key: string] } = {
+  account: ['accounts', 'account_id'],
+  user: ['users', 'user_id'],
+  project: ['projects', 'project_id'],
+  apiKey: ['api_keys', 'key_id'],
+  template: ['templates', 'template_id'],
+  sandbox: ['sandboxes', 'sandbox_id'],
+  quotaAllocation: ['quota_allocations', 'allocation_id'],
+  quotaRequest: ['quota_requests', 'request_id'],
+};
+
+/** The account that an object belongs to, by its id. Null: there is none. */
+export async function findOwningAccount(em: EntityManager, id: string): Promise<OwningAccount | null> {
+  const kind = (Object.keys(tables) as IdKind[]).find((each) => isId(each, id));
+  const [table, key] = (kind && tables[kind]) ?? [];
+  if (!table) return null;
+  const [row] = (await em
+    .fork()
+    .execute(`select a.account_id, a.plan_name from ${table} o join accounts a using (account_id) where o.${key} = ?`, [
+      id,
+    ])) as { account_id: string; plan_name: string }[];
+  return row ? { accountId: row.account_id, planName: row.plan_name } : null;
+}

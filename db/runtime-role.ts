@@ -1,0 +1,49 @@
+import type { Orm } from './orm.ts';
+
+/** Tables that the runtime role may add to and read, and nothing else. */
+const appendOnly = ['audit_events'];
+/** Tables that only migrations change. */
+const readOnly = ['platform_migrations'];
+
+/**
+ * Lets the role of `runtimeUrl` work on the tables of the owner, as whom `owner` is connected: everything but to change
+ * their shape, and to change or remove audit events. Makes the role where it is missing and the owner may. Does nothing
+ * where both are the same role.
+ * @throws {Error} naming what an operator has to do where the role is missing and cannot be made
+ */
+export async function grantRuntimeRole(owner: Orm, runtimeUrl: string): Promise<void> {
+  const { username, password } = new URL(runtimeUrl);
+  const name = decodeURIComponent(username);
+  await owner.em.fork().transactional(async (tx) => {
+    const [found] = (await tx.execute(
+      `select current_user = ? as is_owner, exists (select from pg_roles where rolname = ?) as is_there,
+              (select rolcreaterole or rolsuper from pg_roles where rolname = current_user) as may_create,
+              quote_ident(?) as role, quote_literal(?) as password, quote_ident(current_schema()) as schema`,
+      [name, name, name, decodeURIComponent(password)],
+    )) as {
+      is_owner: boolean;
+      is_there: boolean;
+      may_create: boolean;
+      role: string;
+      password: string;
+      schema: string;
+    }[];
+    const { role, schema } = found!;
+    if (found!.is_owner) return;
+    if (!found!.is_there) {
+      if (!found!.may_create) {
+        throw new Error(
+          `The role ${name} of DATABASE_URL is not there; as a superuser: create role ${role} login password …`,
+        );
+      }
+      if (!password) throw new Error(`DATABASE_URL has no password for its role ${name}, which is to be made`);
+      await tx.execute(`create role ${role} login password ${found!.password}`);
+    }
+    await tx.execute(`
+      grant usage on schema ${schema} to ${role};
+      grant select, insert, update, delete on all tables in schema ${schema} to ${role};
+      grant usage on all sequences in schema ${schema} to ${role};
+      revoke update, delete on ${appendOnly.join(', ')} from ${role};
+      revoke insert, update, delete on ${readOnly.join(', ')} from ${role}`);
+  });
+}
