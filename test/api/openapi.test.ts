@@ -61,7 +61,7 @@ const templateItem = words(`
   has_template_document owner`);
 
 const project = words(
-  'project_id name description owner_user_id status is_default sandbox_count created_at updated_at owner',
+  'project_id name description owner_user_id status is_default sandbox_count created_at updated_at owner account_owner',
 );
 const key = words('key_id name description prefix is_active last_used_at created_at updated_at');
 const notification = words('id user_id title message type is_read category created_at');
@@ -153,6 +153,7 @@ const contract: Record<string, Record<string, string[]>> = {
     '': ['pagination', 'projects'],
     'projects[]': project,
     'projects[].owner': person,
+    'projects[].account_owner': person,
     pagination,
   },
   'GET /v1/projects/{project_id} 200': { '': project },
@@ -309,23 +310,28 @@ const bodies: Record<string, string[]> = {
 };
 
 const paging = ['page', 'limit', 'page_size', 'offset', 'skip'];
+/** Of lists that admins may ask of other accounts. */
+const pagingOfAccounts = [...paging, 'account_id'];
 const queries: Record<string, string[]> = {
-  'GET /v1/sandboxes': [...paging, ...words('status project_id owner_user_id search metadata sort_by sort_order')],
+  'GET /v1/sandboxes': [
+    ...pagingOfAccounts,
+    ...words('status project_id owner_user_id search metadata sort_by sort_order'),
+  ],
   'GET /v1/sandboxes/{sandbox_id}/metrics': words('start end step'),
   'GET /v1/sandboxes/{sandbox_id}/metrics/chart': words('start end step'),
   'DELETE /v1/sandboxes/{sandbox_id}': ['force'],
   'POST /v1/sandboxes/{sandbox_id}/terminate': ['force'],
   'GET /v1/sandboxes/{sandbox_id}/exec/stream': ['token'],
-  'GET /v1/templates': [...paging, ...words('status visibility name usable')],
-  'GET /v1/projects': [...paging, 'owner_user_id'],
+  'GET /v1/templates': [...pagingOfAccounts, ...words('status visibility name usable')],
+  'GET /v1/projects': [...pagingOfAccounts, 'owner_user_id'],
   'GET /v1/projects/{project_id}/sandboxes': [...paging, 'status'],
-  'GET /v1/audit-events': [...paging, ...words('start end actor_user_id object_id action')],
-  'GET /v1/user-management/users': [...paging, 'status'],
+  'GET /v1/audit-events': [...pagingOfAccounts, ...words('start end actor_user_id object_id action')],
+  'GET /v1/user-management/users': [...pagingOfAccounts, 'status'],
   'GET /v1/notifications': [...paging, 'read', 'type'],
-  'GET /v1/usage/quota-requests': [...paging, 'status'],
-  'GET /v1/user-management/quota-requests': [...paging, 'status'],
-  'GET /v1/user-management/quota-allocations': [...paging, 'include_inactive'],
-  'GET /v1/api-keys': [...paging, ...words('user_id status search sort_by sort_order')],
+  'GET /v1/usage/quota-requests': [...pagingOfAccounts, 'status'],
+  'GET /v1/user-management/quota-requests': [...pagingOfAccounts, 'status'],
+  'GET /v1/user-management/quota-allocations': [...pagingOfAccounts, 'include_inactive'],
+  'GET /v1/api-keys': [...pagingOfAccounts, ...words('user_id status search sort_by sort_order')],
 };
 
 function operations(): { name: string; template: string; operation: Json }[] {
@@ -422,6 +428,7 @@ test('every field of the contract is required, but those it calls optional', () 
     'host_port',
     'error',
     'owner',
+    'account_owner',
     'region',
     'endpoint',
     'short_lived',

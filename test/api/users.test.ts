@@ -188,8 +188,9 @@ describe('list and get', () => {
   });
 
   test('a user of another account is not there', async () => {
+    const stranger = await api.addAccount();
     for (const [method, body] of [['GET'], ['PUT', {}]] as const) {
-      const reply = await api.send(api.root, method, `${users}/${member.userId}`, body);
+      const reply = await api.send(stranger, method, `${users}/${member.userId}`, body);
       expect(codeOf(reply)).toEqual([404, 'not_found']);
     }
   });

@@ -172,12 +172,12 @@ describe('the deletion of a user', () => {
   });
 
   test('nobody deletes themselves or the last root user; a user of another account is not there', async () => {
-    const other = await api.addAccount();
+    const [other, stranger] = [await api.addAccount(), await api.addAccount()];
     const codes = [];
     for (const [target, by] of [
       [api.root, api.root],
       [other, other],
-      [other, api.root],
+      [other, stranger],
     ] as const) {
       codes.push((await remove(target, by)).body.code);
     }
