@@ -2,14 +2,14 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { findAccountLink } from '../db/repositories/account-links.ts';
 import { requestStart } from '../db/repositories/outbox.ts';
 import { changePassword, findResettableUser, resetPassword } from '../db/repositories/passwords.ts';
-import { findSignInUser, forgiveSignIn } from '../db/repositories/sign-ins.ts';
+import { beginSignIn, forgiveSignIn } from '../db/repositories/sign-ins.ts';
 import { findProfile } from '../db/repositories/users.ts';
 import { clientKey } from '../domain/client-address.ts';
 import { emailKey, readEmailAddress } from '../domain/email-address.ts';
 import { AppError } from '../domain/errors.ts';
 import { checkNewPassword } from '../domain/password-rules.ts';
 import type { ApiDependencies } from './dependencies.ts';
-import { admit } from './sign-in.ts';
+import { requireNoWait } from './sign-in.ts';
 
 /** Each request takes so long, so that its time does not tell whether somebody has the e-mail. */
 const requestTakesMs = 300;
@@ -58,11 +58,10 @@ export async function changeOwnPassword(
   const { em } = deps.orm;
   const address = clientKey(change.address);
   const { user } = await findProfile(em.fork(), change.userId);
-  const isKnown = (await findSignInUser(em, user.email, address))?.isKnownAddress ?? false;
   if (!user.passwordHash) throw new AppError('no_local_password', 'This user has no password here');
   checkNewPassword(change.next, 'new_password', [user.email, user.username]);
   const attempt = { email: emailKey(user.email), address };
-  await admit(deps, { ...attempt, isKnown });
+  requireNoWait((await beginSignIn(em, attempt)).waitSeconds);
   if (!(await deps.passwords.verify(user.passwordHash, change.current))) throw wrongPassword();
   await forgiveSignIn(em, attempt);
   if (change.next.normalize('NFC') === change.current.normalize('NFC')) throw notChanged();

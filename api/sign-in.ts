@@ -1,9 +1,8 @@
 import pLimit from 'p-limit';
-import { admitSignIn, findSignInUser, startSession } from '../db/repositories/sign-ins.ts';
+import { beginSignIn, startSession } from '../db/repositories/sign-ins.ts';
 import { clientKey } from '../domain/client-address.ts';
 import { emailKey, readEmailAddress } from '../domain/email-address.ts';
 import { AppError } from '../domain/errors.ts';
-import { signInThrottles } from '../domain/sign-in-throttle.ts';
 import type { ApiDependencies } from './dependencies.ts';
 
 export interface AccessToken {
@@ -40,8 +39,8 @@ async function signInNow(deps: ApiDependencies, attempt: SignInAttempt): Promise
   const address = clientKey(attempt.address);
   // A text that is no address belongs to no user. All such texts count as one address.
   const email = emailKey(readEmailAddress(attempt.email) ?? attempt.email.slice(0, 320));
-  const user = await findSignInUser(em, email, address);
-  await admit(deps, { email, address, isKnown: user?.isKnownAddress ?? false });
+  const { user, waitSeconds } = await beginSignIn(em, { email, address });
+  requireNoWait(waitSeconds);
   const isRight = await deps.passwords.verify(user?.passwordHash ?? null, attempt.password);
   if (!user || !isRight || !user.isEnabled) {
     throw new AppError('invalid_credentials', 'The e-mail or the password is wrong');
@@ -52,12 +51,8 @@ async function signInNow(deps: ApiDependencies, attempt: SignInAttempt): Promise
   return { accessToken: await deps.accessTokens.make(session, user.userId), expiresAt: session.expiresAt };
 }
 
-/** Counts an attempt to prove a password. @throws {AppError} `too_many_sign_ins` */
-export async function admit(
-  deps: ApiDependencies,
-  attempt: { email: string; address: string; isKnown: boolean },
-): Promise<void> {
-  const waitSeconds = Math.ceil(await admitSignIn(deps.orm.em, signInThrottles(attempt)));
+/** @throws {AppError} `too_many_sign_ins` */
+export function requireNoWait(waitSeconds: number): void {
   if (waitSeconds === 0) return;
   throw new AppError(
     'too_many_sign_ins',

@@ -35,6 +35,7 @@ import { Migration20261130UserDeletion } from './migrations/20261130-user-deleti
 import { Migration20261201EmailChanges } from './migrations/20261201-email-changes.ts';
 import { Migration20261202AuditEvents } from './migrations/20261202-audit-events.ts';
 import { Migration20261210AuditOfEveryone } from './migrations/20261210-audit-of-everyone.ts';
+import { Migration20261211QuickSignIn } from './migrations/20261211-quick-sign-in.ts';
 import { ReticentDriver } from './reticent-driver.ts';
 import { limitSessions, reclaimLostConnections, type SessionLimits } from './session-pool.ts';
 
@@ -108,6 +109,7 @@ export async function createOrm(
         { name: '20261201-email-changes', class: Migration20261201EmailChanges },
         { name: '20261202-audit-events', class: Migration20261202AuditEvents },
         { name: '20261210-audit-of-everyone', class: Migration20261210AuditOfEveryone },
+        { name: '20261211-quick-sign-in', class: Migration20261211QuickSignIn },
       ],
     },
     discovery: { warnWhenNoEntities: false },

@@ -13,7 +13,7 @@ import { createHash } from 'node:crypto';
  * to a new password, which goes to the owner alone; its use makes the address a known one. An attempt that comes too
  * early is refused without a look at the password and does not make the wait longer.
  */
-export interface SignInThrottle {
+interface SignInThrottle {
   key: string;
   freeFailures: number;
   longestWaitSeconds: number;
@@ -22,17 +22,16 @@ export interface SignInThrottle {
 export const failuresForgottenAfterSeconds = 3600;
 export const addressesKnownDays = 90;
 
-/** The counts that a sign-in is held against. Their keys are hashes, so that no caller chooses their length. */
-export function signInThrottles(attempt: { email: string; address: string; isKnown: boolean }): SignInThrottle[] {
+/**
+ * The counts that a sign-in is held against; at an address that the user has signed in from lately, the first alone. Their
+ * keys are hashes, so that no caller chooses their length.
+ */
+export function signInThrottles(attempt: { email: string; address: string }): SignInThrottle[] {
   const keys = throttleKeys(attempt);
   return [
     { key: keys.pair, freeFailures: 10, longestWaitSeconds: 60 },
-    ...(attempt.isKnown
-      ? []
-      : [
-          { key: keys.address, freeFailures: 100, longestWaitSeconds: 60 },
-          { key: keys.email, freeFailures: 20, longestWaitSeconds: 30 },
-        ]),
+    { key: keys.address, freeFailures: 100, longestWaitSeconds: 60 },
+    { key: keys.email, freeFailures: 20, longestWaitSeconds: 30 },
   ];
 }
 

@@ -3,7 +3,7 @@ import {
   addressesKnownDays,
   failuresForgottenAfterSeconds,
   knownAddressHash,
-  type SignInThrottle,
+  signInThrottles,
   throttleKeys,
 } from '../../domain/sign-in-throttle.ts';
 import { newId } from '../new-id.ts';
@@ -18,54 +18,44 @@ export interface SignInUser {
   passwordHash: string | null;
   isEnabled: boolean;
   accountIsSuspended: boolean;
-  /** The user has signed in from there lately. */
-  isKnownAddress: boolean;
 }
 
 /**
- * The user with this e-mail, in any case.
- * @param address from which they want to sign in
+ * Finds the user with this e-mail, in any case, and counts the attempt to prove a password before it is looked at, so
+ * that many at once are not more than one after the other.
+ * @returns `user`: null when there is none; `waitSeconds`: 0 when the attempt may go on, and then it counts as failed
+ *   until `startSession` or `forgiveSignIn`
  */
-export async function findSignInUser(em: EntityManager, email: string, address: string): Promise<SignInUser | null> {
-  const [row] = (await em.fork().execute(
-    `select u.user_id, u.password_hash, u.status, a.status as account_status, k.user_id is not null as is_known
-       from users u join accounts a using (account_id) left join known_addresses k on ${isKnown}
-      where lower(u.email) = lower(?)`,
-    [knownAddressHash(address), email],
-  )) as {
-    user_id: string;
-    password_hash: string | null;
-    status: string;
-    account_status: string;
-    is_known: boolean;
-  }[];
-  if (!row) return null;
-  return {
-    userId: row.user_id,
-    passwordHash: row.password_hash,
-    isEnabled: row.status === 'enabled',
-    accountIsSuspended: row.account_status === 'suspended',
-    isKnownAddress: row.is_known,
-  };
-}
-
-const isKnown = `k.user_id = u.user_id and k.address_hash = ?
-  and k.last_used_at > now() - interval '${addressesKnownDays} days'`;
-
-/**
- * Counts an attempt before its password is looked at, so that many at once are not more than one after the other.
- * @returns the seconds to wait; 0: it may go on, and counts as failed until `startSession`
- */
-export async function admitSignIn(em: EntityManager, throttles: readonly SignInThrottle[]): Promise<number> {
+export async function beginSignIn(
+  em: EntityManager,
+  attempt: { email: string; address: string },
+): Promise<{ user: SignInUser | null; waitSeconds: number }> {
+  const throttles = signInThrottles(attempt);
   const [row] = (await em
     .fork()
-    .execute('select admit_sign_in(?::text[], ?::int[], ?::int[], ?::interval) as wait', [
+    .execute('select * from begin_sign_in(?, ?, ?::interval, ?::text[], ?::int[], ?::int[], ?::interval)', [
+      attempt.email,
+      knownAddressHash(attempt.address),
+      `${addressesKnownDays} days`,
       arrayLiteral(throttles.map(({ key }) => key)),
       arrayLiteral(throttles.map(({ freeFailures }) => freeFailures)),
       arrayLiteral(throttles.map(({ longestWaitSeconds }) => longestWaitSeconds)),
       `${failuresForgottenAfterSeconds} seconds`,
-    ])) as { wait: number }[];
-  return Math.max(0, Number(row!.wait));
+    ])) as {
+    wait: number;
+    user_id: string | null;
+    password_hash: string | null;
+    user_status: string;
+    account_status: string;
+  }[];
+  const { wait, user_id: userId, password_hash: passwordHash, user_status: status, account_status: of } = row!;
+  const user = userId && {
+    userId,
+    passwordHash,
+    isEnabled: status === 'enabled',
+    accountIsSuspended: of === 'suspended',
+  };
+  return { user: user || null, waitSeconds: Math.ceil(Math.max(0, Number(wait))) };
 }
 
 const arrayLiteral = (items: readonly (string | number)[]) => `{${items.join(',')}}`;
@@ -99,40 +89,19 @@ export async function startSession(
 ): Promise<StartedSession | null> {
   const keys = throttleKeys(attempt);
   const request = auditedRequest.getStore();
-  const [row] = (await em.fork().execute(
-    `with session as (
-       insert into sessions (session_id, user_id, key_id, created_at, expires_at)
-       select ?, u.user_id, (select key_id from token_keys order by created_at desc limit 1), now(),
-         date_trunc('second', now()) + interval '${sessionSeconds} seconds'
-         from users u join accounts a using (account_id)
-        where u.user_id = ? and u.password_hash is not distinct from ? and u.status = 'enabled' and a.status = 'active'
-       returning session_id, user_id, key_id, created_at, expires_at
-     ), login as (
-       update users set last_login = now() where user_id in (select user_id from session)
-     ), known as (
-       insert into known_addresses (user_id, address_hash, last_used_at) select user_id, ?, now() from session
-       on conflict (user_id, address_hash) do update set last_used_at = excluded.last_used_at
-     ), audited as (
-       insert into audit_events (event_id, account_id, actor_user_id, actor_session_id, address, request_id, action, object_id)
-       select ?, u.account_id, u.user_id, session.session_id, ?, ?, 'signIn', u.user_id
-         from session join users u using (user_id) where ?
-     )
-     select session.*, forgive_sign_in(?, ?::text[]) from session`,
-    [
-      newId('session'),
-      proof.userId,
-      proof.passwordHash,
-      knownAddressHash(attempt.address),
-      ...[newId('auditEvent'), request?.address ?? '', request?.requestId ?? '', request !== undefined],
-      keys.pair,
-      arrayLiteral([keys.address, keys.email]),
-    ],
-  )) as { session_id: string; key_id: string; created_at: Date; expires_at: Date }[];
+  const sessionId = newId('session');
+  const [row] = (await em
+    .fork()
+    .execute('select * from begin_session(?, ?, ?, ?::interval, ?, ?, ?::text[], ?, ?, ?)', [
+      ...[sessionId, proof.userId, proof.passwordHash, `${sessionSeconds} seconds`],
+      ...[knownAddressHash(attempt.address), keys.pair, arrayLiteral([keys.address, keys.email])],
+      ...(request ? [newId('auditEvent'), request.address, request.requestId] : [null, null, null]),
+    ])) as { key_id: string; started_at: Date; expires_at: Date }[];
   if (!row) return null;
   return {
-    sessionId: row.session_id,
+    sessionId,
     keyId: row.key_id,
-    startedAt: new Date(row.created_at),
+    startedAt: new Date(row.started_at),
     expiresAt: new Date(row.expires_at),
   };
 }
