@@ -7,7 +7,7 @@ export interface CountExchange {
 }
 
 /** The counts of a process that shares its limits with no other. */
-export const NO_OTHER_PROCESSES: CountExchange = { others: () => 0, changed: () => undefined };
+export const noOtherProcesses: CountExchange = { others: () => 0, changed: () => undefined };
 
 /** Counts by key, and knows when there are too many. */
 export class BoundedCounts {
@@ -17,7 +17,7 @@ export class BoundedCounts {
   readonly #counts = new Map<string, number>();
 
   /** @param kind the name that this limit has in every process */
-  constructor(max: number, kind: string, exchange: CountExchange = NO_OTHER_PROCESSES) {
+  constructor(max: number, kind: string, exchange: CountExchange = noOtherProcesses) {
     this.#max = max;
     this.#kind = kind;
     this.#exchange = exchange;

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 
 /** Ids kept while they cannot be written; more are forgotten, this is only a time to the minute. */
-const MAX_PENDING = 100_000;
+const maxPending = 100_000;
 
 const minuteMs = 60_000;
 
@@ -24,7 +24,7 @@ export class AccessRecorder {
   }
 
   touch(sandboxId: string): void {
-    if (this.#touched.size < MAX_PENDING) this.#touched.set(sandboxId, Math.floor(Date.now() / minuteMs) * minuteMs);
+    if (this.#touched.size < maxPending) this.#touched.set(sandboxId, Math.floor(Date.now() / minuteMs) * minuteMs);
   }
 
   /** Hands on what was touched since the last time. What cannot be written is kept for the next. */

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 
-const LINES_PER_SECOND = 10;
+const linesPerSecond = 10;
 
 /** A log whose lines a tenant can cause: passes a few lines a second, and says how many it left out. */
 export class BoundedLog {
@@ -19,7 +19,7 @@ export class BoundedLog {
       this.#secondStartedAtMs = now;
       this.#lines = 0;
     }
-    if (this.#lines >= LINES_PER_SECOND) {
+    if (this.#lines >= linesPerSecond) {
       this.#leftOut++;
       return;
     }

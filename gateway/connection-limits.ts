@@ -29,7 +29,7 @@ export interface GatewayLimits {
   stalledClientTimeoutMs: number;
 }
 
-export const DEFAULT_LIMITS: GatewayLimits = {
+export const defaultLimits: GatewayLimits = {
   maxConnections: 20_000,
   maxConnectionsPerClient: 2000,
   maxRequestsPerClient: 1000,

@@ -1,16 +1,16 @@
 import type { BoundedLog } from './bounded-log.ts';
 
-const CHECK_INTERVAL_MS = 100;
+const checkEveryMs = 100;
 /** A client is kept out for at most that long after its last flood. */
-const MAX_DEBT_SECONDS = 10;
+const maxDebtSeconds = 10;
 /** A client may bring that much at once after it was quiet, in seconds of its rate. */
-const BURST_SECONDS = 2;
+const burstSeconds = 2;
 /** A request that was answered may have had that many bytes of headers and frames around it. */
-const CREDIT_OF_REQUEST_BYTES = 8 * 1024;
+const creditOfRequestBytes = 8 * 1024;
 /** What a request costs that its client cancels: most of the work is done by then. */
-const COST_OF_RESET_BYTES = 16 * 1024;
+const costOfResetBytes = 16 * 1024;
 /** What each piece of a body costs, however small it is. */
-const COST_OF_PIECE_BYTES = 48;
+const costOfPieceBytes = 48;
 
 export interface FrameFloodsOptions {
   /** Bytes a second of one client's connections together that are no part of a body or of a request that was answered. */
@@ -74,17 +74,17 @@ export class FrameFloods {
     this.#connections.add(watched);
     if (!this.#timer) {
       this.#lookedAtMs = performance.now();
-      this.#timer = setInterval(() => this.#check(), CHECK_INTERVAL_MS).unref();
+      this.#timer = setInterval(() => this.#check(), checkEveryMs).unref();
     }
     return {
       addBody: (bytes) => {
-        watched.useful += bytes - COST_OF_PIECE_BYTES;
+        watched.useful += bytes - costOfPieceBytes;
       },
       addAnswer: () => {
-        watched.useful += CREDIT_OF_REQUEST_BYTES;
+        watched.useful += creditOfRequestBytes;
       },
       addReset: () => {
-        watched.useful -= COST_OF_RESET_BYTES;
+        watched.useful -= costOfResetBytes;
       },
       stop: () => {
         if (!this.#connections.delete(watched)) return;
@@ -139,7 +139,7 @@ export class FrameFloods {
     const isInDebt = !this.mayConnect(clientKey);
     const allowance = (this.#allowances.get(clientKey) ?? this.#burst) - bytes;
     if (allowance >= this.#burst) this.#allowances.delete(clientKey);
-    else this.#allowances.set(clientKey, Math.max(allowance, -MAX_DEBT_SECONDS * this.#options.maxBytesPerSecond));
+    else this.#allowances.set(clientKey, Math.max(allowance, -maxDebtSeconds * this.#options.maxBytesPerSecond));
     if (allowance < 0 && !isInDebt) {
       this.#options.log.write('warn', { client: clientKey }, 'a flood of HTTP/2 frames: connections are ended');
     }
@@ -147,6 +147,6 @@ export class FrameFloods {
   }
 
   get #burst(): number {
-    return BURST_SECONDS * this.#options.maxBytesPerSecond;
+    return burstSeconds * this.#options.maxBytesPerSecond;
   }
 }

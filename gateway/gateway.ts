@@ -1,9 +1,9 @@
 import type net from 'node:net';
 import type { Logger } from 'pino';
-import { type CountExchange, NO_OTHER_PROCESSES } from '../domain/bounded-counts.ts';
+import { type CountExchange, noOtherProcesses } from '../domain/bounded-counts.ts';
 import { AccessRecorder, type RecordAccess } from './access-recorder.ts';
 import { BoundedLog } from './bounded-log.ts';
-import { DEFAULT_LIMITS, type GatewayLimits } from './connection-limits.ts';
+import { defaultLimits, type GatewayLimits } from './connection-limits.ts';
 import { FrameFloods } from './frame-floods.ts';
 import { Http1Front } from './http1-front.ts';
 import { Http2Front } from './http2-front.ts';
@@ -14,7 +14,7 @@ import { SandboxProxy } from './sandbox-proxy.ts';
 import type { CertificateSource } from './tls/certificates.ts';
 import { UpstreamPool } from './upstream/pool.ts';
 
-const DRAIN_TIMEOUT_MS = 10_000;
+const drainTimeoutMs = 10_000;
 
 export interface GatewayOptions {
   baseDomain: string;
@@ -46,8 +46,8 @@ export interface Gateway {
 /** From `<sandbox>.<base domain>` to the sandbox: listener, the two versions of HTTP, decisions, connections. */
 export function createGateway(options: GatewayOptions): Gateway {
   const { baseDomain, trustProxy, routes, certificates, logger } = options;
-  const counts = options.counts ?? NO_OTHER_PROCESSES;
-  const limits = { ...DEFAULT_LIMITS, ...options.limits };
+  const counts = options.counts ?? noOtherProcesses;
+  const limits = { ...defaultLimits, ...options.limits };
   const pool = new UpstreamPool(routes);
   const recorder = new AccessRecorder(options.recordAccess, logger, options.accessIntervalMs);
   const onAccess = (sandboxId: string) => recorder.touch(sandboxId);
@@ -77,7 +77,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   return {
     listen: (port, host) => listener.listen({ port, host }),
     listenOn: (socket) => listener.listen(socket),
-    async close(drainMs = DRAIN_TIMEOUT_MS) {
+    async close(drainMs = drainTimeoutMs) {
       const gone = listener.stop();
       http1.drain();
       http2.drain();

@@ -1,7 +1,7 @@
 import type { OutgoingHttpHeaders } from 'node:http2';
 
 /** Names that never pass in trailers: they would change how the message was read, routed or authorised. */
-const FORBIDDEN_TRAILERS = new Set([
+const forbiddenTrailers = new Set([
   'connection',
   'http2-settings',
   'keep-alive',
@@ -25,7 +25,7 @@ const FORBIDDEN_TRAILERS = new Set([
 ]);
 
 /** Fields that Node sends once only over HTTP/2, and throws when there are more; the first one counts. */
-const SINGLE_FIELDS = new Set([
+const singleFields = new Set([
   'access-control-allow-credentials',
   'access-control-max-age',
   'access-control-request-method',
@@ -63,7 +63,7 @@ const SINGLE_FIELDS = new Set([
 ]);
 
 /** Fields of one connection of HTTP/1.1: HTTP/2 forbids them (RFC 9113 §8.2.2). */
-const CONNECTION_FIELDS = new Set([
+const connectionFields = new Set([
   'connection',
   'http2-settings',
   'keep-alive',
@@ -73,12 +73,12 @@ const CONNECTION_FIELDS = new Set([
   'upgrade',
 ]);
 
-const FIELD_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
-const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
+const fieldName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+const fieldValue = /^[\t\x20-\x7e\x80-\xff]*$/;
 
 /** What nghttp2 counts for a field beside its name and value, and the largest block it sends. */
-const HTTP2_FIELD_OVERHEAD_BYTES = 12;
-const MAX_HTTP2_BLOCK_BYTES = 60 * 1024;
+const http2FieldOverheadBytes = 12;
+const maxHttp2BlockBytes = 60 * 1024;
 
 /** Fields that no block of HTTP/2 can hold. */
 export class FieldsTooLarge extends Error {
@@ -87,7 +87,7 @@ export class FieldsTooLarge extends Error {
 
 /** Whether a field can be written in any version of HTTP (RFC 9110 §5). */
 export function isFieldValid(name: string, value: string): boolean {
-  return FIELD_NAME.test(name) && FIELD_VALUE.test(value);
+  return fieldName.test(name) && fieldValue.test(value);
 }
 
 /** Trailer fields that may pass, from a flat list. */
@@ -95,7 +95,7 @@ export function forwardableTrailers(raw: string[]): string[] {
   const forward: string[] = [];
   for (let i = 0; i < raw.length; i += 2) {
     const name = raw[i]!.toLowerCase();
-    if (name.startsWith(':') || name.startsWith('x-forwarded-') || FORBIDDEN_TRAILERS.has(name)) continue;
+    if (name.startsWith(':') || name.startsWith('x-forwarded-') || forbiddenTrailers.has(name)) continue;
     if (!isDisguisedCredential(name)) forward.push(raw[i]!, raw[i + 1]!);
   }
   return forward;
@@ -138,11 +138,11 @@ export function http2Headers(flat: string[]): OutgoingHttpHeaders {
   for (let i = 0; i < flat.length; i += 2) {
     const name = flat[i]!.toLowerCase();
     const value = flat[i + 1]!;
-    if (CONNECTION_FIELDS.has(name) || !isFieldValid(name, value)) continue;
+    if (connectionFields.has(name) || !isFieldValid(name, value)) continue;
     const known = headers[name];
-    if (known !== undefined && SINGLE_FIELDS.has(name)) continue;
-    blockBytes += name.length + value.length + HTTP2_FIELD_OVERHEAD_BYTES;
-    if (blockBytes > MAX_HTTP2_BLOCK_BYTES) throw new FieldsTooLarge('header fields too large for HTTP/2');
+    if (known !== undefined && singleFields.has(name)) continue;
+    blockBytes += name.length + value.length + http2FieldOverheadBytes;
+    if (blockBytes > maxHttp2BlockBytes) throw new FieldsTooLarge('header fields too large for HTTP/2');
     if (known === undefined) headers[name] = value;
     else if (Array.isArray(known)) known.push(value);
     else headers[name] = [known, value];

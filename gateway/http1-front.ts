@@ -13,14 +13,14 @@ import type { ResponseHead } from './upstream/response-parser.ts';
 import { unreadBytes } from './waiting-bytes.ts';
 
 /** How long the rest of a request is read and thrown away once its response is out. */
-const DISCARD_TIMEOUT_MS = 10_000;
+const discardTimeoutMs = 10_000;
 /** A body up to that size goes out with its head in one write, as a copy. */
-const COPIED_BODY_BYTES = 16 * 1024;
-const KEEPALIVE_TIMEOUT_MS = 65_000;
-const MAX_HEADERS = 200;
-const MAX_PIPELINED = 64;
-const DRAIN_CHECK_MS = 100;
-const ABSOLUTE_FORM = /^https?:\/\/([^/?#]*)(.*)$/i;
+const copiedBodyBytes = 16 * 1024;
+const keepaliveTimeoutMs = 65_000;
+const maxHeaders = 200;
+const maxPipelined = 64;
+const drainCheckMs = 100;
+const absoluteForm = /^https?:\/\/([^/?#]*)(.*)$/i;
 
 export interface Http1FrontOptions {
   maxHeaderBytes: number;
@@ -47,7 +47,7 @@ export class Http1Front {
       connectionsCheckingInterval: Math.min(1000, options.headersTimeoutMs),
       // Uploads and streams last as long as they need.
       requestTimeout: 0,
-      keepAliveTimeout: KEEPALIVE_TIMEOUT_MS,
+      keepAliveTimeout: keepaliveTimeoutMs,
       insecureHTTPParser: false,
       // Missing and doubled ones are refused with a body that says so.
       requireHostHeader: false,
@@ -95,7 +95,7 @@ export class Http1Front {
     this.#isDraining = true;
     this.#server.closeIdleConnections();
     // Responses that had begun promised to keep the connection.
-    this.#drainTimer = setInterval(() => this.#server.closeIdleConnections(), DRAIN_CHECK_MS).unref();
+    this.#drainTimer = setInterval(() => this.#server.closeIdleConnections(), drainCheckMs).unref();
   }
 
   close(): void {
@@ -130,7 +130,7 @@ export class Http1Front {
     const exchanges = this.#open.get(request.socket)!;
     exchanges.add(exchange);
     exchange.onDone = () => exchanges.delete(exchange);
-    const problem = exchanges.size > MAX_PIPELINED ? tooManyPipelined() : this.#problemOf(exchange, request, expects);
+    const problem = exchanges.size > maxPipelined ? tooManyPipelined() : this.#problemOf(exchange, request, expects);
     if (problem) exchange.refuse(problem);
     else this.#options.onExchange(exchange);
   }
@@ -142,7 +142,7 @@ export class Http1Front {
         closesConnection: true,
       });
     }
-    if (request.rawHeaders.length > MAX_HEADERS * 2) return headersTooLarge();
+    if (request.rawHeaders.length > maxHeaders * 2) return headersTooLarge();
     if (expects && headers.expect?.toLowerCase() !== '100-continue') {
       return new GatewayError(417, 'expectation_failed', 'Only Expect: 100-continue is understood');
     }
@@ -211,7 +211,7 @@ class Http1Exchange implements Exchange {
     this.method = request.method!;
     this.headers = readRequestHeaders(request.rawHeaders);
     this.requestId = acceptableRequestId(this.headers.requestId) ?? randomUUID();
-    const absolute = request.url!.startsWith('/') ? null : ABSOLUTE_FORM.exec(request.url!);
+    const absolute = request.url!.startsWith('/') ? null : absoluteForm.exec(request.url!);
     this.targetAuthority = absolute ? absolute[1]! : null;
     this.target = absolute ? (absolute[2]!.startsWith('/') ? absolute[2]! : `/${absolute[2]}`) : request.url!;
     this.isWebSocket = isWebSocket;
@@ -286,7 +286,7 @@ class Http1Exchange implements Exchange {
   sendBody(bytes: Buffer, flushed: () => void): boolean {
     const response = this.#response;
     const { socket } = response;
-    if (socket && bytes.length > COPIED_BODY_BYTES) {
+    if (socket && bytes.length > copiedBodyBytes) {
       this.flushHead();
       this.#writeDirect(socket, bytes, flushed);
       return socket.writableLength === 0;
@@ -303,7 +303,7 @@ class Http1Exchange implements Exchange {
     if (trailers.length > 0 && this.version === '1.1') response.addTrailers(pairsOf(trailers));
     let hasLeft = true;
     if (bytes.length === 0) response.end(flushed);
-    else if (bytes.length <= COPIED_BODY_BYTES) {
+    else if (bytes.length <= copiedBodyBytes) {
       // As text it leaves together with the head, in one write.
       response.end(bytes.toString('latin1'), 'latin1', flushed);
     } else {
@@ -381,7 +381,7 @@ class Http1Exchange implements Exchange {
   #discardRest(): void {
     if (this.isRequestComplete || this.#request.destroyed) return;
     const { socket } = this.#request;
-    const timer = setTimeout(() => socket.destroy(), DISCARD_TIMEOUT_MS).unref();
+    const timer = setTimeout(() => socket.destroy(), discardTimeoutMs).unref();
     this.#request.once('close', () => clearTimeout(timer));
     this.#request.removeAllListeners('data');
     this.#source?.resume();

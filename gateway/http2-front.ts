@@ -16,15 +16,15 @@ import { unreadBytes } from './waiting-bytes.ts';
 
 const { NGHTTP2_NO_ERROR, NGHTTP2_INTERNAL_ERROR, NGHTTP2_CANCEL, NGHTTP2_ENHANCE_YOUR_CALM } = http2.constants;
 /** A connection without a request is closed after that long; the first one has to come sooner. */
-const IDLE_SESSION_MS = 65_000;
-const COPIED_BODY_BYTES = 16 * 1024;
-const UPLOAD_WINDOW_BYTES = 512 * 1024;
+const idleSessionMs = 65_000;
+const copiedBodyBytes = 16 * 1024;
+const uploadWindowBytes = 512 * 1024;
 /** A 205 response has no body, also when it names a length (RFC 9110 §15.3.6). */
-const RESET_CONTENT = 205;
+const resetContent = 205;
 /** How long a reset may take to leave: a client that does not read never takes it. */
-const RESET_TIMEOUT_MS = 1000;
+const resetTimeoutMs = 1000;
 /** SETTINGS, and GOAWAY with ENHANCE_YOUR_CALM (RFC 9113 §6.5 and 6.8): the answer to a connection that is refused. */
-const REFUSAL = Buffer.from('000000040000000000' + '000008070000000000' + '00000000' + '0000000b', 'hex');
+const refusal = Buffer.from('000000040000000000' + '000008070000000000' + '00000000' + '0000000b', 'hex');
 
 export interface Http2FrontOptions {
   maxHeaderBytes: number;
@@ -55,7 +55,7 @@ export class Http2Front {
         maxConcurrentStreams: options.maxStreamsPerConnection,
         maxHeaderListSize: options.maxHeaderBytes,
         // What a sandbox that does not read makes the gateway keep of each upload.
-        initialWindowSize: UPLOAD_WINDOW_BYTES,
+        initialWindowSize: uploadWindowBytes,
       },
       maxHeaderListPairs: 200,
       maxSessionInvalidFrames: 100,
@@ -88,7 +88,7 @@ export class Http2Front {
   /** Takes a connection whose first bytes have been put back. */
   take(socket: net.Socket): void {
     if (!this.#options.floods.mayConnect(this.#options.clientOf(socket).key)) {
-      socket.end(REFUSAL, () => socket.destroy());
+      socket.end(refusal, () => socket.destroy());
       return;
     }
     this.#taken = socket;
@@ -133,7 +133,7 @@ export class Http2Front {
       openStreams++;
       if (timer) clearTimeout(timer);
       stream.once('close', () => {
-        if (--openStreams === 0 && !session.closed) expireAfter(IDLE_SESSION_MS);
+        if (--openStreams === 0 && !session.closed) expireAfter(idleSessionMs);
       });
     });
   }
@@ -276,7 +276,7 @@ class Http2Exchange implements Exchange {
       process.nextTick(flushed);
       return true;
     }
-    if (bytes.length <= COPIED_BODY_BYTES) {
+    if (bytes.length <= copiedBodyBytes) {
       this.http2Stream.write(Buffer.from(bytes), flushed);
       return !this.http2Stream.writableNeedDrain;
     }
@@ -291,10 +291,10 @@ class Http2Exchange implements Exchange {
     // Of a HEAD, a 204 and a 304 the stream has ended by itself.
     if (!this.#isWritable || this.http2Stream.writableEnded) return true;
     if (isEmpty) this.http2Stream.end(flushed);
-    else if (bytes.length <= COPIED_BODY_BYTES) this.http2Stream.end(Buffer.from(bytes), flushed);
+    else if (bytes.length <= copiedBodyBytes) this.http2Stream.end(Buffer.from(bytes), flushed);
     else this.http2Stream.end(bytes, flushed);
     this.#discardRest();
-    return bytes.length <= COPIED_BODY_BYTES;
+    return bytes.length <= copiedBodyBytes;
   }
 
   refuse(error: GatewayError): void {
@@ -320,7 +320,7 @@ class Http2Exchange implements Exchange {
   abort(): void {
     this.isBrokenOff = true;
     this.http2Stream.close(this.isHeadSent ? NGHTTP2_INTERNAL_ERROR : NGHTTP2_CANCEL);
-    setTimeout(() => this.destroy(), RESET_TIMEOUT_MS).unref();
+    setTimeout(() => this.destroy(), resetTimeoutMs).unref();
   }
 
   destroy(): void {
@@ -338,7 +338,7 @@ class Http2Exchange implements Exchange {
     if (!head || !this.#isWritable || this.http2Stream.headersSent) return;
     const hasTrailers = !endStream && head.bodyLength === null;
     const headers = http2Headers(head.headers);
-    if (head.status === RESET_CONTENT) delete headers['content-length'];
+    if (head.status === resetContent) delete headers['content-length'];
     this.http2Stream.respond({ ':status': head.status, ...headers }, { endStream, waitForTrailers: hasTrailers });
     if (!hasTrailers) return;
     const sendTrailers = () => this.http2Stream.sendTrailers(http2Headers(this.#responseTrailers));

@@ -3,9 +3,9 @@ import { TurnQueue } from './turn-queue.ts';
 import { unreadBytes } from './waiting-bytes.ts';
 
 /** Pieces from that size on are passed on as they are. */
-const LARGE_PIECE_BYTES = 16 * 1024;
+const largePieceBytes = 16 * 1024;
 /** A read that brings more pieces than that takes as long as many ordinary ones. */
-const COSTLY_PIECES = 512;
+const costlyPieces = 512;
 
 /** Bodies that arrive in many pieces take turns to be read. */
 const costlyBodies = new TurnQueue(1);
@@ -55,13 +55,13 @@ export class JoinedBody extends Readable {
   }
 
   #add(piece: Buffer): void {
-    if (piece.length >= LARGE_PIECE_BYTES) {
+    if (piece.length >= largePieceBytes) {
       this.#flush();
       this.#pass(piece);
       return;
     }
     this.#pieces.push(piece);
-    if (this.#pieces.length === COSTLY_PIECES) this.#waitForTurn();
+    if (this.#pieces.length === costlyPieces) this.#waitForTurn();
     if (this.#isScheduled) return;
     this.#isScheduled = true;
     // Runs when all that the connection had to read has been taken apart.

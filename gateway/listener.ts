@@ -10,14 +10,14 @@ import { guarded } from './fault-boundary.ts';
 import type { SocketHandle } from './processes/bound-socket.ts';
 import { TurnQueue } from './turn-queue.ts';
 
-const TLS_HANDSHAKE_BYTE = 0x16;
+const tlsHandshakeByte = 0x16;
 /** How HTTP/2 with prior knowledge begins; no method of HTTP/1.1 does. */
-const HTTP2_PREFACE_START = 'PRI';
+const http2PrefaceStart = 'PRI';
 /** New connections whose first bytes are read in one turn of the event loop. */
-const STARTS_PER_TURN = 2;
+const startsPerTurn = 2;
 /** Connections that the kernel keeps until they are accepted. */
-const BACKLOG = 4096;
-const KEEPALIVE_PROBE_DELAY_MS = 30_000;
+const listenBacklog = 4096;
+const keepaliveProbeDelayMs = 30_000;
 
 export interface Certificate {
   cert: string | Buffer;
@@ -41,7 +41,7 @@ export class Listener {
   readonly #server: net.Server;
   readonly #tls: tls.Server;
   readonly #options: ListenerOptions;
-  readonly #starts = new TurnQueue(STARTS_PER_TURN);
+  readonly #starts = new TurnQueue(startsPerTurn);
   readonly #sockets = new Set<net.Socket>();
   /** Those whose first bytes have not come yet. */
   readonly #silent = new Set<net.Socket>();
@@ -63,7 +63,7 @@ export class Listener {
     this.#server = net.createServer({
       noDelay: true,
       keepAlive: true,
-      keepAliveInitialDelay: KEEPALIVE_PROBE_DELAY_MS,
+      keepAliveInitialDelay: keepaliveProbeDelayMs,
     });
     const giveUp = (socket: net.Socket) => void socket.destroy();
     this.#server.on(
@@ -95,8 +95,8 @@ export class Listener {
         this.#server.off('error', reject);
         resolve(this.#server.address() as net.AddressInfo);
       });
-      if ('port' in place) this.#server.listen({ ...place, backlog: BACKLOG });
-      else this.#server.listen(place, BACKLOG);
+      if ('port' in place) this.#server.listen({ ...place, backlog: listenBacklog });
+      else this.#server.listen(place, listenBacklog);
     });
   }
 
@@ -171,14 +171,14 @@ export class Listener {
         const bytes: Buffer | null = socket.read();
         if (!bytes) return;
         first = Buffer.concat([first, bytes]);
-        const start = first.toString('latin1', 0, HTTP2_PREFACE_START.length);
+        const start = first.toString('latin1', 0, http2PrefaceStart.length);
         // Not yet enough to tell. Put back only once it is: what is put back is readable at once, again and again.
-        if (start.length < HTTP2_PREFACE_START.length && HTTP2_PREFACE_START.startsWith(start)) return;
+        if (start.length < http2PrefaceStart.length && http2PrefaceStart.startsWith(start)) return;
         socket.unshift(first);
         stopWaiting();
         socket.off('close', stopWaiting);
         socket.off('readable', look);
-        this.#starts.run(() => begin(first[0] === TLS_HANDSHAKE_BYTE, start === HTTP2_PREFACE_START));
+        this.#starts.run(() => begin(first[0] === tlsHandshakeByte, start === http2PrefaceStart));
       },
       () => socket.destroy(),
     );

@@ -1,5 +1,5 @@
 /** Rounds of percent-decoding that are looked through; no server decodes that often. */
-const MAX_DECODING_ROUNDS = 8;
+const maxDecodingRounds = 8;
 
 /**
  * Whether a request target leads to the agent's `/platform/…`, which only the platform may call, in whatever way a
@@ -10,7 +10,7 @@ export function isPlatformPath(target: string): boolean {
   const end = target.search(/[?#]/);
   let path = end < 0 ? target : target.slice(0, end);
   if (!/%|\\|[^\x21-\x7e]/.test(path) && !/platform/i.test(path)) return false;
-  for (let round = 0; round < MAX_DECODING_ROUNDS; round++) {
+  for (let round = 0; round < maxDecodingRounds; round++) {
     if (walksThroughPlatform(path)) return true;
     const decoded = percentDecode(path);
     if (decoded === path) return false;

@@ -6,7 +6,7 @@ import type { Logger } from 'pino';
 import type { RouteChanges } from './routes.ts';
 
 /** The channel of NOTIFY on which Postgres announces changed routes; the payload is the sandbox id. */
-export const ROUTE_CHANGE_CHANNEL = 'sandbox_route_changed';
+export const routeChangeChannel = 'sandbox_route_changed';
 
 export interface PostgresRouteChangesOptions {
   databaseUrl: string;
@@ -112,7 +112,7 @@ export class PostgresRouteChanges implements RouteChanges {
     });
     try {
       await client.connect();
-      await unlessLost(client.query(`LISTEN ${ROUTE_CHANGE_CHANNEL}; LISTEN ${echoChannel}`));
+      await unlessLost(client.query(`LISTEN ${routeChangeChannel}; LISTEN ${echoChannel}`));
       for (let first = true; !signal.aborted; first = false) {
         const echoed = new Promise<void>((resolve) => {
           echo = resolve;

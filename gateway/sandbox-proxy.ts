@@ -20,10 +20,10 @@ import { WebSocketForwarding } from './upstream/websocket-forwarding.ts';
 import { WaitingBytes } from './waiting-bytes.ts';
 
 /** Methods that are for proxies themselves, or make a server tell a script what it may not see. */
-const REFUSED_METHODS = new Set(['CONNECT', 'TRACE', 'TRACK']);
+const refusedMethods = new Set(['CONNECT', 'TRACE', 'TRACK']);
 
 /** A connect that took longer to fail is not tried again at the sandbox's new address: the caller has waited enough. */
-const RETRY_WITHIN_MS = 2000;
+const retryWithinMs = 2000;
 
 export interface SandboxProxyOptions {
   baseDomain: string;
@@ -122,7 +122,7 @@ export class SandboxProxy {
         if (!(error instanceof SandboxUnreachable)) throw error;
         // Nothing was sent. The sandbox may just have moved: one more look, unless this was one.
         if (exchange.isClosed) return;
-        const isSlow = performance.now() - triedAtMs > RETRY_WITHIN_MS;
+        const isSlow = performance.now() - triedAtMs > retryWithinMs;
         if (isSlow || triedAddress !== null || !this.#options.routes.suspect(sandboxId)) throw unreachable();
         triedAddress = route.address;
       }
@@ -261,7 +261,7 @@ function authorityOf(exchange: Exchange): string {
 
 function checkTarget(exchange: Exchange): void {
   const { target, method } = exchange;
-  if (REFUSED_METHODS.has(method) || !/^[A-Za-z-]{1,32}$/.test(method)) throw methodNotAllowed();
+  if (refusedMethods.has(method) || !/^[A-Za-z-]{1,32}$/.test(method)) throw methodNotAllowed();
   const isWellFormed = target.startsWith('/') ? !/[^\x21-\x7e]|#/.test(target) : target === '*' && method === 'OPTIONS';
   if (!isWellFormed) throw new GatewayError(400, 'invalid_target', 'The request target is not a path');
   const [contentLength, ...others] = exchange.headers.contentLengths;

@@ -4,7 +4,7 @@ import { findEverKnownRoute } from '../db/repositories/sandbox-routes.ts';
 import type { RouteSource } from './routes.ts';
 
 /** Where the agent listens when its row does not say (agent/BOOT.md). */
-const DEFAULT_AGENT_PORT = 49983;
+const defaultAgentPort = 49983;
 
 /** Routes from the platform's database, those of deleted sandboxes too: these answer 502, not 404. Access tokens are derived, never stored. */
 export function createSandboxRouteSource(orm: Orm, secrets: PlatformSecrets): RouteSource {
@@ -13,7 +13,7 @@ export function createSandboxRouteSource(orm: Orm, secrets: PlatformSecrets): Ro
       const known = await findEverKnownRoute(orm.em, sandboxId);
       if (!known) return null;
       const { isDeleted: _, ...row } = known;
-      return { ...row, agentPort: row.agentPort ?? DEFAULT_AGENT_PORT, accessToken: secrets.agentToken(sandboxId) };
+      return { ...row, agentPort: row.agentPort ?? defaultAgentPort, accessToken: secrets.agentToken(sandboxId) };
     },
   };
 }

@@ -3,7 +3,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 /** What a signature allows: `read` is GET, HEAD and OPTIONS; `write` is everything, WebSockets included. */
 export type SignedOperation = 'read' | 'write';
 
-const PARAMETERS = new Set(['signature', 'signature_expiration']);
+const parameters = new Set(['signature', 'signature_expiration']);
 
 /** Compares in constant time, whatever the lengths. */
 export function secretsEqual(left: string, right: string): boolean {
@@ -72,7 +72,7 @@ export function withoutSignature(target: string): string {
   const kept = target
     .slice(queryStart + 1)
     .split('&')
-    .filter((pair) => !PARAMETERS.has(new URLSearchParams(pair).keys().next().value ?? ''));
+    .filter((pair) => !parameters.has(new URLSearchParams(pair).keys().next().value ?? ''));
   const path = target.slice(0, queryStart);
   return kept.length > 0 ? `${path}?${kept.join('&')}` : path;
 }

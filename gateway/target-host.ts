@@ -5,9 +5,9 @@ export type TargetHost =
   | { kind: 'unknown' }
   | { kind: 'malformed' };
 
-const AUTHORITY = /^([a-z0-9]([a-z0-9.-]*[a-z0-9])?)\.?(?::([0-9]{1,5}))?$/;
-const SANDBOX_LABEL = /^(?:([1-9][0-9]{0,4})-)?(sbx-[a-z0-9]+(?:-[a-z0-9]+)*)$/;
-const MAX_LABEL_LENGTH = 63;
+const authorityForm = /^([a-z0-9]([a-z0-9.-]*[a-z0-9])?)\.?(?::([0-9]{1,5}))?$/;
+const sandboxLabel = /^(?:([1-9][0-9]{0,4})-)?(sbx-[a-z0-9]+(?:-[a-z0-9]+)*)$/;
+const maxLabelLength = 63;
 
 /**
  * Reads a Host header or `:authority`: `<sandbox_id>.<base domain>[:port]`, `<port>-<sandbox_id>.<base domain>[:port]`
@@ -15,13 +15,13 @@ const MAX_LABEL_LENGTH = 63;
  * proxies and port mappings in front change it.
  */
 export function readTargetHost(authority: string, baseDomain: string): TargetHost {
-  const match = AUTHORITY.exec(authority.toLowerCase());
+  const match = authorityForm.exec(authority.toLowerCase());
   const host = match?.[1];
   if (!host || Number(match[3] ?? 0) > 65535) return { kind: 'malformed' };
   if (host === baseDomain) return { kind: 'base' };
   if (!host.endsWith(`.${baseDomain}`)) return { kind: 'unknown' };
   const label = host.slice(0, -baseDomain.length - 1);
-  const parts = label.length <= MAX_LABEL_LENGTH ? SANDBOX_LABEL.exec(label) : null;
+  const parts = label.length <= maxLabelLength ? sandboxLabel.exec(label) : null;
   if (!parts) return { kind: 'unknown' };
   const port = parts[1] === undefined ? null : Number(parts[1]);
   if (port !== null && port > 65535) return { kind: 'unknown' };

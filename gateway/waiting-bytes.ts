@@ -1,9 +1,9 @@
 import type { Readable, Writable } from 'node:stream';
 import type { BoundedLog } from './bounded-log.ts';
 
-const CHECK_INTERVAL_MS = 100;
+const checkEveryMs = 100;
 /** What a buffer in a queue costs beside its bytes. */
-const PIECE_OVERHEAD_BYTES = 256;
+const pieceOverheadBytes = 256;
 
 /** An exchange with bytes in this process that wait until the sandbox or the client reads. */
 export interface WaitingExchange {
@@ -37,7 +37,7 @@ export class WaitingBytes {
   /** Counts what waits in an exchange until the returned function is called. */
   watch(exchange: WaitingExchange): () => void {
     this.#exchanges.add(exchange);
-    this.#timer ??= setInterval(() => this.#check(), CHECK_INTERVAL_MS).unref();
+    this.#timer ??= setInterval(() => this.#check(), checkEveryMs).unref();
     return () => {
       this.#exchanges.delete(exchange);
       if (this.#exchanges.size > 0 || !this.#timer) return;
@@ -89,7 +89,7 @@ export function unreadBytes(stream: Readable): number {
     // A piece is a part of the buffer that the connection was read into, and keeps all of it.
     if (piece.buffer !== last) bytes += piece.buffer.byteLength;
     last = piece.buffer;
-    bytes += PIECE_OVERHEAD_BYTES;
+    bytes += pieceOverheadBytes;
   }
   return bytes;
 }
@@ -98,5 +98,5 @@ export function unreadBytes(stream: Readable): number {
 export function unsentBytes(stream: Writable): number {
   if (stream.writableLength === 0) return 0;
   const { writableBuffer: pieces } = stream as unknown as { writableBuffer: unknown[] };
-  return stream.writableLength + pieces.length * PIECE_OVERHEAD_BYTES;
+  return stream.writableLength + pieces.length * pieceOverheadBytes;
 }

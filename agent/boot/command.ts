@@ -47,57 +47,57 @@ function identity(user: string): { options: { uid: number; gid: number }; env: R
  * can read when the sandbox has ended.
  */
 export class SandboxCommand {
-  private readonly child: ChildProcess;
-  private readonly tailFile: string;
-  private tail: Buffer = Buffer.alloc(0);
-  private tailTimer: NodeJS.Timeout | undefined;
-  private exitCode: number | null = null;
-  private running = true;
+  readonly #child: ChildProcess;
+  readonly #tailFile: string;
+  #tail: Buffer = Buffer.alloc(0);
+  #tailTimer: NodeJS.Timeout | undefined;
+  #exitCode: number | null = null;
+  #running = true;
 
   constructor(init: SandboxInit, environment: AgentEnvironment, tailFile: string) {
-    this.tailFile = tailFile;
+    this.#tailFile = tailFile;
     const { entrypoint, cmd } = init.command!;
-    this.child = spawnWords({ words: [...entrypoint, ...cmd], cwd: init.cwd, user: init.user }, environment);
-    this.child.stdout!.on('data', (chunk: Buffer) => this.append(chunk));
-    this.child.stderr!.on('data', (chunk: Buffer) => this.append(chunk));
-    this.child.on('error', (error) => {
-      this.append(Buffer.from(`${error.message}\n`));
-      this.end(127);
+    this.#child = spawnWords({ words: [...entrypoint, ...cmd], cwd: init.cwd, user: init.user }, environment);
+    this.#child.stdout!.on('data', (chunk: Buffer) => this.#append(chunk));
+    this.#child.stderr!.on('data', (chunk: Buffer) => this.#append(chunk));
+    this.#child.on('error', (error) => {
+      this.#append(Buffer.from(`${error.message}\n`));
+      this.#end(127);
     });
-    this.child.on('exit', (code, signal) => this.end(code ?? 128 + (signalNumbers[signal ?? ''] ?? 0)));
+    this.#child.on('exit', (code, signal) => this.#end(code ?? 128 + (signalNumbers[signal ?? ''] ?? 0)));
     // Lines written between the exit and the end of the pipes belong to the tail, too.
-    this.child.on('close', () => this.writeTail());
+    this.#child.on('close', () => this.#writeTail());
   }
 
   /** For `GET /platform/state`. */
   state(): { pid: number; running: boolean; exitCode: number | null; outputTail: string } {
     return {
-      pid: this.child.pid ?? 0,
-      running: this.running,
-      exitCode: this.exitCode,
-      outputTail: this.tail.toString('base64'),
+      pid: this.#child.pid ?? 0,
+      running: this.#running,
+      exitCode: this.#exitCode,
+      outputTail: this.#tail.toString('base64'),
     };
   }
 
-  private end(exitCode: number): void {
-    this.running = false;
-    this.exitCode = exitCode;
-    this.writeTail();
+  #end(exitCode: number): void {
+    this.#running = false;
+    this.#exitCode = exitCode;
+    this.#writeTail();
   }
 
-  private append(chunk: Buffer): void {
-    this.tail = Buffer.concat([this.tail, chunk.subarray(-tailBytes)]).subarray(-tailBytes);
-    this.tailTimer ??= setTimeout(() => this.writeTail(), tailWriteMs).unref();
+  #append(chunk: Buffer): void {
+    this.#tail = Buffer.concat([this.#tail, chunk.subarray(-tailBytes)]).subarray(-tailBytes);
+    this.#tailTimer ??= setTimeout(() => this.#writeTail(), tailWriteMs).unref();
   }
 
-  private writeTail(): void {
-    clearTimeout(this.tailTimer);
-    this.tailTimer = undefined;
+  #writeTail(): void {
+    clearTimeout(this.#tailTimer);
+    this.#tailTimer = undefined;
     try {
-      fs.mkdirSync(path.dirname(this.tailFile), { recursive: true });
-      fs.writeFileSync(this.tailFile, this.tail);
+      fs.mkdirSync(path.dirname(this.#tailFile), { recursive: true });
+      fs.writeFileSync(this.#tailFile, this.#tail);
     } catch (error) {
-      console.error(`agent: the command's tail is not kept in ${this.tailFile}:`, (error as Error).message);
+      console.error(`agent: the command's tail is not kept in ${this.#tailFile}:`, (error as Error).message);
     }
   }
 }

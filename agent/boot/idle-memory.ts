@@ -8,21 +8,21 @@ const quietMs = 1000;
  * sandbox. One collection takes about 15 ms.
  */
 export class IdleMemory {
-  private readonly timer: NodeJS.Timeout;
-  private collect: ((options: object) => void) | undefined;
+  readonly #timer: NodeJS.Timeout;
+  #collect: ((options: object) => void) | undefined;
 
   constructor() {
-    this.timer = setTimeout(() => this.release(), quietMs).unref();
+    this.#timer = setTimeout(() => this.#release(), quietMs).unref();
   }
 
   /** Restarts the idle period. */
   touch(): void {
-    this.timer.refresh();
+    this.#timer.refresh();
   }
 
-  private release(): void {
-    this.collect ??= collector();
-    this.collect({ type: 'major', flavor: 'last-resort' });
+  #release(): void {
+    this.#collect ??= collector();
+    this.#collect({ type: 'major', flavor: 'last-resort' });
     if (isLoaded()) libc().malloc_trim(0);
   }
 }

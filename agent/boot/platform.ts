@@ -8,44 +8,44 @@ import { parseCommand, parseInit, type SandboxInit, type SandboxState } from './
 
 /** The platform's own paths: the sandbox's name, its command's state, readiness probes. See BOOT.md. */
 export class PlatformPaths {
-  private readonly state: SandboxState;
-  private readonly environment: AgentEnvironment;
-  private readonly tailFile: string;
-  private readonly serveExec: RequestListener;
-  private command: SandboxCommand | null = null;
+  readonly #state: SandboxState;
+  readonly #environment: AgentEnvironment;
+  readonly #tailFile: string;
+  readonly #serveExec: RequestListener;
+  #command: SandboxCommand | null = null;
 
   /** @param serveExec serves `/platform/exec…`, which is loaded when it is first used */
   constructor(state: SandboxState, environment: AgentEnvironment, tailFile: string, serveExec: RequestListener) {
-    this.state = state;
-    this.environment = environment;
-    this.tailFile = tailFile;
-    this.serveExec = serveExec;
+    this.#state = state;
+    this.#environment = environment;
+    this.#tailFile = tailFile;
+    this.#serveExec = serveExec;
   }
 
   /** Gives the sandbox its name and starts its command. */
   initialise(init: SandboxInit): void {
-    this.state.init = init;
-    if (init.command) this.command = new SandboxCommand(init, this.environment, this.tailFile);
+    this.#state.init = init;
+    if (init.command) this.#command = new SandboxCommand(init, this.#environment, this.#tailFile);
   }
 
   /** Serves `/platform/…`. Without the platform's token the reply is that of an unknown path. */
   async serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const token = req.headers['x-platform-token'];
-    const { platformToken } = this.state;
+    const { platformToken } = this.#state;
     if (platformToken === null || typeof token !== 'string' || !sameSecret(token, platformToken)) {
       reply(req, res, 404, { message: 'not found' });
       return;
     }
-    if (req.url!.startsWith('/platform/exec')) return this.serveExec(req, res);
+    if (req.url!.startsWith('/platform/exec')) return this.#serveExec(req, res);
     const route = `${req.method} ${req.url}`;
     try {
-      if (route === 'POST /platform/init') this.serveInit(req, res, await readJson(req));
+      if (route === 'POST /platform/init') this.#serveInit(req, res, await readJson(req));
       else if (route === 'GET /platform/state') {
         reply(req, res, 200, {
-          sandboxId: this.state.init?.sandboxId ?? null,
-          command: this.command?.state() ?? null,
+          sandboxId: this.#state.init?.sandboxId ?? null,
+          command: this.#command?.state() ?? null,
         });
-      } else if (route === 'POST /platform/probe') await this.serveProbe(req, res, await readJson(req));
+      } else if (route === 'POST /platform/probe') await this.#serveProbe(req, res, await readJson(req));
       else reply(req, res, 404, { message: 'not found' });
     } catch (error) {
       if (error instanceof TypeError || error instanceof SyntaxError) reply(req, res, 400, { message: error.message });
@@ -53,22 +53,22 @@ export class PlatformPaths {
     }
   }
 
-  private serveInit(req: IncomingMessage, res: ServerResponse, body: unknown): void {
+  #serveInit(req: IncomingMessage, res: ServerResponse, body: unknown): void {
     const init = parseInit(body);
-    if (this.state.init && this.state.init.sandboxId !== init.sandboxId) {
+    if (this.#state.init && this.#state.init.sandboxId !== init.sandboxId) {
       reply(req, res, 409, { message: 'this agent already serves another sandbox' });
       return;
     }
-    if (!this.state.init) this.initialise(init);
+    if (!this.#state.init) this.initialise(init);
     res.writeHead(204).end();
   }
 
-  private async serveProbe(req: IncomingMessage, res: ServerResponse, body: unknown): Promise<void> {
+  async #serveProbe(req: IncomingMessage, res: ServerResponse, body: unknown): Promise<void> {
     const { command, timeoutSeconds } = (body ?? {}) as { command?: unknown; timeoutSeconds?: unknown };
     const words = parseCommand(command);
     if (timeoutSeconds !== undefined && !(Number(timeoutSeconds) > 0))
       throw new TypeError('timeoutSeconds must be positive');
-    const child = spawnWords({ words, cwd: this.state.init?.cwd, user: this.state.init?.user }, this.environment);
+    const child = spawnWords({ words, cwd: this.#state.init?.cwd, user: this.#state.init?.user }, this.#environment);
     child.stdout!.resume();
     child.stderr!.resume();
     const exitCode = await new Promise<number>((resolve) => {

@@ -7,9 +7,9 @@ import { type CurrentRun, ScriptKernel, startScript } from './script-kernel.ts';
 
 /** A bash that keeps its state between runs, kept by `kernels/bash_kernel.bash`. */
 export class BashKernel extends ScriptKernel {
-  private text = '';
+  #text = '';
   /** Whether the code of the current run has begun. An earlier signal is lost. */
-  private begun = false;
+  #begun = false;
 
   /** @throws {ConnectError} `failed_precondition` where there is no bash */
   static async start(start: KernelStart): Promise<BashKernel> {
@@ -20,7 +20,7 @@ export class BashKernel extends ScriptKernel {
   }
 
   protected request({ code, envVars }: Run): Buffer {
-    this.begun = false;
+    this.#begun = false;
     const { before, after } = environmentCode(envVars);
     // Bash has no way to hold a NUL.
     const parts = [before, code.replaceAll('\0', ''), after].map((part) => Buffer.from(part));
@@ -29,16 +29,16 @@ export class BashKernel extends ScriptKernel {
 
   /** With one signal alone, bash goes on when it comes as a command starts that then does not die of it. */
   protected stop(current: CurrentRun): void {
-    if (this.begun) this.signalUntilEnded(current, 0);
+    if (this.#begun) this.signalUntilEnded(current, 0);
   }
 
   protected receive(chunk: Buffer): void {
-    const lines = (this.text + chunk.toString('latin1')).split('\n');
-    this.text = lines.pop()!;
+    const lines = (this.#text + chunk.toString('latin1')).split('\n');
+    this.#text = lines.pop()!;
     for (const line of lines) {
       const [word, status] = line.split(' ');
       if (word === 'begun') {
-        this.begun = true;
+        this.#begun = true;
         if (this.current?.interrupted) this.stop(this.current);
       }
       // The end of the whole kernel reports a shell that died.

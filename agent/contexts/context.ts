@@ -18,24 +18,24 @@ export interface ContextInfo {
 export class Context {
   readonly info: ContextInfo;
   readonly language: KernelLanguage;
-  private readonly kernel: Kernel;
-  private readonly interruptGraceMs: number;
-  private queue: Promise<void> = Promise.resolve();
-  private runs = 0;
-  private closed = false;
+  readonly #kernel: Kernel;
+  readonly #interruptGraceMs: number;
+  #queue: Promise<void> = Promise.resolve();
+  #runs = 0;
+  #closed = false;
   /** The kernel died or was ended: nothing can run here any more. */
-  private dead_ = false;
+  #dead_ = false;
 
   /** @param interruptGraceMs how long an interrupted run may take to end before its kernel is killed */
   constructor(info: ContextInfo, language: KernelLanguage, kernel: Kernel, interruptGraceMs: number) {
     this.info = info;
     this.language = language;
-    this.kernel = kernel;
-    this.interruptGraceMs = interruptGraceMs;
+    this.#kernel = kernel;
+    this.#interruptGraceMs = interruptGraceMs;
   }
 
   get dead(): boolean {
-    return this.dead_ || this.closed;
+    return this.#dead_ || this.#closed;
   }
 
   /**
@@ -43,39 +43,34 @@ export class Context {
    * `signal` aborts, the run is interrupted or not started, without a result.
    */
   run(code: string, envVars: Record<string, string>, output: RunOutput, signal: AbortSignal): void {
-    this.queue = this.queue.then(() => this.runNow(code, envVars, output, signal));
+    this.#queue = this.#queue.then(() => this.#runNow(code, envVars, output, signal));
   }
 
   /** Ends the interpreter and everything in its process group. */
   async close(): Promise<void> {
-    this.closed = true;
-    await this.kernel.close();
+    this.#closed = true;
+    await this.#kernel.close();
   }
 
-  private async runNow(
-    code: string,
-    envVars: Record<string, string>,
-    output: RunOutput,
-    signal: AbortSignal,
-  ): Promise<void> {
+  async #runNow(code: string, envVars: Record<string, string>, output: RunOutput, signal: AbortSignal): Promise<void> {
     if (signal.aborted) return;
     const startedAt = new Date();
-    const count = ++this.runs;
+    const count = ++this.#runs;
     let escalation: NodeJS.Timeout | undefined;
     const interrupt = () => {
-      this.kernel.interrupt();
-      escalation = setTimeout(() => this.kernel.kill(), this.interruptGraceMs);
+      this.#kernel.interrupt();
+      escalation = setTimeout(() => this.#kernel.kill(), this.#interruptGraceMs);
     };
     signal.addEventListener('abort', interrupt);
-    const outcome = await this.kernel.execute({ code, envVars, startedAt, count }, output);
+    const outcome = await this.#kernel.execute({ code, envVars, startedAt, count }, output);
     signal.removeEventListener('abort', interrupt);
     clearTimeout(escalation);
-    if (!outcome.ok && outcome.error.name === 'KernelDied') this.dead_ = true;
-    this.tell(outcome, output, startedAt, count);
+    if (!outcome.ok && outcome.error.name === 'KernelDied') this.#dead_ = true;
+    this.#tell(outcome, output, startedAt, count);
   }
 
-  private tell(outcome: Outcome, output: RunOutput, startedAt: Date, count: number): void {
-    if (this.closed) {
+  #tell(outcome: Outcome, output: RunOutput, startedAt: Date, count: number): void {
+    if (this.#closed) {
       const value = 'the context was destroyed while it ran this code';
       output.push({ type: 'error', error: { name: 'ContextDestroyed', value, traceback: '' } });
     } else if (outcome.ok) {

@@ -43,12 +43,12 @@ const defaultInterruptGraceMs = 5000;
 
 /** The code contexts of this sandbox. */
 export class Contexts {
-  private readonly options: ContextsOptions;
-  private readonly contexts = new Map<string, Context>();
-  private readonly defaults = new Map<KernelLanguage, Promise<Context>>();
+  readonly #options: ContextsOptions;
+  readonly #contexts = new Map<string, Context>();
+  readonly #defaults = new Map<KernelLanguage, Promise<Context>>();
 
   constructor(options: ContextsOptions) {
-    this.options = options;
+    this.#options = options;
   }
 
   /**
@@ -57,14 +57,14 @@ export class Contexts {
    *   `failed_precondition` where the template lacks the language
    */
   async create(request: { language: string; cwd: string }, signal: AbortSignal): Promise<ContextInfo> {
-    const context = await this.start(request.language || defaultLanguage, request.cwd, signal);
+    const context = await this.#start(request.language || defaultLanguage, request.cwd, signal);
     return context.info;
   }
 
   /** Ends a context, a dead one too. @throws {ConnectError} `not_found` */
   async destroy(contextId: string): Promise<void> {
-    const context = this.find(contextId);
-    this.contexts.delete(contextId);
+    const context = this.#find(contextId);
+    this.#contexts.delete(contextId);
     await context.close();
   }
 
@@ -74,7 +74,7 @@ export class Contexts {
    * @throws {ConnectError} `not_found` for an unknown context, and as `create` for a default one
    */
   async *execute(request: ExecuteRequest, signal: AbortSignal): AsyncGenerator<ExecuteEvent> {
-    const context = await this.contextFor(request, signal);
+    const context = await this.#contextFor(request, signal);
     checkEnvVars(context.language, request.envVars);
     const output = new RunOutput();
     const cancel = new AbortController();
@@ -95,15 +95,15 @@ export class Contexts {
 
   /** Ends every context. */
   async close(): Promise<void> {
-    const all = [...this.contexts.values()];
-    this.contexts.clear();
-    this.defaults.clear();
+    const all = [...this.#contexts.values()];
+    this.#contexts.clear();
+    this.#defaults.clear();
     await Promise.all(all.map((context) => context.close()));
   }
 
-  private async contextFor({ contextId, language }: ExecuteRequest, signal: AbortSignal): Promise<Context> {
-    if (contextId === '') return this.defaultContext(language || defaultLanguage);
-    const context = this.find(contextId);
+  async #contextFor({ contextId, language }: ExecuteRequest, signal: AbortSignal): Promise<Context> {
+    if (contextId === '') return this.#defaultContext(language || defaultLanguage);
+    const context = this.#find(contextId);
     if (language !== '' && kernelLanguage(language) !== context.language) {
       throw new ConnectError(
         `context ${contextId} is for ${context.info.language}, not ${language}`,
@@ -114,36 +114,36 @@ export class Contexts {
     return context;
   }
 
-  private find(contextId: string): Context {
-    const context = this.contexts.get(contextId);
+  #find(contextId: string): Context {
+    const context = this.#contexts.get(contextId);
     if (!context) throw new ConnectError(`context ${contextId} not found`, Code.NotFound);
     return context;
   }
 
   /** Replaces a default context that died: no client knows its id, so no client could destroy it. */
-  private defaultContext(language: string): Promise<Context> {
+  #defaultContext(language: string): Promise<Context> {
     const kernel = kernelLanguage(language);
     // In sequence, so that two first runs of a language share a context. A failed start is tried again by the next run.
-    const before = this.defaults.get(kernel)?.catch(() => undefined) ?? Promise.resolve(undefined);
+    const before = this.#defaults.get(kernel)?.catch(() => undefined) ?? Promise.resolve(undefined);
     const context = before.then(async (known) => {
       if (known && !known.dead) return known;
       if (known) await this.destroy(known.info.id);
       // All clients share the context, so its start does not end when the client that caused it leaves.
-      return this.start(language, '', new AbortController().signal);
+      return this.#start(language, '', new AbortController().signal);
     });
-    this.defaults.set(kernel, context);
+    this.#defaults.set(kernel, context);
     return context;
   }
 
-  private async defaultFolder(): Promise<string> {
-    const { environment, defaultFolder = workspace } = this.options;
+  async #defaultFolder(): Promise<string> {
+    const { environment, defaultFolder = workspace } = this.#options;
     return (await isFolder(defaultFolder)) ? defaultFolder : environment.home();
   }
 
-  private async start(language: string, cwd: string, signal: AbortSignal): Promise<Context> {
+  async #start(language: string, cwd: string, signal: AbortSignal): Promise<Context> {
     const kernelName = kernelLanguage(language);
-    const { environment, scripts, node = process.execPath, interruptGraceMs = defaultInterruptGraceMs } = this.options;
-    const folder = cwd === '' ? await this.defaultFolder() : await namedFolder(cwd, environment.home());
+    const { environment, scripts, node = process.execPath, interruptGraceMs = defaultInterruptGraceMs } = this.#options;
+    const folder = cwd === '' ? await this.#defaultFolder() : await namedFolder(cwd, environment.home());
     const env = { ...environment.variables(), PWD: folder };
     const createdAt = new Date();
     const kernel = await startKernel(kernelName, { cwd: folder, env, scripts, node, signal });
@@ -153,7 +153,7 @@ export class Contexts {
       await context.close();
       signal.throwIfAborted();
     }
-    this.contexts.set(info.id, context);
+    this.#contexts.set(info.id, context);
     return context;
   }
 }

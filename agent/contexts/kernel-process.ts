@@ -19,14 +19,14 @@ export class KernelProcess {
   readonly gone: AbortSignal;
   /** How it ended; undefined while it runs. */
   ending: string | undefined;
-  private readonly folder: string | undefined;
-  private tail = Buffer.alloc(0);
+  readonly #folder: string | undefined;
+  #tail = Buffer.alloc(0);
 
   constructor(
     command: string[],
     options: { cwd: string; env: Record<string, string>; stdio: StdioOptions; folder?: string },
   ) {
-    this.folder = options.folder;
+    this.#folder = options.folder;
     this.child = spawn(command[0]!, command.slice(1), {
       cwd: options.cwd,
       env: options.env,
@@ -53,12 +53,12 @@ export class KernelProcess {
   /** Keeps the last output of `stream`, for the error when the kernel dies. */
   keepLastWords(stream: Readable): void {
     stream.on('data', (chunk: Buffer) => {
-      this.tail = Buffer.concat([this.tail, chunk.subarray(-lastWordsBytes)]).subarray(-lastWordsBytes);
+      this.#tail = Buffer.concat([this.#tail, chunk.subarray(-lastWordsBytes)]).subarray(-lastWordsBytes);
     });
   }
 
   get lastWords(): string {
-    return this.tail.toString('utf8');
+    return this.#tail.toString('utf8');
   }
 
   /** Sends a signal to the whole group, if it still exists. */
@@ -79,7 +79,7 @@ export class KernelProcess {
       await this.exited;
       clearTimeout(force);
     }
-    if (this.folder) await fs.promises.rm(this.folder, { recursive: true, force: true });
+    if (this.#folder) await fs.promises.rm(this.#folder, { recursive: true, force: true });
   }
 }
 

@@ -21,11 +21,11 @@ type Message =
 
 /** JavaScript or TypeScript in a Node process of its own, which runs `kernels/node_kernel.mjs`. */
 export class NodeKernel extends ScriptKernel {
-  private readonly typescript: boolean;
-  private readonly frames = new FrameReader();
-  private readonly stdout = new StringDecoder('utf8');
-  private readonly stderr = new StringDecoder('utf8');
-  private tellReady: () => void = () => {};
+  readonly #typescript: boolean;
+  readonly #frames = new FrameReader();
+  readonly #stdout = new StringDecoder('utf8');
+  readonly #stderr = new StringDecoder('utf8');
+  #tellReady: () => void = () => {};
 
   /** @throws {ConnectError} `failed_precondition` when it does not start */
   static async start(language: 'javascript' | 'typescript', start: KernelStart): Promise<NodeKernel> {
@@ -58,11 +58,11 @@ export class NodeKernel extends ScriptKernel {
 
   private constructor(language: 'javascript' | 'typescript', process: KernelProcess, pipes: ScriptPipes) {
     super(language, process, pipes);
-    this.typescript = language === 'typescript';
+    this.#typescript = language === 'typescript';
   }
 
   protected request({ code, envVars, count }: Run): string {
-    return `${JSON.stringify({ code, typescript: this.typescript, envVars, count })}\n`;
+    return `${JSON.stringify({ code, typescript: this.#typescript, envVars, count })}\n`;
   }
 
   /** The script itself ends code that awaits; signals end code that keeps the script busy. */
@@ -72,15 +72,15 @@ export class NodeKernel extends ScriptKernel {
   }
 
   protected receive(chunk: Buffer): void {
-    for (const { type, payload } of this.frames.push(chunk)) {
-      if (type === 1) this.current?.output.write('stdout', this.stdout.write(payload));
-      else if (type === 2) this.current?.output.write('stderr', this.stderr.write(payload));
-      else this.receiveMessage(JSON.parse(payload.toString('utf8')));
+    for (const { type, payload } of this.#frames.push(chunk)) {
+      if (type === 1) this.current?.output.write('stdout', this.#stdout.write(payload));
+      else if (type === 2) this.current?.output.write('stderr', this.#stderr.write(payload));
+      else this.#receiveMessage(JSON.parse(payload.toString('utf8')));
     }
   }
 
-  private receiveMessage(message: Message): void {
-    if (message.type === 'ready') this.tellReady();
+  #receiveMessage(message: Message): void {
+    if (message.type === 'ready') this.#tellReady();
     else if (message.type === 'display') {
       if (this.current) this.current.output.push(displayEvent(representations(message.data), this.current.run));
     } else if (message.error) this.current?.finish({ ok: false, error: message.error });

@@ -57,92 +57,92 @@ const longestChunk = 64 * 1024;
  * its sources until the reader has caught up. So memory stays bounded, and a slow reader slows the code that writes.
  */
 export class RunOutput implements AsyncIterable<ExecuteEvent> {
-  private readonly waiting: { event: ExecuteEvent; bytes: number }[] = [];
-  private waitingBytes = 0;
-  private full = false;
-  private finished = false;
-  private discarded = false;
-  private flow: ((flowing: boolean) => void) | undefined;
-  private wakeReader: (() => void) | undefined;
-  private wakeWriters: (() => void)[] = [];
+  readonly #waiting: { event: ExecuteEvent; bytes: number }[] = [];
+  #waitingBytes = 0;
+  #full = false;
+  #finished = false;
+  #discarded = false;
+  #flow: ((flowing: boolean) => void) | undefined;
+  #wakeReader: (() => void) | undefined;
+  #wakeWriters: (() => void)[] = [];
 
   write(type: 'stdout' | 'stderr', content: string): void {
     if (content === '') return;
-    const last = this.waiting.at(-1);
-    if (last && last.event.type === type && last.bytes + content.length <= longestChunk && !this.discarded) {
+    const last = this.#waiting.at(-1);
+    if (last && last.event.type === type && last.bytes + content.length <= longestChunk && !this.#discarded) {
       last.event.content += content;
       last.bytes += content.length;
-      this.waitingBytes += content.length;
-      this.stopWhenFull();
+      this.#waitingBytes += content.length;
+      this.#stopWhenFull();
     } else this.push({ type, content }, content.length);
   }
 
   push(event: ExecuteEvent, bytes = eventBytes(event)): void {
-    if (this.discarded || this.finished) return;
-    this.waiting.push({ event, bytes });
-    this.waitingBytes += bytes;
-    this.stopWhenFull();
-    this.wakeReader?.();
+    if (this.#discarded || this.#finished) return;
+    this.#waiting.push({ event, bytes });
+    this.#waitingBytes += bytes;
+    this.#stopWhenFull();
+    this.#wakeReader?.();
   }
 
   /** Marks the end. The reader ends when it has taken everything. */
   finish(): void {
-    this.finished = true;
-    this.wakeReader?.();
+    this.#finished = true;
+    this.#wakeReader?.();
   }
 
   /** Drops present and future output, and ends the reader's loop. */
   discard(): void {
-    this.discarded = true;
-    this.waiting.length = 0;
-    this.waitingBytes = 0;
-    this.goOn();
-    this.wakeReader?.();
+    this.#discarded = true;
+    this.#waiting.length = 0;
+    this.#waitingBytes = 0;
+    this.#goOn();
+    this.#wakeReader?.();
   }
 
   /** Sets the callback that stops and resumes the kernel's reading. Undefined while no kernel writes. */
   onFlow(flow: ((flowing: boolean) => void) | undefined): void {
-    this.flow = flow;
-    if (this.full) flow?.(false);
+    this.#flow = flow;
+    if (this.#full) flow?.(false);
   }
 
   get isFull(): boolean {
-    return this.full;
+    return this.#full;
   }
 
   /** Resolves when the reader has room for more. */
   room(): Promise<void> {
-    if (!this.full) return Promise.resolve();
-    return new Promise((resolve) => this.wakeWriters.push(resolve));
+    if (!this.#full) return Promise.resolve();
+    return new Promise((resolve) => this.#wakeWriters.push(resolve));
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<ExecuteEvent> {
     for (;;) {
-      const next = this.waiting.shift();
+      const next = this.#waiting.shift();
       if (next) {
-        this.waitingBytes -= next.bytes;
-        if (this.waitingBytes <= roomBytes) this.goOn();
+        this.#waitingBytes -= next.bytes;
+        if (this.#waitingBytes <= roomBytes) this.#goOn();
         yield next.event;
-      } else if (this.finished || this.discarded) return;
+      } else if (this.#finished || this.#discarded) return;
       else {
         await new Promise<void>((resolve) => {
-          this.wakeReader = resolve;
+          this.#wakeReader = resolve;
         });
       }
     }
   }
 
-  private stopWhenFull(): void {
-    if (this.full || this.waitingBytes < fullBytes) return;
-    this.full = true;
-    this.flow?.(false);
+  #stopWhenFull(): void {
+    if (this.#full || this.#waitingBytes < fullBytes) return;
+    this.#full = true;
+    this.#flow?.(false);
   }
 
-  private goOn(): void {
-    if (!this.full) return;
-    this.full = false;
-    this.flow?.(true);
-    for (const wake of this.wakeWriters.splice(0)) wake();
+  #goOn(): void {
+    if (!this.#full) return;
+    this.#full = false;
+    this.#flow?.(true);
+    for (const wake of this.#wakeWriters.splice(0)) wake();
   }
 }
 

@@ -69,25 +69,25 @@ export abstract class ScriptKernel implements Kernel {
   protected readonly process: KernelProcess;
   protected readonly pipes: ScriptPipes;
   protected current: CurrentRun | undefined;
-  private readonly language: string;
+  readonly #language: string;
 
   constructor(language: string, process: KernelProcess, pipes: ScriptPipes) {
-    this.language = language;
+    this.#language = language;
     this.process = process;
     this.pipes = pipes;
     // A request to a kernel that has just died fails; the end of its process is reported separately.
     pipes.requests.on('error', () => {});
-    this.forward('stdout', pipes.stdout);
-    this.forward('stderr', pipes.stderr);
+    this.#forward('stdout', pipes.stdout);
+    this.#forward('stderr', pipes.stderr);
     pipes.replies.on('data', (chunk: Buffer) => this.receive(chunk));
     void process.exited.then(async () => {
       await pipesRead();
-      this.current?.finish(this.died());
+      this.current?.finish(this.#died());
     });
   }
 
   execute(run: Run, output: RunOutput): Promise<Outcome> {
-    if (this.process.ending !== undefined) return Promise.resolve(this.died());
+    if (this.process.ending !== undefined) return Promise.resolve(this.#died());
     return new Promise((resolve) => {
       this.current = {
         run,
@@ -101,11 +101,11 @@ export abstract class ScriptKernel implements Kernel {
           } while (output.isFull);
           this.current = undefined;
           output.onFlow(undefined);
-          this.setFlowing(true);
+          this.#setFlowing(true);
           resolve(outcome);
         },
       };
-      output.onFlow((flowing) => this.setFlowing(flowing));
+      output.onFlow((flowing) => this.#setFlowing(flowing));
       this.pipes.requests.write(this.request(run));
     });
   }
@@ -149,16 +149,16 @@ export abstract class ScriptKernel implements Kernel {
     return this.process.ending ?? '';
   }
 
-  private died(): Outcome {
-    return { ok: false, error: kernelDied(this.language, this.ending(), this.process.lastWords) };
+  #died(): Outcome {
+    return { ok: false, error: kernelDied(this.#language, this.ending(), this.process.lastWords) };
   }
 
-  private forward(name: 'stdout' | 'stderr', stream: Readable): void {
+  #forward(name: 'stdout' | 'stderr', stream: Readable): void {
     const decoder = new StringDecoder('utf8');
     stream.on('data', (chunk: Buffer) => this.current?.output.write(name, decoder.write(chunk)));
   }
 
-  private setFlowing(flowing: boolean): void {
+  #setFlowing(flowing: boolean): void {
     const { stdout, stderr, replies } = this.pipes;
     for (const source of [stdout, stderr, replies]) {
       if (flowing) source.resume();

@@ -4,36 +4,36 @@ const recheckMs = 1000;
 
 /** Names of users or groups by number, read again when the file has changed. */
 class NameTable {
-  private readonly file: string;
-  private names = new Map<number, string>();
-  private checkedAt = 0;
-  private version = '';
+  readonly #file: string;
+  #names = new Map<number, string>();
+  #checkedAt = 0;
+  #version = '';
 
   constructor(file: string) {
-    this.file = file;
+    this.#file = file;
   }
 
   /** The name of `id`; the number itself where the file knows none. */
   nameOf(id: number): string {
     const now = Date.now();
-    if (now - this.checkedAt > recheckMs) {
-      this.checkedAt = now;
-      this.refresh();
+    if (now - this.#checkedAt > recheckMs) {
+      this.#checkedAt = now;
+      this.#refresh();
     }
-    return this.names.get(id) ?? String(id);
+    return this.#names.get(id) ?? String(id);
   }
 
-  private refresh(): void {
+  #refresh(): void {
     // Missing in an image made from scratch; then numbers are all there is.
-    const stat = fs.statSync(this.file, { throwIfNoEntry: false });
+    const stat = fs.statSync(this.#file, { throwIfNoEntry: false });
     const version = stat ? `${stat.ino}:${stat.mtimeMs}:${stat.size}` : '';
-    if (version === this.version) return;
-    this.version = version;
-    this.names = new Map();
+    if (version === this.#version) return;
+    this.#version = version;
+    this.#names = new Map();
     if (!stat) return;
-    for (const line of fs.readFileSync(this.file, 'utf8').split('\n')) {
+    for (const line of fs.readFileSync(this.#file, 'utf8').split('\n')) {
       const [name, , id] = line.split(':');
-      if (name && id && !this.names.has(Number(id))) this.names.set(Number(id), name);
+      if (name && id && !this.#names.has(Number(id))) this.#names.set(Number(id), name);
     }
   }
 }

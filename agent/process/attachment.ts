@@ -14,37 +14,37 @@ export interface Piece {
 
 /** One client's view of a process: the output it has not taken yet, in order. */
 export class Attachment {
-  private pieces: Piece[] = [];
-  private end: ProcessEventInit | undefined;
-  private current: Piece | undefined;
-  private readonly something = new Wakeup();
-  private closed = false;
-  private readonly onClose: (untaken: Piece[]) => void;
+  #pieces: Piece[] = [];
+  #end: ProcessEventInit | undefined;
+  #current: Piece | undefined;
+  readonly #something = new Wakeup();
+  #closed = false;
+  readonly #onClose: (untaken: Piece[]) => void;
 
   constructor(onClose: (untaken: Piece[]) => void) {
-    this.onClose = onClose;
+    this.#onClose = onClose;
   }
 
   push(piece: Piece): void {
-    this.pieces.push(piece);
-    this.something.wake();
+    this.#pieces.push(piece);
+    this.#something.wake();
   }
 
   finish(end: ProcessEventInit): void {
-    this.end = end;
-    this.something.wake();
+    this.#end = end;
+    this.#something.wake();
   }
 
   /** Ends the view. Output that was not taken goes back to the process. */
   close(): void {
-    if (this.closed) return;
-    this.closed = true;
-    const untaken = this.pieces;
-    this.pieces = [];
-    this.something.wake();
-    this.onClose(untaken);
-    this.current?.release();
-    this.current = undefined;
+    if (this.#closed) return;
+    this.#closed = true;
+    const untaken = this.#pieces;
+    this.#pieces = [];
+    this.#something.wake();
+    this.#onClose(untaken);
+    this.#current?.release();
+    this.#current = undefined;
   }
 
   /**
@@ -53,16 +53,16 @@ export class Attachment {
    */
   async *events(keepaliveMs: number): AsyncGenerator<ProcessEventInit> {
     while (true) {
-      this.current?.release();
-      this.current = this.pieces.shift();
-      if (this.current) {
-        const { channel, bytes } = this.current;
+      this.#current?.release();
+      this.#current = this.#pieces.shift();
+      if (this.#current) {
+        const { channel, bytes } = this.#current;
         yield { event: { case: 'data', value: { output: { case: channel, value: bytes } } } };
-      } else if (this.end) {
-        yield this.end;
+      } else if (this.#end) {
+        yield this.#end;
         return;
-      } else if (this.closed) return;
-      else if (!(await this.something.within(keepaliveMs))) yield { event: { case: 'keepalive', value: {} } };
+      } else if (this.#closed) return;
+      else if (!(await this.#something.within(keepaliveMs))) yield { event: { case: 'keepalive', value: {} } };
     }
   }
 }

@@ -2,36 +2,36 @@ export type Channel = 'stdout' | 'stderr' | 'pty';
 
 /** Output that no client has taken yet, the newest `maxBytes` of it. */
 export class Backlog {
-  private readonly maxBytes: number;
-  private pieces: { channel: Channel; bytes: Buffer }[] = [];
-  private bytes = 0;
+  readonly #maxBytes: number;
+  #pieces: { channel: Channel; bytes: Buffer }[] = [];
+  #bytes = 0;
 
   constructor(maxBytes: number) {
-    this.maxBytes = maxBytes;
+    this.#maxBytes = maxBytes;
   }
 
   /** Keeps a copy. */
   add(channel: Channel, output: Buffer): void {
-    this.pieces.push({ channel, bytes: Buffer.from(output.subarray(-this.maxBytes)) });
-    this.bytes += Math.min(output.length, this.maxBytes);
-    while (this.bytes > this.maxBytes) {
-      const oldest = this.pieces[0]!;
-      const over = this.bytes - this.maxBytes;
+    this.#pieces.push({ channel, bytes: Buffer.from(output.subarray(-this.#maxBytes)) });
+    this.#bytes += Math.min(output.length, this.#maxBytes);
+    while (this.#bytes > this.#maxBytes) {
+      const oldest = this.#pieces[0]!;
+      const over = this.#bytes - this.#maxBytes;
       if (oldest.bytes.length <= over) {
-        this.pieces.shift();
-        this.bytes -= oldest.bytes.length;
+        this.#pieces.shift();
+        this.#bytes -= oldest.bytes.length;
       } else {
         oldest.bytes = oldest.bytes.subarray(over);
-        this.bytes -= over;
+        this.#bytes -= over;
       }
     }
   }
 
   /** All of it, oldest first; it is empty afterwards. */
   take(): { channel: Channel; bytes: Buffer }[] {
-    const pieces = this.pieces;
-    this.pieces = [];
-    this.bytes = 0;
+    const pieces = this.#pieces;
+    this.#pieces = [];
+    this.#bytes = 0;
     return pieces;
   }
 }

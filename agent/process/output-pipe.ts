@@ -14,19 +14,19 @@ const readable = 1;
  * `onBytes` gets a view of the buffer that is valid until it returns true or, after false, until `resume()`.
  */
 export class OutputPipe {
-  private readonly fd: number;
-  private readonly socket: net.Socket;
-  private closed = false;
-  private buffer: Buffer = Buffer.allocUnsafeSlow(firstBytes);
+  readonly #fd: number;
+  readonly #socket: net.Socket;
+  #closed = false;
+  #buffer: Buffer = Buffer.allocUnsafeSlow(firstBytes);
 
   constructor(fd: number, isTerminal: boolean, onBytes: (bytes: Buffer) => boolean, onEnd: () => void) {
-    this.fd = fd;
+    this.#fd = fd;
     const onread = {
-      buffer: () => this.buffer,
+      buffer: () => this.#buffer,
       callback: (length: number, buffer: Uint8Array) => {
         const bytes = Buffer.from(buffer.buffer, buffer.byteOffset, length);
-        if (length === this.buffer.length && length < mostBytes) {
-          this.buffer = Buffer.allocUnsafeSlow(length * 4);
+        if (length === this.#buffer.length && length < mostBytes) {
+          this.#buffer = Buffer.allocUnsafeSlow(length * 4);
           // A larger pipe wakes the writer less often. The call fails beyond the user's share of pipe memory, which is
           // fine.
           if (!isTerminal) libc().fcntl(fd, setPipeSize, pipeBytes);
@@ -34,22 +34,22 @@ export class OutputPipe {
         return onBytes(bytes);
       },
     };
-    this.socket = isTerminal
+    this.#socket = isTerminal
       ? new tty.ReadStream(fd, { onread } as net.SocketConstructorOpts)
       : new net.Socket({ fd, readable: true, writable: false, onread } as net.SocketConstructorOpts);
     // Reading a terminal whose last process has gone fails with EIO.
-    this.socket.on('error', () => this.socket.destroy());
-    this.socket.on('end', () => this.socket.destroy());
-    this.socket.once('close', () => {
-      this.closed = true;
+    this.#socket.on('error', () => this.#socket.destroy());
+    this.#socket.on('end', () => this.#socket.destroy());
+    this.#socket.once('close', () => {
+      this.#closed = true;
       onEnd();
     });
-    this.socket.resume();
+    this.#socket.resume();
   }
 
   /** Reads on, after `onBytes` has returned false. */
   resume(): void {
-    this.socket.resume();
+    this.#socket.resume();
   }
 
   /**
@@ -57,15 +57,15 @@ export class OutputPipe {
    * bytes that the kernel has not passed to the reader's side yet.
    */
   get isEmpty(): boolean {
-    if (this.closed) return true;
+    if (this.#closed) return true;
     const asked = Buffer.alloc(8);
-    asked.writeInt32LE(this.fd, 0);
+    asked.writeInt32LE(this.#fd, 0);
     asked.writeInt16LE(readable, 4);
     return libc().poll(asked, 1, 0) <= 0 || (asked.readInt16LE(6) & readable) === 0;
   }
 
   /** Writes to a terminal. */
   write(bytes: Uint8Array, done: (error?: Error | null) => void): void {
-    this.socket.write(bytes, done);
+    this.#socket.write(bytes, done);
   }
 }

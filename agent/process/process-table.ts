@@ -23,21 +23,21 @@ const endedKept = 16;
 
 /** The processes started through the agent. */
 export class ProcessTable {
-  private readonly environment: AgentEnvironment;
-  private readonly running = new Map<number, RunningProcess>();
-  private readonly ended = new Map<number, RunningProcess>();
+  readonly #environment: AgentEnvironment;
+  readonly #running = new Map<number, RunningProcess>();
+  readonly #ended = new Map<number, RunningProcess>();
 
   constructor(environment: AgentEnvironment) {
-    this.environment = environment;
+    this.#environment = environment;
   }
 
   list(): RunningProcess[] {
-    return [...this.running.values()];
+    return [...this.#running.values()];
   }
 
   /** Finds the newest process with a tag. @throws {ConnectError} `not_found` */
   find(selector: ProcessSelector | undefined): RunningProcess {
-    const found = pick(this.running, selector);
+    const found = pick(this.#running, selector);
     if (found) return found;
     throw notFound(selector!);
   }
@@ -47,9 +47,9 @@ export class ProcessTable {
    * @throws {ConnectError} `not_found`
    */
   findToFollow(selector: ProcessSelector | undefined): RunningProcess {
-    const found = pick(this.running, selector) ?? pick(this.ended, selector);
+    const found = pick(this.#running, selector) ?? pick(this.#ended, selector);
     if (!found) throw notFound(selector!);
-    this.ended.delete(found.pid);
+    this.#ended.delete(found.pid);
     return found;
   }
 
@@ -61,8 +61,8 @@ export class ProcessTable {
   async start({ process: given, pty, tag }: StartRequest): Promise<RunningProcess> {
     const config = given ?? create(ProcessConfigSchema);
     checkWords(config);
-    const cwd = await this.workingDirectory(config);
-    const env = { ...this.environment.variables(), ...config.envs };
+    const cwd = await this.#workingDirectory(config);
+    const env = { ...this.#environment.variables(), ...config.envs };
     const program = { command: config.cmd, args: config.args, env, cwd };
     try {
       let launched: Awaited<ReturnType<typeof launchWithPipes>>;
@@ -71,9 +71,9 @@ export class ProcessTable {
         env.TERM ??= 'xterm-256color';
         launched = await launchOnTerminal(program, columns, rows);
       } else launched = await launchWithPipes(program);
-      const running = new RunningProcess(launched, config, tag, 'group', () => this.onEnd(running));
-      this.ended.delete(launched.pid);
-      this.running.set(launched.pid, running);
+      const running = new RunningProcess(launched, config, tag, 'group', () => this.#onEnd(running));
+      this.#ended.delete(launched.pid);
+      this.#running.set(launched.pid, running);
       return running;
     } catch (error) {
       if (isSystemError(error)) throw toConnectError(error, `command ${config.cmd}`);
@@ -81,19 +81,19 @@ export class ProcessTable {
     }
   }
 
-  private onEnd(process: RunningProcess): void {
-    this.running.delete(process.pid);
+  #onEnd(process: RunningProcess): void {
+    this.#running.delete(process.pid);
     if (process.attached) return;
-    this.ended.set(process.pid, process);
-    const [oldest] = this.ended.keys();
-    if (this.ended.size > endedKept) this.ended.delete(oldest!);
+    this.#ended.set(process.pid, process);
+    const [oldest] = this.#ended.keys();
+    if (this.#ended.size > endedKept) this.#ended.delete(oldest!);
     setTimeout(() => {
-      if (this.ended.get(process.pid) === process) this.ended.delete(process.pid);
+      if (this.#ended.get(process.pid) === process) this.#ended.delete(process.pid);
     }, endedKeptMs).unref();
   }
 
-  private async workingDirectory({ cwd }: ProcessConfig): Promise<string> {
-    const home = this.environment.home();
+  async #workingDirectory({ cwd }: ProcessConfig): Promise<string> {
+    const home = this.#environment.home();
     if (!cwd) return home;
     const resolved = resolvePath(cwd, home, 'cwd');
     try {

@@ -31,20 +31,20 @@ export class RunningProcess {
   readonly pid: number;
   readonly config: ProcessConfig;
   readonly tag: string | undefined;
-  private readonly launched: Launched;
-  private readonly attachments = new Set<Attachment>();
-  private readonly backlog = new Backlog(backlogBytes);
-  private readonly outputs: OutputPipe[];
-  private input: net.Socket | undefined;
-  private waitingInput = 0;
-  private openOutputs: number;
-  private heldPieces = 0;
-  private exit: ProcessExit | undefined;
-  private silence: NodeJS.Timeout | undefined;
-  private groupCheckMs = silenceMs;
-  private readonly endsWith: 'group' | 'leader';
-  private readonly onEnd: () => void;
-  private endEvent: ProcessEventInit | undefined;
+  readonly #launched: Launched;
+  readonly #attachments = new Set<Attachment>();
+  readonly #backlog = new Backlog(backlogBytes);
+  readonly #outputs: OutputPipe[];
+  #input: net.Socket | undefined;
+  #waitingInput = 0;
+  #openOutputs: number;
+  #heldPieces = 0;
+  #exit: ProcessExit | undefined;
+  #silence: NodeJS.Timeout | undefined;
+  #groupCheckMs = silenceMs;
+  readonly #endsWith: 'group' | 'leader';
+  readonly #onEnd: () => void;
+  #endEvent: ProcessEventInit | undefined;
 
   constructor(
     launched: Launched,
@@ -53,39 +53,39 @@ export class RunningProcess {
     endsWith: 'group' | 'leader',
     onEnd: () => void,
   ) {
-    this.launched = launched;
-    this.endsWith = endsWith;
+    this.#launched = launched;
+    this.#endsWith = endsWith;
     this.pid = launched.pid;
     this.config = config;
     this.tag = tag;
-    this.onEnd = onEnd;
+    this.#onEnd = onEnd;
     const { terminal, stdout, stderr } = launched;
-    this.outputs =
+    this.#outputs =
       terminal === undefined
-        ? [this.read(stdout!, 'stdout'), this.read(stderr!, 'stderr')]
-        : [this.read(terminal, 'pty')];
-    this.openOutputs = this.outputs.length;
+        ? [this.#read(stdout!, 'stdout'), this.#read(stderr!, 'stderr')]
+        : [this.#read(terminal, 'pty')];
+    this.#openOutputs = this.#outputs.length;
     launched.exited.then((exit) => {
-      this.exit = exit;
-      this.endIfDrained();
-      this.watchSilence();
+      this.#exit = exit;
+      this.#endIfDrained();
+      this.#watchSilence();
     });
   }
 
   get ended(): boolean {
-    return this.endEvent !== undefined;
+    return this.#endEvent !== undefined;
   }
 
   get attached(): boolean {
-    return this.attachments.size > 0;
+    return this.#attachments.size > 0;
   }
 
   /** A new client's view: the output kept while there was no client, then new output, then the end. */
   attach(): Attachment {
-    const attachment: Attachment = new Attachment((untaken) => this.detach(attachment, untaken));
-    for (const { channel, bytes } of this.backlog.take()) attachment.push({ channel, bytes, release: () => {} });
-    this.attachments.add(attachment);
-    if (this.endEvent) attachment.finish(this.endEvent);
+    const attachment: Attachment = new Attachment((untaken) => this.#detach(attachment, untaken));
+    for (const { channel, bytes } of this.#backlog.take()) attachment.push({ channel, bytes, release: () => {} });
+    this.#attachments.add(attachment);
+    if (this.#endEvent) attachment.finish(this.#endEvent);
     return attachment;
   }
 
@@ -101,10 +101,10 @@ export class RunningProcess {
 
   /** @throws {ConnectError} `failed_precondition` when it has none, `invalid_argument` for an impossible size */
   resize(columns: number, rows: number): void {
-    if (this.launched.terminal === undefined) {
+    if (this.#launched.terminal === undefined) {
       throw new ConnectError(`process ${this.pid} has no terminal`, Code.FailedPrecondition);
     }
-    if (!this.ended) resizeTerminal(this.launched.terminal, columns, rows);
+    if (!this.ended) resizeTerminal(this.#launched.terminal, columns, rows);
   }
 
   /**
@@ -112,110 +112,110 @@ export class RunningProcess {
    * @throws {ConnectError} `failed_precondition` for the wrong kind of input, or when it takes none any more
    */
   async write(kind: 'stdin' | 'pty', bytes: Uint8Array): Promise<void> {
-    const terminal = this.launched.terminal !== undefined;
+    const terminal = this.#launched.terminal !== undefined;
     if (terminal !== (kind === 'pty')) {
       const wanted = terminal ? 'has a terminal: send pty' : 'has no terminal: send stdin';
       throw new ConnectError(`process ${this.pid} ${wanted}`, Code.FailedPrecondition);
     }
-    if (this.waitingInput + bytes.length > inputMaxBytes) {
+    if (this.#waitingInput + bytes.length > inputMaxBytes) {
       throw new ConnectError(`process ${this.pid} does not read its input`, Code.ResourceExhausted);
     }
-    this.waitingInput += bytes.length;
+    this.#waitingInput += bytes.length;
     await new Promise<void>((resolve, reject) => {
       const done = (error?: Error | null) => {
-        this.waitingInput -= bytes.length;
+        this.#waitingInput -= bytes.length;
         if (!error) resolve();
         else reject(new ConnectError(`process ${this.pid} has closed its input`, Code.FailedPrecondition));
       };
-      if (terminal) this.outputs[0]!.write(bytes, done);
-      else this.stdin().write(bytes, done);
+      if (terminal) this.#outputs[0]!.write(bytes, done);
+      else this.#stdin().write(bytes, done);
     });
   }
 
-  private stdin(): net.Socket {
-    if (this.input) return this.input;
-    this.input = new net.Socket({ fd: this.launched.stdin!, readable: false, writable: true });
-    this.input.on('error', () => {
+  #stdin(): net.Socket {
+    if (this.#input) return this.#input;
+    this.#input = new net.Socket({ fd: this.#launched.stdin!, readable: false, writable: true });
+    this.#input.on('error', () => {
       // The process has closed its input. The write itself fails with that, so its caller learns of it.
     });
-    return this.input;
+    return this.#input;
   }
 
-  private read(fd: number, channel: Channel): OutputPipe {
+  #read(fd: number, channel: Channel): OutputPipe {
     const pipe: OutputPipe = new OutputPipe(
       fd,
       channel === 'pty',
-      (bytes) => this.take(pipe, channel, bytes),
+      (bytes) => this.#take(pipe, channel, bytes),
       () => {
-        this.openOutputs -= 1;
-        this.endIfDrained();
+        this.#openOutputs -= 1;
+        this.#endIfDrained();
       },
     );
     return pipe;
   }
 
   /** Returns whether more may be read at once. */
-  private take(pipe: OutputPipe, channel: Channel, bytes: Buffer): boolean {
-    this.silence?.refresh();
-    if (this.endEvent) return true;
-    if (this.attachments.size === 0) {
-      this.backlog.add(channel, bytes);
+  #take(pipe: OutputPipe, channel: Channel, bytes: Buffer): boolean {
+    this.#silence?.refresh();
+    if (this.#endEvent) return true;
+    if (this.#attachments.size === 0) {
+      this.#backlog.add(channel, bytes);
       return true;
     }
-    let holders = this.attachments.size;
-    this.heldPieces += 1;
+    let holders = this.#attachments.size;
+    this.#heldPieces += 1;
     const release = () => {
       holders -= 1;
       if (holders > 0) return;
-      this.heldPieces -= 1;
+      this.#heldPieces -= 1;
       pipe.resume();
-      this.watchSilence();
+      this.#watchSilence();
     };
-    for (const attachment of this.attachments) attachment.push({ channel, bytes, release });
+    for (const attachment of this.#attachments) attachment.push({ channel, bytes, release });
     return false;
   }
 
-  private detach(attachment: Attachment, untaken: Piece[]): void {
-    this.attachments.delete(attachment);
+  #detach(attachment: Attachment, untaken: Piece[]): void {
+    this.#attachments.delete(attachment);
     for (const piece of untaken) {
-      if (this.attachments.size === 0) this.backlog.add(piece.channel, piece.bytes);
+      if (this.#attachments.size === 0) this.#backlog.add(piece.channel, piece.bytes);
       piece.release();
     }
   }
 
-  private endIfDrained(): void {
-    if (this.exit && this.openOutputs === 0) this.end();
+  #endIfDrained(): void {
+    if (this.#exit && this.#openOutputs === 0) this.#end();
   }
 
   /**
    * Ends a process whose pipes are held open by processes that do not count: daemons outside its group, or, with
    * `leader`, its whole group. What those write later is read and dropped, so that they do not die of a broken pipe.
    */
-  private watchSilence(): void {
-    if (!this.exit || this.endEvent) return;
-    clearTimeout(this.silence);
-    this.silence = undefined;
-    if (this.heldPieces > 0) return;
-    this.silence = setTimeout(() => {
-      if (this.endsWith === 'group' && groupExists(this.pid)) {
+  #watchSilence(): void {
+    if (!this.#exit || this.#endEvent) return;
+    clearTimeout(this.#silence);
+    this.#silence = undefined;
+    if (this.#heldPieces > 0) return;
+    this.#silence = setTimeout(() => {
+      if (this.#endsWith === 'group' && groupExists(this.pid)) {
         // The kernel reports the end of the pipes but not of a group, and a background service may live for hours.
-        this.groupCheckMs = Math.min(this.groupCheckMs * 2, groupCheckMaxMs);
-        this.watchSilence();
+        this.#groupCheckMs = Math.min(this.#groupCheckMs * 2, groupCheckMaxMs);
+        this.#watchSilence();
       }
       // A busy event loop may be late with reading; that is not silence.
-      else if (this.outputs.every((output) => output.isEmpty)) this.end();
-      else this.watchSilence();
-    }, this.groupCheckMs);
+      else if (this.#outputs.every((output) => output.isEmpty)) this.#end();
+      else this.#watchSilence();
+    }, this.#groupCheckMs);
   }
 
-  private end(): void {
-    if (this.endEvent) return;
-    clearTimeout(this.silence);
-    if (this.input) this.input.destroy();
-    else if (this.launched.stdin !== undefined) fs.closeSync(this.launched.stdin);
-    const { code, signal } = this.exit!;
+  #end(): void {
+    if (this.#endEvent) return;
+    clearTimeout(this.#silence);
+    if (this.#input) this.#input.destroy();
+    else if (this.#launched.stdin !== undefined) fs.closeSync(this.#launched.stdin);
+    const { code, signal } = this.#exit!;
     const status = signal === null ? `exit status ${code}` : signalText(signal);
-    this.endEvent = {
+    this.#endEvent = {
       event: {
         case: 'end',
         value: {
@@ -226,8 +226,8 @@ export class RunningProcess {
         },
       },
     };
-    this.onEnd();
-    for (const attachment of this.attachments) attachment.finish(this.endEvent);
+    this.#onEnd();
+    for (const attachment of this.#attachments) attachment.finish(this.#endEvent);
   }
 }
 

@@ -22,32 +22,32 @@ const bodyIdleMs = 60_000;
  * abort error for every closed reply would cost more than the reply.
  */
 class NodeCall implements AgentCall {
-  private readonly req: IncomingMessage;
-  private readonly res: ServerResponse;
-  private abort: AbortController | undefined;
+  readonly #req: IncomingMessage;
+  readonly #res: ServerResponse;
+  #abort: AbortController | undefined;
 
   constructor(req: IncomingMessage, res: ServerResponse) {
-    this.req = req;
-    this.res = res;
+    this.#req = req;
+    this.#res = res;
   }
 
   get signal(): AbortSignal {
-    if (!this.abort) {
+    if (!this.#abort) {
       const abort = new AbortController();
-      this.abort = abort;
-      if (this.res.destroyed) abort.abort();
-      else this.res.once('close', () => abort.abort());
+      this.#abort = abort;
+      if (this.#res.destroyed) abort.abort();
+      else this.#res.once('close', () => abort.abort());
     }
-    return this.abort.signal;
+    return this.#abort.signal;
   }
 
   cancel(reason: ConnectError): void {
     void this.signal;
-    this.abort!.abort(reason);
+    this.#abort!.abort(reason);
   }
 
   header(name: string): string | undefined {
-    const value = this.req.headers[name];
+    const value = this.#req.headers[name];
     return typeof value === 'string' ? value : undefined;
   }
 }

@@ -31,15 +31,15 @@ export function textFrame(flags: number, text: string): Buffer {
  * than `maxBytes` before taking its content in.
  */
 export class FrameParser {
-  private readonly head = Buffer.allocUnsafe(frameHeadBytes);
-  private headHave = 0;
-  private payload: Buffer | undefined;
-  private payloadHave = 0;
+  readonly #head = Buffer.allocUnsafe(frameHeadBytes);
+  #headHave = 0;
+  #payload: Buffer | undefined;
+  #payloadHave = 0;
 
-  private readonly maxBytes: number;
+  readonly #maxBytes: number;
 
   constructor(maxBytes: number) {
-    this.maxBytes = maxBytes;
+    this.#maxBytes = maxBytes;
   }
 
   /**
@@ -49,57 +49,57 @@ export class FrameParser {
   *push(chunk: Buffer): Generator<{ flags: number; payload: Buffer }> {
     let at = 0;
     while (at < chunk.length) {
-      if (this.headHave < frameHeadBytes) {
-        const take = Math.min(frameHeadBytes - this.headHave, chunk.length - at);
-        chunk.copy(this.head, this.headHave, at, at + take);
-        this.headHave += take;
+      if (this.#headHave < frameHeadBytes) {
+        const take = Math.min(frameHeadBytes - this.#headHave, chunk.length - at);
+        chunk.copy(this.#head, this.#headHave, at, at + take);
+        this.#headHave += take;
         at += take;
-        if (this.headHave < frameHeadBytes) return;
-        this.checkHead();
+        if (this.#headHave < frameHeadBytes) return;
+        this.#checkHead();
       }
-      const need = this.head.readUInt32BE(1);
-      if (this.payload === undefined && chunk.length - at >= need) {
+      const need = this.#head.readUInt32BE(1);
+      if (this.#payload === undefined && chunk.length - at >= need) {
         const payload = chunk.subarray(at, at + need);
         at += need;
-        this.headHave = 0;
-        yield { flags: this.head[0]!, payload };
+        this.#headHave = 0;
+        yield { flags: this.#head[0]!, payload };
         continue;
       }
       // The buffer grows with the bytes that arrive, so a head that announces a long frame costs nothing by itself.
-      const have = this.payloadHave;
+      const have = this.#payloadHave;
       const take = Math.min(need - have, chunk.length - at);
-      if (this.payload === undefined || this.payload.length < have + take) {
+      if (this.#payload === undefined || this.#payload.length < have + take) {
         const grown = Buffer.allocUnsafe(Math.min(need, Math.max(have + take, have * 2, 4096)));
-        this.payload?.copy(grown, 0, 0, have);
-        this.payload = grown;
+        this.#payload?.copy(grown, 0, 0, have);
+        this.#payload = grown;
       }
-      chunk.copy(this.payload, have, at, at + take);
-      this.payloadHave += take;
+      chunk.copy(this.#payload, have, at, at + take);
+      this.#payloadHave += take;
       at += take;
-      if (this.payloadHave === need) {
-        const payload = this.payload.subarray(0, need);
-        this.payload = undefined;
-        this.payloadHave = 0;
-        this.headHave = 0;
-        yield { flags: this.head[0]!, payload };
+      if (this.#payloadHave === need) {
+        const payload = this.#payload.subarray(0, need);
+        this.#payload = undefined;
+        this.#payloadHave = 0;
+        this.#headHave = 0;
+        yield { flags: this.#head[0]!, payload };
       }
     }
   }
 
   /** Whether the stream may end here: not within a frame. */
   get atBoundary(): boolean {
-    return this.headHave === 0;
+    return this.#headHave === 0;
   }
 
-  private checkHead(): void {
-    const flags = this.head[0]!;
+  #checkHead(): void {
+    const flags = this.#head[0]!;
     if ((flags & ~(frameFlag.compressed | frameFlag.endStream)) !== 0) {
       throw new ConnectError(`malformed frame: unknown flags 0x${flags.toString(16)}`, Code.InvalidArgument);
     }
-    const length = this.head.readUInt32BE(1);
-    if (length > this.maxBytes) {
+    const length = this.#head.readUInt32BE(1);
+    if (length > this.#maxBytes) {
       throw new ConnectError(
-        `message of ${length} bytes is over the limit of ${this.maxBytes}`,
+        `message of ${length} bytes is over the limit of ${this.#maxBytes}`,
         Code.ResourceExhausted,
       );
     }

@@ -1,10 +1,10 @@
 /** Lets one waiter sleep until another party wakes it: the pause of a stream without events. */
 export class Wakeup {
-  private waiter: ((woken: boolean) => void) | undefined;
+  #waiter: ((woken: boolean) => void) | undefined;
 
   /** Ends the wait, if there is one. */
   wake(): void {
-    this.waiter?.(true);
+    this.#waiter?.(true);
   }
 
   /** Whether `wake` was called within the time. */
@@ -12,11 +12,11 @@ export class Wakeup {
     return new Promise((resolve) => {
       const done = (woken: boolean) => {
         clearTimeout(timer);
-        this.waiter = undefined;
+        this.#waiter = undefined;
         resolve(woken);
       };
       const timer = setTimeout(done, ms, false);
-      this.waiter = done;
+      this.#waiter = done;
     });
   }
 }

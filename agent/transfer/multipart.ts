@@ -27,32 +27,32 @@ export function boundaryOf(contentType: string | undefined): string | undefined 
  * may be the beginning of a delimiter, and the head of a part, is held back.
  */
 export class MultipartParser {
-  private readonly delimiter: Buffer;
-  private state: 'preamble' | 'afterDelimiter' | 'head' | 'content' | 'end' = 'preamble';
+  readonly #delimiter: Buffer;
+  #state: 'preamble' | 'afterDelimiter' | 'head' | 'content' | 'end' = 'preamble';
   /** The first delimiter may stand at the very start: as if a line had ended before it. */
-  private held: Buffer = Buffer.from('\r\n');
-  private parts = 0;
-  private skipped = 0;
+  #held: Buffer = Buffer.from('\r\n');
+  #parts = 0;
+  #skipped = 0;
 
   constructor(boundary: string) {
-    this.delimiter = Buffer.from(`\r\n--${boundary}`);
+    this.#delimiter = Buffer.from(`\r\n--${boundary}`);
   }
 
   /** Whether the closing delimiter has been read. */
   get finished(): boolean {
-    return this.state === 'end';
+    return this.#state === 'end';
   }
 
   /** Takes the next bytes and yields what they complete. @throws {MultipartError} */
   *push(chunk: Buffer): Generator<MultipartEvent> {
-    let buffer = this.held.length === 0 ? chunk : Buffer.concat([this.held, chunk]);
-    this.held = buffer.subarray(0, 0);
-    while (this.state !== 'end') {
-      if (this.state === 'afterDelimiter') {
+    let buffer = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk]);
+    this.#held = buffer.subarray(0, 0);
+    while (this.#state !== 'end') {
+      if (this.#state === 'afterDelimiter') {
         if (buffer.length < 2) break;
         const line = buffer.toString('latin1', 0, 2);
         if (line === '--') {
-          this.state = 'end';
+          this.#state = 'end';
           yield { kind: 'end' };
           return;
         }
@@ -62,50 +62,50 @@ export class MultipartParser {
           buffer = buffer.subarray(1);
           continue;
         }
-        if (++this.parts > maxParts) throw new MultipartError('too many parts');
+        if (++this.#parts > maxParts) throw new MultipartError('too many parts');
         // The line's end stays: a head without fields is then an empty line, too.
-        this.state = 'head';
-      } else if (this.state === 'head') {
+        this.#state = 'head';
+      } else if (this.#state === 'head') {
         const end = buffer.indexOf('\r\n\r\n');
         if (end < 0 ? buffer.length > maxHeadBytes : end > maxHeadBytes)
           throw new MultipartError('part header too long');
         if (end < 0) break;
         const { name, filename } = parseHead(buffer.toString('utf8', 2, end));
         buffer = buffer.subarray(end + 4);
-        this.state = 'content';
+        this.#state = 'content';
         yield { kind: 'part', name, filename };
       } else {
-        const at = buffer.indexOf(this.delimiter);
+        const at = buffer.indexOf(this.#delimiter);
         if (at < 0) {
-          const keep = this.possibleDelimiter(buffer);
-          yield* this.content(buffer.subarray(0, keep));
+          const keep = this.#possibleDelimiter(buffer);
+          yield* this.#content(buffer.subarray(0, keep));
           buffer = buffer.subarray(keep);
           break;
         }
-        yield* this.content(buffer.subarray(0, at));
-        if (this.state === 'content') yield { kind: 'partEnd' };
-        buffer = buffer.subarray(at + this.delimiter.length);
-        this.state = 'afterDelimiter';
+        yield* this.#content(buffer.subarray(0, at));
+        if (this.#state === 'content') yield { kind: 'partEnd' };
+        buffer = buffer.subarray(at + this.#delimiter.length);
+        this.#state = 'afterDelimiter';
       }
     }
     // A copy: what is held must not keep a whole chunk alive.
-    this.held = Buffer.from(buffer);
+    this.#held = Buffer.from(buffer);
   }
 
-  private *content(bytes: Buffer): Generator<MultipartEvent> {
-    if (this.state === 'preamble') {
-      this.skipped += bytes.length;
-      if (this.skipped > maxPreambleBytes) throw new MultipartError('no boundary found');
+  *#content(bytes: Buffer): Generator<MultipartEvent> {
+    if (this.#state === 'preamble') {
+      this.#skipped += bytes.length;
+      if (this.#skipped > maxPreambleBytes) throw new MultipartError('no boundary found');
     } else if (bytes.length > 0) yield { kind: 'data', bytes };
   }
 
   /** Where a delimiter may begin that the buffer's end cuts off; the buffer's length where none can. */
-  private possibleDelimiter(buffer: Buffer): number {
-    let at = Math.max(buffer.length - this.delimiter.length + 1, 0);
+  #possibleDelimiter(buffer: Buffer): number {
+    let at = Math.max(buffer.length - this.#delimiter.length + 1, 0);
     while (true) {
       at = buffer.indexOf(carriageReturn, at);
       if (at < 0) return buffer.length;
-      if (buffer.compare(this.delimiter, 0, buffer.length - at, at) === 0) return at;
+      if (buffer.compare(this.#delimiter, 0, buffer.length - at, at) === 0) return at;
       at += 1;
     }
   }

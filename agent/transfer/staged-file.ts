@@ -14,12 +14,12 @@ const newFileMode = 0o666;
  */
 export class StagedFile {
   readonly file: FileHandle;
-  private readonly staged: Buffer;
-  private open = true;
+  readonly #staged: Buffer;
+  #open = true;
 
   private constructor(file: FileHandle, staged: Buffer) {
     this.file = file;
-    this.staged = staged;
+    this.#staged = staged;
   }
 
   /** In `folder`, which is made with its parents. @throws errno */
@@ -46,29 +46,29 @@ export class StagedFile {
       const { uid, gid } = await this.file.stat();
       if (uid !== existing.uid || gid !== existing.gid) await this.file.chown(existing.uid, existing.gid);
     }
-    this.open = false;
+    this.#open = false;
     await this.file.close();
     if (existing) rememberReplaced(target);
     try {
-      await fs.rename(this.staged, target);
+      await fs.rename(this.#staged, target);
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       if (code === 'ENOENT') {
         await makeFolders(path.dirname(destination));
-        await fs.rename(this.staged, target);
+        await fs.rename(this.#staged, target);
       } else if (code === 'EBUSY' || code === 'EXDEV') {
         // A mounted file (a container's /etc/hosts), or staged elsewhere before the path was known.
-        await fs.copyFile(this.staged, target);
-        await fs.rm(this.staged);
+        await fs.copyFile(this.#staged, target);
+        await fs.rm(this.#staged);
       } else throw error;
     }
   }
 
   /** Leaves nothing behind. Does nothing after `moveTo`. */
   async discard(): Promise<void> {
-    if (this.open) await this.file.close();
-    this.open = false;
-    await fs.rm(this.staged, { force: true });
+    if (this.#open) await this.file.close();
+    this.#open = false;
+    await fs.rm(this.#staged, { force: true });
   }
 }
 

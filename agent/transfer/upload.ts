@@ -107,129 +107,129 @@ function readForm(req: IncomingMessage, parser: MultipartParser, upload: Upload)
 /** One upload on its way to disk. */
 class Upload {
   destination: string | undefined;
-  private readonly rules: UploadRules;
-  private part: 'file' | 'path' | 'other' = 'other';
-  private pathText: Buffer = Buffer.alloc(0);
-  private staged: StagedFile | undefined;
-  private gathered: Buffer[] = [];
-  private gatheredBytes = 0;
-  private writing: Promise<void> | undefined;
-  private failure: unknown;
-  private unverifiedBytes = 0;
+  readonly #rules: UploadRules;
+  #part: 'file' | 'path' | 'other' = 'other';
+  #pathText: Buffer = Buffer.alloc(0);
+  #staged: StagedFile | undefined;
+  #gathered: Buffer[] = [];
+  #gatheredBytes = 0;
+  #writing: Promise<void> | undefined;
+  #failure: unknown;
+  #unverifiedBytes = 0;
 
   constructor(rules: UploadRules) {
-    this.rules = rules;
+    this.#rules = rules;
     if (rules.path !== undefined) this.destination = rules.resolve(rules.path);
   }
 
   /** Takes what the parser found; a promise when nothing more must come before it has settled. */
   take(event: { kind: string; name?: string; bytes?: Buffer }): Promise<void> | undefined {
-    if (event.kind === 'part') return this.beginPart(event.name!);
-    if (event.kind === 'data') this.data(event.bytes!);
-    else if (event.kind === 'partEnd') return this.endPart();
+    if (event.kind === 'part') return this.#beginPart(event.name!);
+    if (event.kind === 'data') this.#data(event.bytes!);
+    else if (event.kind === 'partEnd') return this.#endPart();
     return undefined;
   }
 
   /** More has been gathered than may wait in memory. */
   get isBehind(): boolean {
-    return this.writing !== undefined && this.gatheredBytes >= writeBytes;
+    return this.#writing !== undefined && this.#gatheredBytes >= writeBytes;
   }
 
   async caughtUp(): Promise<void> {
-    await this.writing;
-    this.write();
-    if (this.failure) throw this.failure;
+    await this.#writing;
+    this.#write();
+    if (this.#failure) throw this.#failure;
   }
 
   /** Moves the whole file to its place. Returns the destination. */
   async finish(): Promise<string> {
-    if (!this.staged) throw new FileRequestError(400, 'the form has no file');
+    if (!this.#staged) throw new FileRequestError(400, 'the form has no file');
     if (this.destination === undefined) throw new FileRequestError(400, 'the form has no path');
-    await this.staged.moveTo(this.destination);
-    this.staged = undefined;
+    await this.#staged.moveTo(this.destination);
+    this.#staged = undefined;
     return this.destination;
   }
 
   async discard(): Promise<void> {
-    this.gathered = [];
-    this.gatheredBytes = 0;
-    await this.writing;
-    await this.staged?.discard();
-    this.staged = undefined;
-    this.verified();
+    this.#gathered = [];
+    this.#gatheredBytes = 0;
+    await this.#writing;
+    await this.#staged?.discard();
+    this.#staged = undefined;
+    this.#verified();
   }
 
   /** Nothing of this upload waits for its path any more. */
-  private verified(): void {
-    this.rules.unverified?.remove(this.unverifiedBytes);
-    this.unverifiedBytes = 0;
+  #verified(): void {
+    this.#rules.unverified?.remove(this.#unverifiedBytes);
+    this.#unverifiedBytes = 0;
   }
 
-  private beginPart(name: string): Promise<void> | undefined {
-    this.part = name === 'file' || name === 'path' ? name : 'other';
-    this.pathText = Buffer.alloc(0);
-    if (this.part !== 'file') return undefined;
-    if (this.staged) throw new FileRequestError(400, 'more than one file in the form');
-    return this.stage();
+  #beginPart(name: string): Promise<void> | undefined {
+    this.#part = name === 'file' || name === 'path' ? name : 'other';
+    this.#pathText = Buffer.alloc(0);
+    if (this.#part !== 'file') return undefined;
+    if (this.#staged) throw new FileRequestError(400, 'more than one file in the form');
+    return this.#stage();
   }
 
-  private async stage(): Promise<void> {
+  async #stage(): Promise<void> {
     const { destination } = this;
     const folder =
-      destination === undefined ? this.rules.waitingFolder : path.dirname((await writtenPath(destination)).toString());
-    this.staged = await StagedFile.create(folder);
+      destination === undefined ? this.#rules.waitingFolder : path.dirname((await writtenPath(destination)).toString());
+    this.#staged = await StagedFile.create(folder);
   }
 
-  private data(bytes: Buffer): void {
-    if (this.part === 'path') {
-      this.pathText = Buffer.concat([this.pathText, bytes]);
-      if (this.pathText.length > maxPathBytes) throw new FileRequestError(400, 'path too long');
-    } else if (this.part === 'file') {
-      if (this.failure) throw this.failure;
-      if (this.destination === undefined && this.rules.unverified) {
-        this.rules.unverified.add(bytes.length);
-        this.unverifiedBytes += bytes.length;
+  #data(bytes: Buffer): void {
+    if (this.#part === 'path') {
+      this.#pathText = Buffer.concat([this.#pathText, bytes]);
+      if (this.#pathText.length > maxPathBytes) throw new FileRequestError(400, 'path too long');
+    } else if (this.#part === 'file') {
+      if (this.#failure) throw this.#failure;
+      if (this.destination === undefined && this.#rules.unverified) {
+        this.#rules.unverified.add(bytes.length);
+        this.#unverifiedBytes += bytes.length;
       }
-      this.gathered.push(bytes);
-      this.gatheredBytes += bytes.length;
-      if (this.gatheredBytes >= writeBytes && !this.writing) this.write();
+      this.#gathered.push(bytes);
+      this.#gatheredBytes += bytes.length;
+      if (this.#gatheredBytes >= writeBytes && !this.#writing) this.#write();
     }
   }
 
-  private async endPart(): Promise<void> {
-    if (this.part === 'file') {
-      while (this.writing || this.gatheredBytes > 0) await this.caughtUp();
-      if (this.failure) throw this.failure;
-    } else if (this.part === 'path') {
-      const given = this.rules.resolve(this.pathText.toString('utf8'));
+  async #endPart(): Promise<void> {
+    if (this.#part === 'file') {
+      while (this.#writing || this.#gatheredBytes > 0) await this.caughtUp();
+      if (this.#failure) throw this.#failure;
+    } else if (this.#part === 'path') {
+      const given = this.#rules.resolve(this.#pathText.toString('utf8'));
       if (this.destination !== undefined && this.destination !== given) {
         throw new FileRequestError(400, 'two different paths in one upload');
       }
       this.destination = given;
-      this.verified();
+      this.#verified();
     }
-    this.part = 'other';
+    this.#part = 'other';
   }
 
   /** Begins to write what has been gathered. */
-  private write(): void {
-    const pieces = this.gathered;
-    const bytes = this.gatheredBytes;
-    if (bytes === 0 || this.failure) return;
-    this.gathered = [];
-    this.gatheredBytes = 0;
-    this.writing = this.writeAll(pieces, bytes)
+  #write(): void {
+    const pieces = this.#gathered;
+    const bytes = this.#gatheredBytes;
+    if (bytes === 0 || this.#failure) return;
+    this.#gathered = [];
+    this.#gatheredBytes = 0;
+    this.#writing = this.#writeAll(pieces, bytes)
       .catch((error) => {
-        this.failure = error;
-        this.gatheredBytes = 0;
+        this.#failure = error;
+        this.#gatheredBytes = 0;
       })
       .finally(() => {
-        this.writing = undefined;
+        this.#writing = undefined;
       });
   }
 
-  private async writeAll(pieces: Buffer[], bytes: number): Promise<void> {
-    const { file } = this.staged!;
+  async #writeAll(pieces: Buffer[], bytes: number): Promise<void> {
+    const { file } = this.#staged!;
     const { bytesWritten } = await file.writev(pieces);
     if (bytesWritten === bytes) return;
     // A disk that fills up takes what fits; writing the rest brings the error.

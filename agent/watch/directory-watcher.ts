@@ -26,24 +26,24 @@ const scannedMs = 1000;
  * bounded queue. When that queue or the kernel's overflows, `take` throws `data_loss`.
  */
 export class DirectoryWatcher {
-  private readonly root: string;
-  private readonly recursive: boolean;
-  private readonly onChange: () => void;
+  readonly #root: string;
+  readonly #recursive: boolean;
+  readonly #onChange: () => void;
   /** Relative path of each watched directory, '' for the root, by the kernel's number. */
-  private readonly directories = new Map<number, string>();
-  private queue: DirectoryChange[] = [];
-  private lost: ConnectError | undefined;
-  private pending: { relative: string; tell: boolean }[] = [];
-  private scanning = false;
-  private scanned = new Map<string, number>();
-  private rootWatch = -1;
+  readonly #directories = new Map<number, string>();
+  #queue: DirectoryChange[] = [];
+  #lost: ConnectError | undefined;
+  #pending: { relative: string; tell: boolean }[] = [];
+  #scanning = false;
+  #scanned = new Map<string, number>();
+  #rootWatch = -1;
   /** The root was removed, so nothing is left to watch. */
   over = false;
 
   private constructor(root: string, recursive: boolean, onChange: () => void) {
-    this.root = root;
-    this.recursive = recursive;
-    this.onChange = onChange;
+    this.#root = root;
+    this.#recursive = recursive;
+    this.#onChange = onChange;
   }
 
   /**
@@ -76,113 +76,113 @@ export class DirectoryWatcher {
 
   /** The changes since the last call. @throws {ConnectError} `data_loss` when some of them are lost */
   take(): DirectoryChange[] {
-    if (this.lost) {
-      const error = this.lost;
-      this.lost = undefined;
-      this.queue = [];
+    if (this.#lost) {
+      const error = this.#lost;
+      this.#lost = undefined;
+      this.#queue = [];
       throw error;
     }
-    const changes = this.queue;
-    this.queue = [];
+    const changes = this.#queue;
+    this.#queue = [];
     return changes;
   }
 
   close(): void {
-    for (const watch of this.directories.keys()) inotify.remove(watch, this);
-    this.directories.clear();
-    this.pending = [];
+    for (const watch of this.#directories.keys()) inotify.remove(watch, this);
+    this.#directories.clear();
+    this.#pending = [];
     this.over = true;
-    this.onChange();
+    this.#onChange();
   }
 
   onOverflow(): void {
-    this.lose('the kernel dropped events');
+    this.#lose('the kernel dropped events');
     // The lost events may have been of new directories.
-    if (this.recursive) this.enter('', false);
+    if (this.#recursive) this.#enter('', false);
   }
 
   onEvent(event: InotifyEvent): void {
-    const directory = this.directories.get(event.watch);
+    const directory = this.#directories.get(event.watch);
     if (directory === undefined) return;
-    if (event.mask & mask.ignored) this.directories.delete(event.watch);
+    if (event.mask & mask.ignored) this.#directories.delete(event.watch);
     if (event.name.length === 0) {
       // The event of the parent directory reports a directory below the root already.
-      if (event.watch === this.rootWatch) this.onRootEvent(event.mask);
+      if (event.watch === this.#rootWatch) this.#onRootEvent(event.mask);
       return;
     }
     const own = nameOfBytes(event.name);
     const name = directory === '' ? own : `${directory}/${own}`;
     // A temporary file of an upload in progress.
     if (isStagedName(own)) return;
-    const isReplaced = (event.mask & mask.movedTo) !== 0 && wasReplaced(path.join(this.root, name));
+    const isReplaced = (event.mask & mask.movedTo) !== 0 && wasReplaced(path.join(this.#root, name));
     const type = isReplaced ? EventType.WRITE : typeOf(event.mask);
     if (type === EventType.UNSPECIFIED) return;
-    if (type === EventType.REMOVE || type === EventType.RENAME) this.scanned.delete(name);
-    if (type === EventType.CREATE && this.wasScanned(name)) return;
-    this.add({ name, type });
-    if (!this.recursive || !(event.mask & mask.isDirectory)) return;
-    if (type === EventType.CREATE) this.enter(name, (event.mask & mask.create) !== 0);
-    if (type === EventType.RENAME) this.leave(name);
+    if (type === EventType.REMOVE || type === EventType.RENAME) this.#scanned.delete(name);
+    if (type === EventType.CREATE && this.#wasScanned(name)) return;
+    this.#add({ name, type });
+    if (!this.#recursive || !(event.mask & mask.isDirectory)) return;
+    if (type === EventType.CREATE) this.#enter(name, (event.mask & mask.create) !== 0);
+    if (type === EventType.RENAME) this.#leave(name);
   }
 
-  private onRootEvent(eventMask: number): void {
-    if (eventMask & mask.attributes) this.add({ name: '.', type: EventType.CHMOD });
-    if (eventMask & mask.moveSelf) this.add({ name: '.', type: EventType.RENAME });
-    if (eventMask & mask.deleteSelf) this.add({ name: '.', type: EventType.REMOVE });
+  #onRootEvent(eventMask: number): void {
+    if (eventMask & mask.attributes) this.#add({ name: '.', type: EventType.CHMOD });
+    if (eventMask & mask.moveSelf) this.#add({ name: '.', type: EventType.RENAME });
+    if (eventMask & mask.deleteSelf) this.#add({ name: '.', type: EventType.REMOVE });
     if (eventMask & mask.ignored) this.close();
   }
 
-  private add(change: DirectoryChange): void {
-    const last = this.queue.at(-1);
+  #add(change: DirectoryChange): void {
+    const last = this.#queue.at(-1);
     const repeats = change.type === EventType.WRITE || change.type === EventType.CHMOD;
     if (repeats && last?.type === change.type && last.name === change.name) return;
-    if (this.queue.length >= queueMax) this.lose('its reader was too slow');
-    else this.queue.push(change);
-    this.onChange();
+    if (this.#queue.length >= queueMax) this.#lose('its reader was too slow');
+    else this.#queue.push(change);
+    this.#onChange();
   }
 
-  private lose(reason: string): void {
-    this.queue = [];
-    this.lost = new ConnectError(`events of ${this.root} were lost: ${reason}; list it again`, Code.DataLoss);
-    this.onChange();
+  #lose(reason: string): void {
+    this.#queue = [];
+    this.#lost = new ConnectError(`events of ${this.#root} were lost: ${reason}; list it again`, Code.DataLoss);
+    this.#onChange();
   }
 
-  private watch(relative: string): number {
-    const watch = inotify.add(systemPath(path.join(this.root, relative)), this);
-    this.directories.set(watch, relative);
+  #watch(relative: string): number {
+    const watch = inotify.add(systemPath(path.join(this.#root, relative)), this);
+    this.#directories.set(watch, relative);
     return watch;
   }
 
   /** Watches a new directory and all below it, and reports entries that were made before the watch existed. */
-  private enter(relative: string, tell: boolean): void {
-    this.pending.push({ relative, tell });
-    if (!this.scanning) void this.scan();
+  #enter(relative: string, tell: boolean): void {
+    this.#pending.push({ relative, tell });
+    if (!this.#scanning) void this.#scan();
   }
 
   /** Stops watching a directory that was moved away, and all below it. */
-  private leave(relative: string): void {
-    for (const [watch, directory] of this.directories) {
+  #leave(relative: string): void {
+    for (const [watch, directory] of this.#directories) {
       if (directory !== relative && !directory.startsWith(`${relative}/`)) continue;
-      this.directories.delete(watch);
+      this.#directories.delete(watch);
       inotify.remove(watch, this);
     }
   }
 
-  private async scan(): Promise<void> {
-    this.scanning = true;
+  async #scan(): Promise<void> {
+    this.#scanning = true;
     let sliceEnd = performance.now() + sliceMs;
-    for (let next = this.pending.pop(); next; next = this.pending.pop()) {
+    for (let next = this.#pending.pop(); next; next = this.#pending.pop()) {
       try {
-        this.scanDirectory(next.relative, next.tell);
+        this.#scanDirectory(next.relative, next.tell);
       } catch (error) {
         const { code } = error as NodeJS.ErrnoException;
         // The directory was removed or replaced during the scan; events of its parent report that.
         if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'EACCES') continue;
         const reason = code === 'ENOSPC' ? 'the kernel has no more watches' : toConnectError(error).rawMessage;
-        this.pending = [];
-        this.scanning = false;
-        this.lost = new ConnectError(`${this.root} cannot be watched whole: ${reason}`, Code.ResourceExhausted);
-        this.onChange();
+        this.#pending = [];
+        this.#scanning = false;
+        this.#lost = new ConnectError(`${this.#root} cannot be watched whole: ${reason}`, Code.ResourceExhausted);
+        this.#onChange();
         return;
       }
       if (performance.now() > sliceEnd) {
@@ -190,12 +190,12 @@ export class DirectoryWatcher {
         sliceEnd = performance.now() + sliceMs;
       }
     }
-    this.scanning = false;
+    this.#scanning = false;
   }
 
-  private scanDirectory(relative: string, tell: boolean): void {
-    if (relative !== '') this.watch(relative);
-    const entries = fs.readdirSync(systemPath(path.join(this.root, relative)), {
+  #scanDirectory(relative: string, tell: boolean): void {
+    if (relative !== '') this.#watch(relative);
+    const entries = fs.readdirSync(systemPath(path.join(this.#root, relative)), {
       withFileTypes: true,
       encoding: 'buffer',
     });
@@ -203,20 +203,20 @@ export class DirectoryWatcher {
       const name = path.join(relative, nameOfBytes(entry.name as Buffer));
       if (isStagedName(name)) continue;
       if (tell) {
-        this.scanned.set(name, Date.now() + scannedMs);
-        this.add({ name, type: EventType.CREATE });
+        this.#scanned.set(name, Date.now() + scannedMs);
+        this.#add({ name, type: EventType.CREATE });
       }
-      if (entry.isDirectory()) this.pending.push({ relative: name, tell });
+      if (entry.isDirectory()) this.#pending.push({ relative: name, tell });
     }
   }
 
-  private wasScanned(name: string): boolean {
+  #wasScanned(name: string): boolean {
     const now = Date.now();
-    for (const [scanned, until] of this.scanned) {
+    for (const [scanned, until] of this.#scanned) {
       if (until >= now) break;
-      this.scanned.delete(scanned);
+      this.#scanned.delete(scanned);
     }
-    return this.scanned.delete(name);
+    return this.#scanned.delete(name);
   }
 }
 

@@ -51,33 +51,33 @@ export interface InotifyListener {
  * has one watch descriptor, and each listener gets its events.
  */
 class Inotify {
-  private fd = -1;
-  private readonly listeners = new Map<number, Set<InotifyListener>>();
+  #fd = -1;
+  readonly #listeners = new Map<number, Set<InotifyListener>>();
 
   /** Watches one directory. Returns its number, the same for the same directory. @throws errno */
   add(path: string | Buffer, listener: InotifyListener): number {
-    if (this.fd < 0) this.open();
+    if (this.#fd < 0) this.#open();
     const flags = wanted | onlyDirectory | doNotFollow;
-    const watch = checked('inotify_add_watch', libc().inotify_add_watch(this.fd, path, flags), String(path));
-    const listeners = this.listeners.get(watch);
+    const watch = checked('inotify_add_watch', libc().inotify_add_watch(this.#fd, path, flags), String(path));
+    const listeners = this.#listeners.get(watch);
     if (listeners) listeners.add(listener);
-    else this.listeners.set(watch, new Set([listener]));
+    else this.#listeners.set(watch, new Set([listener]));
     return watch;
   }
 
   remove(watch: number, listener: InotifyListener): void {
-    const listeners = this.listeners.get(watch);
+    const listeners = this.#listeners.get(watch);
     if (!listeners?.delete(listener) || listeners.size > 0) return;
-    this.listeners.delete(watch);
+    this.#listeners.delete(watch);
     // Fails when the directory is gone, and its watch with it.
-    libc().inotify_rm_watch(this.fd, watch);
+    libc().inotify_rm_watch(this.#fd, watch);
   }
 
   /**
    * Node cannot open an inotify descriptor as a stream, but it can open a pipe. So open a pipe, and put the inotify
    * descriptor in its place with dup3(2) before the first read.
    */
-  private open(): void {
+  #open(): void {
     const pipe = Buffer.alloc(8);
     checked('pipe2', libc().pipe2(pipe, closeOnExec));
     const [readEnd, writeEnd] = [pipe.readInt32LE(0), pipe.readInt32LE(4)];
@@ -88,18 +88,18 @@ class Inotify {
       manualStart: true,
       onread: {
         buffer: Buffer.allocUnsafeSlow(readBytes),
-        callback: (length: number, bytes: Buffer) => this.read(bytes, length),
+        callback: (length: number, bytes: Buffer) => this.#read(bytes, length),
       },
     } as net.SocketConstructorOpts);
     const inotify = checked('inotify_init1', libc().inotify_init1(closeOnExec | nonBlocking));
     checked('dup3', libc().dup3(inotify, readEnd, closeOnExec));
     libc().close(inotify);
     libc().close(writeEnd);
-    this.fd = readEnd;
+    this.#fd = readEnd;
     socket.resume();
   }
 
-  private read(bytes: Buffer, length: number): boolean {
+  #read(bytes: Buffer, length: number): boolean {
     for (let at = 0; at < length; ) {
       const watch = bytes.readInt32LE(at);
       const eventMask = bytes.readUInt32LE(at + 4);
@@ -108,12 +108,12 @@ class Inotify {
       const nameAt = at + eventHeadBytes;
       at = nameAt + nameLength;
       if (eventMask & mask.overflow) {
-        for (const listener of new Set([...this.listeners.values()].flatMap((set) => [...set]))) listener.onOverflow();
+        for (const listener of new Set([...this.#listeners.values()].flatMap((set) => [...set]))) listener.onOverflow();
         continue;
       }
-      const listeners = this.listeners.get(watch);
+      const listeners = this.#listeners.get(watch);
       if (!listeners) continue;
-      if (eventMask & mask.ignored) this.listeners.delete(watch);
+      if (eventMask & mask.ignored) this.#listeners.delete(watch);
       // Padded with NULs.
       const end = nameLength === 0 ? nameAt : bytes.indexOf(0, nameAt);
       const name = Buffer.from(bytes.subarray(nameAt, end));

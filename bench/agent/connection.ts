@@ -6,17 +6,17 @@ import net from 'node:net';
  * with a length or in chunks; bodies may be read as they come.
  */
 export class Connection {
-  private readonly socket: net.Socket;
-  private readonly authority: string;
-  private rest: Buffer = Buffer.alloc(0);
-  private reading: Reading | undefined;
+  readonly #socket: net.Socket;
+  readonly #authority: string;
+  #rest: Buffer = Buffer.alloc(0);
+  #reading: Reading | undefined;
 
   private constructor(socket: net.Socket, port: number) {
-    this.socket = socket;
-    this.authority = `127.0.0.1:${port}`;
-    socket.on('data', (bytes) => this.take(bytes));
-    socket.on('error', (error) => this.fail(error));
-    socket.on('close', () => this.fail(new Error('the server closed the connection')));
+    this.#socket = socket;
+    this.#authority = `127.0.0.1:${port}`;
+    socket.on('data', (bytes) => this.#take(bytes));
+    socket.on('error', (error) => this.#fail(error));
+    socket.on('close', () => this.#fail(new Error('the server closed the connection')));
   }
 
   static async open(port: number): Promise<Connection> {
@@ -28,41 +28,41 @@ export class Connection {
   /** Resolves with the body, or an empty one when `onBytes` took it. @throws {Error} for a status that is not 200 */
   request(head: string, body: Buffer | undefined, onBytes?: (bytes: Buffer) => void): Promise<Buffer> {
     return new Promise((resolve, reject) => {
-      this.reading = { resolve, reject, onBytes, pieces: [], status: 0, left: 0, chunked: false, state: 'head' };
+      this.#reading = { resolve, reject, onBytes, pieces: [], status: 0, left: 0, chunked: false, state: 'head' };
       const length =
         head.startsWith('GET') || head.includes('Content-Length') ? '' : `Content-Length: ${body?.length ?? 0}\r\n`;
-      const text = Buffer.from(`${head}Host: ${this.authority}\r\n${length}\r\n`, 'latin1');
-      this.socket.write(body ? Buffer.concat([text, body]) : text);
+      const text = Buffer.from(`${head}Host: ${this.#authority}\r\n${length}\r\n`, 'latin1');
+      this.#socket.write(body ? Buffer.concat([text, body]) : text);
     });
   }
 
   /** For bodies too large to hold. Resolves when the kernel can take more. */
   async write(bytes: Buffer): Promise<void> {
-    if (!this.socket.write(bytes)) await once(this.socket, 'drain');
+    if (!this.#socket.write(bytes)) await once(this.#socket, 'drain');
   }
 
   close(): void {
-    this.reading = undefined;
-    this.socket.destroy();
+    this.#reading = undefined;
+    this.#socket.destroy();
   }
 
-  private fail(error: Error): void {
-    this.reading?.reject(error);
-    this.reading = undefined;
+  #fail(error: Error): void {
+    this.#reading?.reject(error);
+    this.#reading = undefined;
   }
 
-  private take(arrived: Buffer): void {
-    let bytes = this.rest.length > 0 ? Buffer.concat([this.rest, arrived]) : arrived;
-    while (this.reading && bytes.length > 0) {
-      const used = this.step(this.reading, bytes);
+  #take(arrived: Buffer): void {
+    let bytes = this.#rest.length > 0 ? Buffer.concat([this.#rest, arrived]) : arrived;
+    while (this.#reading && bytes.length > 0) {
+      const used = this.#step(this.#reading, bytes);
       if (used < 0) break;
       bytes = bytes.subarray(used);
     }
-    this.rest = bytes;
+    this.#rest = bytes;
   }
 
   /** Bytes used; -1: more are needed first. */
-  private step(reading: Reading, bytes: Buffer): number {
+  #step(reading: Reading, bytes: Buffer): number {
     if (reading.state === 'head') {
       const end = bytes.indexOf('\r\n\r\n');
       if (end < 0) return -1;
@@ -71,7 +71,7 @@ export class Connection {
       reading.chunked = /transfer-encoding: chunked/i.test(head);
       reading.left = Number(/content-length: (\d+)/i.exec(head)?.[1] ?? 0);
       reading.state = reading.chunked ? 'size' : 'body';
-      if (!reading.chunked && reading.left === 0) this.finish(reading);
+      if (!reading.chunked && reading.left === 0) this.#finish(reading);
       return end + 4;
     }
     if (reading.state === 'size') {
@@ -89,18 +89,18 @@ export class Connection {
       reading.left -= length;
       if (reading.left === 0) {
         if (reading.chunked) reading.state = 'gap';
-        else this.finish(reading);
+        else this.#finish(reading);
       }
       return length;
     }
     if (bytes.length < 2) return -1;
     if (reading.state === 'gap') reading.state = 'size';
-    else this.finish(reading);
+    else this.#finish(reading);
     return 2;
   }
 
-  private finish(reading: Reading): void {
-    this.reading = undefined;
+  #finish(reading: Reading): void {
+    this.#reading = undefined;
     const body = Buffer.concat(reading.pieces);
     if (reading.status === 200) reading.resolve(body);
     else reading.reject(new Error(`status ${reading.status}: ${body}`));

@@ -13,27 +13,27 @@ const streamHead = (method: string, codec: string) =>
 /** A server under measurement: the agent, or the floor. */
 export class Subject {
   readonly name: 'agent' | 'floor';
-  private readonly script: string;
-  private child: ChildProcess | undefined;
+  readonly #script: string;
+  #child: ChildProcess | undefined;
   port = 0;
 
   constructor(name: 'agent' | 'floor') {
     this.name = name;
     const root = path.resolve(import.meta.dirname, '../..');
-    this.script =
+    this.#script =
       name === 'agent' ? path.join(root, 'agent/dist/agent.cjs') : path.join(import.meta.dirname, 'floor.cjs');
-    if (!fs.existsSync(this.script)) throw new Error(`no ${this.script}: run node agent/build.mjs`);
+    if (!fs.existsSync(this.#script)) throw new Error(`no ${this.#script}: run node agent/build.mjs`);
   }
 
   /** Milliseconds from the start of its process to the first answer of `/health`. */
   async start(): Promise<number> {
     this.port = await freePort();
     const startedMs = performance.now();
-    const child = spawn(process.execPath, [this.script], {
+    const child = spawn(process.execPath, [this.#script], {
       stdio: ['ignore', 'inherit', 'inherit'],
       env: { PATH: process.env.PATH, HOME: '/', AGENT_PORT: String(this.port), AGENT_LISTEN: '127.0.0.1' },
     });
-    this.child = child;
+    this.#child = child;
     for (;;) {
       if (child.exitCode !== null) throw new Error(`${this.name} ended with ${child.exitCode}`);
       try {
@@ -48,14 +48,14 @@ export class Subject {
   }
 
   async stop(): Promise<void> {
-    if (!this.child || this.child.exitCode !== null || this.child.signalCode !== null) return;
-    this.child.kill('SIGKILL');
-    await once(this.child, 'exit');
+    if (!this.#child || this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    this.#child.kill('SIGKILL');
+    await once(this.#child, 'exit');
   }
 
   /** Private memory, MiB. */
   privateMib(): number {
-    const rollup = fs.readFileSync(`/proc/${this.child!.pid}/smaps_rollup`, 'latin1');
+    const rollup = fs.readFileSync(`/proc/${this.#child!.pid}/smaps_rollup`, 'latin1');
     const kib = [...rollup.matchAll(/^Private_(?:Clean|Dirty):\s+(\d+)/gm)].map(([, number]) => Number(number));
     return kib.reduce((sum, number) => sum + number, 0) / 1024;
   }

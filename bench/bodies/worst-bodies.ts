@@ -11,11 +11,11 @@ const many = (bytes: number, item: string) =>
     .join(',');
 const times = (bytes: number, item: string) => item.repeat(Math.max(1, Math.floor(bytes / item.length)));
 /** Of braces, names and quotes around what a body repeats. */
-const FRAME_BYTES = 64;
+const frameBytes = 64;
 
 /** Valid JSON of at most `bytes` that aims at parsers, bounds, validation and error replies. */
 export function worstBodies(bytes: number): WorstBody[] {
-  const inner = bytes - FRAME_BYTES;
+  const inner = bytes - frameBytes;
   const wrongItems = `{"object_storage":[${many(Math.min(inner, 2700), '{}')}]}`;
   const payloads = `"payloads":[${many(Math.min(inner, 18_000), '{}')}]`;
   const fill = (text: string) => `{"x":"${'x'.repeat(Math.max(0, bytes - text.length - 10))}",${text.slice(1)}`;

@@ -1,9 +1,9 @@
 import { FloodedGateway } from '../../test/gateway/floods/flooded-gateway.ts';
-import { FLOODS } from '../../test/gateway/floods/flooding-clients.ts';
+import { floodKinds } from '../../test/gateway/floods/flooding-clients.ts';
 import { summarize } from '../statistics.ts';
 
 /** What each flood of a client costs the gateway and another tenant. `npm run bench -- floods`; `BENCH_FLOODS=PING` for some. */
-const DURATION_MS = 4000;
+const durationMs = 4000;
 const mebibyte = 2 ** 20;
 const pattern = new RegExp(process.env.BENCH_FLOODS ?? '');
 
@@ -12,9 +12,9 @@ console.log(
     '| flood | sent MiB | closed | RSS before | RSS most, MiB | longest event loop delay ms | another tenant p50/p99 before | during | exits |\n' +
     '|---|---|---|---|---|---|---|---|---|',
 );
-for (const { name } of FLOODS.filter((flood) => pattern.test(flood.name))) {
+for (const { name } of floodKinds.filter((flood) => pattern.test(flood.name))) {
   const gateway = await FloodedGateway.start();
-  const result = await gateway.playBesideSecondTenant(name, DURATION_MS).finally(() => gateway.stop());
+  const result = await gateway.playBesideSecondTenant(name, durationMs).finally(() => gateway.stop());
   const { rssBytes, secondTenantMs } = result;
   const of = (samples: number[]) => {
     const { p50, p99, count } = summarize(samples);

@@ -12,12 +12,12 @@ import { cpuMsOf } from '../process-cpu.ts';
  * The gateway beside a direct connection and a bare node:http proxy, all to the same real agent, in turns so that what
  * else the machine does meets all of them. `node bench/gateway/run.ts [rounds]`
  */
-const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 9);
-const LATENCY_REQUESTS = 1500;
-const THROUGHPUT_CONNECTIONS = 32;
-const THROUGHPUT_REQUESTS = 6000;
-const FILE_BYTES = 256 * 1024 * 1024;
-const HOST = 'sbx-bench.sandbox.localhost';
+const rounds = Number(process.env.BENCH_ROUNDS ?? 9);
+const latencyRequests = 1500;
+const throughputConnections = 32;
+const throughputRequests = 6000;
+const fileBytes = 256 * 1024 * 1024;
+const sandboxHost = 'sbx-bench.sandbox.localhost';
 const ways = ['direct', 'bare', 'gateway'] as const;
 const here = import.meta.dirname;
 const root = path.join(here, '../..');
@@ -56,7 +56,7 @@ class DownloadCosts {
   async measure(downloads: number, work: () => Promise<void>): Promise<void> {
     const before = this.#cpuMs();
     for (let i = 0; i < downloads; i++) await work();
-    const bytes = downloads * FILE_BYTES;
+    const bytes = downloads * fileBytes;
     const seconds = this.#cpuMs().map(([name, ms], index) => [
       name,
       (ms - before[index]![1]) / 1000 / (bytes / 1024 ** 3),
@@ -85,7 +85,7 @@ const children: ChildProcess[] = [];
 const dir = mkdtempSync(path.join(os.tmpdir(), 'bench-gateway-file-'));
 try {
   const file = path.join(dir, 'file.bin');
-  writeFileSync(file, Buffer.alloc(FILE_BYTES, 7));
+  writeFileSync(file, Buffer.alloc(fileBytes, 7));
   const agent = await startAgent();
   const [bare, gateway] = [
     await startProxy('bare-proxy.ts', agent.port),
@@ -99,17 +99,17 @@ try {
     gateway: new DownloadCosts({ ...ends, gateway: gateway.pid }),
   };
   const samples = { latencyMs: new Samples(), requestsPerSecond: new Samples(), downloadMiBPerSecond: new Samples() };
-  for (const port of Object.values(targets)) await throughput(port, THROUGHPUT_REQUESTS);
-  for (let round = 0; round < ROUNDS; round++) {
+  for (const port of Object.values(targets)) await throughput(port, throughputRequests);
+  for (let round = 0; round < rounds; round++) {
     for (const name of ways) {
       const port = targets[name];
       samples.latencyMs.add(name, await latencyP50(port));
-      samples.requestsPerSecond.add(name, await throughput(port, THROUGHPUT_REQUESTS));
+      samples.requestsPerSecond.add(name, await throughput(port, throughputRequests));
       await costs[name].measure(3, async () => {
         samples.downloadMiBPerSecond.add(name, await download(port, `/download${file}`));
       });
     }
-    process.stderr.write(`round ${round + 1} of ${ROUNDS}\n`);
+    process.stderr.write(`round ${round + 1} of ${rounds}\n`);
   }
   report(samples, costs);
 } finally {
@@ -189,7 +189,7 @@ async function startProxy(script: string, agentPort: number): Promise<{ port: nu
 
 /** Sends `/health` again and again on one connection; `onReply` tells whether to go on. */
 function healthLoop(port: number, onReply: () => boolean): Promise<void> {
-  const request = `GET /health HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`;
+  const request = `GET /health HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`;
   return new Promise((resolve, reject) => {
     const socket = net.connect({ port, host: '127.0.0.1', noDelay: true });
     socket.on('error', reject);
@@ -213,15 +213,15 @@ async function latencyP50(port: number): Promise<number> {
     const now = performance.now();
     times.push(now - sentAt);
     sentAt = now;
-    return times.length < LATENCY_REQUESTS;
+    return times.length < latencyRequests;
   });
   return medianOf(times);
 }
 
 async function throughput(port: number, requests: number): Promise<number> {
-  let sent = THROUGHPUT_CONNECTIONS;
+  let sent = throughputConnections;
   const startedAt = performance.now();
-  await Promise.all(Array.from({ length: THROUGHPUT_CONNECTIONS }, () => healthLoop(port, () => sent++ < requests)));
+  await Promise.all(Array.from({ length: throughputConnections }, () => healthLoop(port, () => sent++ < requests)));
   return (requests / (performance.now() - startedAt)) * 1000;
 }
 
@@ -240,15 +240,15 @@ function download(port: number, target: string): Promise<number> {
             reject(new Error(Buffer.from(buffer).toString('latin1', 0, length)));
           }
           received += length;
-          if (received >= FILE_BYTES) {
+          if (received >= fileBytes) {
             socket.destroy();
-            resolve((FILE_BYTES / 1024 / 1024 / (performance.now() - startedAt)) * 1000);
+            resolve((fileBytes / 1024 / 1024 / (performance.now() - startedAt)) * 1000);
           }
           return true;
         },
       },
     });
     socket.on('error', reject);
-    socket.write(`GET ${target} HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`, 'latin1');
+    socket.write(`GET ${target} HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`, 'latin1');
   });
 }

@@ -2,7 +2,7 @@ import type { SocketHandle } from './bound-socket.ts';
 import type { FromProcess, ToProcess } from './messages.ts';
 import { SharedCounts } from './shared-counts.ts';
 
-const SIGN_OF_LIFE_INTERVAL_MS = 1000;
+const signOfLifeIntervalMs = 1000;
 
 /** A serving process's side of `GatewayProcesses`. */
 export class Membership {
@@ -18,7 +18,7 @@ export class Membership {
       if (message.kind === 'stop') onStop();
       else if (message.kind === 'others') this.counts.setOthers(message.counts);
     });
-    setInterval(() => this.#send({ kind: 'alive' }), SIGN_OF_LIFE_INTERVAL_MS).unref();
+    setInterval(() => this.#send({ kind: 'alive' }), signOfLifeIntervalMs).unref();
   }
 
   /** @param onStop the primary asks this process to drain and exit */

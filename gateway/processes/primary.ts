@@ -6,16 +6,16 @@ import { BoundSocket, type SocketHandle } from './bound-socket.ts';
 import { CountLedger } from './count-ledger.ts';
 import type { Count, FromProcess, ToProcess } from './messages.ts';
 
-const FIRST_RESTART_DELAY_MS = 50;
-const MAX_RESTART_DELAY_MS = 1000;
-const READY_TIMEOUT_MS = 60_000;
-const CHECK_INTERVAL_MS = 1000;
+const firstRestartDelayMs = 50;
+const maxRestartDelayMs = 1000;
+const readyTimeoutMs = 60_000;
+const checkEveryMs = 1000;
 /** Looks without a sign of life after which a process counts as hung. */
-const MAX_MISSED_SIGNS = 8;
+const maxMissedSigns = 8;
 /** Longer than a process drains. */
-const STOP_TIMEOUT_MS = 15_000;
+const stopTimeoutMs = 15_000;
 /** Failed starts in a row, with no process left that serves, after which the gateway gives up. */
-const MAX_FAILED_STARTS = 5;
+const maxFailedStarts = 5;
 
 export interface GatewayProcessesOptions {
   /** The program of a serving process; it uses `Membership`. */
@@ -64,7 +64,7 @@ export class GatewayProcesses {
   async start(): Promise<{ host: string; port: number }> {
     this.#socket = await BoundSocket.bind(this.#options.host, this.#options.port);
     for (let i = 0; i < this.#options.count; i++) this.#fork();
-    const timer = setInterval(() => this.#endHung(), CHECK_INTERVAL_MS).unref();
+    const timer = setInterval(() => this.#endHung(), checkEveryMs).unref();
     this.#stopping.signal.addEventListener('abort', () => clearInterval(timer));
     await this.#ready.promise;
     const { host, port } = this.#socket;
@@ -80,7 +80,7 @@ export class GatewayProcesses {
       if (state === 'starting') child.kill('SIGKILL');
       else this.#send(child, { kind: 'stop' });
     }
-    const late = AbortSignal.timeout(STOP_TIMEOUT_MS);
+    const late = AbortSignal.timeout(stopTimeoutMs);
     late.addEventListener('abort', () => {
       for (const { child } of this.#members.values()) child.kill('SIGKILL');
     });
@@ -99,7 +99,7 @@ export class GatewayProcesses {
     const slow = setTimeout(() => {
       logger.error({ childPid: child.pid }, 'a gateway process did not get ready');
       child.kill('SIGKILL');
-    }, READY_TIMEOUT_MS);
+    }, readyTimeoutMs);
     child.on('message', (message) => {
       const received = message as FromProcess;
       if (received.kind === 'ready') clearTimeout(slow);
@@ -168,11 +168,11 @@ export class GatewayProcesses {
     if (member.state === 'leaving' || this.#stopping.signal.aborted) return;
     const isServed = [...this.#members.values()].some(({ state }) => state === 'serving');
     member.state = 'leaving';
-    if (!isServed && this.#failedStarts >= MAX_FAILED_STARTS) {
+    if (!isServed && this.#failedStarts >= maxFailedStarts) {
       this.#options.onGivenUp();
       return;
     }
-    const waitMs = Math.min(FIRST_RESTART_DELAY_MS * 2 ** this.#failedStarts, MAX_RESTART_DELAY_MS);
+    const waitMs = Math.min(firstRestartDelayMs * 2 ** this.#failedStarts, maxRestartDelayMs);
     const { signal } = this.#stopping;
     delay(waitMs, undefined, { signal }).then(
       () => this.#fork(),
@@ -182,7 +182,7 @@ export class GatewayProcesses {
 
   #endHung(): void {
     for (const { child, state, ...member } of this.#members.values()) {
-      if (state === 'starting' || member.missedSigns < MAX_MISSED_SIGNS) continue;
+      if (state === 'starting' || member.missedSigns < maxMissedSigns) continue;
       this.#options.logger.error({ childPid: child.pid }, 'a gateway process hangs and is ended');
       child.kill('SIGKILL');
     }

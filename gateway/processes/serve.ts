@@ -3,8 +3,8 @@ import type { SocketHandle } from './bound-socket.ts';
 import { Membership } from './membership.ts';
 
 /** How long a process that met an exception nobody caught lets its requests end. */
-const FAILING_DRAIN_MS = 3000;
-const FAILING_EXIT_MS = 5000;
+const failingDrainMs = 3000;
+const failingExitMs = 5000;
 
 /** What one process serves. */
 export interface Serving {
@@ -46,8 +46,8 @@ export async function serveAsMember(
     // A second one while it ends: nothing of it can be trusted.
     if (hasFailed || !serving) process.exit(1);
     hasFailed = true;
-    setTimeout(() => process.exit(1), FAILING_EXIT_MS);
-    end(1, FAILING_DRAIN_MS);
+    setTimeout(() => process.exit(1), failingExitMs);
+    end(1, failingDrainMs);
   });
   process.on('SIGTERM', () => end(0));
   process.on('SIGINT', () => end(0));

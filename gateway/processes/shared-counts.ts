@@ -1,9 +1,9 @@
 import type { CountExchange } from '../../domain/bounded-counts.ts';
 import type { Count } from './messages.ts';
 
-const REPORT_INTERVAL_MS = 50;
+const reportIntervalMs = 50;
 /** A key whose count is below that share of its limit is not reported: most keys never are. */
-const REPORT_SHARE = 1 / 16;
+const reportShare = 1 / 16;
 
 /**
  * What this process and the others count, for limits that hold for all of them. Others' counts are up to 50 ms old and
@@ -27,9 +27,9 @@ export class SharedCounts implements CountExchange {
 
   changed(kind: string, key: string, count: number, max: number): void {
     const isKnown = this.#reported.get(kind)?.has(key) || this.#changed.get(kind)?.has(key);
-    if (!isKnown && count < max * REPORT_SHARE) return;
+    if (!isKnown && count < max * reportShare) return;
     entryOf(this.#changed, kind, () => new Map<string, number>()).set(key, count);
-    this.#timer ??= setTimeout(() => this.#flush(), REPORT_INTERVAL_MS).unref();
+    this.#timer ??= setTimeout(() => this.#flush(), reportIntervalMs).unref();
   }
 
   setOthers(counts: Count[]): void {

@@ -2,7 +2,7 @@ import { readFile, stat } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import type { Certificate } from '../listener.ts';
 
-const CHECK_INTERVAL_MS = 60 * 60 * 1000;
+const checkEveryMs = 60 * 60 * 1000;
 
 export interface CertificateOptions {
   dataDir: string;
@@ -45,7 +45,7 @@ export async function openCertificates(options: CertificateOptions): Promise<Cer
         } catch (error) {
           logger.error({ err: error }, 'certificate not renewed');
         }
-      }, options.checkIntervalMs ?? CHECK_INTERVAL_MS).unref();
+      }, options.checkIntervalMs ?? checkEveryMs).unref();
     },
     close: () => timer && clearInterval(timer),
   };

@@ -6,14 +6,14 @@ import * as x509 from '@peculiar/x509';
 import { renameDurably, writeFileDurably } from '../../config/durable-file.ts';
 import type { Certificate } from '../listener.ts';
 
-const DAY_MS = 24 * 60 * 60 * 1000;
-const CA_LIFETIME_MS = 3650 * DAY_MS;
+const dayMs = 24 * 60 * 60 * 1000;
+const caLifetimeMs = 3650 * dayMs;
 /** What clients accept at most. */
-const LEAF_LIFETIME_MS = 397 * DAY_MS;
-const RENEW_BEFORE_MS = 30 * DAY_MS;
+const leafLifetimeMs = 397 * dayMs;
+const renewBeforeMs = 30 * dayMs;
 /** Clocks of clients may be behind. */
-const BACKDATE_MS = 60 * 60 * 1000;
-const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
+const backdateMs = 60 * 60 * 1000;
+const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
 
 x509.cryptoProvider.set(webcrypto);
 
@@ -54,16 +54,16 @@ export async function openLocalCa(dataDir: string): Promise<LocalCa> {
 export async function issueLeaf(ca: LocalCa, baseDomain: string): Promise<Certificate> {
   const caCertificate = new x509.X509Certificate(ca.certificatePem);
   const caKey = await importKey(ca.privateKeyPem);
-  const keys = await webcrypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify']);
-  const notBefore = new Date(Date.now() - BACKDATE_MS);
-  const notAfter = new Date(Math.min(notBefore.getTime() + LEAF_LIFETIME_MS, caCertificate.notAfter.getTime()));
+  const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);
+  const notBefore = new Date(Date.now() - backdateMs);
+  const notAfter = new Date(Math.min(notBefore.getTime() + leafLifetimeMs, caCertificate.notAfter.getTime()));
   const leaf = await x509.X509CertificateGenerator.create({
     serialNumber: serialNumber(),
     subject: [{ CN: [baseDomain] }],
     issuer: caCertificate.subjectName,
     notBefore,
     notAfter,
-    signingAlgorithm: ALGORITHM,
+    signingAlgorithm: algorithm,
     publicKey: keys.publicKey,
     signingKey: caKey,
     extensions: [
@@ -83,7 +83,7 @@ export async function issueLeaf(ca: LocalCa, baseDomain: string): Promise<Certif
 
 /** Whether the first certificate of a PEM text ends within a month, or has ended. */
 export function isNearExpiry(pem: string): boolean {
-  return new X509Certificate(pem).validToDate.getTime() - Date.now() < RENEW_BEFORE_MS;
+  return new X509Certificate(pem).validToDate.getTime() - Date.now() < renewBeforeMs;
 }
 
 /** Why a CA cannot be used any more; null when it can. */
@@ -97,14 +97,14 @@ function faultOf(ca: LocalCa): 'damaged' | 'expired' | null {
 }
 
 async function makeCa(): Promise<LocalCa> {
-  const keys = await webcrypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify']);
-  const notBefore = new Date(Date.now() - BACKDATE_MS);
+  const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);
+  const notBefore = new Date(Date.now() - backdateMs);
   const certificate = await x509.X509CertificateGenerator.createSelfSigned({
     serialNumber: serialNumber(),
     name: [{ CN: [`Sandbox platform local CA ${randomBytes(4).toString('hex')}`] }],
     notBefore,
-    notAfter: new Date(notBefore.getTime() + CA_LIFETIME_MS),
-    signingAlgorithm: ALGORITHM,
+    notAfter: new Date(notBefore.getTime() + caLifetimeMs),
+    signingAlgorithm: algorithm,
     keys,
     extensions: [
       new x509.BasicConstraintsExtension(true, 0, true),
@@ -142,7 +142,7 @@ async function exportKey(key: webcrypto.CryptoKey): Promise<string> {
 
 function importKey(pem: string): Promise<webcrypto.CryptoKey> {
   const pkcs8 = createPrivateKey(pem).export({ format: 'der', type: 'pkcs8' });
-  return webcrypto.subtle.importKey('pkcs8', pkcs8, ALGORITHM, false, ['sign']);
+  return webcrypto.subtle.importKey('pkcs8', pkcs8, algorithm, false, ['sign']);
 }
 
 /** 127 random bits that are never read as negative. */

@@ -9,11 +9,11 @@ const { NGHTTP2_CANCEL, NGHTTP2_INTERNAL_ERROR, NGHTTP2_NO_ERROR, NGHTTP2_REFUSE
   http2.constants;
 
 /** Replies that have no body, whatever follows (RFC 9110 §6.4.1); Node ends their streams by itself. */
-const BODILESS = new Set([204, 205, 304]);
+const bodiless = new Set([204, 205, 304]);
 /** 1xx replies of one call are not passed on; more of them than that is a flood. */
-const MAX_INFORMATIONAL = 100;
+const maxInformational = 100;
 /** How long a sandbox may hold back a call by allowing no streams at all. */
-const NO_STREAMS_TIMEOUT_MS = 4000;
+const noStreamsTimeoutMs = 4000;
 
 /** A gRPC call lives in HTTP/2 from end to end: its status is in the trailers. */
 export function isGrpc(contentType: string | null): boolean {
@@ -87,14 +87,14 @@ export class GrpcForwarding implements WaitingExchange {
     let trailers: string[] | null = null;
     let informational = 0;
     const onInformational = () => {
-      if (++informational > MAX_INFORMATIONAL) this.#breakOff('too many 1xx replies');
+      if (++informational > maxInformational) this.#breakOff('too many 1xx replies');
     };
     const onResponse = (_headers: unknown, flags: number, ...rest: unknown[]) => {
       if (client.closed || client.destroyed || client.headersSent) return;
       const head = this.#readHead((rest as [string[]])[0]);
       if (!head) return;
       const isLast = (flags & NGHTTP2_FLAG_END_STREAM) !== 0;
-      if (isLast || BODILESS.has(head.status)) {
+      if (isLast || bodiless.has(head.status)) {
         client.respond({ ':status': head.status, ...head.headers }, { endStream: true });
         if (isLast) upstream.resume();
         else upstream.close(NGHTTP2_CANCEL);
@@ -134,7 +134,7 @@ export class GrpcForwarding implements WaitingExchange {
       const check = () => {
         if (upstream.pending && !allowsStreams()) this.#breakOff('allows no streams');
       };
-      const timer = setTimeout(faults.wrap(check), NO_STREAMS_TIMEOUT_MS).unref();
+      const timer = setTimeout(faults.wrap(check), noStreamsTimeoutMs).unref();
       upstream.once('close', () => clearTimeout(timer));
     }
     if (exchange.hasBody) client.pipe(upstream);

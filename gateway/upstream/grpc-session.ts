@@ -1,11 +1,11 @@
 import http2 from 'node:http2';
 import net from 'node:net';
 
-const IDLE_MS = 30_000;
-const CONNECT_TIMEOUT_MS = 4000;
+const idleMs = 30_000;
+const connectTimeoutMs = 4000;
 /** What the sandbox may send of a call before its client reads: each of many calls may hold that much. */
-const STREAM_WINDOW_BYTES = 64 * 1024;
-const KEEPALIVE_PROBE_DELAY_MS = 30_000;
+const streamWindowBytes = 64 * 1024;
+const keepaliveProbeDelayMs = 30_000;
 
 /** An HTTP/2 connection, prior knowledge and no TLS, to a port of a sandbox, shared by the calls to it. */
 export class GrpcSession {
@@ -19,8 +19,8 @@ export class GrpcSession {
   constructor(address: string, port: number) {
     this.#session = http2.connect(`http://${address}:${port}`, {
       createConnection: () =>
-        net.connect({ host: address, port, keepAlive: true, keepAliveInitialDelay: KEEPALIVE_PROBE_DELAY_MS }),
-      settings: { enablePush: false, initialWindowSize: STREAM_WINDOW_BYTES },
+        net.connect({ host: address, port, keepAlive: true, keepAliveInitialDelay: keepaliveProbeDelayMs }),
+      settings: { enablePush: false, initialWindowSize: streamWindowBytes },
     });
     const session = this.#session;
     session.on('error', () => undefined);
@@ -33,7 +33,7 @@ export class GrpcSession {
     });
     this.ready = new Promise((resolve, reject) => {
       // What listens may not speak HTTP/2: then its first settings never come.
-      const timer = setTimeout(() => session.destroy(new Error('connect timed out')), CONNECT_TIMEOUT_MS);
+      const timer = setTimeout(() => session.destroy(new Error('connect timed out')), connectTimeoutMs);
       session.once('remoteSettings', () => {
         clearTimeout(timer);
         resolve();
@@ -68,7 +68,7 @@ export class GrpcSession {
     stream.once('close', () => {
       if (--this.#calls > 0) return;
       if (this.#closeWhenIdle) this.#session.close();
-      else this.#idleTimer = setTimeout(() => this.#session.close(), IDLE_MS).unref();
+      else this.#idleTimer = setTimeout(() => this.#session.close(), idleMs).unref();
     });
     return stream;
   }

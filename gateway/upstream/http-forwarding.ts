@@ -9,14 +9,14 @@ import type { UpstreamPool } from './pool.ts';
 import { framingOf, requestHead, type UpstreamRequest } from './request-head.ts';
 import { MalformedResponse, type ResponseHead } from './response-parser.ts';
 
-const REPEATABLE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE']);
+const repeatableMethods = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE']);
 /** A server that knows nothing of `Expect` waits for the body. */
-const CONTINUE_TIMEOUT_MS = 1000;
+const continueTimeoutMs = 1000;
 /** For all 1xx replies of one exchange, which a client that does not read makes the gateway keep. */
-const MAX_INFORMATIONAL_BYTES = 32 * 1024;
+const maxInformationalBytes = 32 * 1024;
 /** What a 1xx reply and each of its fields cost beside their text. */
-const INFORMATIONAL_OVERHEAD_BYTES = 128;
-const FIELD_OVERHEAD_BYTES = 32;
+const informationalOverheadBytes = 128;
+const fieldOverheadBytes = 32;
 
 /** Nothing could be reached; the request has not been sent. */
 export class SandboxUnreachable extends Error {
@@ -103,9 +103,9 @@ export class HttpForwarding implements ConnectionUser, WaitingExchange {
   }
 
   onInformational(head: ResponseHead): void {
-    this.#informationalBytes += INFORMATIONAL_OVERHEAD_BYTES;
-    for (const text of head.headers) this.#informationalBytes += text.length + FIELD_OVERHEAD_BYTES / 2;
-    if (this.#informationalBytes > MAX_INFORMATIONAL_BYTES) throw new MalformedResponse('too many 1xx replies');
+    this.#informationalBytes += informationalOverheadBytes;
+    for (const text of head.headers) this.#informationalBytes += text.length + fieldOverheadBytes / 2;
+    if (this.#informationalBytes > maxInformationalBytes) throw new MalformedResponse('too many 1xx replies');
     if (head.status === 100) {
       this.#continue();
       return;
@@ -217,7 +217,7 @@ export class HttpForwarding implements ConnectionUser, WaitingExchange {
     if (!exchange.hasBody) this.#requestSent = true;
     else if (expects) {
       const proceed = exchange.faults.wrap(() => this.#continue());
-      this.#continueTimer = setTimeout(proceed, CONTINUE_TIMEOUT_MS);
+      this.#continueTimer = setTimeout(proceed, continueTimeoutMs);
     } else this.#pumpBody();
   }
 
@@ -232,7 +232,7 @@ export class HttpForwarding implements ConnectionUser, WaitingExchange {
   }
 
   get #isRepeatable(): boolean {
-    return !this.exchange.hasBody && REPEATABLE_METHODS.has(this.exchange.method);
+    return !this.exchange.hasBody && repeatableMethods.has(this.exchange.method);
   }
 
   #continue(): void {

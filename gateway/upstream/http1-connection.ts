@@ -20,18 +20,18 @@ export interface ConnectionUser extends ResponseSink {
   onBroken(error: Error): void;
 }
 
-const SMALL_READ_BYTES = 16 * 1024;
-const BIG_READ_BYTES = 256 * 1024;
+const smallReadBytes = 16 * 1024;
+const bigReadBytes = 256 * 1024;
 /** A body with that much to come is read with a big buffer. */
-const BIG_BODY_BYTES = 128 * 1024;
-const MAX_SPARE_BIG_BUFFERS = 16;
+const bigBodyBytes = 128 * 1024;
+const maxSpareBigBuffers = 16;
 /** Of all connections of this process: clients that do not read keep theirs. Others read with small ones then. */
-const MAX_BIG_BUFFERS = 128;
-const CONNECT_TIMEOUT_MS = 5000;
-const KEEPALIVE_PROBE_DELAY_MS = 30_000;
+const maxBigBuffers = 128;
+const connectTimeoutMs = 5000;
+const keepaliveProbeDelayMs = 30_000;
 
 /** A read that brings more lines of chunks than that takes as long as many ordinary ones. */
-const COSTLY_CHUNK_LINES = 512;
+const costlyChunkLines = 512;
 
 /** After a costly read a connection takes its turn: libuv would read it on at once, as many others before any timer. */
 const costlyReads = new TurnQueue(1);
@@ -69,7 +69,7 @@ export class Http1Connection {
       port,
       noDelay: true,
       keepAlive: true,
-      keepAliveInitialDelay: KEEPALIVE_PROBE_DELAY_MS,
+      keepAliveInitialDelay: keepaliveProbeDelayMs,
       onread: { buffer: () => this.#nextReadBuffer(), callback: (length, buffer) => this.#onRead(length, buffer) },
     });
     this.#socket.on('error', (error) => this.#break(error));
@@ -87,7 +87,7 @@ export class Http1Connection {
     return new Promise((resolve, reject) => {
       const connection = new Http1Connection(address, port);
       const socket = connection.#socket;
-      const timer = setTimeout(() => socket.destroy(new Error('connect timed out')), CONNECT_TIMEOUT_MS);
+      const timer = setTimeout(() => socket.destroy(new Error('connect timed out')), connectTimeoutMs);
       socket.once('connect', () => {
         clearTimeout(timer);
         socket.off('close', fail);
@@ -176,7 +176,7 @@ export class Http1Connection {
     this.#user = null;
     this.wasUsed = true;
     this.idleSinceMs = performance.now();
-    if (this.#big && spareBigBuffers.length < MAX_SPARE_BIG_BUFFERS) spareBigBuffers.push(this.#big);
+    if (this.#big && spareBigBuffers.length < maxSpareBigBuffers) spareBigBuffers.push(this.#big);
     this.#giveUpBig();
     this.#readWasFull = false;
     this.resume();
@@ -219,13 +219,13 @@ export class Http1Connection {
 
   #nextReadBuffer(): Buffer {
     if (this.#big) return this.#big;
-    const wantsBig = this.#readWasFull || this.#parser.remainingBytes > BIG_BODY_BYTES;
-    if (wantsBig && bigBuffersInUse < MAX_BIG_BUFFERS) {
+    const wantsBig = this.#readWasFull || this.#parser.remainingBytes > bigBodyBytes;
+    if (wantsBig && bigBuffersInUse < maxBigBuffers) {
       bigBuffersInUse++;
-      this.#big = spareBigBuffers.pop() ?? Buffer.allocUnsafeSlow(BIG_READ_BYTES);
+      this.#big = spareBigBuffers.pop() ?? Buffer.allocUnsafeSlow(bigReadBytes);
       return this.#big;
     }
-    this.#small ??= Buffer.allocUnsafeSlow(SMALL_READ_BYTES);
+    this.#small ??= Buffer.allocUnsafeSlow(smallReadBytes);
     return this.#small;
   }
 
@@ -233,12 +233,12 @@ export class Http1Connection {
     this.responseStarted = true;
     this.#readWasFull = length === buffer.length;
     // Left to the collector: what was read may still be on its way to the client.
-    if (buffer === this.#big && length < SMALL_READ_BYTES) this.#giveUpBig();
+    if (buffer === this.#big && length < smallReadBytes) this.#giveUpBig();
     this.#isReading = true;
     try {
       this.#parser.feed((buffer as Buffer).subarray(0, length));
       this.#user?.onReadDone();
-      if (this.#parser.chunkLines > COSTLY_CHUNK_LINES) this.#waitForTurn();
+      if (this.#parser.chunkLines > costlyChunkLines) this.#waitForTurn();
     } catch (error) {
       this.#break(brokenBy(error));
       return false;

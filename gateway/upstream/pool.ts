@@ -3,16 +3,16 @@ import { GrpcSession } from './grpc-session.ts';
 import { Http1Connection } from './http1-connection.ts';
 
 /** States in which a sandbox keeps its processes, so that what flows may flow on. */
-const KEEPS_CONNECTIONS = new Set(['running', 'pausing', 'paused', 'resuming']);
-const MAX_IDLE_PER_PORT = 64;
+const keepsConnections = new Set(['running', 'pausing', 'paused', 'resuming']);
+const maxIdlePerPort = 64;
 /** How long an idle connection is kept when the other side does not say how long it waits. */
-const DEFAULT_IDLE_MS = 4000;
+const defaultIdleMs = 4000;
 /** The same for a request that could not be sent again if the other side closed just then. */
-const DEFAULT_IDLE_ONCE_MS = 1000;
-const MAX_IDLE_MS = 55_000;
+const defaultIdleOnceMs = 1000;
+const maxIdleMs = 55_000;
 /** Left of the time the other side said it waits, so that it does not close just as a request leaves. */
-const IDLE_MARGIN_MS = 1000;
-const SWEEP_INTERVAL_MS = 1000;
+const idleMarginMs = 1000;
+const sweepIntervalMs = 1000;
 
 /** All that is open to one sandbox at one address. */
 interface SandboxUpstreams {
@@ -42,7 +42,7 @@ export class UpstreamPool {
       if (sandboxId !== null) void this.#recheck(sandboxId);
       else for (const id of this.#sandboxes.keys()) void this.#recheck(id);
     });
-    this.#sweeper = setInterval(() => this.#sweep(), SWEEP_INTERVAL_MS).unref();
+    this.#sweeper = setInterval(() => this.#sweep(), sweepIntervalMs).unref();
   }
 
   /**
@@ -56,7 +56,7 @@ export class UpstreamPool {
     for (let latest = idle?.at(-1); latest; latest = idle?.at(-1)) {
       const idleMs = now - latest.idleSinceMs;
       const isFit = latest.isOpen && idleMs < idleLimitMs(latest);
-      if (isFit && need === 'once' && latest.keepAliveTimeoutMs === null && idleMs >= DEFAULT_IDLE_ONCE_MS) break;
+      if (isFit && need === 'once' && latest.keepAliveTimeoutMs === null && idleMs >= defaultIdleOnceMs) break;
       idle!.pop();
       if (isFit) return latest;
       latest.destroy();
@@ -83,7 +83,7 @@ export class UpstreamPool {
       upstreams.idle.set(port, idle);
     }
     idle.push(connection);
-    if (idle.length > MAX_IDLE_PER_PORT) idle.shift()?.destroy();
+    if (idle.length > maxIdlePerPort) idle.shift()?.destroy();
   }
 
   /** An HTTP/2 connection to that port, shared by its calls. */
@@ -150,7 +150,7 @@ export class UpstreamPool {
       return;
     }
     if (upstreams.closed) return;
-    if (!route || route.address !== upstreams.address || !KEEPS_CONNECTIONS.has(route.status)) {
+    if (!route || route.address !== upstreams.address || !keepsConnections.has(route.status)) {
       this.#closeAll(upstreams);
     } else if (route.status !== 'running') {
       this.#closeIdle(upstreams);
@@ -201,6 +201,6 @@ export class UpstreamPool {
 
 function idleLimitMs(connection: Http1Connection): number {
   const { keepAliveTimeoutMs } = connection;
-  if (keepAliveTimeoutMs === null) return DEFAULT_IDLE_MS;
-  return Math.min(Math.max(0, keepAliveTimeoutMs - IDLE_MARGIN_MS), MAX_IDLE_MS);
+  if (keepAliveTimeoutMs === null) return defaultIdleMs;
+  return Math.min(Math.max(0, keepAliveTimeoutMs - idleMarginMs), maxIdleMs);
 }

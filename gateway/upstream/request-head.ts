@@ -14,7 +14,7 @@ export interface UpstreamRequest {
 /** How the body of a request travels to the sandbox. */
 export type RequestFraming = 'none' | 'length' | 'chunked';
 
-const METHODS_WITH_BODY = new Set(['POST', 'PUT', 'PATCH']);
+const methodsWithBody = new Set(['POST', 'PUT', 'PATCH']);
 
 export function framingOf(exchange: Exchange): RequestFraming {
   if (!exchange.hasBody) return 'none';
@@ -33,7 +33,7 @@ export function requestHead(exchange: Exchange, request: UpstreamRequest, extra:
   const framing = framingOf(exchange);
   if (framing === 'chunked') head += 'Transfer-Encoding: chunked\r\n';
   else if (framing === 'length') head += `Content-Length: ${headers.contentLengths[0]}\r\n`;
-  else if (headers.contentLengths.length > 0 || METHODS_WITH_BODY.has(method)) head += 'Content-Length: 0\r\n';
+  else if (headers.contentLengths.length > 0 || methodsWithBody.has(method)) head += 'Content-Length: 0\r\n';
   return `${head}\r\n`;
 }
 

@@ -28,13 +28,13 @@ export class MalformedResponse extends Error {
   override name = 'MalformedResponse';
 }
 
-const MAX_HEAD_BYTES = 64 * 1024;
-const MAX_CHUNK_LINE_BYTES = 4096;
-const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5][0-9]{2})(?: ([\t\x20-\x7e\x80-\xff]*))?$/;
-const EMPTY = Buffer.alloc(0);
-const NO_TRAILERS: string[] = [];
-const CR = 13;
-const LF = 10;
+const maxHeadBytes = 64 * 1024;
+const maxChunkLineBytes = 4096;
+const statusLine = /^HTTP\/1\.([01]) ([1-5][0-9]{2})(?: ([\t\x20-\x7e\x80-\xff]*))?$/;
+const empty = Buffer.alloc(0);
+const noTrailers: string[] = [];
+const cr = 13;
+const lf = 10;
 
 type State = 'head' | 'length' | 'chunked' | 'until_close' | 'tunnel' | 'complete';
 
@@ -47,7 +47,7 @@ export class ResponseParser {
   #sink: ResponseSink | null = null;
   #state: State = 'complete';
   #method = 'GET';
-  #pendingHead: Buffer = EMPTY;
+  #pendingHead: Buffer = empty;
   #remaining = 0;
   #chunks: ChunkedDecoder | null = null;
   /** Lines that the last `feed` took apart in a chunked body: two for each chunk. */
@@ -62,7 +62,7 @@ export class ResponseParser {
     this.#sink = sink;
     this.#state = 'head';
     this.#method = method;
-    this.#pendingHead = EMPTY;
+    this.#pendingHead = empty;
     this.keepAlive = false;
     this.keepAliveTimeoutMs = null;
   }
@@ -93,7 +93,7 @@ export class ResponseParser {
           const last = this.#remaining === 0;
           if (last) this.#state = 'complete';
           if (last && rest.length > 0) this.keepAlive = false;
-          this.#sink!.onBody(body, last, NO_TRAILERS);
+          this.#sink!.onBody(body, last, noTrailers);
           break;
         }
         case 'chunked': {
@@ -104,11 +104,11 @@ export class ResponseParser {
           if (chunks.done) this.#state = 'complete';
           if (chunks.done && rest.length > 0) this.keepAlive = false;
           if (chunks.done) this.#sink!.onBody(chunks.decoded, true, chunks.trailers);
-          else if (chunks.decoded.length > 0) this.#sink!.onBody(chunks.decoded, false, NO_TRAILERS);
+          else if (chunks.decoded.length > 0) this.#sink!.onBody(chunks.decoded, false, noTrailers);
           break;
         }
         case 'until_close':
-          this.#sink!.onBody(rest, false, NO_TRAILERS);
+          this.#sink!.onBody(rest, false, noTrailers);
           return;
         case 'tunnel':
           this.#sink!.onTunnelBytes(rest);
@@ -124,27 +124,27 @@ export class ResponseParser {
     if (this.#state === 'complete' || this.#state === 'tunnel') return;
     if (this.#state !== 'until_close') throw new MalformedResponse('closed before the response was complete');
     this.#state = 'complete';
-    this.#sink!.onBody(EMPTY, true, NO_TRAILERS);
+    this.#sink!.onBody(empty, true, noTrailers);
   }
 
   #feedHead(bytes: Buffer): Buffer {
     const searchFrom = Math.max(0, this.#pendingHead.length - 3);
     const all = this.#pendingHead.length > 0 ? Buffer.concat([this.#pendingHead, bytes]) : bytes;
     const end = all.indexOf('\r\n\r\n', searchFrom, 'latin1');
-    if ((end < 0 ? all.length : end) > MAX_HEAD_BYTES) throw new MalformedResponse('header fields too large');
+    if ((end < 0 ? all.length : end) > maxHeadBytes) throw new MalformedResponse('header fields too large');
     if (end < 0) {
       // The buffer of a read is used again for the next one.
       this.#pendingHead = all === bytes ? Buffer.from(bytes) : all;
-      return EMPTY;
+      return empty;
     }
-    this.#pendingHead = EMPTY;
+    this.#pendingHead = empty;
     this.#readHead(all.toString('latin1', 0, end));
     return all.subarray(end + 4);
   }
 
   #readHead(text: string): void {
     const lines = text.split('\r\n');
-    const status = STATUS_LINE.exec(lines[0]!);
+    const status = statusLine.exec(lines[0]!);
     if (!status) throw new MalformedResponse('status line');
     const head: ResponseHead = {
       status: Number(status[2]),
@@ -239,7 +239,7 @@ export class ResponseParser {
       this.#remaining = head.bodyLength;
     }
     sink.onHead(head);
-    if (this.#state === 'complete') sink.onBody(EMPTY, true, NO_TRAILERS);
+    if (this.#state === 'complete') sink.onBody(empty, true, noTrailers);
   }
 }
 
@@ -250,7 +250,7 @@ class ChunkedDecoder {
   #trailerBytes = 0;
   remainingInChunk = 0;
   done = false;
-  decoded: Buffer = EMPTY;
+  decoded: Buffer = empty;
   trailers: string[] = [];
   /** Of the last `decode`. */
   lines = 0;
@@ -276,23 +276,23 @@ class ChunkedDecoder {
         if (this.remainingInChunk === 0) this.#at = 'data_end';
         continue;
       }
-      const lineEnd = bytes.indexOf(LF, from);
+      const lineEnd = bytes.indexOf(lf, from);
       const stop = lineEnd < 0 ? bytes.length : lineEnd + 1;
       this.#line += bytes.toString('latin1', from, stop);
       from = stop;
-      if (this.#line.length > MAX_CHUNK_LINE_BYTES) throw new MalformedResponse('chunk line');
+      if (this.#line.length > maxChunkLineBytes) throw new MalformedResponse('chunk line');
       if (lineEnd < 0) break;
       this.lines++;
       this.#readLine();
     }
-    this.decoded = end > start ? bytes.subarray(start, end) : EMPTY;
+    this.decoded = end > start ? bytes.subarray(start, end) : empty;
     return from;
   }
 
   #readLine(): void {
     const line = this.#line;
     this.#line = '';
-    if (line.charCodeAt(line.length - 2) !== CR) throw new MalformedResponse('chunk line');
+    if (line.charCodeAt(line.length - 2) !== cr) throw new MalformedResponse('chunk line');
     const text = line.slice(0, -2);
     if (this.#at === 'data_end') {
       if (text !== '') throw new MalformedResponse('chunk end');
@@ -310,7 +310,7 @@ class ChunkedDecoder {
       const name = text.slice(0, colon);
       const value = text.slice(colon + 1).trim();
       const valid = colon > 0 && isFieldValid(name, value);
-      if (!valid || this.#trailerBytes > MAX_HEAD_BYTES) throw new MalformedResponse('trailer');
+      if (!valid || this.#trailerBytes > maxHeadBytes) throw new MalformedResponse('trailer');
       this.trailers.push(name, value);
     }
   }

@@ -6,7 +6,7 @@ import { requestHead } from './request-head.ts';
 import { MalformedResponse, type ResponseHead } from './response-parser.ts';
 
 /** How long a client may take to read what the sandbox sent before it closed. */
-const LAST_BYTES_TIMEOUT_MS = 5000;
+const lastBytesTimeoutMs = 5000;
 
 /**
  * Carries a WebSocket: once the sandbox has agreed with a 101, bytes both ways as they are. Anything else it answers
@@ -61,7 +61,7 @@ export class WebSocketForwarding extends HttpForwarding {
     const tunnel = this.#tunnel;
     tunnel.end(() => tunnel.destroy());
     // A client that does not read would hold it open.
-    setTimeout(() => tunnel.destroy(), LAST_BYTES_TIMEOUT_MS).unref();
+    setTimeout(() => tunnel.destroy(), lastBytesTimeoutMs).unref();
   }
 
   protected override send(connection: Http1Connection): void {

@@ -23,14 +23,14 @@ class Run {
   end: End | undefined;
   error: ConnectError | undefined;
   readonly finished: Promise<this>;
-  private readonly abort = new AbortController();
+  readonly #abort = new AbortController();
 
   constructor(open: (signal: AbortSignal) => AsyncIterable<{ event?: ProcessEvent }>) {
-    this.finished = this.follow(open(this.abort.signal));
+    this.finished = this.#follow(open(this.#abort.signal));
   }
 
   leave(): Promise<this> {
-    this.abort.abort();
+    this.#abort.abort();
     return this.finished;
   }
 
@@ -38,7 +38,7 @@ class Run {
     return eventually(() => this.pid || (this.error && Promise.reject(this.error)));
   }
 
-  private async follow(stream: AsyncIterable<{ event?: ProcessEvent }>): Promise<this> {
+  async #follow(stream: AsyncIterable<{ event?: ProcessEvent }>): Promise<this> {
     try {
       for await (const { event: current } of stream) {
         const event = current!.event;

@@ -15,8 +15,8 @@ afterAll(() => agent.stop());
 class Watch {
   readonly events: string[] = [];
   error: ConnectError | undefined;
-  private readonly abort = new AbortController();
-  private finished: Promise<void> = Promise.resolve();
+  readonly #abort = new AbortController();
+  #finished: Promise<void> = Promise.resolve();
 
   static async open(path: string, recursive = false, protocol: Protocol = 'connect+json'): Promise<Watch> {
     const watch = new Watch();
@@ -43,13 +43,13 @@ class Watch {
   }
 
   async close(): Promise<void> {
-    this.abort.abort();
-    await this.finished;
+    this.#abort.abort();
+    await this.#finished;
   }
 
   /** Resolves when the agent has ended the stream. */
   async end(): Promise<void> {
-    await this.finished;
+    await this.#finished;
   }
 }
 

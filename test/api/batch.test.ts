@@ -182,8 +182,8 @@ test('up to 50 are handled at the same time', async () => {
 });
 
 test.each(['delete', 'terminate', 'pause', 'resume'])('%s takes 1 to 100 ids and a key', async (action) => {
-  for (const sandbox_ids of [undefined, [], Array(101).fill('sbx-a'), 'sbx-a', [7]]) {
-    const reply = await api.send(member, 'POST', `/v1/sandboxes/batch-${action}`, { sandbox_ids });
+  for (const sandboxIds of [undefined, [], Array(101).fill('sbx-a'), 'sbx-a', [7]]) {
+    const reply = await api.send(member, 'POST', `/v1/sandboxes/batch-${action}`, { sandbox_ids: sandboxIds });
     expect([reply.status, reply.body.code]).toEqual([400, 'validation_failed']);
     expect(reply.body.details[0].path).toMatch(/^sandbox_ids/);
   }

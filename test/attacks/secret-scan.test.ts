@@ -180,8 +180,14 @@ async function create(wanted: Record<string, unknown>): Promise<SandboxView> {
 }
 
 const shortLived = () => {
-  const { endpoint, accessKey: access_key, secretKey: secret_key, sessionToken: session_token } = temporary;
-  return s3.mount({ mount_point: '/mnt/short', endpoint, access_key, secret_key, session_token });
+  const { endpoint, accessKey, secretKey, sessionToken } = temporary;
+  return s3.mount({
+    mount_point: '/mnt/short',
+    endpoint,
+    access_key: accessKey,
+    secret_key: secretKey,
+    session_token: sessionToken,
+  });
 };
 
 /** A sandbox with everything that has a secret. It runs on. */

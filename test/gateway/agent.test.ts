@@ -14,9 +14,9 @@ import { until } from '../support/until.ts';
 import { type Reply, send } from './client.ts';
 import { hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
 
-const ID = 'sbx-agent';
-const TOKEN = 'token-of-the-agent';
-const PLATFORM_TOKEN = 'token-of-the-platform';
+const id = 'sbx-agent';
+const agentToken = 'token-of-the-agent';
+const platformToken = 'token-of-the-platform';
 let started: StartedGateway;
 let dir: string;
 let agent: ChildProcess;
@@ -32,14 +32,14 @@ beforeAll(async () => {
       HOME: dir,
       AGENT_PORT: String(agentPort),
       AGENT_LISTEN: '127.0.0.1',
-      AGENT_SANDBOX_ID: ID,
-      AGENT_ACCESS_TOKEN: TOKEN,
-      AGENT_PLATFORM_TOKEN: PLATFORM_TOKEN,
+      AGENT_SANDBOX_ID: id,
+      AGENT_ACCESS_TOKEN: agentToken,
+      AGENT_PLATFORM_TOKEN: platformToken,
       AGENT_COMMAND_TAIL: path.join(dir, 'tail'),
     },
     stdio: ['ignore', 'inherit', 'inherit'],
   });
-  started.routes.set({ sandboxId: ID, agentPort, secure: true, accessToken: TOKEN });
+  started.routes.set({ sandboxId: id, agentPort, secure: true, accessToken: agentToken });
   await until(async () => (await call('/health')).status === 200);
 });
 
@@ -55,21 +55,21 @@ function call(
   target: string,
   options: { method?: string; headers?: Record<string, string>; body?: Buffer } = {},
 ): Promise<Reply> {
-  return send({ port: started.port, host: hostOf(ID), path: target, ...options });
+  return send({ port: started.port, host: hostOf(id), path: target, ...options });
 }
 
 /** Every way to speak to the agent, through the gateway; `secure` over TLS and the local CA. */
-const TRANSPORTS = ['connect', 'grpc-web', 'grpc'].flatMap((protocol) => [
+const transports = ['connect', 'grpc-web', 'grpc'].flatMap((protocol) => [
   { protocol, httpVersion: '2' as const, secure: false },
   { protocol, httpVersion: '2' as const, secure: true },
   ...(protocol === 'grpc' ? [] : [{ protocol, httpVersion: '1.1' as const, secure: true }]),
 ]);
 
-function transportOf({ protocol, httpVersion, secure }: (typeof TRANSPORTS)[number], token = TOKEN) {
-  const connectAs = { servername: hostOf(ID), ca: started.ca.certificatePem };
+function transportOf({ protocol, httpVersion, secure }: (typeof transports)[number], token = agentToken) {
+  const connectAs = { servername: hostOf(id), ca: started.ca.certificatePem };
   const options = {
     // Its name has no address of its own; the gateway goes by the Host.
-    baseUrl: `${secure ? 'https' : 'http'}://${hostOf(ID)}:${started.port}`,
+    baseUrl: `${secure ? 'https' : 'http'}://${hostOf(id)}:${started.port}`,
     nodeOptions: { ...(secure && connectAs), lookup: loopback },
     interceptors: [
       (next) => (request) => {
@@ -88,7 +88,7 @@ const loopback: net.LookupFunction = (_name, options, done) => {
   else done(null, '127.0.0.1', 4);
 };
 
-test.each(TRANSPORTS)('code runs over $protocol, HTTP/$httpVersion, TLS: $secure', async (transport) => {
+test.each(transports)('code runs over $protocol, HTTP/$httpVersion, TLS: $secure', async (transport) => {
   const client = createClient(Process, transportOf(transport));
   const events: string[] = [];
   let output = '';
@@ -106,7 +106,7 @@ test.each(TRANSPORTS)('code runs over $protocol, HTTP/$httpVersion, TLS: $secure
   expect(output).toMatch(/err\n/);
 });
 
-test.each(TRANSPORTS)('errors keep their code over $protocol, HTTP/$httpVersion, TLS: $secure', async (transport) => {
+test.each(transports)('errors keep their code over $protocol, HTTP/$httpVersion, TLS: $secure', async (transport) => {
   const failure = async (token: string) => {
     const client = createClient(Filesystem, transportOf(transport, token));
     return client.stat({ path: path.join(dir, 'missing') }).then(
@@ -114,7 +114,7 @@ test.each(TRANSPORTS)('errors keep their code over $protocol, HTTP/$httpVersion,
       (error) => ConnectError.from(error).code,
     );
   };
-  expect(await failure(TOKEN)).toBe(Code.NotFound);
+  expect(await failure(agentToken)).toBe(Code.NotFound);
   expect(await failure('wrong')).toBe(Code.Unauthenticated);
 });
 
@@ -123,26 +123,26 @@ test('a file of 20 MB goes up and comes down as it was', async () => {
   const target = path.join(dir, 'up.bin');
   const head = `--b\r\nContent-Disposition: form-data; name="path"\r\n\r\n${target}\r\n--b\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\n`;
   const body = Buffer.concat([Buffer.from(head), content, Buffer.from('\r\n--b--\r\n')]);
-  const headers = { 'x-access-token': TOKEN, 'content-type': 'multipart/form-data; boundary=b' };
+  const headers = { 'x-access-token': agentToken, 'content-type': 'multipart/form-data; boundary=b' };
   const uploaded = await call('/upload', { method: 'POST', headers, body });
   expect([uploaded.status, uploaded.text]).toEqual([200, `uploaded: ${target}`]);
   expect(readFileSync(target).equals(content)).toBe(true);
-  const downloaded = await call(`/download${target}`, { headers: { 'x-access-token': TOKEN } });
+  const downloaded = await call(`/download${target}`, { headers: { 'x-access-token': agentToken } });
   expect(downloaded.body.equals(content)).toBe(true);
-  const part = await call(`/download${target}`, { headers: { 'x-access-token': TOKEN, range: 'bytes=100-199' } });
+  const part = await call(`/download${target}`, { headers: { 'x-access-token': agentToken, range: 'bytes=100-199' } });
   expect([part.status, part.body.equals(content.subarray(100, 200))]).toEqual([206, true]);
 });
 
 test('the agent judges tokens and signatures itself', async () => {
   const target = path.join(dir, 'up.bin');
   expect((await call(`/download${target}`)).status).toBe(401);
-  const hash = createHash('sha256').update(`${target}:read:root:${TOKEN}`).digest('base64').replace(/=+$/, '');
+  const hash = createHash('sha256').update(`${target}:read:root:${agentToken}`).digest('base64').replace(/=+$/, '');
   const signed = await call(`/download${target}?signature=${encodeURIComponent(`v1_${hash}`)}`, { method: 'HEAD' });
   expect(signed.status).toBe(200);
 });
 
 test('the paths of the platform are there for the platform alone', async () => {
-  const headers = { 'x-platform-token': PLATFORM_TOKEN };
+  const headers = { 'x-platform-token': platformToken };
   const direct = await send({ port: agentPort, host: 'agent', path: '/platform/state', headers });
   expect(direct.status).toBe(200);
   const through = await call('/platform/state', { headers });

@@ -8,10 +8,10 @@ import { type Reply, send } from './client.ts';
 import { hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
 import { startHttpUpstream } from './upstream-server.ts';
 
-const TOKEN = 'token-of-sbx-one';
-const ID = 'sbx-one';
-const PUBLIC = 3000;
-const PROTECTED = 3001;
+const agentToken = 'token-of-sbx-one';
+const id = 'sbx-one';
+const publicPort = 3000;
+const protectedPort = 3001;
 let started: StartedGateway;
 let sandbox: Awaited<ReturnType<typeof startHttpUpstream>>;
 
@@ -26,41 +26,41 @@ beforeAll(async () => {
 beforeEach(() => {
   const tcp = { servicePort: sandbox.port, protocol: 'TCP' as const };
   const ports = [
-    { ...tcp, port: PUBLIC, isProtected: false },
-    { ...tcp, port: PROTECTED, isProtected: true },
+    { ...tcp, port: publicPort, isProtected: false },
+    { ...tcp, port: protectedPort, isProtected: true },
   ];
   const place = { address: sandbox.address, agentPort: sandbox.port + 1 };
-  started.routes.set({ ...place, sandboxId: ID, secure: true, accessToken: TOKEN, isLocked: false, ports });
+  started.routes.set({ ...place, sandboxId: id, secure: true, accessToken: agentToken, isLocked: false, ports });
 });
 afterAll(async () => {
   await started.stop();
   await sandbox.stop();
 });
 
-const headers = { 'x-access-token': TOKEN };
-const call = (port?: number): Promise<Reply> => send({ port: started.port, host: hostOf(ID, port), headers });
-const lock = () => started.routes.set({ sandboxId: ID, isLocked: true });
+const headers = { 'x-access-token': agentToken };
+const call = (port?: number): Promise<Reply> => send({ port: started.port, host: hostOf(id, port), headers });
+const lock = () => started.routes.set({ sandboxId: id, isLocked: true });
 
 test('only public ports answer', async () => {
   lock();
-  expect((await call(PUBLIC)).text).toBe('begun and ended');
-  for (const port of [undefined, PROTECTED, 9999]) {
+  expect((await call(publicPort)).text).toBe('begun and ended');
+  for (const port of [undefined, protectedPort, 9999]) {
     const reply = await call(port);
     expect([port, reply.status, reply.json.code]).toEqual([port, 403, 'owner_disabled']);
   }
-  started.routes.set({ sandboxId: ID, isLocked: false });
-  expect((await call(PROTECTED)).text).toBe('begun and ended');
+  started.routes.set({ sandboxId: id, isLocked: false });
+  expect((await call(protectedPort)).text).toBe('begun and ended');
 });
 
 async function openSocket(port: number): Promise<WebSocket> {
-  const socket = new WebSocket(`ws://127.0.0.1:${started.port}/`, { headers: { ...headers, host: hostOf(ID, port) } });
+  const socket = new WebSocket(`ws://127.0.0.1:${started.port}/`, { headers: { ...headers, host: hostOf(id, port) } });
   socket.on('error', () => undefined);
   await once(socket, 'open');
   return socket;
 }
 
 async function openReply(port: number): Promise<http.IncomingMessage> {
-  const options = { port: started.port, path: '/endless', headers: { ...headers, host: hostOf(ID, port) } };
+  const options = { port: started.port, path: '/endless', headers: { ...headers, host: hostOf(id, port) } };
   const [reply] = (await once(http.get(options), 'response')) as [http.IncomingMessage];
   reply.on('error', () => undefined);
   reply.resume();
@@ -72,12 +72,12 @@ const closeOf = (emitter: EventEmitter) => new Promise((resolve) => emitter.once
 
 test('what is open to private ports ends at once, what is open to public ones goes on', async () => {
   const session = http2.connect(`http://127.0.0.1:${started.port}`);
-  const stream = session.request({ ':path': '/endless', ':authority': hostOf(ID, PROTECTED), ...headers });
+  const stream = session.request({ ':path': '/endless', ':authority': hostOf(id, protectedPort), ...headers });
   stream.on('error', () => undefined);
   stream.resume();
   await once(stream, 'response');
-  const [publicSocket, privateSocket] = [await openSocket(PUBLIC), await openSocket(PROTECTED)];
-  const [publicReply, privateReply] = [await openReply(PUBLIC), await openReply(PROTECTED)];
+  const [publicSocket, privateSocket] = [await openSocket(publicPort), await openSocket(protectedPort)];
+  const [publicReply, privateReply] = [await openReply(publicPort), await openReply(protectedPort)];
   const ends = [privateSocket, privateReply, stream].map(closeOf);
   lock();
   await Promise.all(ends);
@@ -88,10 +88,10 @@ test('what is open to private ports ends at once, what is open to public ones go
 });
 
 test('what is open ends also when the news come only after an interruption', async () => {
-  const socket = await openSocket(PROTECTED);
+  const socket = await openSocket(protectedPort);
   const closed = closeOf(socket);
   started.routes.setLive(false);
-  started.routes.setSilently({ sandboxId: ID, isLocked: true });
+  started.routes.setSilently({ sandboxId: id, isLocked: true });
   started.routes.setLive(true);
   await closed;
   expect(socket.readyState).toBe(WebSocket.CLOSED);
@@ -99,11 +99,11 @@ test('what is open ends also when the news come only after an interruption', asy
 
 test('a look-up that the news overtake does not let a request stay open', async () => {
   const sandboxId = 'sbx-new';
-  const ports = [{ servicePort: sandbox.port, protocol: 'TCP' as const, port: PROTECTED, isProtected: true }];
-  started.routes.set({ sandboxId, address: sandbox.address, accessToken: TOKEN, ports });
+  const ports = [{ servicePort: sandbox.port, protocol: 'TCP' as const, port: protectedPort, isProtected: true }];
+  started.routes.set({ sandboxId, address: sandbox.address, accessToken: agentToken, ports });
   const gate = Promise.withResolvers<void>();
   started.routes.gate = gate.promise;
-  const host = hostOf(sandboxId, PROTECTED);
+  const host = hostOf(sandboxId, protectedPort);
   const request = http.get({ port: started.port, path: '/endless', headers: { ...headers, host } });
   request.on('response', (reply) => reply.on('error', () => undefined).resume());
   request.on('error', () => undefined);

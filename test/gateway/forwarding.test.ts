@@ -8,7 +8,7 @@ import { RawConnection, type Reply, send, sendRaw } from './client.ts';
 import { hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
 import { startHttpUpstream, startRawUpstream, startScriptedUpstream, type UpstreamServer } from './upstream-server.ts';
 
-const HOST = hostOf('sbx-one');
+const sandboxHost = hostOf('sbx-one');
 let started: StartedGateway;
 const stops: (() => Promise<void>)[] = [];
 
@@ -39,7 +39,7 @@ async function useHttp(listener: http.RequestListener, options: http.ServerOptio
 }
 
 function call(options: Partial<Parameters<typeof send>[0]> = {}): Promise<Reply> {
-  return send({ port: started.port, host: HOST, ...options });
+  return send({ port: started.port, host: sandboxHost, ...options });
 }
 
 test('headers, status and reason pass; connection-level ones end at the gateway', async () => {
@@ -57,7 +57,7 @@ test('headers, status and reason pass; connection-level ones end at the gateway'
   });
   const answer = await sendRaw(
     started.port,
-    `GET / HTTP/1.1\r\nHost: ${HOST}\r\nX-Custom: Value\r\nConnection: close, X-Hop\r\nX-Hop: 1\r\nKeep-Alive: 5\r\nTE: gzip\r\n` +
+    `GET / HTTP/1.1\r\nHost: ${sandboxHost}\r\nX-Custom: Value\r\nConnection: close, X-Hop\r\nX-Hop: 1\r\nKeep-Alive: 5\r\nTE: gzip\r\n` +
       'Proxy-Authorization: Basic x\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\n\r\n',
     /tea/,
   );
@@ -92,10 +92,10 @@ test('what the client says of proxies before it is replaced, and the platform to
     },
   });
   expect(seen).toMatchObject({
-    host: HOST,
+    host: sandboxHost,
     'x-forwarded-for': '127.0.0.1',
     'x-forwarded-proto': 'http',
-    'x-forwarded-host': HOST,
+    'x-forwarded-host': sandboxHost,
     'x-access-token': 'mine',
     'x-request-id': 'req-1',
   });
@@ -197,7 +197,7 @@ test('trailers of a request pass, and none that change how it is read', async ()
   });
   await sendRaw(
     started.port,
-    `POST / HTTP/1.1\r\nHost: ${HOST}\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 1\r\nHost: evil\r\nX-Platform-Token: t\r\nAuthorization: x\r\n\r\n`,
+    `POST / HTTP/1.1\r\nHost: ${sandboxHost}\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 1\r\nHost: evil\r\nX-Platform-Token: t\r\nAuthorization: x\r\n\r\n`,
     /ok/,
   );
   expect(trailers).toEqual(['X-Sum', '1']);
@@ -211,7 +211,7 @@ test('HEAD, 204 and 304 have no body and keep the connection in step', async () 
   });
   const connection = new RawConnection(started.port);
   for (const line of ['HEAD /', 'GET /204', 'GET /304', 'GET /']) {
-    connection.write(`${line} HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`);
+    connection.write(`${line} HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`);
   }
   const received = await connection.expect(/hello$/);
   connection.destroy();
@@ -229,7 +229,7 @@ test('events are passed on as they come, and the head before the first of them',
     response.flushHeaders();
   });
   const connection = new RawConnection(started.port);
-  connection.write(`GET / HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`);
+  connection.write(`GET / HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`);
   await connection.expect('text/event-stream');
   for (const event of ['one', 'two', 'three']) {
     events!.write(`data: ${event}\n\n`);
@@ -244,7 +244,7 @@ test('request and response flow at the same time', async () => {
     request.pipe(response);
   });
   const connection = new RawConnection(started.port);
-  connection.write(`POST / HTTP/1.1\r\nHost: ${HOST}\r\nTransfer-Encoding: chunked\r\n\r\n`);
+  connection.write(`POST / HTTP/1.1\r\nHost: ${sandboxHost}\r\nTransfer-Encoding: chunked\r\n\r\n`);
   for (const word of ['ping', 'pong', 'over']) {
     connection.write(`4\r\n${word}\r\n`);
     await connection.expect(word);
@@ -257,7 +257,7 @@ test('request and response flow at the same time', async () => {
 test('a sandbox that does not read holds the upload back', async () => {
   use(await startRawUpstream((socket) => socket.pause()));
   const connection = new RawConnection(started.port);
-  connection.write(`POST / HTTP/1.1\r\nHost: ${HOST}\r\nContent-Length: 1000000000\r\n\r\n`);
+  connection.write(`POST / HTTP/1.1\r\nHost: ${sandboxHost}\r\nContent-Length: 1000000000\r\n\r\n`);
   const block = Buffer.alloc(1_000_000);
   let written = 0;
   let isStuck = false;
@@ -283,7 +283,7 @@ test('a client that leaves amid its upload ends the request in the sandbox', asy
     });
   });
   const connection = new RawConnection(started.port);
-  connection.write(`POST / HTTP/1.1\r\nHost: ${HOST}\r\nContent-Length: 1000000\r\n\r\nbegin`);
+  connection.write(`POST / HTTP/1.1\r\nHost: ${sandboxHost}\r\nContent-Length: 1000000\r\n\r\nbegin`);
   await until(() => received === 5);
   connection.destroy();
   await until(() => upstream.sockets.size === 0);
@@ -300,7 +300,7 @@ test('a client that does not read holds the sandbox back', async () => {
     more();
   });
   const connection = new RawConnection(started.port);
-  connection.write(`GET / HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`);
+  connection.write(`GET / HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`);
   await connection.expect('200 OK');
   connection.socket.pause();
   let before = -1;
@@ -320,7 +320,7 @@ test('a client that leaves ends its request in the sandbox', async () => {
     response.write('begin');
   });
   const connection = new RawConnection(started.port);
-  connection.write(`GET / HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`);
+  connection.write(`GET / HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`);
   await connection.expect('begin');
   expect(upstream.sockets.size).toBe(1);
   connection.destroy();
@@ -335,7 +335,7 @@ test('a response that breaks off is seen to be broken off', async () => {
   });
   for (const path of ['/length', '/chunks']) {
     const connection = new RawConnection(started.port);
-    connection.write(`GET ${path} HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`);
+    connection.write(`GET ${path} HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`);
     await connection.closed();
     expect(connection.received).toMatch(/200 OK[\s\S]*part/);
     expect(connection.received).not.toMatch(/0\r\n\r\n$/);
@@ -378,7 +378,7 @@ test('Expect: 100-continue is asked of the sandbox, and its refusal costs no upl
     }
   });
   const head = (path: string) =>
-    `POST ${path} HTTP/1.1\r\nHost: ${HOST}\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n`;
+    `POST ${path} HTTP/1.1\r\nHost: ${sandboxHost}\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n`;
   const willing = new RawConnection(started.port);
   willing.write(head('/yes'));
   await willing.expect('HTTP/1.1 100 Continue\r\n\r\n');
@@ -402,7 +402,7 @@ test('a sandbox that knows nothing of Expect gets the body after a second', asyn
     request.resume().on('end', () => response.end('got it'));
   });
   const connection = new RawConnection(started.port);
-  connection.write(`POST / HTTP/1.1\r\nHost: ${HOST}\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n`);
+  connection.write(`POST / HTTP/1.1\r\nHost: ${sandboxHost}\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n`);
   await connection.expect('100 Continue');
   connection.write('hi');
   await connection.expect('got it');
@@ -420,7 +420,7 @@ test('early hints pass', async () => {
     response.writeEarlyHints({ link: '</a.css>; rel=preload' });
     response.end('page');
   });
-  const answer = await sendRaw(started.port, `GET / HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`, /page$/);
+  const answer = await sendRaw(started.port, `GET / HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`, /page$/);
   expect(answer).toMatch(/^HTTP\/1\.1 103 Early Hints\r\nLink: <\/a\.css>; rel=preload\r\n\r\nHTTP\/1\.1 200 OK/);
 });
 
@@ -430,11 +430,11 @@ test('a refusal before the upload is over reaches the client, and the connection
     else response.end('yes');
   });
   const connection = new RawConnection(started.port);
-  connection.write(`POST / HTTP/1.1\r\nHost: ${HOST}\r\nContent-Length: 4000000\r\n\r\n`);
+  connection.write(`POST / HTTP/1.1\r\nHost: ${sandboxHost}\r\nContent-Length: 4000000\r\n\r\n`);
   connection.write(Buffer.alloc(1_000_000));
   await connection.expect('403 Forbidden');
   connection.write(Buffer.alloc(3_000_000));
-  connection.write(`GET / HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`);
+  connection.write(`GET / HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`);
   await connection.expect(/yes$/);
   connection.destroy();
 });
@@ -462,13 +462,13 @@ test('HTTP/1.0 clients are served, with and without keep-alive', async () => {
     response.end('ok');
   });
   const closing = new RawConnection(started.port);
-  closing.write(`GET / HTTP/1.0\r\nHost: ${HOST}\r\n\r\n`);
+  closing.write(`GET / HTTP/1.0\r\nHost: ${sandboxHost}\r\n\r\n`);
   await closing.closed();
   expect(closing.received).toMatch(/^HTTP\/1\.1 200 OK[\s\S]*\r\n\r\nok$/);
   expect(closing.received.toLowerCase()).not.toContain('transfer-encoding');
   const staying = new RawConnection(started.port);
   for (let i = 1; i <= 2; i++) {
-    staying.write(`GET /known HTTP/1.0\r\nHost: ${HOST}\r\nConnection: keep-alive\r\n\r\n`);
+    staying.write(`GET /known HTTP/1.0\r\nHost: ${sandboxHost}\r\nConnection: keep-alive\r\n\r\n`);
     await staying.expect(i === 1 ? /ok$/ : /ok[\s\S]*ok$/);
   }
   staying.destroy();
@@ -517,7 +517,7 @@ test('a moved sandbox is reached by new connections only, and what flowed from t
   });
   await call();
   const stream = new RawConnection(started.port);
-  stream.write(`GET /stream HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`);
+  stream.write(`GET /stream HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`);
   await stream.expect('old');
   const agents = await startHttpUpstream((_request, response) => response.end('new'), '127.0.0.9', {}, old.port);
   use(agents);
@@ -562,7 +562,7 @@ test('a paused sandbox keeps what flows and gives up what is idle', async () => 
     }
   });
   const connection = new RawConnection(started.port);
-  connection.write(`GET /stream HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`);
+  connection.write(`GET /stream HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`);
   await connection.expect('before');
   await call();
   expect(upstream.sockets.size).toBe(2);

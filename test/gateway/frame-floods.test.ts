@@ -6,18 +6,18 @@ import tls from 'node:tls';
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
 import { until } from '../support/until.ts';
 import { RawConnection } from './client.ts';
-import { FLOODS, FloodingClient } from './floods/flooding-clients.ts';
-import { END_HEADERS, END_STREAM, frame, PREFACE, requestFrame } from './floods/http2-frames.ts';
+import { FloodingClient, floodKinds } from './floods/flooding-clients.ts';
+import { endHeaders, endStream, frame, preface, requestFrame } from './floods/http2-frames.ts';
 import { hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
 import { startHttpUpstream, type UpstreamServer } from './upstream-server.ts';
 
-const HOST = hostOf('sbx-reading');
-const RATE = 256 * 1024;
-const BODY_BYTES = 16 * 2 ** 20;
+const sandboxHost = hostOf('sbx-reading');
+const rate = 256 * 1024;
+const bodyBytes = 16 * 2 ** 20;
 /** GOAWAY with ENHANCE_YOUR_CALM (RFC 9113 §6.8 and 7). */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: a frame has such bytes
-const CALM = /\x00\x00\x08\x07\x00{5}[\s\S]{4}\x00\x00\x00\x0b/;
-const start = Buffer.concat([PREFACE, frame('settings', 0, Buffer.alloc(0))]);
+const calm = /\x00\x00\x08\x07\x00{5}[\s\S]{4}\x00\x00\x00\x0b/;
+const start = Buffer.concat([preface, frame('settings', 0, Buffer.alloc(0))]);
 
 let started: StartedGateway;
 let upstream: UpstreamServer;
@@ -29,7 +29,7 @@ beforeAll(async () => {
     request.on('data', (piece) => {
       bytes += piece.length;
     });
-    request.on('end', () => response.end(request.url === '/big' ? Buffer.alloc(BODY_BYTES) : String(bytes)));
+    request.on('end', () => response.end(request.url === '/big' ? Buffer.alloc(bodyBytes) : String(bytes)));
   });
 });
 
@@ -41,7 +41,7 @@ afterEach(async () => {
 afterAll(() => upstream.stop());
 
 async function begin(trustProxy = false): Promise<void> {
-  started = await startGateway({ limits: { maxOverheadBytesPerSecond: RATE }, trustProxy });
+  started = await startGateway({ limits: { maxOverheadBytesPerSecond: rate }, trustProxy });
   const { address, port: agentPort } = upstream;
   started.routes.set({ sandboxId: 'sbx-reading', status: 'running', address, agentPort });
 }
@@ -50,16 +50,19 @@ async function begin(trustProxy = false): Promise<void> {
 async function answerTo(localAddress: string): Promise<string> {
   const socket = net.connect({ port: started.port, host: '127.0.0.1', localAddress });
   const connection = new RawConnection(started.port, socket);
-  connection.write(Buffer.concat([start, requestFrame(1, HOST, 'GET', END_HEADERS | END_STREAM)]));
+  connection.write(Buffer.concat([start, requestFrame(1, sandboxHost, 'GET', endHeaders | endStream)]));
   // The upstream says how much it got: DATA, one byte, end of the stream.
   const isAnswered = () => connection.received.includes('\0\0\x01\0\x01\0\0\0\x010');
   await until(() => isAnswered() || connection.isClosed);
   connection.destroy();
-  return isAnswered() ? 'answered' : CALM.test(connection.received) ? 'refused' : connection.received;
+  return isAnswered() ? 'answered' : calm.test(connection.received) ? 'refused' : connection.received;
 }
 
 function flood(name: string): FloodingClient {
-  const client = new FloodingClient({ ...FLOODS.find((each) => each.name === name)!, connections: 1 }, started.port);
+  const client = new FloodingClient(
+    { ...floodKinds.find((each) => each.name === name)!, connections: 1 },
+    started.port,
+  );
   ends.push(() => client.stop());
   client.start();
   return client;
@@ -93,7 +96,7 @@ test('the connection of a proxy in front is not ended', async () => {
   await begin(true);
   const connection = new RawConnection(started.port);
   const windowUpdates = Buffer.concat(Array(80_000).fill(frame('windowUpdate', 0, Buffer.from([0, 0, 0, 1]))));
-  const request = requestFrame(1, HOST, 'GET', END_HEADERS | END_STREAM);
+  const request = requestFrame(1, sandboxHost, 'GET', endHeaders | endStream);
   connection.write(Buffer.concat([start, windowUpdates, request]));
   await connection.expect('\0\0\x01\0\x01\0\0\0\x010');
   expect(await answerTo('127.0.0.1')).toBe('answered');
@@ -107,11 +110,11 @@ test.each([
   'large bodies and many requests %s are no flood',
   async (_how, secure) => {
     await begin();
-    const session = http2.connect(`${secure ? 'https' : 'http'}://${HOST}:${started.port}`, {
+    const session = http2.connect(`${secure ? 'https' : 'http'}://${sandboxHost}:${started.port}`, {
       createConnection: () =>
         secure
           ? tls.connect({
-              ...{ port: started.port, host: '127.0.0.1', servername: HOST },
+              ...{ port: started.port, host: '127.0.0.1', servername: sandboxHost },
               ...{ ca: started.ca.certificatePem, ALPNProtocols: ['h2'] },
             })
           : net.connect(started.port, '127.0.0.1'),
@@ -124,10 +127,10 @@ test.each([
       const [{ ':status': status }] = await answered;
       return { status, text: await buffer(stream) };
     };
-    const upload = await call('/', Buffer.alloc(BODY_BYTES));
-    expect(String(upload.text)).toBe(String(BODY_BYTES));
+    const upload = await call('/', Buffer.alloc(bodyBytes));
+    expect(String(upload.text)).toBe(String(bodyBytes));
     const download = await call('/big');
-    expect(download.text.length).toBe(BODY_BYTES);
+    expect(download.text.length).toBe(bodyBytes);
     // More bytes of header fields than the rate and its burst.
     for (let i = 0; i < 10; i++) {
       const replies = await Promise.all(Array.from({ length: 50 }, () => call('/')));

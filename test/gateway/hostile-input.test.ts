@@ -1,11 +1,11 @@
 import net from 'node:net';
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import { RawConnection, send, sendRaw } from './client.ts';
-import { BASE_DOMAIN, hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
+import { hostOf, type StartedGateway, startGateway, testDomain } from './started-gateway.ts';
 import { startRawUpstream, type UpstreamServer } from './upstream-server.ts';
 
-const HOST = hostOf('sbx-one');
-const SMUGGLED = `GET /smuggled HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`;
+const sandboxHost = hostOf('sbx-one');
+const smuggledRequest = `GET /smuggled HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`;
 let started: StartedGateway;
 /** A sandbox that reads whatever comes, as bytes, so that nothing is hidden by a parser of its own. */
 let sandbox: UpstreamServer;
@@ -39,49 +39,55 @@ async function attack(bytes: string): Promise<string> {
   return connection.received;
 }
 
-const post = (headers: string, body: string) => `POST / HTTP/1.1\r\nHost: ${HOST}\r\n${headers}\r\n\r\n${body}`;
+const post = (headers: string, body: string) => `POST / HTTP/1.1\r\nHost: ${sandboxHost}\r\n${headers}\r\n\r\n${body}`;
 
 test.each([
   [
     'a length and chunks',
-    post(`Content-Length: ${SMUGGLED.length + 5}\r\nTransfer-Encoding: chunked`, `0\r\n\r\n${SMUGGLED}`),
+    post(`Content-Length: ${smuggledRequest.length + 5}\r\nTransfer-Encoding: chunked`, `0\r\n\r\n${smuggledRequest}`),
   ],
-  ['chunks and a length', post('Transfer-Encoding: chunked\r\nContent-Length: 4', `0\r\n\r\n${SMUGGLED}`)],
-  ['two lengths', post(`Content-Length: 0\r\nContent-Length: ${SMUGGLED.length}`, SMUGGLED)],
-  ['the same length twice', post(`Content-Length: 5\r\nContent-Length: 5`, `hello${SMUGGLED}`)],
-  ['a list of lengths', post('Content-Length: 0, 5', SMUGGLED)],
-  ['a signed length', post('Content-Length: +5', `hello${SMUGGLED}`)],
-  ['a negative length', post('Content-Length: -1', SMUGGLED)],
-  ['a length in hex', post('Content-Length: 0x5', `hello${SMUGGLED}`)],
-  ['a length beyond numbers', post('Content-Length: 99999999999999999999', SMUGGLED)],
-  ['an empty length', post('Content-Length: ', SMUGGLED)],
-  ['a length with a space before its colon', post('Content-Length : 5', `hello${SMUGGLED}`)],
-  ['chunks with a space before their colon', post('Transfer-Encoding : chunked', `0\r\n\r\n${SMUGGLED}`)],
-  ['chunks in a folded header', post('Transfer-Encoding:\r\n chunked', `0\r\n\r\n${SMUGGLED}`)],
-  ['a folded header', post('X: a\r\n b\r\nContent-Length: 5', `hello${SMUGGLED}`)],
-  ['chunks that are not last', post('Transfer-Encoding: chunked, identity', `0\r\n\r\n${SMUGGLED}`)],
-  ['a coding with a vertical tab', post('Transfer-Encoding: \x0bchunked', `0\r\n\r\n${SMUGGLED}`)],
-  ['chunks twice, differing', post('Transfer-Encoding: chunked\r\nTransfer-Encoding: x', `0\r\n\r\n${SMUGGLED}`)],
-  ['lines that end in bare line feeds', `POST / HTTP/1.1\nHost: ${HOST}\nContent-Length: 0\n\n${SMUGGLED}`],
-  ['one line that ends in a bare line feed', post('X: a\nContent-Length: 5', `hello${SMUGGLED}`)],
-  ['a bare carriage return in a value', post('X: a\rContent-Length: 5', `hello${SMUGGLED}`)],
-  ['a NUL in a value', post('X: a\0b', SMUGGLED)],
-  ['a header without a name', post(': x', SMUGGLED)],
-  ['a header without a colon', post('X', SMUGGLED)],
-  ['a header with a space in its name', post('X Y: z', SMUGGLED)],
-  ['a first header that is indented', `GET / HTTP/1.1\r\n Host: ${HOST}\r\n\r\n${SMUGGLED}`],
-  ['a chunk size with a sign', post('Transfer-Encoding: chunked', `+5\r\nhello\r\n0\r\n\r\n${SMUGGLED}`)],
-  ['a chunk size in 0x', post('Transfer-Encoding: chunked', `0x5\r\nhello\r\n0\r\n\r\n${SMUGGLED}`)],
-  ['a chunk size beyond numbers', post('Transfer-Encoding: chunked', `fffffffffffffffff\r\n${SMUGGLED}`)],
+  ['chunks and a length', post('Transfer-Encoding: chunked\r\nContent-Length: 4', `0\r\n\r\n${smuggledRequest}`)],
+  ['two lengths', post(`Content-Length: 0\r\nContent-Length: ${smuggledRequest.length}`, smuggledRequest)],
+  ['the same length twice', post(`Content-Length: 5\r\nContent-Length: 5`, `hello${smuggledRequest}`)],
+  ['a list of lengths', post('Content-Length: 0, 5', smuggledRequest)],
+  ['a signed length', post('Content-Length: +5', `hello${smuggledRequest}`)],
+  ['a negative length', post('Content-Length: -1', smuggledRequest)],
+  ['a length in hex', post('Content-Length: 0x5', `hello${smuggledRequest}`)],
+  ['a length beyond numbers', post('Content-Length: 99999999999999999999', smuggledRequest)],
+  ['an empty length', post('Content-Length: ', smuggledRequest)],
+  ['a length with a space before its colon', post('Content-Length : 5', `hello${smuggledRequest}`)],
+  ['chunks with a space before their colon', post('Transfer-Encoding : chunked', `0\r\n\r\n${smuggledRequest}`)],
+  ['chunks in a folded header', post('Transfer-Encoding:\r\n chunked', `0\r\n\r\n${smuggledRequest}`)],
+  ['a folded header', post('X: a\r\n b\r\nContent-Length: 5', `hello${smuggledRequest}`)],
+  ['chunks that are not last', post('Transfer-Encoding: chunked, identity', `0\r\n\r\n${smuggledRequest}`)],
+  ['a coding with a vertical tab', post('Transfer-Encoding: \x0bchunked', `0\r\n\r\n${smuggledRequest}`)],
+  [
+    'chunks twice, differing',
+    post('Transfer-Encoding: chunked\r\nTransfer-Encoding: x', `0\r\n\r\n${smuggledRequest}`),
+  ],
+  [
+    'lines that end in bare line feeds',
+    `POST / HTTP/1.1\nHost: ${sandboxHost}\nContent-Length: 0\n\n${smuggledRequest}`,
+  ],
+  ['one line that ends in a bare line feed', post('X: a\nContent-Length: 5', `hello${smuggledRequest}`)],
+  ['a bare carriage return in a value', post('X: a\rContent-Length: 5', `hello${smuggledRequest}`)],
+  ['a NUL in a value', post('X: a\0b', smuggledRequest)],
+  ['a header without a name', post(': x', smuggledRequest)],
+  ['a header without a colon', post('X', smuggledRequest)],
+  ['a header with a space in its name', post('X Y: z', smuggledRequest)],
+  ['a first header that is indented', `GET / HTTP/1.1\r\n Host: ${sandboxHost}\r\n\r\n${smuggledRequest}`],
+  ['a chunk size with a sign', post('Transfer-Encoding: chunked', `+5\r\nhello\r\n0\r\n\r\n${smuggledRequest}`)],
+  ['a chunk size in 0x', post('Transfer-Encoding: chunked', `0x5\r\nhello\r\n0\r\n\r\n${smuggledRequest}`)],
+  ['a chunk size beyond numbers', post('Transfer-Encoding: chunked', `fffffffffffffffff\r\n${smuggledRequest}`)],
   [
     'a chunk line that ends in a bare line feed',
-    post('Transfer-Encoding: chunked', `5\nhello\r\n0\r\n\r\n${SMUGGLED}`),
+    post('Transfer-Encoding: chunked', `5\nhello\r\n0\r\n\r\n${smuggledRequest}`),
   ],
-  ['a chunk longer than it says', post('Transfer-Encoding: chunked', `5\r\nhello!\r\n0\r\n\r\n${SMUGGLED}`)],
-  ['a request line with a tab', `GET\t/ HTTP/1.1\r\nHost: ${HOST}\r\n\r\n${SMUGGLED}`],
-  ['a request line with a space in the target', `GET /a b HTTP/1.1\r\nHost: ${HOST}\r\n\r\n${SMUGGLED}`],
+  ['a chunk longer than it says', post('Transfer-Encoding: chunked', `5\r\nhello!\r\n0\r\n\r\n${smuggledRequest}`)],
+  ['a request line with a tab', `GET\t/ HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n${smuggledRequest}`],
+  ['a request line with a space in the target', `GET /a b HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n${smuggledRequest}`],
   ['another protocol', 'SSH-2.0-OpenSSH_9.2p1\r\n'],
-  ['a method that there is none', `SMUGGLE / HTTP/1.1\r\nHost: ${HOST}\r\n\r\n${SMUGGLED}`],
+  ['a method that there is none', `SMUGGLE / HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n${smuggledRequest}`],
 ])('%s is refused, and nothing is smuggled by it', async (_what, bytes) => {
   const received = await attack(bytes);
   expect(received).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n[\s\S]*Connection: close\r\n/);
@@ -93,16 +99,16 @@ test.each([
 });
 
 test.each([
-  ['an unknown coding', post('Transfer-Encoding: xchunked', `0\r\n\r\n${SMUGGLED}`)],
+  ['an unknown coding', post('Transfer-Encoding: xchunked', `0\r\n\r\n${smuggledRequest}`)],
   ['a coding before chunks', post('Transfer-Encoding: gzip, chunked', '0\r\n\r\n')],
-  ['chunks in HTTP/1.0', `POST / HTTP/1.0\r\nHost: ${HOST}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`],
+  ['chunks in HTTP/1.0', `POST / HTTP/1.0\r\nHost: ${sandboxHost}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`],
 ])('%s is not understood', async (_what, bytes) => {
   expect(await attack(bytes)).toMatch(/^HTTP\/1\.1 501 [\s\S]*Connection: close\r\n/);
   expect(seen).toBe('');
 });
 
 test.each(['HTTP/2.0', 'HTTP/1.9', 'HTTP/0.9', ''])('a request of version "%s" is refused', async (version) => {
-  const received = await attack(`GET / ${version}\r\nHost: ${HOST}\r\n\r\n${SMUGGLED}`);
+  const received = await attack(`GET / ${version}\r\nHost: ${sandboxHost}\r\n\r\n${smuggledRequest}`);
   expect(received).toMatch(/^HTTP\/1\.1 (400|505) /);
   expect(seen).toBe('');
 });
@@ -125,20 +131,20 @@ test('what follows a body by its length is the next request, for the host that i
 test.each([
   ['no host', 'GET / HTTP/1.1\r\n\r\n'],
   ['an empty host', 'GET / HTTP/1.1\r\nHost: \r\n\r\n'],
-  ['two hosts', `GET / HTTP/1.1\r\nHost: ${HOST}\r\nHost: ${HOST}\r\n\r\n`],
-  ['two hosts, differing', `GET / HTTP/1.1\r\nHost: ${HOST}\r\nhost: ${hostOf('sbx-two')}\r\n\r\n`],
+  ['two hosts', `GET / HTTP/1.1\r\nHost: ${sandboxHost}\r\nHost: ${sandboxHost}\r\n\r\n`],
+  ['two hosts, differing', `GET / HTTP/1.1\r\nHost: ${sandboxHost}\r\nhost: ${hostOf('sbx-two')}\r\n\r\n`],
   ['no host in HTTP/1.0', 'GET / HTTP/1.0\r\n\r\n'],
-  ['an absolute form for another host', `GET http://${hostOf('sbx-two')}/ HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`],
-  ['an absolute form without a host', `GET http:///x HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`],
-  ['user information', `GET / HTTP/1.1\r\nHost: user@${HOST}\r\n\r\n`],
-  ['user information in an absolute form', `GET http://x@${HOST}/ HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`],
-  ['a path in the host', `GET / HTTP/1.1\r\nHost: ${HOST}/x\r\n\r\n`],
-  ['a space in the host', `GET / HTTP/1.1\r\nHost: ${HOST} x\r\n\r\n`],
-  ['a list of hosts', `GET / HTTP/1.1\r\nHost: ${HOST},${HOST}\r\n\r\n`],
-  ['a port that is none', `GET / HTTP/1.1\r\nHost: ${HOST}:http\r\n\r\n`],
-  ['a port beyond ports', `GET / HTTP/1.1\r\nHost: ${HOST}:65536\r\n\r\n`],
-  ['two dots at the end', `GET / HTTP/1.1\r\nHost: ${HOST}..\r\n\r\n`],
-  ['a NUL escaped', `GET / HTTP/1.1\r\nHost: ${HOST}%00\r\n\r\n`],
+  ['an absolute form for another host', `GET http://${hostOf('sbx-two')}/ HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`],
+  ['an absolute form without a host', `GET http:///x HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`],
+  ['user information', `GET / HTTP/1.1\r\nHost: user@${sandboxHost}\r\n\r\n`],
+  ['user information in an absolute form', `GET http://x@${sandboxHost}/ HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`],
+  ['a path in the host', `GET / HTTP/1.1\r\nHost: ${sandboxHost}/x\r\n\r\n`],
+  ['a space in the host', `GET / HTTP/1.1\r\nHost: ${sandboxHost} x\r\n\r\n`],
+  ['a list of hosts', `GET / HTTP/1.1\r\nHost: ${sandboxHost},${sandboxHost}\r\n\r\n`],
+  ['a port that is none', `GET / HTTP/1.1\r\nHost: ${sandboxHost}:http\r\n\r\n`],
+  ['a port beyond ports', `GET / HTTP/1.1\r\nHost: ${sandboxHost}:65536\r\n\r\n`],
+  ['two dots at the end', `GET / HTTP/1.1\r\nHost: ${sandboxHost}..\r\n\r\n`],
+  ['a NUL escaped', `GET / HTTP/1.1\r\nHost: ${sandboxHost}%00\r\n\r\n`],
 ])('%s is an invalid host', async (_what, bytes) => {
   const received = await sendRaw(started.port, bytes, /\}$/);
   expect(received).toMatch(/^HTTP\/1\.1 400 [\s\S]*"code":"invalid_host"/);
@@ -146,8 +152,12 @@ test.each([
 });
 
 test('an absolute form for the same host is served as the path it holds', async () => {
-  await sendRaw(started.port, `GET http://${HOST.toUpperCase()}/a?b HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`, /reached/);
-  expect(seen).toMatch(new RegExp(`^GET /a\\?b HTTP/1.1\r\nHost: ${HOST}\r\n`, 'i'));
+  await sendRaw(
+    started.port,
+    `GET http://${sandboxHost.toUpperCase()}/a?b HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`,
+    /reached/,
+  );
+  expect(seen).toMatch(new RegExp(`^GET /a\\?b HTTP/1.1\r\nHost: ${sandboxHost}\r\n`, 'i'));
 });
 
 test.each([
@@ -156,18 +166,18 @@ test.each([
   ['a fragment', 'GET /a#b HTTP/1.1'],
   ['bytes beyond ASCII', 'GET /\xe9 HTTP/1.1'],
 ])('a target with %s is refused', async (_what, line) => {
-  expect(await sendRaw(started.port, `${line}\r\nHost: ${HOST}\r\n\r\n`)).toMatch(/^HTTP\/1\.1 400 /);
+  expect(await sendRaw(started.port, `${line}\r\nHost: ${sandboxHost}\r\n\r\n`)).toMatch(/^HTTP\/1\.1 400 /);
   expect(seen).toBe('');
 });
 
 test('OPTIONS may ask for the server as a whole', async () => {
-  await sendRaw(started.port, `OPTIONS * HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`, /reached/);
+  await sendRaw(started.port, `OPTIONS * HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`, /reached/);
   expect(seen).toMatch(/^OPTIONS \* HTTP/);
 });
 
 test.each(['TRACE', 'CONNECT'])('%s is not forwarded', async (method) => {
-  const target = method === 'CONNECT' ? `${HOST}:80` : '/';
-  expect(await sendRaw(started.port, `${method} ${target} HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`)).toMatch(
+  const target = method === 'CONNECT' ? `${sandboxHost}:80` : '/';
+  expect(await sendRaw(started.port, `${method} ${target} HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`)).toMatch(
     /^HTTP\/1\.1 405 /,
   );
   expect(seen).toBe('');
@@ -178,7 +188,7 @@ test.each([
   ['a huge target', '', 'x'.repeat(40_000)],
   ['too many headers', Array.from({ length: 300 }, (_, i) => `X${i}: y\r\n`).join(''), ''],
 ])('%s is 431', async (_what, headers, target) => {
-  const received = await attack(`GET /${target} HTTP/1.1\r\nHost: ${HOST}\r\n${headers}\r\n`);
+  const received = await attack(`GET /${target} HTTP/1.1\r\nHost: ${sandboxHost}\r\n${headers}\r\n`);
   expect(received).toMatch(/^HTTP\/1\.1 431 [\s\S]*"code":"headers_too_large"/);
   expect(seen).toBe('');
 });
@@ -195,7 +205,7 @@ test('endless trailers and chunk extensions are cut', async () => {
 test('upgrades to other protocols are ignored', async () => {
   await sendRaw(
     started.port,
-    `GET / HTTP/1.1\r\nHost: ${HOST}\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n`,
+    `GET / HTTP/1.1\r\nHost: ${sandboxHost}\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n`,
     /reached/,
   );
   expect(seen.toLowerCase()).not.toMatch(/upgrade|http2-settings/);
@@ -210,7 +220,7 @@ test.each([
   const connection = new RawConnection(started.port);
   connection.write(bytes);
   await connection.closed();
-  expect((await send({ port: started.port, host: HOST })).text).toBe('reached');
+  expect((await send({ port: started.port, host: sandboxHost })).text).toBe('reached');
 });
 
 test('a connection that begins like HTTP/2 and goes no further keeps nothing busy', async () => {
@@ -224,13 +234,13 @@ test('a connection that begins like HTTP/2 and goes no further keeps nothing bus
   await new Promise((resolve) => setTimeout(resolve, 300));
   const used = process.cpuUsage(before);
   expect((used.user + used.system) / 1000).toBeLessThan(150);
-  expect((await send({ port: started.port, host: HOST })).text).toBe('reached');
+  expect((await send({ port: started.port, host: sandboxHost })).text).toBe('reached');
   for (const connection of idle) connection.destroy();
 });
 
 test('a hundred thousand pipelined requests do not all reach the sandbox at once', async () => {
   const connection = new RawConnection(started.port);
-  const flood = `GET / HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`.repeat(1000);
+  const flood = `GET / HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`.repeat(1000);
   for (let i = 0; i < 100 && !connection.isClosed; i++) {
     if (!connection.socket.write(flood))
       await Promise.race([new Promise((done) => connection.socket.once('drain', done)), connection.closed()]);
@@ -244,7 +254,7 @@ test('every port of loopback is out of reach for a host that names it', async ()
   const inner = net.createServer((socket) => socket.end('inner'));
   await new Promise<void>((resolve) => inner.listen(0, '127.0.0.1', resolve));
   const { port } = inner.address() as net.AddressInfo;
-  for (const host of [`127.0.0.1:${port}`, `${port}-localhost.${BASE_DOMAIN}`, `localhost:${port}`, `[::1]:${port}`]) {
+  for (const host of [`127.0.0.1:${port}`, `${port}-localhost.${testDomain}`, `localhost:${port}`, `[::1]:${port}`]) {
     expect((await send({ port: started.port, host })).text).not.toContain('inner');
   }
   inner.close();

@@ -4,7 +4,7 @@ import net from 'node:net';
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
 import { until } from '../support/until.ts';
 import { RawConnection, send } from './client.ts';
-import { KNOWN_NAMES } from './hostile/fields.ts';
+import { knownNames } from './hostile/fields.ts';
 import { headersFrame } from './hostile/http2-replies.ts';
 import { SeededRandom } from './hostile/random.ts';
 import { startCallUpstream } from './hostile/upstreams.ts';
@@ -12,7 +12,7 @@ import { MemoryGateway } from './memory-gateway.ts';
 import { hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
 import { startHttpUpstream, startRawUpstream, startScriptedUpstream, type UpstreamServer } from './upstream-server.ts';
 
-const HOST = hostOf('sbx-one');
+const sandboxHost = hostOf('sbx-one');
 let started: StartedGateway;
 const stops: (() => Promise<void> | void)[] = [];
 
@@ -41,12 +41,12 @@ interface Outcome {
 
 /** One request over HTTP/2. Resolves when the stream is closed, however that came; rejects after 5 s. */
 async function callHttp2(headers: http2.OutgoingHttpHeaders = {}): Promise<Outcome> {
-  const session = http2.connect(`http://${HOST}`, {
+  const session = http2.connect(`http://${sandboxHost}`, {
     createConnection: () => net.connect(started.port, '127.0.0.1'),
   });
   session.on('error', () => undefined);
   stops.push(() => session.destroy());
-  const stream = session.request({ ':authority': HOST, ':path': '/', ...headers });
+  const stream = session.request({ ':authority': sandboxHost, ':path': '/', ...headers });
   const outcome: Outcome = { status: null, headers: {}, trailers: {}, body: '', resetCode: 0 };
   stream.on('error', () => undefined);
   stream.on('response', (received) => {
@@ -68,11 +68,11 @@ async function callHttp2(headers: http2.OutgoingHttpHeaders = {}): Promise<Outco
   return outcome;
 }
 
-const SINGLE =
+const single =
   'Age: 1\r\nAge: 2\r\nRetry-After: 1\r\nRetry-After: 2\r\nX-Content-Type-Options: a\r\nX-Content-Type-Options: b\r\n';
 
 test.each([
-  ['doubled fields that may be there once', `HTTP/1.1 200 OK\r\n${SINGLE}Content-Length: 2\r\n\r\nok`],
+  ['doubled fields that may be there once', `HTTP/1.1 200 OK\r\n${single}Content-Length: 2\r\n\r\nok`],
   ['HTTP2-Settings', 'HTTP/1.1 200 OK\r\nHTTP2-Settings: AAMAAABk\r\nTE: gzip\r\nContent-Length: 2\r\n\r\nok'],
 ])('over HTTP/2 a reply with %s arrives', async (_what, answer) => {
   await upstreamThatAnswers(answer);
@@ -84,7 +84,7 @@ test.each([
 
 test('over HTTP/2 doubled trailers arrive once', async () => {
   await upstreamThatAnswers(
-    `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n${SINGLE}X-Sum: 1\r\nHTTP2-Settings: a\r\n\r\n`,
+    `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n${single}X-Sum: 1\r\nHTTP2-Settings: a\r\n\r\n`,
   );
   expect(await callHttp2()).toMatchObject({
     status: 200,
@@ -95,23 +95,31 @@ test('over HTTP/2 doubled trailers arrive once', async () => {
 });
 
 /** Each field that Node knows, twice; those that frame a message aside. */
-const DOUBLED = KNOWN_NAMES.filter((name) => !['content-length', 'transfer-encoding'].includes(name))
+const doubledNames = knownNames
+  .filter((name) => !['content-length', 'transfer-encoding'].includes(name))
   .map((name) => `${name}: 1\r\n${name}: 2\r\n`)
   .join('')
   .replaceAll(/^connection: .*\r\n/gm, '');
 
 test('over HTTP/2 every known field may be doubled: in a 1xx, a head, a trailer, and a WebSocket reply', async () => {
   await upstreamThatAnswers(
-    `HTTP/1.1 103 Hints\r\n${DOUBLED}\r\nHTTP/1.1 200 OK\r\n${DOUBLED}Transfer-Encoding: chunked\r\n\r\n0\r\n${DOUBLED}\r\n`,
+    `HTTP/1.1 103 Hints\r\n${doubledNames}\r\nHTTP/1.1 200 OK\r\n${doubledNames}Transfer-Encoding: chunked\r\n\r\n0\r\n${doubledNames}\r\n`,
   );
   expect(await callHttp2()).toMatchObject({ status: 200, resetCode: 0, headers: { age: '1' }, trailers: { age: '1' } });
   await upstreamThatAnswers(
-    `HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\n${DOUBLED.replaceAll(/^upgrade: .*\r\n/gm, '')}\r\n`,
+    `HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\n${doubledNames.replaceAll(/^upgrade: .*\r\n/gm, '')}\r\n`,
   );
-  const session = http2.connect(`http://${HOST}`, { createConnection: () => net.connect(started.port, '127.0.0.1') });
+  const session = http2.connect(`http://${sandboxHost}`, {
+    createConnection: () => net.connect(started.port, '127.0.0.1'),
+  });
   stops.push(() => session.destroy());
   await once(session, 'remoteSettings');
-  const stream = session.request({ ':authority': HOST, ':path': '/', ':method': 'CONNECT', ':protocol': 'websocket' });
+  const stream = session.request({
+    ':authority': sandboxHost,
+    ':path': '/',
+    ':method': 'CONNECT',
+    ':protocol': 'websocket',
+  });
   const [headers] = await once(stream, 'response');
   expect(headers).toMatchObject({ ':status': 200, age: '1' });
 });
@@ -119,7 +127,7 @@ test('over HTTP/2 every known field may be doubled: in a 1xx, a head, a trailer,
 test.each(['600', '999', '099'])('a reply with status %s is 502, also of gRPC', async (status) => {
   await upstreamThatAnswers(`HTTP/1.1 ${status} OK\r\nContent-Length: 0\r\n\r\n`);
   expect((await callHttp2()).status).toBe(502);
-  expect((await send({ port: started.port, host: HOST })).json.code).toBe('sandbox_bad_response');
+  expect((await send({ port: started.port, host: sandboxHost })).json.code).toBe('sandbox_bad_response');
   expect(started.log.join('')).toContain('a sandbox sent a bad reply');
   const calls = await startCallUpstream((streamId) => ({
     reply: headersFrame(streamId, [[':status', status]], true),
@@ -176,7 +184,7 @@ test('an upgrade behind a request that waits for its response is an ordinary req
   const upgrade =
     'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n';
   connection.write(
-    `GET /first HTTP/1.1\r\nHost: ${HOST}\r\n\r\nGET /second HTTP/1.1\r\nHost: ${HOST}\r\n${upgrade}\r\n`,
+    `GET /first HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\nGET /second HTTP/1.1\r\nHost: ${sandboxHost}\r\n${upgrade}\r\n`,
   );
   await connection.expect(/\/first[\s\S]*\/second/);
 });
@@ -199,13 +207,13 @@ test('1xx replies without end to clients that do not read cost no memory, and en
     const sessions: http2.ClientHttp2Session[] = [];
     for (let i = 0; i < 50; i++) {
       const socket = net.connect(gateway.port, '127.0.0.1').pause();
-      socket.write(`GET / HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`);
+      socket.write(`GET / HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`);
       sockets.push(socket);
       const silent = net.connect(gateway.port, '127.0.0.1');
       sockets.push(silent);
-      sessions.push(http2.connect(`http://${HOST}`, { createConnection: () => silent }));
+      sessions.push(http2.connect(`http://${sandboxHost}`, { createConnection: () => silent }));
       sessions[i]!.on('error', () => undefined);
-      sessions[i]!.request({ ':authority': HOST, ':path': '/' }).on('error', () => undefined);
+      sessions[i]!.request({ ':authority': sandboxHost, ':path': '/' }).on('error', () => undefined);
     }
     await until(() => flooder.accepted() === 100 && flooder.sockets.size === 0);
     const grown = gateway.memoryBytes - before;

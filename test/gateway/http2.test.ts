@@ -11,7 +11,7 @@ import { RawConnection } from './client.ts';
 import { hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
 import { listening, startHttpUpstream, type UpstreamServer } from './upstream-server.ts';
 
-const HOST = hostOf('sbx-one');
+const sandboxHost = hostOf('sbx-one');
 let started: StartedGateway;
 let sessions: http2.ClientHttp2Session[] = [];
 const stops: (() => Promise<void>)[] = [];
@@ -35,13 +35,13 @@ function use<U extends UpstreamServer>(upstream: U): U {
 }
 
 function connect(secure: boolean): http2.ClientHttp2Session {
-  const session = http2.connect(`${secure ? 'https' : 'http'}://${HOST}:${started.port}`, {
+  const session = http2.connect(`${secure ? 'https' : 'http'}://${sandboxHost}:${started.port}`, {
     createConnection: () =>
       secure
         ? tls.connect({
             port: started.port,
             host: '127.0.0.1',
-            servername: HOST,
+            servername: sandboxHost,
             ca: started.ca.certificatePem,
             ALPNProtocols: ['h2'],
           })
@@ -63,7 +63,7 @@ async function call(
   headers: http2.OutgoingHttpHeaders,
   body?: Buffer | string,
 ): Promise<Http2Reply> {
-  const stream = session.request({ ':authority': HOST, ...headers }, { endStream: body === undefined });
+  const stream = session.request({ ':authority': sandboxHost, ...headers }, { endStream: body === undefined });
   let trailers: http2.IncomingHttpHeaders = {};
   stream.on('trailers', (received) => {
     trailers = received;
@@ -107,7 +107,7 @@ test.each([
   const seen = JSON.parse(reply.body.toString());
   expect(seen).toMatchObject({ url: '/a?b=c', method: 'POST' });
   expect(seen.headers).toMatchObject({
-    host: HOST,
+    host: sandboxHost,
     cookie: 'x=1; y=2',
     'x-forwarded-proto': secure ? 'https' : 'http',
     'transfer-encoding': 'chunked',
@@ -174,7 +174,7 @@ test('bytes that wait for a slow client are not overwritten by what another conn
   await until(() => held !== undefined);
   const slow = new RawConnection(started.port);
   slow.socket.pause();
-  slow.write(`GET /big HTTP/1.1\r\nHost: ${HOST}\r\nConnection: close\r\n\r\n`);
+  slow.write(`GET /big HTTP/1.1\r\nHost: ${sandboxHost}\r\nConnection: close\r\n\r\n`);
   await until(() => asked === 3);
   // Until the sockets on the way are full.
   await new Promise((resolve) => setTimeout(resolve, 300));
@@ -211,7 +211,7 @@ test('events are passed on as they come, and a client that cancels ends the requ
       response.write('data: one\n\n');
     }),
   );
-  const stream = connect(true).request({ ':authority': HOST, ':path': '/' });
+  const stream = connect(true).request({ ':authority': sandboxHost, ':path': '/' });
   const [bytes] = await once(stream, 'data');
   expect(String(bytes)).toBe('data: one\n\n');
   expect(upstream.sockets.size).toBe(1);
@@ -226,7 +226,7 @@ test('a response that breaks off resets the stream', async () => {
       response.write('part', () => response.destroy());
     }),
   );
-  const stream = connect(false).request({ ':authority': HOST });
+  const stream = connect(false).request({ ':authority': sandboxHost });
   const [error] = await once(stream.resume(), 'error');
   expect(error.code).toBe('ERR_HTTP2_STREAM_ERROR');
 });
@@ -239,7 +239,7 @@ test('a WebSocket in HTTP/2 reaches a sandbox that speaks HTTP/1.1', async () =>
   await once(session, 'remoteSettings');
   expect(session.remoteSettings.enableConnectProtocol).toBe(true);
   const stream = session.request({
-    ':authority': HOST,
+    ':authority': sandboxHost,
     ':method': 'CONNECT',
     ':protocol': 'websocket',
     ':path': '/',
@@ -266,7 +266,7 @@ async function useGrpc(onCall: (stream: http2.ServerHttp2Stream, headers: http2.
   return use(await listening(server as unknown as net.Server, '127.0.0.1', 0));
 }
 
-const GRPC = {
+const grpcCall = {
   ':method': 'POST',
   ':path': '/sandboxagent.Process/List',
   'content-type': 'application/grpc+proto',
@@ -286,13 +286,13 @@ test('a gRPC call passes whole: frames, trailers, metadata', async () => {
     stream.end(Buffer.concat([body, body]));
   });
   for (const secure of [true, false]) {
-    const headers = { ...GRPC, 'x-access-token': 'mine', 'x-platform-token': 'stolen', 'grpc-timeout': '10S' };
+    const headers = { ...grpcCall, 'x-access-token': 'mine', 'x-platform-token': 'stolen', 'grpc-timeout': '10S' };
     const reply = await call(connect(secure), headers, Buffer.alloc(500_000, 1));
     expect(reply.headers).toMatchObject({ ':status': 200, 'content-type': 'application/grpc+proto', 'x-meta': 'a, b' });
     expect(reply.body.length).toBe(1_000_000);
     expect(reply.trailers).toMatchObject({ 'grpc-status': '0', 'grpc-message': 'fine' });
     expect(seen).toMatchObject({
-      ':authority': HOST,
+      ':authority': sandboxHost,
       te: 'trailers',
       'x-access-token': 'mine',
       'grpc-timeout': '10S',
@@ -306,7 +306,7 @@ test('a gRPC error that is nothing but trailers passes as that', async () => {
   await useGrpc((stream) =>
     stream.respond({ ':status': 200, 'content-type': 'application/grpc', 'grpc-status': '5' }, { endStream: true }),
   );
-  const reply = await call(connect(false), GRPC, 'x');
+  const reply = await call(connect(false), grpcCall, 'x');
   expect(reply.headers).toMatchObject({ ':status': 200, 'grpc-status': '5' });
   expect(reply.body.length).toBe(0);
 });
@@ -317,7 +317,7 @@ test('a gRPC stream flows both ways at once', async () => {
     stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }));
     stream.pipe(stream);
   });
-  const stream = connect(true).request({ ':authority': HOST, ...GRPC });
+  const stream = connect(true).request({ ':authority': sandboxHost, ...grpcCall });
   let trailers: http2.IncomingHttpHeaders = {};
   stream.on('trailers', (received) => {
     trailers = received;
@@ -340,11 +340,11 @@ test('a gRPC client that cancels is seen by the agent, and a reset of the agent 
     if (headers[':path'] === '/reset') setImmediate(() => stream.close(http2.constants.NGHTTP2_ENHANCE_YOUR_CALM));
   });
   const session = connect(false);
-  const cancelled = session.request({ ':authority': HOST, ...GRPC });
+  const cancelled = session.request({ ':authority': sandboxHost, ...grpcCall });
   await once(cancelled, 'data');
   cancelled.close(http2.constants.NGHTTP2_CANCEL);
   await until(() => codes.includes(http2.constants.NGHTTP2_CANCEL));
-  const reset = session.request({ ':authority': HOST, ...GRPC, ':path': '/reset' });
+  const reset = session.request({ ':authority': sandboxHost, ...grpcCall, ':path': '/reset' });
   reset.on('error', () => undefined);
   reset.resume();
   await until(() => reset.closed);
@@ -357,7 +357,7 @@ test('a gRPC call that the agent ends early is whole, and the client is asked to
     stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '3' }));
     stream.end('enough');
   });
-  const stream = connect(false).request({ ':authority': HOST, ...GRPC });
+  const stream = connect(false).request({ ':authority': sandboxHost, ...grpcCall });
   let trailers: http2.IncomingHttpHeaders = {};
   stream.on('trailers', (received) => {
     trailers = received;
@@ -375,29 +375,29 @@ test('gRPC calls share one connection to the agent, and end with the sandbox', a
     else stream.end('ok');
   });
   const session = connect(false);
-  await Promise.all(Array.from({ length: 50 }, () => call(session, GRPC, 'x')));
+  await Promise.all(Array.from({ length: 50 }, () => call(session, grpcCall, 'x')));
   expect(upstream.accepted()).toBe(1);
-  const staying = session.request({ ':authority': HOST, ...GRPC, ':path': '/stay' });
+  const staying = session.request({ ':authority': sandboxHost, ...grpcCall, ':path': '/stay' });
   staying.on('error', () => undefined);
   await once(staying, 'data');
   started.routes.set({ sandboxId: 'sbx-one', status: 'terminated', address: null });
   staying.resume();
   await until(() => staying.closed);
   expect(staying.rstCode).not.toBe(0);
-  const after = await call(session, GRPC, 'x');
+  const after = await call(session, grpcCall, 'x');
   expect(after.headers[':status']).toBe(502);
 });
 
 test('gRPC to something that speaks HTTP/1.1 only is 502', async () => {
   use(await startHttpUpstream((_request, response) => response.end('no')));
-  const reply = await call(connect(false), GRPC, 'x');
+  const reply = await call(connect(false), grpcCall, 'x');
   expect([reply.headers[':status'], JSON.parse(reply.body.toString()).code]).toEqual([502, 'sandbox_unreachable']);
 });
 
 test('gRPC-Web and Connect go on over HTTP/1.1', async () => {
   use(await startHttpUpstream((request, response) => response.end(request.httpVersion)));
   for (const type of ['application/grpc-web+proto', 'application/connect+json', 'application/json']) {
-    const reply = await call(connect(false), { ...GRPC, 'content-type': type }, 'x');
+    const reply = await call(connect(false), { ...grpcCall, 'content-type': type }, 'x');
     expect(reply.body.toString()).toBe('1.1');
   }
 });
@@ -409,7 +409,7 @@ test('more streams than may be wait, and a flood of resets ends the connection o
   expect(session.remoteSettings.maxConcurrentStreams).toBe(128);
   const flood = connect(false);
   for (let i = 0; i < 2000 && !flood.destroyed; i++) {
-    const stream = flood.request({ ':authority': HOST });
+    const stream = flood.request({ ':authority': sandboxHost });
     stream.on('error', () => undefined);
     stream.close(http2.constants.NGHTTP2_CANCEL);
   }

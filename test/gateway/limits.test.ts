@@ -9,7 +9,7 @@ import { RawConnection, send } from './client.ts';
 import { hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
 import { startHttpUpstream, startRawUpstream, type UpstreamServer } from './upstream-server.ts';
 
-const HOST = hostOf('sbx-one');
+const sandboxHost = hostOf('sbx-one');
 const stops: (() => Promise<void>)[] = [];
 
 afterEach(async () => {
@@ -37,7 +37,7 @@ async function start(limits: GatewayOptions['limits'] = {}) {
   return { started, upstream, waiting, answerAll };
 }
 
-function open(started: StartedGateway, path = '/', host = HOST): RawConnection {
+function open(started: StartedGateway, path = '/', host = sandboxHost): RawConnection {
   const connection = new RawConnection(started.port);
   connection.write(`GET ${path} HTTP/1.1\r\nHost: ${host}\r\n\r\n`);
   return connection;
@@ -52,7 +52,7 @@ test('500 idle connections and 500 idle WebSockets to one sandbox slow nobody do
   await Promise.all(connections.map((connection) => connection.expect('ok')));
   const sockets = await Promise.all(
     Array.from({ length: 500 }, async () => {
-      const socket = new WebSocket(`ws://127.0.0.1:${started.port}/`, { headers: { host: HOST } });
+      const socket = new WebSocket(`ws://127.0.0.1:${started.port}/`, { headers: { host: sandboxHost } });
       await once(socket, 'open');
       return socket;
     }),
@@ -78,12 +78,12 @@ test('a sandbox with as many requests as it may answers 503; another is served, 
   const { started, waiting, answerAll } = await start({ maxRequestsPerSandbox: 5 });
   const connections = Array.from({ length: 5 }, () => open(started, '/wait'));
   await until(() => waiting.length === 5);
-  const refused = await send({ port: started.port, host: HOST });
+  const refused = await send({ port: started.port, host: sandboxHost });
   expect([refused.status, refused.json.code, refused.headers['retry-after']]).toEqual([503, 'sandbox_busy', '1']);
   expect((await send({ port: started.port, host: hostOf('sbx-two') })).status).toBe(200);
   answerAll();
   await Promise.all(connections.map((connection) => connection.expect('late')));
-  await until(async () => (await send({ port: started.port, host: HOST })).status === 200);
+  await until(async () => (await send({ port: started.port, host: sandboxHost })).status === 200);
   for (const connection of connections) connection.destroy();
 });
 
@@ -103,7 +103,7 @@ test('a client with as many requests under way as it may gets 429', async () => 
     open(started, '/wait', hostOf(i % 2 ? 'sbx-one' : 'sbx-two')),
   );
   await until(() => waiting.length === 4);
-  const refused = await send({ port: started.port, host: HOST });
+  const refused = await send({ port: started.port, host: sandboxHost });
   expect([refused.status, refused.json.code, refused.headers['retry-after']]).toEqual([429, 'too_many_requests', '1']);
   answerAll();
   for (const connection of connections) connection.destroy();
@@ -115,9 +115,9 @@ test('clients behind a trusted proxy are distinguished', async () => {
   stops.unshift(() => started.stop());
   started.routes.set({ sandboxId: 'sbx-one', address: upstream.address, agentPort: upstream.port });
   const request = (from: string) =>
-    send({ port: started.port, host: HOST, headers: { 'x-forwarded-for': `1.2.3.4, ${from}` } });
+    send({ port: started.port, host: sandboxHost, headers: { 'x-forwarded-for': `1.2.3.4, ${from}` } });
   const first = new RawConnection(started.port);
-  first.write(`GET /wait HTTP/1.1\r\nHost: ${HOST}\r\nX-Forwarded-For: 203.0.113.1\r\n\r\n`);
+  first.write(`GET /wait HTTP/1.1\r\nHost: ${sandboxHost}\r\nX-Forwarded-For: 203.0.113.1\r\n\r\n`);
   await until(() => waiting.length === 1);
   expect((await request('203.0.113.1')).status).toBe(429);
   expect((await request('203.0.113.2')).status).toBe(200);
@@ -134,13 +134,13 @@ test('a client with too many connections gets an error, then a closed connection
   await ignored.closed();
   expect(ignored.received).toBe('');
   for (const connection of refused) {
-    connection.write(`GET / HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`);
+    connection.write(`GET / HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`);
     await connection.closed();
     expect(connection.received).toMatch(/^HTTP\/1\.1 429 [\s\S]*Retry-After: 1[\s\S]*Connection: close/);
   }
   connections[0]!.destroy();
   await until(() => started.gateway.stats().connections === 7);
-  expect((await send({ port: started.port, host: HOST })).status).toBe(200);
+  expect((await send({ port: started.port, host: sandboxHost })).status).toBe(200);
   for (const connection of connections) connection.destroy();
 });
 
@@ -157,7 +157,7 @@ test('more connections than the gateway may have are closed as they come', async
 test.each([
   ['says nothing', ''],
   ['stops after one letter', 'P'],
-  ['stops amid its headers', `GET / HTTP/1.1\r\nHost: ${HOST}\r\nX: `],
+  ['stops amid its headers', `GET / HTTP/1.1\r\nHost: ${sandboxHost}\r\nX: `],
   ['stops amid its TLS handshake', '\x16\x03\x01'],
   ['stops after the preface of HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
 ])('a client that %s is not waited for', async (_what, bytes) => {
@@ -168,14 +168,14 @@ test.each([
   expect(await connection.closed(6000).then(() => 'closed')).toBe('closed');
   expect(performance.now() - startedAt).toBeGreaterThan(400);
   if (bytes.startsWith('GET')) expect(connection.received).toMatch(/^HTTP\/1\.1 408 [\s\S]*"code":"request_timeout"/);
-  expect((await send({ port: started.port, host: HOST })).text).toBe('ok');
+  expect((await send({ port: started.port, host: sandboxHost })).text).toBe('ok');
 });
 
 test('a client that trickles its headers is not waited for', async () => {
   const { started } = await start({ headersTimeoutMs: 500 });
   const connection = open(started);
   await connection.expect('ok');
-  connection.write(`GET / HTTP/1.1\r\nHost: ${HOST}\r\n`);
+  connection.write(`GET / HTTP/1.1\r\nHost: ${sandboxHost}\r\n`);
   const trickle = setInterval(() => connection.write('X: y\r\n'), 50);
   await connection.closed(6000);
   clearInterval(trickle);
@@ -249,10 +249,12 @@ test('a client that reads slowly is waited for', async () => {
 
 test('streams of one HTTP/2 connection count as requests', async () => {
   const { started, waiting } = await start({ maxRequestsPerSandbox: 10 });
-  const session = http2.connect(`http://${HOST}`, { createConnection: () => net.connect(started.port, '127.0.0.1') });
+  const session = http2.connect(`http://${sandboxHost}`, {
+    createConnection: () => net.connect(started.port, '127.0.0.1'),
+  });
   const statuses: number[] = [];
   const streams = Array.from({ length: 15 }, () => {
-    const stream = session.request({ ':authority': HOST, ':path': '/wait' });
+    const stream = session.request({ ':authority': sandboxHost, ':path': '/wait' });
     stream.on('response', (headers) => statuses.push(headers[':status']!));
     return stream.resume();
   });

@@ -22,7 +22,7 @@ afterAll(async () => {
   await agent.stop();
 });
 
-const TRICKS = [
+const tricks = [
   '/platform',
   '/platform/',
   '/platform/state',
@@ -72,7 +72,7 @@ const TRICKS = [
   '/%70%6C%61%74%66%6F%72%6D%2F%73%74%61%74%65',
 ];
 
-test.each(TRICKS)('%s is as if it were not there', async (target) => {
+test.each(tricks)('%s is as if it were not there', async (target) => {
   const answer = await sendRaw(
     started.port,
     `GET ${target} HTTP/1.1\r\nHost: ${hostOf('sbx-one')}\r\nX-Platform-Token: t\r\n\r\n`,

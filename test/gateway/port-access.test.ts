@@ -6,7 +6,7 @@ import { RawConnection, type Reply, send, sendRaw } from './client.ts';
 import { hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
 import { startHttpUpstream, type UpstreamServer } from './upstream-server.ts';
 
-const TOKEN = 'token-of-sbx-locked';
+const agentToken = 'token-of-sbx-locked';
 let started: StartedGateway;
 let service: UpstreamServer;
 let agent: UpstreamServer;
@@ -26,8 +26,8 @@ beforeAll(async () => {
     { ...tcp, port: 3003, protocol: 'WEBRTC' as const, isProtected: false },
     { port: 3004, servicePort: agent.port, protocol: 'TCP' as const, isProtected: false },
   ];
-  started.routes.set({ ...base, sandboxId: 'sbx-locked', secure: true, accessToken: TOKEN, ports });
-  started.routes.set({ ...base, sandboxId: 'sbx-open', secure: false, accessToken: TOKEN, ports });
+  started.routes.set({ ...base, sandboxId: 'sbx-locked', secure: true, accessToken: agentToken, ports });
+  started.routes.set({ ...base, sandboxId: 'sbx-open', secure: false, accessToken: agentToken, ports });
   started.routes.set({ ...base, sandboxId: 'sbx-keyless', secure: true, accessToken: null, ports });
 });
 
@@ -69,7 +69,7 @@ test.each([
   for (const headers of [
     {},
     { 'x-access-token': '' },
-    { 'x-access-token': `${TOKEN}x` },
+    { 'x-access-token': `${agentToken}x` },
     { 'x-access-token': 'null' },
   ]) {
     const reply = await call(sandboxId, port(), { headers: headers as Record<string, string> });
@@ -81,27 +81,27 @@ test.each([
   ['a protected port', () => 3001],
   ['an undeclared port', () => service.port],
 ])('the token opens %s, and the service never gets to see it', async (_what, port) => {
-  const reply = await call('sbx-locked', port(), { headers: { 'X-Access-Token': TOKEN, 'x-other': '1' } });
+  const reply = await call('sbx-locked', port(), { headers: { 'X-Access-Token': agentToken, 'x-other': '1' } });
   expect(reply.status).toBe(200);
   expect(reply.json.headers['x-other']).toBe('1');
-  expect(reply.text).not.toContain(TOKEN);
+  expect(reply.text).not.toContain(agentToken);
 });
 
 test('the token is not passed to a public port either', async () => {
-  const reply = await call('sbx-locked', 3000, { headers: { 'x-access-token': TOKEN } });
-  expect(reply.text).not.toContain(TOKEN);
+  const reply = await call('sbx-locked', 3000, { headers: { 'x-access-token': agentToken } });
+  expect(reply.text).not.toContain(agentToken);
 });
 
 test('two tokens are none', async () => {
   const answer = await sendRaw(
     started.port,
-    `GET / HTTP/1.1\r\nHost: ${hostOf('sbx-locked', 3001)}\r\nX-Access-Token: ${TOKEN}\r\nX-Access-Token: ${TOKEN}\r\n\r\n`,
+    `GET / HTTP/1.1\r\nHost: ${hostOf('sbx-locked', 3001)}\r\nX-Access-Token: ${agentToken}\r\nX-Access-Token: ${agentToken}\r\n\r\n`,
   );
   expect(answer).toMatch(/^HTTP\/1\.1 401 /);
 });
 
 test('a UDP port is not HTTP', async () => {
-  const reply = await call('sbx-locked', 3002, { headers: { 'x-access-token': TOKEN } });
+  const reply = await call('sbx-locked', 3002, { headers: { 'x-access-token': agentToken } });
   expect([reply.status, reply.json.code]).toEqual([404, 'port_not_http']);
 });
 
@@ -122,74 +122,74 @@ const signed = (signature: string, expiry?: number) =>
   `signature=${encodeURIComponent(signature)}${expiry === undefined ? '' : `&signature_expiration=${expiry}`}`;
 
 test('the signature is what the README says', () => {
-  const text = `/:port-read:3001-sbx-locked:${TOKEN}:1700000000`;
+  const text = `/:port-read:3001-sbx-locked:${agentToken}:1700000000`;
   const hash = createHash('sha256').update(text).digest('base64').replace(/=+$/, '');
-  expect(sign('/', 'read', TOKEN, 1_700_000_000)).toBe(`v1_${hash}`);
+  expect(sign('/', 'read', agentToken, 1_700_000_000)).toBe(`v1_${hash}`);
 });
 
 test('a signature opens no other port and no other sandbox, and a signature for a file opens no port', async () => {
   const opens = async (sandboxId: string, port: number, signature: string, path = '/') =>
     (await call(sandboxId, port, { path: `${path}?${signed(signature)}` })).status;
-  const signature = sign('/', 'read', TOKEN, null);
+  const signature = sign('/', 'read', agentToken, null);
   expect(await opens('sbx-locked', 3001, signature)).toBe(200);
   expect(await opens('sbx-locked', service.port, signature)).toBe(401);
   // The same token, which no two sandboxes have in truth.
   expect(await opens('sbx-open', 3001, signature)).toBe(401);
-  const ofUndeclared = sign('/', 'read', TOKEN, null, { port: service.port });
+  const ofUndeclared = sign('/', 'read', agentToken, null, { port: service.port });
   expect(await opens('sbx-locked', service.port, ofUndeclared)).toBe(200);
   expect(await opens('sbx-locked', 3001, ofUndeclared)).toBe(401);
   for (const operation of ['read', 'write'] as const) {
     const file = { path: '/', operation, username: '3001-sbx-locked', expiration: null };
-    expect(await opens('sbx-locked', 3001, fileSignature(file, TOKEN))).toBe(401);
-    expect(await opens('sbx-locked', 3001, fileSignature({ ...file, username: 'root' }, TOKEN))).toBe(401);
+    expect(await opens('sbx-locked', 3001, fileSignature(file, agentToken))).toBe(401);
+    expect(await opens('sbx-locked', 3001, fileSignature({ ...file, username: 'root' }, agentToken))).toBe(401);
   }
 });
 
 test('a signature for one path opens no other that decodes to the same', async () => {
-  const signature = sign('/a/b', 'read', TOKEN, null);
+  const signature = sign('/a/b', 'read', agentToken, null);
   const statusOf = async (path: string) =>
     (await call('sbx-locked', 3001, { path: `${path}?${signed(signature)}` })).status;
   expect(await statusOf('/a/b')).toBe(200);
   expect(await statusOf('/%61/b')).toBe(200);
   expect(await statusOf('/a%2fb')).toBe(401);
   expect(await statusOf('/a%2Fb')).toBe(401);
-  const odd = sign('/%zz', 'read', TOKEN, null);
+  const odd = sign('/%zz', 'read', agentToken, null);
   expect((await call('sbx-locked', 3001, { path: `/%zz?${signed(odd)}` })).status).toBe(401);
   expect((await call('sbx-locked', 3001, { path: `/%25zz?${signed(odd)}` })).status).toBe(200);
 });
 
 test.each([
-  ['for reading', 'GET', '/', signed(sign('/', 'read', TOKEN, null))],
-  ['for reading, until later', 'HEAD', '/a/b', signed(sign('/', 'read', TOKEN, now + 60), now + 60)],
-  ['for writing, which is also reading', 'GET', '/', signed(sign('/', 'write', TOKEN, null))],
-  ['for writing', 'POST', '/', signed(sign('/', 'write', TOKEN, null))],
-  ['for one exact path', 'GET', '/a%20b', signed(sign('/a b', 'read', TOKEN, null))],
+  ['for reading', 'GET', '/', signed(sign('/', 'read', agentToken, null))],
+  ['for reading, until later', 'HEAD', '/a/b', signed(sign('/', 'read', agentToken, now + 60), now + 60)],
+  ['for writing, which is also reading', 'GET', '/', signed(sign('/', 'write', agentToken, null))],
+  ['for writing', 'POST', '/', signed(sign('/', 'write', agentToken, null))],
+  ['for one exact path', 'GET', '/a%20b', signed(sign('/a b', 'read', agentToken, null))],
 ])('a query signed %s opens a protected port', async (_what, method, path, query) => {
   expect((await call('sbx-locked', 3001, { method, path: `${path}?x=1&${query}&y=%20` })).status).toBe(200);
 });
 
 test('a signature with an unescaped plus sign is understood', async () => {
   let expiry = now + 60;
-  while (!sign('/', 'read', TOKEN, expiry).includes('+')) expiry++;
-  const path = `/?signature=${sign('/', 'read', TOKEN, expiry)}&signature_expiration=${expiry}`;
+  while (!sign('/', 'read', agentToken, expiry).includes('+')) expiry++;
+  const path = `/?signature=${sign('/', 'read', agentToken, expiry)}&signature_expiration=${expiry}`;
   expect((await call('sbx-locked', 3001, { path })).status).toBe(200);
 });
 
 test.each([
   ['of another sandbox', 'GET', signed(sign('/', 'read', 'token-of-another', null))],
-  ['for reading only', 'POST', signed(sign('/', 'read', TOKEN, null))],
-  ['for another path', 'GET', signed(sign('/other', 'read', TOKEN, null))],
-  ['until a moment ago', 'GET', signed(sign('/', 'read', TOKEN, now - 1), now - 1)],
-  ['until sooner than it says', 'GET', signed(sign('/', 'read', TOKEN, now - 1), now + 60)],
-  ['without the end it says', 'GET', signed(sign('/', 'read', TOKEN, null), now + 60)],
-  ['with an end that is not a number', 'GET', `${signed(sign('/', 'read', TOKEN, null))}&signature_expiration=x`],
+  ['for reading only', 'POST', signed(sign('/', 'read', agentToken, null))],
+  ['for another path', 'GET', signed(sign('/other', 'read', agentToken, null))],
+  ['until a moment ago', 'GET', signed(sign('/', 'read', agentToken, now - 1), now - 1)],
+  ['until sooner than it says', 'GET', signed(sign('/', 'read', agentToken, now - 1), now + 60)],
+  ['without the end it says', 'GET', signed(sign('/', 'read', agentToken, null), now + 60)],
+  ['with an end that is not a number', 'GET', `${signed(sign('/', 'read', agentToken, null))}&signature_expiration=x`],
   ['with nothing', 'GET', 'signature=&signature_expiration='],
 ])('a query signed %s opens nothing', async (_what, method, query) => {
   expect((await call('sbx-locked', 3001, { method, path: `/?${query}` })).status).toBe(401);
 });
 
 test('the signature is taken out of what the service sees, and nothing else is', async () => {
-  const query = signed(sign('/', 'read', TOKEN, now + 60), now + 60);
+  const query = signed(sign('/', 'read', agentToken, now + 60), now + 60);
   const reply = await call('sbx-locked', 3001, { path: `/p?a=%2f&${query}&b&c=1+2&signatures=mine` });
   expect(reply.json.url).toBe('/p?a=%2f&b&c=1+2&signatures=mine');
   const alone = await call('sbx-locked', 3001, { path: `/p?${query}` });
@@ -202,7 +202,7 @@ test('a public port keeps parameters of that name: they are its own', async () =
 });
 
 test('a signature for reading does not open a WebSocket', async () => {
-  const query = signed(sign('/', 'read', TOKEN, null));
+  const query = signed(sign('/', 'read', agentToken, null));
   const connection = new RawConnection(started.port);
   connection.write(
     `GET /?${query} HTTP/1.1\r\nHost: ${hostOf('sbx-locked', 3001)}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +

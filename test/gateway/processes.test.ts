@@ -10,9 +10,9 @@ import { MemoryGateway, socketsOf } from './memory-gateway.ts';
 import { hostOf } from './started-gateway.ts';
 import { startHttpUpstream, type UpstreamServer } from './upstream-server.ts';
 
-const HOST = hostOf('sbx-one');
-const REQUEST = `GET / HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`;
-const WAIT = `GET /wait HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`;
+const sandboxHost = hostOf('sbx-one');
+const rootRequest = `GET / HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`;
+const waitRequest = `GET /wait HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`;
 let upstream: UpstreamServer;
 let gateway: MemoryGateway;
 let waiting: http.ServerResponse[];
@@ -49,7 +49,7 @@ async function connectToEach(): Promise<RawConnection[]> {
   const idle: RawConnection[] = [];
   while (!gateway.pids.every(hasSome)) {
     if (idle.length >= 500) throw new Error('one process takes every connection');
-    const connection = open(REQUEST);
+    const connection = open(rootRequest);
     await connection.expect('ok');
     idle.push(connection);
   }
@@ -57,7 +57,7 @@ async function connectToEach(): Promise<RawConnection[]> {
 }
 
 const isServing = (pid: number) => gateway.lines('a gateway process serves').some((line) => line.childPid === pid);
-const ask = () => send({ port: gateway.port, host: HOST });
+const ask = () => send({ port: gateway.port, host: sandboxHost });
 
 test('a process that dies takes only its own connections, and another takes its place', async () => {
   await start();
@@ -73,7 +73,7 @@ test('a process that dies takes only its own connections, and another takes its 
   expect(alive.length).toBeGreaterThan(0);
   for (const connection of alive) {
     connection.received = '';
-    connection.write(REQUEST);
+    connection.write(rootRequest);
   }
   for (const connection of alive) await connection.expect('ok');
   expect(gateway.pids).toContain(survivor);
@@ -86,7 +86,7 @@ test('a process with an uncaught exception logs it, lets its requests end, and i
   const [victim] = gateway.pids as [number, number];
   const before = socketsOf(victim);
   while (socketsOf(victim) === before) {
-    const busy = open(WAIT);
+    const busy = open(waitRequest);
     const sent = waiting.length + 1;
     await until(() => waiting.length === sent || busy.isClosed);
   }
@@ -105,7 +105,7 @@ test('while every process is dead, connections wait instead of being refused', a
   const victims = gateway.pids;
   for (const pid of victims) process.kill(pid, 'SIGKILL');
   await until(() => gateway.lines('a gateway process ended').length === 2);
-  const connection = open(REQUEST);
+  const connection = open(rootRequest);
   await connection.expect('ok');
   expect(gateway.pids.filter((pid) => victims.includes(pid))).toEqual([]);
 });
@@ -141,7 +141,7 @@ test('a limit holds for all processes together, and what a dead one counted is f
   await start({ maxRequestsPerClient: 8 });
   let refused = 0;
   for (let i = 0; i < 24; i++) {
-    const connection = open(WAIT);
+    const connection = open(waitRequest);
     const sent = waiting.length + 1;
     await until(() => waiting.length === sent || connection.received.includes('too_many_requests'));
     if (waiting.length < sent) refused++;
@@ -164,7 +164,7 @@ test('a TLS session of one process is resumed by the others', async () => {
       const socket = tls.connect({
         port: gateway.port,
         host: '127.0.0.1',
-        servername: HOST,
+        servername: sandboxHost,
         rejectUnauthorized: false,
         maxVersion: 'TLSv1.2',
         session,
@@ -183,7 +183,7 @@ test('a TLS session of one process is resumed by the others', async () => {
 
 test('a gateway that is asked to stop lets the requests of every process end', async () => {
   await start();
-  for (let i = 0; i < 8; i++) open(WAIT);
+  for (let i = 0; i < 8; i++) open(waitRequest);
   await until(() => waiting.length === 8);
   const stopped = gateway.stop();
   const refusesConnections = async () => {

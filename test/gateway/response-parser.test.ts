@@ -29,7 +29,7 @@ function parse(bytes: Buffer, cuts: number[], method = 'GET') {
   return { ...result, isComplete: parser.isComplete, keepAlive: parser.keepAlive };
 }
 
-const RESPONSES: [string, string, string, Partial<ReturnType<typeof parse>>][] = [
+const responses: [string, string, string, Partial<ReturnType<typeof parse>>][] = [
   [
     'a length',
     'GET',
@@ -68,7 +68,7 @@ const RESPONSES: [string, string, string, Partial<ReturnType<typeof parse>>][] =
   ],
 ];
 
-test.each(RESPONSES)('a response with %s means the same however it is cut', (_what, method, text, expected) => {
+test.each(responses)('a response with %s means the same however it is cut', (_what, method, text, expected) => {
   const bytes = Buffer.from(text, 'latin1');
   const whole = parse(bytes, [], method);
   expect(whole).toMatchObject(expected);

@@ -2,7 +2,7 @@ import net from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import pg from 'pg';
 import { pino } from 'pino';
-import { PostgresRouteChanges, ROUTE_CHANGE_CHANNEL } from '../../gateway/route-changes.ts';
+import { PostgresRouteChanges, routeChangeChannel } from '../../gateway/route-changes.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 import { until } from '../support/until.ts';
 import { listening, type UpstreamServer } from './upstream-server.ts';
@@ -46,7 +46,7 @@ function listen(databaseUrl: string): void {
 }
 
 function tell(sandboxId: string) {
-  return teller.query('select pg_notify($1, $2)', [ROUTE_CHANGE_CHANNEL, sandboxId]);
+  return teller.query('select pg_notify($1, $2)', [routeChangeChannel, sandboxId]);
 }
 
 test('a changed route is announced, a last access is not', async () => {

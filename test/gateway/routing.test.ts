@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { until } from '../support/until.ts';
 import { send } from './client.ts';
-import { BASE_DOMAIN, hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
+import { hostOf, type StartedGateway, startGateway, testDomain } from './started-gateway.ts';
 import { startHttpUpstream, type UpstreamServer } from './upstream-server.ts';
 
 let started: StartedGateway;
@@ -29,9 +29,9 @@ test('a sandbox host reaches its agent', async () => {
 
 test.each([
   ['upper case', 'SBX-ONE.Sandbox.LOCALHOST'],
-  ['a trailing dot', `sbx-one.${BASE_DOMAIN}.`],
-  ['the public port', `sbx-one.${BASE_DOMAIN}:443`],
-  ['a trailing dot and a port', `sbx-one.${BASE_DOMAIN}.:7081`],
+  ['a trailing dot', `sbx-one.${testDomain}.`],
+  ['the public port', `sbx-one.${testDomain}:443`],
+  ['a trailing dot and a port', `sbx-one.${testDomain}.:7081`],
 ])('a host with %s is the same sandbox', async (_what, host) => {
   expect((await send({ port: started.port, host })).text).toBe('agent /');
 });
@@ -67,15 +67,15 @@ test('an unknown sandbox answers 404 in the shape of every error', async () => {
 test.each([
   'example.com',
   'localhost',
-  `x.${BASE_DOMAIN}`,
-  `a.sbx-one.${BASE_DOMAIN}`,
-  `sbx-one.${BASE_DOMAIN}.evil.com`,
-  `evil${BASE_DOMAIN}`,
-  `0-sbx-one.${BASE_DOMAIN}`,
-  `65536-sbx-one.${BASE_DOMAIN}`,
-  `080-sbx-one.${BASE_DOMAIN}`,
-  `sbx-.${BASE_DOMAIN}`,
-  `sbx-${'a'.repeat(64)}.${BASE_DOMAIN}`,
+  `x.${testDomain}`,
+  `a.sbx-one.${testDomain}`,
+  `sbx-one.${testDomain}.evil.com`,
+  `evil${testDomain}`,
+  `0-sbx-one.${testDomain}`,
+  `65536-sbx-one.${testDomain}`,
+  `080-sbx-one.${testDomain}`,
+  `sbx-.${testDomain}`,
+  `sbx-${'a'.repeat(64)}.${testDomain}`,
 ])('the host %s is unknown and never looked up', async (host) => {
   const before = started.routes.lookups.length;
   const reply = await send({ port: started.port, host });
@@ -110,9 +110,9 @@ test('an error of a HEAD request has no body', async () => {
 });
 
 test('the base domain itself serves its health and nothing else', async () => {
-  const health = await send({ port: started.port, host: `${BASE_DOMAIN}:7081`, path: '/healthz' });
+  const health = await send({ port: started.port, host: `${testDomain}:7081`, path: '/healthz' });
   expect([health.status, health.json]).toEqual([200, { status: 'ok' }]);
-  const other = await send({ port: started.port, host: BASE_DOMAIN, path: '/' });
+  const other = await send({ port: started.port, host: testDomain, path: '/' });
   expect([other.status, other.json.code]).toEqual([404, 'not_found']);
 });
 

@@ -10,8 +10,8 @@ import { GatewayProcess } from './gateway-process.ts';
 import { hostOf } from './started-gateway.ts';
 import { startHttpUpstream, type UpstreamServer } from './upstream-server.ts';
 
-const SECRET_KEY = Buffer.alloc(32, 7).toString('base64');
-const ID = 'sbx-real';
+const secretKey = Buffer.alloc(32, 7).toString('base64');
+const id = 'sbx-real';
 let database: TestDatabase;
 let client: pg.Client;
 let gateway: GatewayProcess;
@@ -27,7 +27,7 @@ beforeAll(async () => {
     drop constraint sandboxes_project_id_fkey, drop constraint sandboxes_host_id_fkey`);
   agent = await startHttpUpstream((_request, response) => response.end('agent'));
   service = await startHttpUpstream((_request, response) => response.end('service'));
-  gateway = await GatewayProcess.start(database.url, SECRET_KEY);
+  gateway = await GatewayProcess.start(database.url, secretKey);
 });
 
 afterAll(async () => {
@@ -38,7 +38,7 @@ afterAll(async () => {
 });
 
 function call(requestedPort?: number, headers: Record<string, string> = {}): Promise<Reply> {
-  return send({ port: gateway.port, host: hostOf(ID, requestedPort), headers });
+  return send({ port: gateway.port, host: hostOf(id, requestedPort), headers });
 }
 
 test('a sandbox is unknown before its row, served while it runs, and not a moment longer', async () => {
@@ -49,33 +49,33 @@ test('a sandbox is unknown before its row, served while it runs, and not a momen
        image, cpu_count, memory_mb, storage_gb, timeout_seconds, status, region, host_id, agent_address, agent_port, custom_ports)
      values ($1, 'acc-a', 'usr-a', 'prj-a', 'n', 'tpl-a', 'base', 'platform_family', 'builtin:base', 1, 512, 1, 60, 'running',
        'local', 'host-a', $2, $3, $4)`,
-    [ID, agent.address, agent.port, JSON.stringify(ports)],
+    [id, agent.address, agent.port, JSON.stringify(ports)],
   );
   await until(async () => (await call()).text === 'agent');
-  await client.query("update sandboxes set status = 'paused' where sandbox_id = $1", [ID]);
+  await client.query("update sandboxes set status = 'paused' where sandbox_id = $1", [id]);
   await until(async () => (await call()).json.code === 'sandbox_not_running', 1000);
-  await client.query("update sandboxes set status = 'running' where sandbox_id = $1", [ID]);
+  await client.query("update sandboxes set status = 'running' where sandbox_id = $1", [id]);
   await until(async () => (await call()).text === 'agent', 1000);
 });
 
 test('one that has ended or was deleted answers 502 for as long as its row is there', async () => {
-  await client.query("update sandboxes set status = 'terminated', agent_address = null where sandbox_id = $1", [ID]);
+  await client.query("update sandboxes set status = 'terminated', agent_address = null where sandbox_id = $1", [id]);
   await until(async () => (await call()).status === 502, 1000);
-  await client.query('update sandboxes set deleted_at = now() where sandbox_id = $1', [ID]);
+  await client.query('update sandboxes set deleted_at = now() where sandbox_id = $1', [id]);
   expect([(await call()).status, (await call()).json.code]).toEqual([502, 'sandbox_not_running']);
   // A deleted row leads nowhere whatever its status says.
   await client.query("update sandboxes set status = 'running', agent_address = $2 where sandbox_id = $1", [
-    ID,
+    id,
     agent.address,
   ]);
   expect((await call()).status).toBe(502);
-  await client.query('update sandboxes set deleted_at = null where sandbox_id = $1', [ID]);
+  await client.query('update sandboxes set deleted_at = null where sandbox_id = $1', [id]);
   await until(async () => (await call()).text === 'agent', 1000);
 });
 
 test('a protected port asks for the token that the platform derives', async () => {
   expect((await call(80)).status).toBe(401);
-  const token = deriveSecrets({ PLATFORM_SECRET_KEY: SECRET_KEY }).agentToken(ID);
+  const token = deriveSecrets({ PLATFORM_SECRET_KEY: secretKey }).agentToken(id);
   expect((await call(80, { 'x-access-token': token })).text).toBe('service');
 });
 
@@ -97,7 +97,7 @@ test('while the owner is disabled, private ports are closed', async () => {
 test('at SIGTERM it ends in order, and what was used has been recorded', async () => {
   expect(existsSync(path.join(gateway.dataDir, 'ca/ca.pem'))).toBe(true);
   expect(await gateway.stop()).toBe(0);
-  const { rows } = await client.query('select last_accessed_at from sandboxes where sandbox_id = $1', [ID]);
+  const { rows } = await client.query('select last_accessed_at from sandboxes where sandbox_id = $1', [id]);
   expect(Math.abs(rows[0].last_accessed_at.getTime() - Date.now())).toBeLessThan(120_000);
   expect(rows[0].last_accessed_at.getSeconds()).toBe(0);
 });

@@ -8,8 +8,8 @@ import { RawConnection } from './client.ts';
 import { hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
 import { startHttpUpstream, type UpstreamServer } from './upstream-server.ts';
 
-const HOST = hostOf('sbx-one');
-const REQUEST = `GET / HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`;
+const sandboxHost = hostOf('sbx-one');
+const rootRequest = `GET / HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`;
 let started: StartedGateway;
 let upstream: UpstreamServer;
 let waiting: http.ServerResponse[];
@@ -31,14 +31,16 @@ afterEach(async () => {
 
 test('requests under way end, idle connections are closed, new ones are refused', async () => {
   const idle = new RawConnection(started.port);
-  idle.write(REQUEST);
+  idle.write(rootRequest);
   await idle.expect('ok');
   const silent = new RawConnection(started.port);
   await once(silent.socket, 'connect');
   const busy = new RawConnection(started.port);
-  busy.write(`GET /wait HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`);
-  const session = http2.connect(`http://${HOST}`, { createConnection: () => net.connect(started.port, '127.0.0.1') });
-  const stream = session.request({ ':authority': HOST, ':path': '/wait' });
+  busy.write(`GET /wait HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`);
+  const session = http2.connect(`http://${sandboxHost}`, {
+    createConnection: () => net.connect(started.port, '127.0.0.1'),
+  });
+  const stream = session.request({ ':authority': sandboxHost, ':path': '/wait' });
   await until(() => waiting.length === 2);
 
   const closed = started.gateway.close(10_000);
@@ -58,7 +60,7 @@ test('requests under way end, idle connections are closed, new ones are refused'
 
 test('a response that had begun when the end came closes its connection afterwards', async () => {
   const busy = new RawConnection(started.port);
-  busy.write(`GET /wait HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`);
+  busy.write(`GET /wait HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`);
   await until(() => waiting.length === 1);
   waiting[0]!.write('begun');
   await busy.expect('begun');
@@ -71,7 +73,7 @@ test('a response that had begun when the end came closes its connection afterwar
 
 test('what does not end in time is broken off', async () => {
   const busy = new RawConnection(started.port);
-  busy.write(`GET /wait HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`);
+  busy.write(`GET /wait HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`);
   await until(() => waiting.length === 1);
   const startedAt = performance.now();
   await started.gateway.close(300);

@@ -9,7 +9,7 @@ import { openCertificates } from '../../gateway/tls/certificates.ts';
 import { type LocalCa, openLocalCa } from '../../gateway/tls/local-ca.ts';
 import { MemoryRoutes } from './memory-routes.ts';
 
-export const BASE_DOMAIN = 'sandbox.localhost';
+export const testDomain = 'sandbox.localhost';
 
 /** A gateway on a port of its own, with routes in memory. */
 export interface StartedGateway {
@@ -38,10 +38,10 @@ export async function startGateway(options: Partial<GatewayOptions> = {}): Promi
   const logger = pino({ level: 'debug' }, sink);
   const files = { certFile: undefined, keyFile: undefined };
   const gateway = createGateway({
-    baseDomain: BASE_DOMAIN,
+    baseDomain: testDomain,
     trustProxy: false,
     routes: new RouteCache(routes, routes),
-    certificates: await openCertificates({ dataDir, baseDomain: BASE_DOMAIN, ...files, logger }),
+    certificates: await openCertificates({ dataDir, baseDomain: testDomain, ...files, logger }),
     recordAccess: async (sandboxIds) => void accesses.push(sandboxIds),
     logger,
     ...options,
@@ -63,5 +63,5 @@ export async function startGateway(options: Partial<GatewayOptions> = {}): Promi
 
 /** The Host of a sandbox's agent, or of one of its ports. */
 export function hostOf(sandboxId: string, port?: number): string {
-  return `${port === undefined ? '' : `${port}-`}${sandboxId}.${BASE_DOMAIN}`;
+  return `${port === undefined ? '' : `${port}-`}${sandboxId}.${testDomain}`;
 }

@@ -12,7 +12,7 @@ import { openCertificates } from '../../gateway/tls/certificates.ts';
 import { isNearExpiry, issueLeaf, openLocalCa } from '../../gateway/tls/local-ca.ts';
 import { until } from '../support/until.ts';
 import { RawConnection, send } from './client.ts';
-import { BASE_DOMAIN, hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
+import { hostOf, type StartedGateway, startGateway, testDomain } from './started-gateway.ts';
 import { startHttpUpstream, type UpstreamServer } from './upstream-server.ts';
 
 const logger = pino({ level: 'silent' });
@@ -46,7 +46,7 @@ async function ask(socket: tls.TLSSocket, host: string): Promise<string> {
   return connection.received;
 }
 
-test.each([hostOf('sbx-one'), hostOf('sbx-one', 3000), BASE_DOMAIN])(
+test.each([hostOf('sbx-one'), hostOf('sbx-one', 3000), testDomain])(
   '%s is verified by the local CA',
   async (servername) => {
     const socket = await connect({ servername, rejectUnauthorized: true });
@@ -90,7 +90,7 @@ test('one connection serves other sandboxes of the base domain, and none for a f
   expect(await ask(within, hostOf('sbx-one'))).toMatch(/^HTTP\/1\.1 200 /);
   const unnamed = await connect({ servername: '', checkServerIdentity: () => undefined });
   expect(await ask(unnamed, hostOf('sbx-one'))).toMatch(/^HTTP\/1\.1 200 /);
-  for (const servername of ['example.com', `evil${BASE_DOMAIN}`]) {
+  for (const servername of ['example.com', `evil${testDomain}`]) {
     const foreign = await connect({ servername, checkServerIdentity: () => undefined });
     expect(await ask(foreign, hostOf('sbx-one'))).toMatch(/^HTTP\/1\.1 421 [\s\S]*misdirected_request/);
   }
@@ -163,7 +163,7 @@ test('a CA and a leaf near their end are replaced', async () => {
 test('the certificate of an operator is served, and read again when its files change', async () => {
   const [certFile, keyFile] = [path.join(dir, 'cert.pem'), path.join(dir, 'key.pem')];
   const write = async (ca: Awaited<ReturnType<typeof openLocalCa>>, at: Date) => {
-    const { cert, key } = await issueLeaf(ca, BASE_DOMAIN);
+    const { cert, key } = await issueLeaf(ca, testDomain);
     writeFileSync(keyFile, key);
     writeFileSync(certFile, cert);
     utimesSync(certFile, at, at);
@@ -172,7 +172,7 @@ test('the certificate of an operator is served, and read again when its files ch
   await write(firstCa, new Date(1000));
   const certificates = await openCertificates({
     dataDir: path.join(dir, 'unused'),
-    baseDomain: BASE_DOMAIN,
+    baseDomain: testDomain,
     certFile,
     keyFile,
     logger,
@@ -200,6 +200,6 @@ test('the certificate of an operator is served, and read again when its files ch
 });
 
 test('half a certificate in the settings is an error', async () => {
-  const options = { dataDir: dir, baseDomain: BASE_DOMAIN, certFile: 'x', keyFile: undefined, logger };
+  const options = { dataDir: dir, baseDomain: testDomain, certFile: 'x', keyFile: undefined, logger };
   await expect(openCertificates(options)).rejects.toThrow('belong together');
 });

@@ -7,9 +7,9 @@ import { RawConnection, sendRaw } from './client.ts';
 import { hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
 import { startHttpUpstream, startScriptedUpstream, type UpstreamServer } from './upstream-server.ts';
 
-const HOST = hostOf('sbx-one');
-const HANDSHAKE =
-  `Host: ${HOST}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n` +
+const sandboxHost = hostOf('sbx-one');
+const upgradeRequest =
+  `Host: ${sandboxHost}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n` +
   'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n';
 let started: StartedGateway;
 let echo: UpstreamServer;
@@ -44,10 +44,10 @@ function use(upstream: UpstreamServer): UpstreamServer {
 
 async function open(path = '/', { secure = false } = {}): Promise<WebSocket> {
   const socket = new WebSocket(`${secure ? 'wss' : 'ws'}://127.0.0.1:${started.port}${path}`, {
-    headers: { host: HOST },
+    headers: { host: sandboxHost },
     ca: started.ca.certificatePem,
     // Its own type does not know that it hands this on.
-    ...(secure && { servername: HOST }),
+    ...(secure && { servername: sandboxHost }),
   });
   await once(socket, 'open');
   return socket;
@@ -81,13 +81,13 @@ test('many messages at once keep their order', async () => {
 test('the protocol that was agreed passes, and headers as for every request', async () => {
   use(echo);
   const socket = new WebSocket(`ws://127.0.0.1:${started.port}/headers`, ['chat', 'other'], {
-    headers: { host: HOST, 'x-platform-token': 'stolen', 'x-forwarded-for': '6.6.6.6' },
+    headers: { host: sandboxHost, 'x-platform-token': 'stolen', 'x-forwarded-for': '6.6.6.6' },
   });
   const [message] = await once(socket, 'message');
   const headers = JSON.parse(String(message));
   expect(socket.protocol).toBe('chat');
   expect(headers).toMatchObject({
-    host: HOST,
+    host: sandboxHost,
     'x-forwarded-for': '127.0.0.1',
     'x-forwarded-proto': 'http',
     upgrade: 'websocket',
@@ -100,7 +100,7 @@ test('a message that follows the handshake at once is not lost', async () => {
   use(echo);
   const connection = new RawConnection(started.port);
   // A masked text frame "hi", its mask all zero.
-  connection.write(`GET / HTTP/1.1\r\n${HANDSHAKE}\r\n\x81\x82\0\0\0\0hi`);
+  connection.write(`GET / HTTP/1.1\r\n${upgradeRequest}\r\n\x81\x82\0\0\0\0hi`);
   await connection.expect('\r\n\r\n\x81\x02hi');
   connection.destroy();
 });
@@ -123,7 +123,7 @@ test('a sandbox that ends takes its WebSockets with it', async () => {
   const socket = await open();
   started.routes.set({ sandboxId: 'sbx-one', status: 'terminated', address: null });
   await once(socket, 'close');
-  const refused = new WebSocket(`ws://127.0.0.1:${started.port}/`, { headers: { host: HOST } });
+  const refused = new WebSocket(`ws://127.0.0.1:${started.port}/`, { headers: { host: sandboxHost } });
   const [error] = await once(refused, 'error');
   expect(String(error)).toContain('502');
 });
@@ -137,7 +137,9 @@ test('a refusal of the sandbox is the response the client sees, and nothing is t
   stops.push(() => refusing.stop());
   use(refusing);
   const connection = new RawConnection(started.port);
-  connection.write(`GET /first HTTP/1.1\r\n${HANDSHAKE}\r\nGET /platform/state HTTP/1.1\r\nHost: ${HOST}\r\n\r\n`);
+  connection.write(
+    `GET /first HTTP/1.1\r\n${upgradeRequest}\r\nGET /platform/state HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`,
+  );
   await connection.closed();
   expect(connection.received).toMatch(/^HTTP\/1\.1 403 Forbidden\r\n[\s\S]*not you/);
   expect(seen).toEqual(['/first']);
@@ -150,19 +152,21 @@ test.each([
   const upstream = await startScriptedUpstream(answer);
   stops.push(() => upstream.stop());
   use(upstream);
-  expect(await sendRaw(started.port, `GET / HTTP/1.1\r\n${HANDSHAKE}\r\n`)).toMatch(/^HTTP\/1\.1 502 /);
+  expect(await sendRaw(started.port, `GET / HTTP/1.1\r\n${upgradeRequest}\r\n`)).toMatch(/^HTTP\/1\.1 502 /);
 });
 
 test('the paths of the platform are closed to WebSockets too', async () => {
   use(echo);
-  expect(await sendRaw(started.port, `GET /%70latform/x HTTP/1.1\r\n${HANDSHAKE}\r\n`)).toMatch(/^HTTP\/1\.1 404 /);
+  expect(await sendRaw(started.port, `GET /%70latform/x HTTP/1.1\r\n${upgradeRequest}\r\n`)).toMatch(
+    /^HTTP\/1\.1 404 /,
+  );
 });
 
 test.each([
-  ['another method', `POST / HTTP/1.1\r\n${HANDSHAKE}Content-Length: 0\r\n\r\n`],
-  ['a body', `GET / HTTP/1.1\r\n${HANDSHAKE}Content-Length: 2\r\n\r\nhi`],
-  ['HTTP/1.0', `GET / HTTP/1.0\r\n${HANDSHAKE}\r\n`],
-  ['h2c beside it', `GET / HTTP/1.1\r\n${HANDSHAKE.replace('Upgrade: websocket', 'Upgrade: h2c, websocket')}\r\n`],
+  ['another method', `POST / HTTP/1.1\r\n${upgradeRequest}Content-Length: 0\r\n\r\n`],
+  ['a body', `GET / HTTP/1.1\r\n${upgradeRequest}Content-Length: 2\r\n\r\nhi`],
+  ['HTTP/1.0', `GET / HTTP/1.0\r\n${upgradeRequest}\r\n`],
+  ['h2c beside it', `GET / HTTP/1.1\r\n${upgradeRequest.replace('Upgrade: websocket', 'Upgrade: h2c, websocket')}\r\n`],
 ])('a handshake with %s is an ordinary request', async (_what, request) => {
   use(echo);
   expect(await sendRaw(started.port, request)).toMatch(/^HTTP\/1\.1 426 /);
@@ -183,7 +187,7 @@ test('a client that does not read holds the sandbox back', async () => {
   });
   use(flooding);
   const connection = new RawConnection(started.port);
-  connection.write(`GET / HTTP/1.1\r\n${HANDSHAKE}\r\n`);
+  connection.write(`GET / HTTP/1.1\r\n${upgradeRequest}\r\n`);
   await connection.expect('101 Switching');
   connection.socket.pause();
   let before = -1;

@@ -25,14 +25,14 @@ export class KernelConnection {
   onPublished: (message: JupyterMessage) => void = () => {};
   /** A channel was lost; when the kernel has died, iopub is read to its end before. */
   onLost: () => void = () => {};
-  private readonly file: ConnectionFile;
-  private readonly codec: MessageCodec;
-  private readonly sockets = new Map<Channel, ZmtpSocket>();
-  private open = true;
+  readonly #file: ConnectionFile;
+  readonly #codec: MessageCodec;
+  readonly #sockets = new Map<Channel, ZmtpSocket>();
+  #open = true;
 
   private constructor(file: ConnectionFile) {
-    this.file = file;
-    this.codec = new MessageCodec(file.key);
+    this.#file = file;
+    this.#codec = new MessageCodec(file.key);
   }
 
   /**
@@ -53,56 +53,56 @@ export class KernelConnection {
 
   /** Sends a request and returns its `msg_id`. */
   request(channel: 'shell' | 'control', type: string, content: object, metadata?: object): string {
-    const { id, frames } = this.codec.pack(type, content, metadata);
-    this.sockets.get(channel)?.send(frames);
+    const { id, frames } = this.#codec.pack(type, content, metadata);
+    this.#sockets.get(channel)?.send(frames);
     return id;
   }
 
   /** Whether what the kernel publishes is read; while it is not, the kernel has to wait with it. */
   setFlowing(flowing: boolean): void {
-    const iopub = this.sockets.get('iopub');
+    const iopub = this.#sockets.get('iopub');
     if (flowing) iopub?.resume();
     else iopub?.pause();
   }
 
   close(): void {
-    this.open = false;
-    for (const socket of this.sockets.values()) socket.close();
+    this.#open = false;
+    for (const socket of this.#sockets.values()) socket.close();
   }
 
-  private async connect(channel: Channel, signal: AbortSignal): Promise<void> {
+  async #connect(channel: Channel, signal: AbortSignal): Promise<void> {
     for (;;) {
       signal.throwIfAborted();
-      if (await this.tryConnect(channel)) return;
+      if (await this.#tryConnect(channel)) return;
       await new Promise((resolve) => setTimeout(resolve, retryMs));
     }
   }
 
-  private tryConnect(channel: Channel): Promise<boolean> {
+  #tryConnect(channel: Channel): Promise<boolean> {
     return new Promise((resolve) => {
       const events: ZmtpEvents = {
         onReady: () => {
-          this.sockets.set(channel, socket);
+          this.#sockets.set(channel, socket);
           resolve(true);
         },
-        onMessage: (frames) => this.receive(channel, frames),
+        onMessage: (frames) => this.#receive(channel, frames),
         onClose: () => {
           resolve(false);
-          if (this.sockets.delete(channel) && this.open) this.onLost();
+          if (this.#sockets.delete(channel) && this.#open) this.onLost();
         },
       };
-      const socket = new ZmtpSocket(channel === 'iopub' ? 'SUB' : 'DEALER', endpointOf(this.file, channel), events);
+      const socket = new ZmtpSocket(channel === 'iopub' ? 'SUB' : 'DEALER', endpointOf(this.#file, channel), events);
     });
   }
 
-  private receive(channel: Channel, frames: (Buffer | null)[]): void {
-    const message = this.codec.unpack(frames);
+  #receive(channel: Channel, frames: (Buffer | null)[]): void {
+    const message = this.#codec.unpack(frames);
     if (!message) return;
     if (channel === 'shell') this.onShell(message);
     else if (channel === 'iopub') this.onPublished(message);
   }
 
-  private async handshake(signal: AbortSignal): Promise<void> {
+  async #handshake(signal: AbortSignal): Promise<void> {
     let answered = false;
     let published = false;
     let wake = () => {};
@@ -126,7 +126,7 @@ export class KernelConnection {
       });
       clearTimeout(again);
       signal.throwIfAborted();
-      if (this.sockets.size < 3) throw new Error('the kernel closed its sockets while it started');
+      if (this.#sockets.size < 3) throw new Error('the kernel closed its sockets while it started');
       if (again && answered && !published) this.request('shell', 'kernel_info_request', {});
     }
   }

@@ -42,70 +42,70 @@ interface RunState {
 
 /** A kernel behind the Jupyter protocol: ipykernel, IRkernel, a Java kernel. */
 export class JupyterKernel implements Kernel {
-  private readonly process: KernelProcess;
-  private readonly connection: KernelConnection;
-  private readonly traits: KernelTraits;
-  private current: RunState | undefined;
-  private lost = false;
+  readonly #process: KernelProcess;
+  readonly #connection: KernelConnection;
+  readonly #traits: KernelTraits;
+  #current: RunState | undefined;
+  #lost = false;
 
   constructor(process: KernelProcess, connection: KernelConnection, traits: KernelTraits) {
-    this.process = process;
-    this.connection = connection;
-    this.traits = traits;
-    connection.onShell = (message) => this.receiveReply(message);
-    connection.onPublished = (message) => this.receivePublished(message);
-    connection.onLost = () => this.lose();
-    void process.exited.then(() => this.lose());
+    this.#process = process;
+    this.#connection = connection;
+    this.#traits = traits;
+    connection.onShell = (message) => this.#receiveReply(message);
+    connection.onPublished = (message) => this.#receivePublished(message);
+    connection.onLost = () => this.#lose();
+    void process.exited.then(() => this.#lose());
     const { stdout, stderr } = process.child;
     if (traits.processOutputIsCode) {
-      this.forward('stdout', stdout!);
-      this.forward('stderr', stderr!);
+      this.#forward('stdout', stdout!);
+      this.#forward('stderr', stderr!);
     } else stdout?.resume();
     if (stderr) process.keepLastWords(stderr);
   }
 
   async execute(run: Run, output: RunOutput): Promise<Outcome> {
-    output.onFlow((flowing) => this.setFlowing(flowing));
+    output.onFlow((flowing) => this.#setFlowing(flowing));
     try {
-      const around = this.traits.environmentCode?.(run.envVars);
-      if (around?.before) await this.request(around.before, true, run, output);
-      const state = await this.request(run.code, false, run, output);
-      if (around?.after && !this.lost) await this.request(around.after, true, run, output);
-      return this.outcome(state);
+      const around = this.#traits.environmentCode?.(run.envVars);
+      if (around?.before) await this.#request(around.before, true, run, output);
+      const state = await this.#request(run.code, false, run, output);
+      if (around?.after && !this.#lost) await this.#request(around.after, true, run, output);
+      return this.#outcome(state);
     } finally {
       output.onFlow(undefined);
-      this.setFlowing(true);
+      this.#setFlowing(true);
     }
   }
 
   interrupt(): void {
-    if (this.current) this.current.interrupted = true;
-    if (!this.current || this.current.begun) this.sendInterrupt();
+    if (this.#current) this.#current.interrupted = true;
+    if (!this.#current || this.#current.begun) this.#sendInterrupt();
   }
 
-  private sendInterrupt(): void {
-    if (this.traits.interruptMode === 'signal') {
-      this.process.signalGroup('SIGINT');
+  #sendInterrupt(): void {
+    if (this.#traits.interruptMode === 'signal') {
+      this.#process.signalGroup('SIGINT');
       return;
     }
-    this.connection.request('control', 'interrupt_request', {});
+    this.#connection.request('control', 'interrupt_request', {});
     // A kernel that runs statement by statement does not hear it between two of them.
-    const state = this.current;
+    const state = this.#current;
     setTimeout(() => {
-      if (state && this.current === state) this.sendInterrupt();
+      if (state && this.#current === state) this.#sendInterrupt();
     }, repeatMs);
   }
 
   kill(): void {
-    this.process.signalGroup('SIGKILL');
+    this.#process.signalGroup('SIGKILL');
   }
 
   async close(): Promise<void> {
-    await this.process.close();
-    this.connection.close();
+    await this.#process.close();
+    this.#connection.close();
   }
 
-  private async request(code: string, silent: boolean, run: Run, output: RunOutput): Promise<RunState> {
+  async #request(code: string, silent: boolean, run: Run, output: RunOutput): Promise<RunState> {
     return new Promise((resolve) => {
       const content = {
         code,
@@ -115,9 +115,9 @@ export class JupyterKernel implements Kernel {
         allow_stdin: false,
         stop_on_error: false,
       };
-      const metadata = this.traits.environmentCode ? {} : { env_vars: run.envVars };
+      const metadata = this.#traits.environmentCode ? {} : { env_vars: run.envVars };
       const state: RunState = {
-        id: this.lost ? '' : this.connection.request('shell', 'execute_request', content, metadata),
+        id: this.#lost ? '' : this.#connection.request('shell', 'execute_request', content, metadata),
         run,
         output,
         main: undefined,
@@ -129,27 +129,27 @@ export class JupyterKernel implements Kernel {
         replied: false,
         idle: false,
         finish: () => {
-          this.current = undefined;
+          this.#current = undefined;
           resolve(state);
         },
       };
-      this.current = state;
-      if (this.lost) state.finish();
+      this.#current = state;
+      if (this.#lost) state.finish();
     });
   }
 
-  private outcome(state: RunState): Outcome {
+  #outcome(state: RunState): Outcome {
     if (!state.idle || !state.replied) {
-      const how = this.process.ending ?? 'it closed its sockets';
-      return { ok: false, error: kernelDied(this.traits.language, how, this.process.lastWords) };
+      const how = this.#process.ending ?? 'it closed its sockets';
+      return { ok: false, error: kernelDied(this.#traits.language, how, this.#process.lastWords) };
     }
     if (state.error) return { ok: false, error: state.error };
     const value = state.main ?? state.held ?? {};
     return { ok: true, exitCode: 0, value, executionCount: state.executionCount };
   }
 
-  private receiveReply({ type, parentId, content }: JupyterMessage): void {
-    const state = this.current;
+  #receiveReply({ type, parentId, content }: JupyterMessage): void {
+    const state = this.#current;
     if (!state || type !== 'execute_reply' || parentId !== state.id) return;
     state.replied = true;
     if (typeof content.execution_count === 'number') state.executionCount = content.execution_count;
@@ -158,27 +158,27 @@ export class JupyterKernel implements Kernel {
     }
     for (const payload of asArray(content.payload)) {
       // Help asked for with `?` comes as a page.
-      if (payload.source === 'page') this.display(state, { ...(payload.data as MimeBundle) });
+      if (payload.source === 'page') this.#display(state, { ...(payload.data as MimeBundle) });
     }
     if (state.idle) state.finish();
   }
 
-  private receivePublished({ type, parentId, content }: JupyterMessage): void {
-    const state = this.current;
+  #receivePublished({ type, parentId, content }: JupyterMessage): void {
+    const state = this.#current;
     if (!state) return;
     if (type === 'execute_input' && parentId === state.id) {
       state.begun = true;
-      if (state.interrupted) this.sendInterrupt();
+      if (state.interrupted) this.#sendInterrupt();
     }
     switch (type) {
       case 'stream':
         // Threads of earlier runs write, too; their output is heard while anyone listens.
-        this.publishHeld(state);
+        this.#publishHeld(state);
         state.output.write(content.name === 'stderr' ? 'stderr' : 'stdout', String(content.text));
         return;
       case 'display_data':
       case 'update_display_data':
-        this.display(state, content.data as MimeBundle);
+        this.#display(state, content.data as MimeBundle);
         return;
     }
     if (type.endsWith('_too_large')) state.output.write('stderr', 'an output of more than 256 MiB was left out\n');
@@ -188,59 +188,59 @@ export class JupyterKernel implements Kernel {
     else if (type === 'status' && content.execution_state === 'idle') {
       state.idle = true;
       if (state.replied) state.finish();
-      else if (state.interrupted) this.finishWithoutReply(state);
+      else if (state.interrupted) this.#finishWithoutReply(state);
     }
   }
 
   /** An interrupt that hits the kernel's own code, not that of the run, costs the reply to the request. */
-  private finishWithoutReply(state: RunState): void {
+  #finishWithoutReply(state: RunState): void {
     setTimeout(() => {
-      if (this.current !== state) return;
+      if (this.#current !== state) return;
       state.replied = true;
       state.error ??= { name: 'KeyboardInterrupt', value: 'the run was interrupted', traceback: '' };
       state.finish();
     }, lateReplyMs);
   }
 
-  private display(state: RunState, data: MimeBundle): void {
-    this.publishHeld(state);
+  #display(state: RunState, data: MimeBundle): void {
+    this.#publishHeld(state);
     const shown = representations(data);
-    if (this.traits.valueIsLastDisplay) state.held = shown;
+    if (this.#traits.valueIsLastDisplay) state.held = shown;
     else state.output.push(displayEvent(shown, state.run));
   }
 
-  private publishHeld(state: RunState): void {
+  #publishHeld(state: RunState): void {
     if (state.held) state.output.push(displayEvent(state.held, state.run));
     state.held = undefined;
   }
 
-  private forward(name: 'stdout' | 'stderr', stream: NodeJS.ReadableStream): void {
+  #forward(name: 'stdout' | 'stderr', stream: NodeJS.ReadableStream): void {
     const decoder = new StringDecoder('utf8');
-    stream.on('data', (chunk: Buffer) => this.current?.output.write(name, decoder.write(chunk)));
+    stream.on('data', (chunk: Buffer) => this.#current?.output.write(name, decoder.write(chunk)));
   }
 
-  private setFlowing(flowing: boolean): void {
-    this.connection.setFlowing(flowing);
-    if (!this.traits.processOutputIsCode) return;
-    for (const stream of [this.process.child.stdout!, this.process.child.stderr!]) {
+  #setFlowing(flowing: boolean): void {
+    this.#connection.setFlowing(flowing);
+    if (!this.#traits.processOutputIsCode) return;
+    for (const stream of [this.#process.child.stdout!, this.#process.child.stderr!]) {
       if (flowing) stream.resume();
       else stream.pause();
     }
   }
 
   /** The process ended or closed a channel: a kernel that is half there is of no use. */
-  private lose(): void {
-    if (this.lost) return;
-    this.lost = true;
-    this.process.signalGroup('SIGKILL');
-    void this.process.exited.then(async () => {
-      const state = this.current;
+  #lose(): void {
+    if (this.#lost) return;
+    this.#lost = true;
+    this.#process.signalGroup('SIGKILL');
+    void this.#process.exited.then(async () => {
+      const state = this.#current;
       if (!state) return;
       do {
         await state.output.room();
         await pipesRead();
       } while (state.output.isFull);
-      if (this.current === state) state.finish();
+      if (this.#current === state) state.finish();
     });
   }
 }

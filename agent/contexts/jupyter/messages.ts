@@ -12,12 +12,12 @@ const delimiter = Buffer.from('<IDS|MSG>');
 
 /** Packs and unpacks the messages of one client session. */
 export class MessageCodec {
-  private readonly key: string;
-  private readonly session = randomUUID();
+  readonly #key: string;
+  readonly #session = randomUUID();
 
   /** @param key secret of the connection file; empty: messages are not signed */
   constructor(key: string) {
-    this.key = key;
+    this.#key = key;
   }
 
   /** The frames of a request, and its `msg_id`. */
@@ -25,14 +25,14 @@ export class MessageCodec {
     const id = randomUUID();
     const header = {
       msg_id: id,
-      session: this.session,
+      session: this.#session,
       username: 'agent',
       date: new Date().toISOString(),
       msg_type: type,
       version: '5.3',
     };
     const parts = [header, {}, metadata, content].map((part) => Buffer.from(JSON.stringify(part)));
-    return { id, frames: [delimiter, Buffer.from(this.sign(parts)), ...parts] };
+    return { id, frames: [delimiter, Buffer.from(this.#sign(parts)), ...parts] };
   }
 
   /** The message in `frames`; undefined for what is not one of this connection. A part over the limit is null. */
@@ -40,7 +40,7 @@ export class MessageCodec {
     const at = frames.findIndex((frame) => frame?.equals(delimiter));
     const [signature, header, parent, metadata, content] = frames.slice(at + 1);
     if (at < 0 || !signature || !header || !parent || !metadata || content === undefined) return undefined;
-    if (content && signature.toString() !== this.sign([header, parent, metadata, content])) return undefined;
+    if (content && signature.toString() !== this.#sign([header, parent, metadata, content])) return undefined;
     const { msg_type: type } = JSON.parse(header.toString());
     const { msg_id: parentId } = JSON.parse(parent.toString());
     return content
@@ -48,9 +48,9 @@ export class MessageCodec {
       : { type: `${type}_too_large`, parentId, content: {} };
   }
 
-  private sign(parts: Buffer[]): string {
-    if (this.key === '') return '';
-    const hmac = createHmac('sha256', this.key);
+  #sign(parts: Buffer[]): string {
+    if (this.#key === '') return '';
+    const hmac = createHmac('sha256', this.#key);
     for (const part of parts) hmac.update(part);
     return hmac.digest('hex');
   }

@@ -29,92 +29,92 @@ export interface ZmtpEvents {
 }
 
 export class ZmtpSocket {
-  private readonly type: 'DEALER' | 'SUB';
-  private readonly events: ZmtpEvents;
-  private readonly socket: net.Socket;
-  private readonly reader = new ByteReader();
-  private greeted = false;
-  private ready = false;
-  private frames: (Buffer | null)[] = [];
-  private error: Error | undefined;
+  readonly #type: 'DEALER' | 'SUB';
+  readonly #events: ZmtpEvents;
+  readonly #socket: net.Socket;
+  readonly #reader = new ByteReader();
+  #greeted = false;
+  #ready = false;
+  #frames: (Buffer | null)[] = [];
+  #error: Error | undefined;
 
   constructor(type: 'DEALER' | 'SUB', endpoint: Endpoint, events: ZmtpEvents) {
-    this.type = type;
-    this.events = events;
-    this.socket = net.connect(endpoint);
-    this.socket.write(greeting);
-    this.socket.on('data', (chunk) => this.receive(chunk));
-    this.socket.on('error', (error) => {
-      this.error = error;
+    this.#type = type;
+    this.#events = events;
+    this.#socket = net.connect(endpoint);
+    this.#socket.write(greeting);
+    this.#socket.on('data', (chunk) => this.#receive(chunk));
+    this.#socket.on('error', (error) => {
+      this.#error = error;
     });
-    this.socket.on('close', () => events.onClose(this.error));
+    this.#socket.on('close', () => events.onClose(this.#error));
   }
 
   /** Sends one message. */
   send(frames: Buffer[]): void {
-    this.socket.cork();
+    this.#socket.cork();
     frames.forEach((frame, index) => {
-      this.sendFrame(index < frames.length - 1 ? flagMore : 0, frame);
+      this.#sendFrame(index < frames.length - 1 ? flagMore : 0, frame);
     });
-    this.socket.uncork();
+    this.#socket.uncork();
   }
 
   /** Stops reading; the kernel's sends wait once the buffers between are full. */
   pause(): void {
-    this.socket.pause();
+    this.#socket.pause();
   }
 
   resume(): void {
-    this.socket.resume();
+    this.#socket.resume();
   }
 
   close(): void {
-    this.socket.destroy();
+    this.#socket.destroy();
   }
 
-  private sendFrame(flags: number, payload: Buffer): void {
+  #sendFrame(flags: number, payload: Buffer): void {
     const long = payload.length > 255;
     const head = Buffer.alloc(long ? 9 : 2);
     head[0] = flags | (long ? flagLong : 0);
     if (long) head.writeBigUInt64BE(BigInt(payload.length), 1);
     else head[1] = payload.length;
-    this.socket.write(head);
-    this.socket.write(payload);
+    this.#socket.write(head);
+    this.#socket.write(payload);
   }
 
-  private receive(chunk: Buffer): void {
-    this.reader.push(chunk);
-    if (!this.greeted) {
-      const theirs = this.reader.read(64);
+  #receive(chunk: Buffer): void {
+    this.#reader.push(chunk);
+    if (!this.#greeted) {
+      const theirs = this.#reader.read(64);
       if (theirs === undefined) return;
       if (theirs[0] !== 0xff || theirs[10]! < 3 || theirs.toString('latin1', 12, 17) !== 'NULL\0') {
-        this.socket.destroy(new Error('the kernel does not speak ZMTP 3 without encryption'));
+        this.#socket.destroy(new Error('the kernel does not speak ZMTP 3 without encryption'));
         return;
       }
-      this.greeted = true;
-      this.sendFrame(flagCommand, readyCommand(this.type));
+      this.#greeted = true;
+      this.#sendFrame(flagCommand, readyCommand(this.#type));
     }
-    for (let frame = this.reader.readFrame(); frame !== undefined; frame = this.reader.readFrame()) {
-      if (frame.flags & flagCommand) this.receiveCommand(frame.payload);
+    for (let frame = this.#reader.readFrame(); frame !== undefined; frame = this.#reader.readFrame()) {
+      if (frame.flags & flagCommand) this.#receiveCommand(frame.payload);
       else {
-        this.frames.push(frame.payload);
+        this.#frames.push(frame.payload);
         if (frame.flags & flagMore) continue;
-        const message = this.frames;
-        this.frames = [];
-        this.events.onMessage(message);
+        const message = this.#frames;
+        this.#frames = [];
+        this.#events.onMessage(message);
       }
     }
   }
 
-  private receiveCommand(payload: Buffer | null): void {
+  #receiveCommand(payload: Buffer | null): void {
     const name = payload?.toString('latin1', 1, 1 + payload[0]!);
-    if (name === 'READY' && !this.ready) {
-      this.ready = true;
+    if (name === 'READY' && !this.#ready) {
+      this.#ready = true;
       // In ZMTP 3.0 a subscription is a message: one, then the topic; no topic is every topic.
-      if (this.type === 'SUB') this.send([Buffer.of(1)]);
-      this.events.onReady();
+      if (this.#type === 'SUB') this.send([Buffer.of(1)]);
+      this.#events.onReady();
     } else if (name === 'ERROR') {
-      this.socket.destroy(new Error(`the kernel refused the connection: ${payload!.toString('latin1', 7)}`));
+      this.#socket.destroy(new Error(`the kernel refused the connection: ${payload!.toString('latin1', 7)}`));
     }
   }
 }
@@ -130,55 +130,55 @@ function readyCommand(type: string): Buffer {
 
 /** Bytes that came in pieces, read in the lengths the protocol asks for without joining them over and over. */
 class ByteReader {
-  private chunks: Buffer[] = [];
-  private length = 0;
+  #chunks: Buffer[] = [];
+  #length = 0;
   /** The head of the frame whose payload is not all there yet. */
-  private head: { flags: number; length: number } | undefined;
-  private toSkip = 0;
+  #head: { flags: number; length: number } | undefined;
+  #toSkip = 0;
 
   push(chunk: Buffer): void {
-    const skipped = Math.min(this.toSkip, chunk.length);
-    this.toSkip -= skipped;
+    const skipped = Math.min(this.#toSkip, chunk.length);
+    this.#toSkip -= skipped;
     if (skipped === chunk.length) return;
-    this.chunks.push(skipped === 0 ? chunk : chunk.subarray(skipped));
-    this.length += chunk.length - skipped;
+    this.#chunks.push(skipped === 0 ? chunk : chunk.subarray(skipped));
+    this.#length += chunk.length - skipped;
   }
 
   read(length: number): Buffer | undefined {
-    if (this.length < length) return undefined;
-    const first = this.chunks[0] ?? Buffer.alloc(0);
-    const joined = first.length >= length ? first : Buffer.concat(this.chunks);
-    if (joined !== first) this.chunks = [joined];
-    if (joined.length === length) this.chunks.shift();
-    else this.chunks[0] = joined.subarray(length);
-    this.length -= length;
+    if (this.#length < length) return undefined;
+    const first = this.#chunks[0] ?? Buffer.alloc(0);
+    const joined = first.length >= length ? first : Buffer.concat(this.#chunks);
+    if (joined !== first) this.#chunks = [joined];
+    if (joined.length === length) this.#chunks.shift();
+    else this.#chunks[0] = joined.subarray(length);
+    this.#length -= length;
     return joined.subarray(0, length);
   }
 
   readFrame(): { flags: number; payload: Buffer | null } | undefined {
-    if (!this.head) {
-      const first = this.chunks[0];
-      if (!first || this.length < 2) return undefined;
+    if (!this.#head) {
+      const first = this.#chunks[0];
+      if (!first || this.#length < 2) return undefined;
       const flags = first[0]!;
       const bytes = this.read(flags & flagLong ? 9 : 2);
       if (!bytes) return undefined;
-      this.head = { flags, length: flags & flagLong ? Number(bytes.readBigUInt64BE(1)) : bytes[1]! };
+      this.#head = { flags, length: flags & flagLong ? Number(bytes.readBigUInt64BE(1)) : bytes[1]! };
     }
-    const { flags, length } = this.head;
+    const { flags, length } = this.#head;
     if (length > longestFrameBytes) {
-      this.head = undefined;
-      this.skip(length);
+      this.#head = undefined;
+      this.#skip(length);
       return { flags, payload: null };
     }
     const payload = length === 0 ? Buffer.alloc(0) : this.read(length);
     if (!payload) return undefined;
-    this.head = undefined;
+    this.#head = undefined;
     return { flags, payload };
   }
 
-  private skip(length: number): void {
-    const have = Math.min(length, this.length);
+  #skip(length: number): void {
+    const have = Math.min(length, this.#length);
     if (have > 0) this.read(have);
-    this.toSkip = length - have;
+    this.#toSkip = length - have;
   }
 }

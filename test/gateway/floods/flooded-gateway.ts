@@ -6,7 +6,7 @@ import type { GatewayLimits } from '../../../gateway/connection-limits.ts';
 import { MemoryGateway } from '../memory-gateway.ts';
 import { SecondTenant } from '../second-tenant.ts';
 
-const SAMPLE_INTERVAL_MS = 25;
+const sampleIntervalMs = 25;
 
 export interface FloodResult {
   /** Resident memory of the gateway's process: before any flood, and the most during this one. */
@@ -60,7 +60,7 @@ export class FloodedGateway {
     await once(flood, 'message');
     flood.send('start');
     let most = 0;
-    for (const endsAt = performance.now() + durationMs; performance.now() < endsAt; await delay(SAMPLE_INTERVAL_MS)) {
+    for (const endsAt = performance.now() + durationMs; performance.now() < endsAt; await delay(sampleIntervalMs)) {
       most = Math.max(most, gateway.memoryBytes);
     }
     flood.send('stop');

@@ -2,9 +2,9 @@ import type http from 'node:http';
 import type { SandboxRoute } from '../../../gateway/routes.ts';
 import { startHttpUpstream, startRawUpstream, type UpstreamServer } from '../upstream-server.ts';
 
-const SWITCH =
+const switchingProtocols =
   'HTTP/1.1 101 S\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n';
-const BIG_BODY_BYTES = 2 ** 30;
+const bigBodyBytes = 2 ** 30;
 
 export interface FloodedSandboxes {
   routes: Partial<SandboxRoute>[];
@@ -19,7 +19,7 @@ export async function startFloodedSandboxes(): Promise<FloodedSandboxes> {
   });
   reading.server.on('upgrade', (_request: http.IncomingMessage, socket) => {
     socket.on('error', () => undefined);
-    socket.write(SWITCH);
+    socket.write(switchingProtocols);
     socket.resume();
   });
   const silent = await startRawUpstream((socket) => void socket.pause());
@@ -27,9 +27,9 @@ export async function startFloodedSandboxes(): Promise<FloodedSandboxes> {
     socket.once('data', (head) => {
       const text = head.toString('latin1');
       const [start, piece] = /^upgrade: websocket/im.test(text)
-        ? [SWITCH, Buffer.concat(Array(4096).fill(Buffer.from([0x82, 1, 120])))]
+        ? [switchingProtocols, Buffer.concat(Array(4096).fill(Buffer.from([0x82, 1, 120])))]
         : text.startsWith('GET /big')
-          ? [`HTTP/1.1 200 OK\r\nContent-Length: ${BIG_BODY_BYTES}\r\n\r\n`, Buffer.alloc(65_536)]
+          ? [`HTTP/1.1 200 OK\r\nContent-Length: ${bigBodyBytes}\r\n\r\n`, Buffer.alloc(65_536)]
           : ['HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n', Buffer.from('1\r\nx\r\n'.repeat(4096))];
       socket.write(start);
       const talk = () => {

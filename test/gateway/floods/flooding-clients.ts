@@ -1,6 +1,6 @@
 import net from 'node:net';
 import { hostOf } from '../started-gateway.ts';
-import { END_HEADERS, END_STREAM, frame, headerBlock, numberFrame, PREFACE, requestFrame } from './http2-frames.ts';
+import { endHeaders, endStream, frame, headerBlock, numberFrame, preface, requestFrame } from './http2-frames.ts';
 
 /** Floods that any client can send, without a key, to a gateway with the sandboxes of `flooded-sandboxes.ts`. */
 export interface Flood {
@@ -15,29 +15,29 @@ export interface Flood {
   reads: boolean;
 }
 
-const EMPTY = Buffer.alloc(0);
-const STREAMS = 128;
+const empty = Buffer.alloc(0);
+const streamsAtOnce = 128;
 /** About that much is written at once. */
-const BLOCK_BYTES = 64 * 1024;
+const blockBytes = 64 * 1024;
 /** The largest payload that a peer takes without having said so (RFC 9113 §6.5.2). */
-const MAX_FRAME_BYTES = 16_384;
-const READING = hostOf('sbx-reading');
-const SILENT = hostOf('sbx-silent');
-const TALKING = hostOf('sbx-talking');
+const maxFrameBytes = 16_384;
+const reading = hostOf('sbx-reading');
+const silent = hostOf('sbx-silent');
+const talking = hostOf('sbx-talking');
 
-const begin = Buffer.concat([PREFACE, frame('settings', 0, EMPTY)]);
+const begin = Buffer.concat([preface, frame('settings', 0, empty)]);
 const ping = frame('ping', 0, Buffer.alloc(8));
 const priority = frame('priority', 3, Buffer.from([0, 0, 0, 1, 16]));
 const settings = frame('settings', 0, Buffer.from([0, 3, 0, 0, 0, 100]));
 const repeated = (bytes: Buffer) => {
-  const block = Buffer.concat(Array(Math.ceil(BLOCK_BYTES / bytes.length)).fill(bytes));
+  const block = Buffer.concat(Array(Math.ceil(blockBytes / bytes.length)).fill(bytes));
   return () => block;
 };
 const clientStream = (index: number) => 2 * index + 1;
-const eachStream = (make: (streamId: number) => Buffer, streams = STREAMS) =>
+const eachStream = (make: (streamId: number) => Buffer, streams = streamsAtOnce) =>
   Buffer.concat(Array.from({ length: streams }, (_, index) => make(clientStream(index))));
 const uploads = (host: string) => Buffer.concat([begin, eachStream((id) => requestFrame(id, host))]);
-const endlessHeaders = requestFrame(1, READING, 'GET', 0);
+const endlessHeaders = requestFrame(1, reading, 'GET', 0);
 const upgrade = (host: string) =>
   Buffer.from(
     `GET / HTTP/1.1\r\nHost: ${host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n` +
@@ -50,7 +50,7 @@ const webSocketFrame = Buffer.from([0x82, 0x81, 0, 0, 0, 0, 120]);
 const streamsOf = (round: number, count: number) =>
   Array.from({ length: count }, (_, i) => clientStream(round * count + i));
 
-export const FLOODS: readonly Flood[] = [
+export const floodKinds: readonly Flood[] = [
   { name: 'PING', connections: 8, begin, repeat: repeated(ping), reads: true },
   { name: 'PING, answers unread', connections: 8, begin, repeat: repeated(ping), reads: false },
   { name: 'SETTINGS', connections: 8, begin, repeat: repeated(settings), reads: true },
@@ -62,7 +62,7 @@ export const FLOODS: readonly Flood[] = [
     repeat: (round) =>
       Buffer.concat(
         streamsOf(round, 100).flatMap((id) => [
-          requestFrame(id, READING, 'GET', END_HEADERS | END_STREAM),
+          requestFrame(id, reading, 'GET', endHeaders | endStream),
           numberFrame('resetStream', id, 8),
         ]),
       ),
@@ -79,7 +79,7 @@ export const FLOODS: readonly Flood[] = [
     name: 'empty CONTINUATION',
     connections: 8,
     begin: Buffer.concat([begin, endlessHeaders]),
-    repeat: repeated(frame('continuation', 1, EMPTY)),
+    repeat: repeated(frame('continuation', 1, empty)),
     reads: true,
   },
   {
@@ -97,9 +97,9 @@ export const FLOODS: readonly Flood[] = [
     repeat: (round) =>
       Buffer.concat(
         streamsOf(round, 2).flatMap((id) => [
-          requestFrame(id, READING, 'GET', END_STREAM),
-          ...Array(3).fill(frame('continuation', id, headerBlock([['x', 'y'.repeat(MAX_FRAME_BYTES - 20)]]))),
-          frame('continuation', id, EMPTY, END_HEADERS),
+          requestFrame(id, reading, 'GET', endStream),
+          ...Array(3).fill(frame('continuation', id, headerBlock([['x', 'y'.repeat(maxFrameBytes - 20)]]))),
+          frame('continuation', id, empty, endHeaders),
         ]),
       ),
     reads: true,
@@ -107,8 +107,8 @@ export const FLOODS: readonly Flood[] = [
   {
     name: 'empty DATA',
     connections: 8,
-    begin: uploads(READING),
-    repeat: repeated(eachStream((id) => frame('data', id, EMPTY))),
+    begin: uploads(reading),
+    repeat: repeated(eachStream((id) => frame('data', id, empty))),
     reads: true,
   },
   {
@@ -117,7 +117,7 @@ export const FLOODS: readonly Flood[] = [
     begin,
     repeat: (round) =>
       Buffer.concat(
-        streamsOf(round, 100).map((id) => requestFrame(id, hostOf('sbx-none'), 'GET', END_HEADERS | END_STREAM)),
+        streamsOf(round, 100).map((id) => requestFrame(id, hostOf('sbx-none'), 'GET', endHeaders | endStream)),
       ),
     reads: true,
   },
@@ -127,107 +127,110 @@ export const FLOODS: readonly Flood[] = [
     begin,
     repeat: (round) =>
       Buffer.concat(
-        streamsOf(round, 100).map((id) => requestFrame(id, hostOf('sbx-none'), 'GET', END_HEADERS | END_STREAM)),
+        streamsOf(round, 100).map((id) => requestFrame(id, hostOf('sbx-none'), 'GET', endHeaders | endStream)),
       ),
     reads: false,
   },
   {
     name: 'uploads to a sandbox that does not read',
     connections: 7,
-    begin: uploads(SILENT),
+    begin: uploads(silent),
     repeat: repeated(eachStream((id) => frame('data', id, Buffer.alloc(8192)))),
     reads: true,
   },
   {
     name: 'uploads of single bytes to a sandbox that does not read',
     connections: 7,
-    begin: uploads(SILENT),
+    begin: uploads(silent),
     repeat: repeated(eachStream((id) => frame('data', id, Buffer.alloc(1)))),
     reads: true,
   },
   {
     name: 'single bytes amid PRIORITY frames to a sandbox that does not read',
     connections: 7,
-    begin: uploads(SILENT),
+    begin: uploads(silent),
     repeat: (round) =>
-      Buffer.concat([frame('data', clientStream(round % STREAMS), Buffer.alloc(1)), ...Array(4500).fill(priority)]),
+      Buffer.concat([
+        frame('data', clientStream(round % streamsAtOnce), Buffer.alloc(1)),
+        ...Array(4500).fill(priority),
+      ]),
     reads: true,
   },
   {
     name: 'uploads over HTTP/1.1 to a sandbox that does not read',
     connections: 900,
-    begin: chunkedPost(SILENT),
+    begin: chunkedPost(silent),
     repeat: repeated(Buffer.from(`2000\r\n${'x'.repeat(0x2000)}\r\n`)),
     reads: true,
   },
   {
     name: 'chunks of single bytes to a sandbox that does not read',
     connections: 900,
-    begin: chunkedPost(SILENT),
+    begin: chunkedPost(silent),
     repeat: repeated(Buffer.from('1\r\nx\r\n')),
     reads: true,
   },
   {
     name: 'chunks of single bytes',
     connections: 8,
-    begin: chunkedPost(READING),
+    begin: chunkedPost(reading),
     repeat: repeated(Buffer.from('1\r\nx\r\n')),
     reads: true,
   },
   {
     name: 'WebSocket frames of single bytes to the sandbox',
     connections: 8,
-    begin: upgrade(READING),
+    begin: upgrade(reading),
     repeat: repeated(webSocketFrame),
     reads: true,
   },
   {
     name: 'WebSocket frames of single bytes to a sandbox that does not read',
     connections: 900,
-    begin: upgrade(SILENT),
+    begin: upgrade(silent),
     repeat: repeated(webSocketFrame),
     reads: true,
   },
   {
     name: 'WebSocket frames of single bytes from the sandbox',
     connections: 8,
-    begin: upgrade(TALKING),
+    begin: upgrade(talking),
     repeat: null,
     reads: true,
   },
   {
     name: 'WebSocket frames of single bytes from the sandbox, unread',
     connections: 900,
-    begin: upgrade(TALKING),
+    begin: upgrade(talking),
     repeat: null,
     reads: false,
   },
   {
     name: 'downloads, unread',
     connections: 900,
-    begin: Buffer.from(`GET /big HTTP/1.1\r\nHost: ${TALKING}\r\n\r\n`),
+    begin: Buffer.from(`GET /big HTTP/1.1\r\nHost: ${talking}\r\n\r\n`),
     repeat: null,
     reads: false,
   },
   {
     name: 'chunks of single bytes from the sandbox, unread',
     connections: 900,
-    begin: Buffer.from(`GET / HTTP/1.1\r\nHost: ${TALKING}\r\n\r\n`),
+    begin: Buffer.from(`GET / HTTP/1.1\r\nHost: ${talking}\r\n\r\n`),
     repeat: null,
     reads: false,
   },
-  { name: 'half-open WebSocket upgrades', connections: 1500, begin: upgrade(SILENT), repeat: null, reads: true },
+  { name: 'half-open WebSocket upgrades', connections: 1500, begin: upgrade(silent), repeat: null, reads: true },
   {
     name: 'slow heads',
     connections: 1900,
-    begin: Buffer.from(`GET / HTTP/1.1\r\nHost: ${READING}\r\nX: `),
+    begin: Buffer.from(`GET / HTTP/1.1\r\nHost: ${reading}\r\nX: `),
     repeat: null,
     reads: true,
   },
 ];
 
 /** How long a client waits before it connects again after the gateway has closed its connection. */
-const RECONNECT_MS = 20;
+const reconnectMs = 20;
 
 /** Sends a flood until `signal` aborts. Connections that the gateway closes are opened again. */
 export class FloodingClient {
@@ -266,7 +269,7 @@ export class FloodingClient {
       this.bytesSent += socket.bytesWritten;
       if (this.#isOver) return;
       this.closed++;
-      setTimeout(() => this.#connect(), RECONNECT_MS);
+      setTimeout(() => this.#connect(), reconnectMs);
     });
     socket.write(head);
     if (repeat) this.#send(socket, repeat);

@@ -1,11 +1,11 @@
 /** HTTP/2 frames as bytes (RFC 9113), for clients that break its rules. */
-const FRAME_HEAD_BYTES = 9;
+const frameHeadBytes = 9;
 
-export const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1');
-export const END_STREAM = 0x1;
-export const END_HEADERS = 0x4;
+export const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1');
+export const endStream = 0x1;
+export const endHeaders = 0x4;
 
-const TYPES = {
+const types = {
   data: 0,
   headers: 1,
   priority: 2,
@@ -16,10 +16,10 @@ const TYPES = {
   continuation: 9,
 } as const;
 
-export function frame(type: keyof typeof TYPES, streamId: number, payload: Buffer, flags = 0): Buffer {
-  const head = Buffer.alloc(FRAME_HEAD_BYTES);
+export function frame(type: keyof typeof types, streamId: number, payload: Buffer, flags = 0): Buffer {
+  const head = Buffer.alloc(frameHeadBytes);
   head.writeUIntBE(payload.length, 0, 3);
-  head[3] = TYPES[type];
+  head[3] = types[type];
   head[4] = flags;
   head.writeUInt32BE(streamId, 5);
   return Buffer.concat([head, payload]);
@@ -48,7 +48,7 @@ function literal(text: string): Buffer {
 }
 
 /** The HEADERS frame of a request whose body follows, unless `flags` say otherwise. */
-export function requestFrame(streamId: number, host: string, method = 'POST', flags = END_HEADERS): Buffer {
+export function requestFrame(streamId: number, host: string, method = 'POST', flags = endHeaders): Buffer {
   const block = headerBlock([
     [':method', method],
     [':scheme', 'http'],

@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 import { expect } from '@jest/globals';
 import type { CampaignResult } from './campaign.ts';
 
-const MOST_IDLE_CPU_MS = 60;
+const mostIdleCpuMs = 60;
 
 /** Plays a campaign in a process of its own: the test runner must not slow its clients down. */
 export async function playCampaignApart(rounds: number, seed: number, blockRounds: number): Promise<CampaignResult> {
@@ -29,5 +29,5 @@ export function expectUnharmed(result: CampaignResult): void {
     open: open.map(() => ({ connections: 0, sandboxes: 0, clients: 0 })),
   });
   // An idle gateway's timers need a few milliseconds; one endless exchange needs all that a processor has left.
-  expect(cpuMs).toBeLessThanOrEqual(Math.max(MOST_IDLE_CPU_MS, 3 * idleCpuMs));
+  expect(cpuMs).toBeLessThanOrEqual(Math.max(mostIdleCpuMs, 3 * idleCpuMs));
 }

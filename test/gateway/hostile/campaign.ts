@@ -3,7 +3,7 @@ import { cpuMsOf } from '../../../bench/process-cpu.ts';
 import { MemoryGateway, type ProcessState, socketsOf } from '../memory-gateway.ts';
 import { SecondTenant } from '../second-tenant.ts';
 import { hostOf } from '../started-gateway.ts';
-import { CLIENT_KINDS, type ClientKind, HostileClients } from './clients.ts';
+import { type ClientKind, clientKinds, HostileClients } from './clients.ts';
 import { SeededRandom } from './random.ts';
 import { callOf, startCallUpstream, startReplyUpstream } from './upstreams.ts';
 
@@ -45,9 +45,9 @@ export interface CampaignResult {
   };
 }
 
-const CPU_WINDOW_MS = 2000;
+const cpuWindowMs = 2000;
 /** How long connections may take to end when both sides have gone. */
-const CLOSE_TIMEOUT_MS = 10_000;
+const closeTimeoutMs = 10_000;
 
 /** Plays hostile and plain replies in turns through a gateway of two processes, beside a second tenant. */
 export async function playCampaign(options: CampaignOptions): Promise<CampaignResult> {
@@ -77,14 +77,14 @@ export async function playCampaign(options: CampaignOptions): Promise<CampaignRe
     memoryBytes: 0,
     liveBytes: { afterTenth: 0, atEnd: 0 },
     parts: [],
-    afterwards: { cpuMs: 0, idleCpuMs: await cpuMsIn(CPU_WINDOW_MS, gateway), sockets: 0, open: [] },
+    afterwards: { cpuMs: 0, idleCpuMs: await cpuMsIn(cpuWindowMs, gateway), sockets: 0, open: [] },
   };
   const socketsBefore = socketCount(gateway);
 
   const playRound = async () => {
     const roundSeed = seeds.below(2 ** 32);
     const random = new SeededRandom(roundSeed);
-    const kind = random.pick(CLIENT_KINDS);
+    const kind = random.pick(clientKinds);
     const end = await clients.play(kind, `/${mode}/${roundSeed}`, random);
     if (end === 'hang') result.hangs.push({ kind, mode, seed: roundSeed });
     if (mode !== 'hostile') return;
@@ -136,13 +136,13 @@ export async function playCampaign(options: CampaignOptions): Promise<CampaignRe
     second.kill();
     await Promise.all([replies.stop(), calls.stop()]);
     const { afterwards } = result;
-    const deadline = performance.now() + CLOSE_TIMEOUT_MS;
+    const deadline = performance.now() + closeTimeoutMs;
     do {
       await delay(100);
       afterwards.sockets = socketCount(gateway) - socketsBefore;
     } while (afterwards.sockets > 0 && performance.now() < deadline);
     afterwards.open = (await gateway.states()).map(({ open }) => open);
-    afterwards.cpuMs = await cpuMsIn(CPU_WINDOW_MS, gateway);
+    afterwards.cpuMs = await cpuMsIn(cpuWindowMs, gateway);
     return result;
   } finally {
     clients.close();

@@ -3,7 +3,7 @@ import net from 'node:net';
 import type { SeededRandom } from './random.ts';
 
 /** How a request to a hostile sandbox may come. */
-export const CLIENT_KINDS = [
+export const clientKinds = [
   'http/1.1',
   'http/1.1 HEAD',
   'http/1.0',
@@ -14,13 +14,13 @@ export const CLIENT_KINDS = [
   'WebSocket',
   'WebSocket over http/2',
 ] as const;
-export type ClientKind = (typeof CLIENT_KINDS)[number];
+export type ClientKind = (typeof clientKinds)[number];
 
 /** How a request ended: with this status, or without one. */
 export type RoundEnd = `status ${number}` | 'no status' | 'hang';
 
 /** Longer than that no client may wait for the end of what a sandbox has ended. */
-const HANG_MS = 5000;
+const hangMs = 5000;
 
 /** Clients of one gateway. HTTP/2 requests share connections, as those of browsers do. */
 export class HostileClients {
@@ -74,7 +74,7 @@ export class HostileClients {
     return new Promise((resolve) => {
       const socket = net.connect(this.#port, '127.0.0.1');
       let start = '';
-      const timer = setTimeout(() => finish('hang'), HANG_MS);
+      const timer = setTimeout(() => finish('hang'), hangMs);
       const finish = (end: RoundEnd) => {
         clearTimeout(timer);
         socket.destroy();
@@ -101,7 +101,7 @@ export class HostileClients {
       const timer = setTimeout(() => {
         stream.destroy();
         resolve('hang');
-      }, HANG_MS);
+      }, hangMs);
       stream.on('error', () => undefined);
       stream.on('response', (received) => {
         status = received[':status']!;

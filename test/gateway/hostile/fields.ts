@@ -2,17 +2,17 @@ import http2 from 'node:http2';
 import type { SeededRandom } from './random.ts';
 
 /** Every field that Node knows by name, among them all that it sends once only or not at all. */
-export const KNOWN_NAMES = Object.entries(http2.constants)
+export const knownNames = Object.entries(http2.constants)
   .filter(([constant, name]) => constant.startsWith('HTTP2_HEADER_') && !String(name).startsWith(':'))
   .map(([, name]) => name as string);
 
-const ODD_NAMES = ['x-a', 'X_B', 'a b', '', ':status', ':path', 'x\0y', 'x\ry', 'ümlaut', '__proto__', 'constructor'];
-const VALUES = ['', 'a', ' a\t', 'trailers', 'a, b', '\xff\x80', '-1', 'gzip', 'close', '0', 'h2c', 'chunked'];
-const INVALID_VALUES = ['\x00', 'a\x01b', '\x7f', 'a\nb', 'a\rb', '\u{1f4a9}'];
+const oddNames = ['x-a', 'X_B', 'a b', '', ':status', ':path', 'x\0y', 'x\ry', 'ümlaut', '__proto__', 'constructor'];
+const values = ['', 'a', ' a\t', 'trailers', 'a, b', '\xff\x80', '-1', 'gzip', 'close', '0', 'h2c', 'chunked'];
+const invalidValues = ['\x00', 'a\x01b', '\x7f', 'a\nb', 'a\rb', '\u{1f4a9}'];
 
 /** One field as a sandbox may send it, valid or not. */
 function hostileField(random: SeededRandom): [string, string] {
-  const name = random.chance(0.96) ? random.pick(KNOWN_NAMES) : random.pick(ODD_NAMES);
+  const name = random.chance(0.96) ? random.pick(knownNames) : random.pick(oddNames);
   if (random.chance(0.02)) return [name, 'v'.repeat(random.pick([5000, 30_000, 70_000]))];
   const value = random.chance(0.6) ? String(random.below(1000)) : anyValue(random);
   return [random.chance(0.2) ? name.toUpperCase() : name, value];
@@ -31,5 +31,5 @@ export function hostileFields(random: SeededRandom, most = 6): [string, string][
 }
 
 function anyValue(random: SeededRandom): string {
-  return random.pick(random.chance(0.96) ? VALUES : INVALID_VALUES);
+  return random.pick(random.chance(0.96) ? values : invalidValues);
 }

@@ -1,8 +1,8 @@
 import { hostileFields } from './fields.ts';
 import type { SeededRandom } from './random.ts';
 
-const STATUSES = [100, 101, 102, 103, 199, 200, 201, 204, 205, 206, 299, 301, 304, 400, 404, 500, 599, 600, 999];
-const ODD_STATUS_LINES = [
+const statuses = [100, 101, 102, 103, 199, 200, 201, 204, 205, 206, 299, 301, 304, 400, 404, 500, 599, 600, 999];
+const oddStatusLines = [
   'HTTP/1.1 099 a',
   'HTTP/1.1 20 a',
   'HTTP/1.1 2000 a',
@@ -37,10 +37,10 @@ export function wellFormedReply(random: SeededRandom): string {
 }
 
 function finalReply(random: SeededRandom): string {
-  const status = random.chance(0.6) ? random.pick(STATUSES) : 100 + random.below(900);
+  const status = random.chance(0.6) ? random.pick(statuses) : 100 + random.below(900);
   let line = random.chance(0.95)
     ? `HTTP/1.${random.chance(0.95) ? 1 : 0} ${status} Reason`
-    : random.pick(ODD_STATUS_LINES);
+    : random.pick(oddStatusLines);
   if (random.chance(0.05)) line = line.slice(0, 12);
   if (random.chance(0.25)) line = 'HTTP/1.1 101 Switching Protocols';
   const isSwitch = line.includes(' 101');

@@ -1,20 +1,20 @@
 import { hostileFields } from './fields.ts';
 import type { SeededRandom } from './random.ts';
 
-export const HEADERS = 1;
-export const SETTINGS = 4;
-export const PREFACE_BYTES = 24;
-const DATA = 0;
-const PRIORITY = 2;
-const RST_STREAM = 3;
-const PUSH_PROMISE = 5;
-const PING = 6;
-const GOAWAY = 7;
-const WINDOW_UPDATE = 8;
-const CONTINUATION = 9;
-const END_STREAM = 1;
-const END_HEADERS = 4;
-const MAX_FRAME_BYTES = 16_384;
+export const headers = 1;
+export const settings = 4;
+export const prefaceBytes = 24;
+const dataType = 0;
+const priority = 2;
+const rstStream = 3;
+const pushPromise = 5;
+const ping = 6;
+const goaway = 7;
+const windowUpdate = 8;
+const continuation = 9;
+const endStream = 1;
+const endHeaders = 4;
+const maxFrameBytes = 16_384;
 
 /** One frame of RFC 9113. */
 export function frame(type: number, flags: number, streamId: number, payload: Buffer = Buffer.alloc(0)): Buffer {
@@ -50,12 +50,12 @@ function integer(value: number): Buffer {
 
 export function headersFrame(streamId: number, fields: [string, string][], isLast: boolean): Buffer {
   const bytes = block(fields);
-  const end = isLast ? END_STREAM : 0;
-  if (bytes.length <= MAX_FRAME_BYTES) return frame(HEADERS, end | END_HEADERS, streamId, bytes);
-  const frames = [frame(HEADERS, end, streamId, bytes.subarray(0, MAX_FRAME_BYTES))];
-  for (let at = MAX_FRAME_BYTES; at < bytes.length; at += MAX_FRAME_BYTES) {
-    const isEnd = at + MAX_FRAME_BYTES >= bytes.length;
-    frames.push(frame(CONTINUATION, isEnd ? END_HEADERS : 0, streamId, bytes.subarray(at, at + MAX_FRAME_BYTES)));
+  const end = isLast ? endStream : 0;
+  if (bytes.length <= maxFrameBytes) return frame(headers, end | endHeaders, streamId, bytes);
+  const frames = [frame(headers, end, streamId, bytes.subarray(0, maxFrameBytes))];
+  for (let at = maxFrameBytes; at < bytes.length; at += maxFrameBytes) {
+    const isEnd = at + maxFrameBytes >= bytes.length;
+    frames.push(frame(continuation, isEnd ? endHeaders : 0, streamId, bytes.subarray(at, at + maxFrameBytes)));
   }
   return Buffer.concat(frames);
 }
@@ -71,7 +71,7 @@ const message = (bytes: number) => {
 export function wellFormedCall(random: SeededRandom, streamId: number): Buffer {
   return Buffer.concat([
     headersFrame(streamId, [[':status', '200'], grpcType], false),
-    frame(DATA, 0, streamId, message(random.below(3000))),
+    frame(dataType, 0, streamId, message(random.below(3000))),
     headersFrame(streamId, [['grpc-status', '0']], true),
   ]);
 }
@@ -84,7 +84,7 @@ export function hostileCall(random: SeededRandom, streamId: number): Buffer {
   const fields = lowerCase(random, hostileFields(random));
   const start: [string, string][] = [[':status', status], grpcType, ...fields];
   const trailers: [string, string][] = [['grpc-status', '0'], ...lowerCase(random, hostileFields(random))];
-  const data = frame(DATA, 0, streamId, message(random.below(2000)));
+  const data = frame(dataType, 0, streamId, message(random.below(2000)));
   const word = () => {
     const bytes = Buffer.alloc(4);
     bytes.writeUInt32BE(random.below(2 ** 32));
@@ -103,18 +103,18 @@ export function hostileCall(random: SeededRandom, streamId: number): Buffer {
     [whole[0]!, data, headersFrame(streamId, trailers, false), data],
     [data, ...whole],
     [whole[0]!, whole[0]!, data, whole[2]!],
-    [whole[0]!, data, frame(RST_STREAM, 0, streamId, word())],
-    [frame(RST_STREAM, 0, streamId, word())],
-    [whole[0]!, frame(GOAWAY, 0, 0, Buffer.concat([word(), word(), Buffer.from('debug')]))],
-    [...Array(50).fill(frame(PING, 0, 0, Buffer.alloc(8))), ...whole],
-    [...Array(50).fill(frame(SETTINGS, 0, 0)), ...whole],
-    [frame(SETTINGS, 0, 0, Buffer.concat([Buffer.from([0, random.below(8)]), word()])), ...whole],
-    [frame(WINDOW_UPDATE, 0, random.pick([0, streamId]), word()), ...whole],
-    [frame(PRIORITY, 0, streamId, Buffer.alloc(5)), ...whole],
-    [frame(PUSH_PROMISE, END_HEADERS, streamId, Buffer.concat([Buffer.from([0, 0, 0, 2]), block(start)])), ...whole],
-    [frame(CONTINUATION, END_HEADERS, streamId, block(start)), ...whole],
+    [whole[0]!, data, frame(rstStream, 0, streamId, word())],
+    [frame(rstStream, 0, streamId, word())],
+    [whole[0]!, frame(goaway, 0, 0, Buffer.concat([word(), word(), Buffer.from('debug')]))],
+    [...Array(50).fill(frame(ping, 0, 0, Buffer.alloc(8))), ...whole],
+    [...Array(50).fill(frame(settings, 0, 0)), ...whole],
+    [frame(settings, 0, 0, Buffer.concat([Buffer.from([0, random.below(8)]), word()])), ...whole],
+    [frame(windowUpdate, 0, random.pick([0, streamId]), word()), ...whole],
+    [frame(priority, 0, streamId, Buffer.alloc(5)), ...whole],
+    [frame(pushPromise, endHeaders, streamId, Buffer.concat([Buffer.from([0, 0, 0, 2]), block(start)])), ...whole],
+    [frame(continuation, endHeaders, streamId, block(start)), ...whole],
     [frame(200, 255, streamId, Buffer.alloc(30)), ...whole],
-    [frame(HEADERS, END_HEADERS, streamId, Buffer.from([0x80, 0xff, 0xff, 0xff]))],
+    [frame(headers, endHeaders, streamId, Buffer.from([0x80, 0xff, 0xff, 0xff]))],
     [headersFrame(streamId + 2, start, false), ...whole],
     [Buffer.from('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n')],
     [whole[0]!, whole[2]!.subarray(0, 12)],

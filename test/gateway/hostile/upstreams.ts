@@ -1,11 +1,11 @@
 import type net from 'node:net';
 import { startRawUpstream, type UpstreamServer } from '../upstream-server.ts';
 import { hostileReply, wellFormedReply } from './http1-replies.ts';
-import { frame, HEADERS, hostileCall, PREFACE_BYTES, SETTINGS, wellFormedCall } from './http2-replies.ts';
+import { frame, headers, hostileCall, prefaceBytes, settings, wellFormedCall } from './http2-replies.ts';
 import { SeededRandom } from './random.ts';
 
 /** How long a server leaves its connection open once it has sent its reply. */
-const LINGER_MS = 20;
+const lingerMs = 20;
 
 /** A server of HTTP/1.1 whose reply follows from the path: `/hostile/<seed>` or `/plain/<seed>`. */
 export function startReplyUpstream(): Promise<UpstreamServer> {
@@ -33,16 +33,16 @@ export function startCallUpstream(
     socket.on('data', (bytes) => {
       received = Buffer.concat([received, bytes]);
       if (!isOpen) {
-        if (received.length < PREFACE_BYTES) return;
-        received = received.subarray(PREFACE_BYTES);
+        if (received.length < prefaceBytes) return;
+        received = received.subarray(prefaceBytes);
         isOpen = true;
-        socket.write(frame(SETTINGS, 0, 0));
+        socket.write(frame(settings, 0, 0));
       }
       while (received.length >= 9 && received.length >= 9 + received.readUIntBE(0, 3)) {
         const type = received.readUInt8(3);
         const streamId = received.readUInt32BE(5);
         received = received.subarray(9 + received.readUIntBE(0, 3));
-        if (type !== HEADERS) continue;
+        if (type !== headers) continue;
         const { reply, random, ends } = replyTo(streamId);
         if (ends) sendInPieces(socket, reply, random);
         else socket.write(reply);
@@ -61,7 +61,7 @@ function sendInPieces(socket: net.Socket, bytes: Buffer, random: SeededRandom): 
   socket.write(bytes.subarray(0, cut));
   setImmediate(() => {
     socket.write(bytes.subarray(cut));
-    setTimeout(() => (resets ? reset(socket) : socket.end()), LINGER_MS);
+    setTimeout(() => (resets ? reset(socket) : socket.end()), lingerMs);
   });
 }
 

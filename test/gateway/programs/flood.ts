@@ -1,8 +1,8 @@
-import { FLOODS, FloodingClient } from '../floods/flooding-clients.ts';
+import { FloodingClient, floodKinds } from '../floods/flooding-clients.ts';
 
 /** `flood.ts <name> <port of the gateway>`: sends that flood from the message `start` to the message `stop`. */
 const [name, port] = process.argv.slice(2);
-const flood = FLOODS.find((each) => each.name === name);
+const flood = floodKinds.find((each) => each.name === name);
 if (!flood) throw new Error(`there is no flood ${name}`);
 const client = new FloodingClient(flood, Number(port));
 process.on('disconnect', () => process.exit(0));

@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
  * A sandbox that answers, and its client, who asks through the gateway again and again and notes how long it took. Told by
  * messages under which label; each answer that is not `200` ends the process.
  */
-const PAUSE_MS = 3;
+const pauseMs = 3;
 const samples: Record<string, number[]> = { hostile: [], plain: [] };
 const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
 let label: string | null = null;
@@ -32,7 +32,7 @@ async function measure(gatewayPort: number): Promise<never> {
     const startedAt = performance.now();
     await ask(gatewayPort);
     if (under !== null && under === label) samples[under]!.push(performance.now() - startedAt);
-    await delay(PAUSE_MS);
+    await delay(pauseMs);
   }
 }
 
