@@ -1,8 +1,10 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { globSync } from 'node:fs';
 import path from 'node:path';
+import type { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
+import { isInstalled } from '../../config/programs.mjs';
 import { checkImports } from './check/imports.ts';
 
 /** `npm run check`: types, lint and format, dead code, import directions. All of them, at the same time. */
@@ -27,14 +29,20 @@ async function imports(): Promise<Outcome> {
   return { ok: offences.length === 0, output: offences.join('\n') };
 }
 
-/** Each program in Perl compiles. */
+/** Each program in Perl compiles, and perlcritic has nothing to say against it (`.perlcriticrc`). */
 async function perl(): Promise<Outcome> {
+  if (!isInstalled('perlcritic'))
+    return { ok: false, output: 'perlcritic is missing: apt-get install libperl-critic-perl' };
   const outputs: string[] = [];
-  for (const file of globSync('{runtime,test}/**/*.pl', { cwd: root })) {
-    const child = spawn('perl', ['-c', file], { cwd: root });
-    const [errors, [code]] = await Promise.all([buffer(child.stderr), once(child, 'close')]);
-    if (code !== 0) outputs.push(errors.toString());
-  }
+  const note = async (child: ChildProcessByStdio<null, Readable, Readable>) => {
+    const [out, errors, [code]] = await Promise.all([buffer(child.stdout), buffer(child.stderr), once(child, 'close')]);
+    if (code !== 0) outputs.push(`${out}${errors}`);
+  };
+  const files = globSync('{runtime,test}/**/*.pl', { cwd: root });
+  for (const file of files) await note(spawn('perl', ['-c', file], { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] }));
+  await note(
+    spawn('perlcritic', ['--profile', '.perlcriticrc', ...files], { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] }),
+  );
   return { ok: outputs.length === 0, output: outputs.join('') };
 }
 
