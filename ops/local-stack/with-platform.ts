@@ -1,8 +1,8 @@
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { NotRunningError, runningPlatformEnv } from '../local-stack/supervisor/running-platform.ts';
+import { NotRunningError, runningPlatformEnv } from './supervisor/running-platform.ts';
 
-/** `node ops/operator/with-platform.ts SCRIPT ARGS…`: runs a script with the settings of the running platform. */
+/** `node ops/local-stack/with-platform.ts SCRIPT ARGS…`: runs a script with the settings of the running platform. */
 const [script, ...args] = process.argv.slice(2);
 try {
   process.env = runningPlatformEnv(path.resolve(process.env.PLATFORM_DATA_DIR || '.data'), process.env);

@@ -3,8 +3,8 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { codecAccessToken } from '../../temporal/codec-access.ts';
-import { NotRunningError, runningPlatformEnv } from '../local-stack/supervisor/running-platform.ts';
 import { temporalDevServer, temporalPrograms } from '../setup/toolchain/locations.mjs';
+import { NotRunningError, runningPlatformEnv } from './supervisor/running-platform.ts';
 
 /**
  * `npm run temporal -- …`: Temporal's CLI with address, namespace and codec endpoint of the running platform. They go by
