@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { deriveSecrets } from '../config/secrets.ts';
 import { loadSettings } from '../config/settings.ts';
+import { stopSignal } from '../config/stop-signal.ts';
 import { createOrm } from '../db/orm.ts';
 import { loadPlans } from '../db/plans.ts';
 import { createTemporalClient } from '../temporal/client.ts';
@@ -47,21 +48,14 @@ const app = createApp({
 const address = await app.listen({ host: settings.PLATFORM_API_HOST, port: settings.PLATFORM_API_PORT });
 logger.info({ address }, 'ready');
 
-let isStopping = false;
-async function stop(): Promise<void> {
-  // Who asks twice does not want to wait.
-  if (isStopping) process.exit(1);
-  isStopping = true;
-  setTimeout(() => process.exit(1), graceMs).unref();
-  const closed = app.close();
-  while (app.server.listening) await nextTurn();
-  await app.drained();
-  app.server.closeAllConnections();
-  await closed;
-  await client.connection.close();
-  await orm.close();
-  logger.info('stopped');
-  process.exit(0);
-}
-process.on('SIGTERM', () => void stop());
-process.on('SIGINT', () => void stop());
+await stopSignal();
+setTimeout(() => process.exit(1), graceMs).unref();
+const closed = app.close();
+while (app.server.listening) await nextTurn();
+await app.drained();
+app.server.closeAllConnections();
+await closed;
+await client.connection.close();
+await orm.close();
+logger.info('stopped');
+process.exit(0);

@@ -2,6 +2,7 @@ import path from 'node:path';
 import { pino } from 'pino';
 import { logDestination } from '../config/log-destination.ts';
 import { loadSettings } from '../config/settings.ts';
+import { stopSignal } from '../config/stop-signal.ts';
 import { GatewayProcesses } from './processes/primary.ts';
 
 /** The gateway: starts the processes that serve and watches over them. Any number of gateways may run. */
@@ -19,17 +20,12 @@ const processes = new GatewayProcesses({
   },
 });
 
-let isStopping = false;
-async function stop(): Promise<void> {
-  // A second signal does not wait. The serving processes exit when this one is gone.
-  if (isStopping) process.exit(1);
-  isStopping = true;
+// From here on, so that a gateway can be stopped while it starts. Its processes exit when this one is gone.
+void stopSignal().then(async () => {
   await processes.stop();
   logger.info('stopped');
   process.exit(0);
-}
-process.on('SIGTERM', () => void stop());
-process.on('SIGINT', () => void stop());
+});
 
 try {
   const { host, port } = await processes.start();

@@ -3,6 +3,7 @@ import { pino } from 'pino';
 import { logDestination } from '../config/log-destination.ts';
 import { deriveSecrets } from '../config/secrets.ts';
 import { loadSettings } from '../config/settings.ts';
+import { stopSignal } from '../config/stop-signal.ts';
 import { createOrm } from '../db/orm.ts';
 import { loadPlans } from '../db/plans.ts';
 import { createMailer } from '../mail/mailer.ts';
@@ -11,7 +12,6 @@ import { createControlWorker } from './control-worker.ts';
 import { logTemporalThrough } from './logging.ts';
 import { ensureMaintenanceSchedule } from './maintenance-schedule.ts';
 import { OutboxRelay } from './outbox-relay.ts';
-import { stopSignal } from './shutdown.ts';
 import { ensureWorkflowBundle } from './workflow-bundle.ts';
 
 /** The control worker's process: workflows, their database activities, and the outbox relay. Any number may run. */

@@ -6,6 +6,7 @@ import { namedServices, ownServices } from '../config/own-services.ts';
 import { proxyEnvironment, sandboxProxy } from '../config/sandbox-proxy.ts';
 import { deriveSecrets } from '../config/secrets.ts';
 import { loadSettings } from '../config/settings.ts';
+import { stopSignal } from '../config/stop-signal.ts';
 import { turnSettings } from '../config/turn-settings.ts';
 import { createOrm } from '../db/orm.ts';
 import { loadPlans } from '../db/plans.ts';
@@ -25,7 +26,6 @@ import { requireOwnDataFolder } from './own-data-folder.ts';
 import { RoomReporter } from './room-reporter.ts';
 import { SandboxFacts } from './sandbox-facts.ts';
 import { serverAddresses } from './server-addresses.ts';
-import { stopSignal } from './shutdown.ts';
 import { TurnCredentialService, turnEnvironment } from './turn-credential-service.ts';
 
 /** The host worker's process: one on each machine that runs sandboxes. When it ends, its sandboxes go on. */

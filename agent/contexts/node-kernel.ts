@@ -43,7 +43,7 @@ export class NodeKernel extends ScriptKernel {
     });
     try {
       const ready = new Promise<void>((resolve) => {
-        kernel.tellReady = resolve;
+        kernel.#tellReady = resolve;
       });
       await Promise.race([ready, failed]);
       return kernel;

@@ -58,12 +58,12 @@ export class DirectoryWatcher {
         throw new ConnectError(`${root}: not a directory`, Code.InvalidArgument);
       const watcher = new DirectoryWatcher(nameOfBytes(real), recursive, onChange);
       try {
-        watcher.rootWatch = watcher.watch('');
+        watcher.#rootWatch = watcher.#watch('');
         if (recursive) {
-          watcher.pending.push({ relative: '', tell: false });
-          await watcher.scan();
+          watcher.#pending.push({ relative: '', tell: false });
+          await watcher.#scan();
         }
-        if (watcher.lost) throw watcher.lost;
+        if (watcher.#lost) throw watcher.#lost;
         return watcher;
       } catch (error) {
         watcher.close();

@@ -1,3 +1,5 @@
+import ipaddr from 'ipaddr.js';
+
 /** A network such as `10.1.0.0/20`. */
 export interface Ipv4Network {
   /** Its first address as a number. */
@@ -9,10 +11,8 @@ export interface Ipv4Network {
 
 /** @throws {TypeError} when the text is no IPv4 address. */
 export function parseIpv4(text: string): number {
-  const match = /^(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/.exec(text);
-  const parts = match?.slice(1).map(Number);
-  if (!parts || parts.some((part) => part > 255)) throw new TypeError(`${text} is not an IPv4 address`);
-  return parts.reduce((number, part) => number * 256 + part, 0);
+  if (!ipaddr.IPv4.isValidFourPartDecimal(text)) throw new TypeError(`${text} is not an IPv4 address`);
+  return Buffer.from(ipaddr.IPv4.parse(text).toByteArray()).readUInt32BE();
 }
 
 export function formatIpv4(address: number): string {

@@ -20,9 +20,9 @@ class Watch {
 
   static async open(path: string, recursive = false, protocol: Protocol = 'connect+json'): Promise<Watch> {
     const watch = new Watch();
-    const stream = agent.client(Filesystem, protocol).watchDir({ path, recursive }, { signal: watch.abort.signal });
+    const stream = agent.client(Filesystem, protocol).watchDir({ path, recursive }, { signal: watch.#abort.signal });
     await new Promise<void>((started, failed) => {
-      watch.finished = (async () => {
+      watch.#finished = (async () => {
         try {
           for await (const { event } of stream) {
             if (event.case === 'start') started();

@@ -42,8 +42,10 @@ export class KernelConnection {
   static async open(file: ConnectionFile, signal: AbortSignal): Promise<KernelConnection> {
     const connection = new KernelConnection(file);
     try {
-      await Promise.all((['iopub', 'shell', 'control'] as const).map((channel) => connection.connect(channel, signal)));
-      await connection.handshake(signal);
+      await Promise.all(
+        (['iopub', 'shell', 'control'] as const).map((channel) => connection.#connect(channel, signal)),
+      );
+      await connection.#handshake(signal);
     } catch (error) {
       connection.close();
       throw error;

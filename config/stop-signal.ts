@@ -1,9 +1,11 @@
 /** Resolves at the first SIGTERM or SIGINT; a second one ends the process at once. */
 export function stopSignal(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
+    let isStopping = false;
     for (const name of ['SIGTERM', 'SIGINT'] as const) {
-      process.once(name, () => {
-        process.once(name, () => process.exit(1));
+      process.on(name, () => {
+        if (isStopping) process.exit(1);
+        isStopping = true;
         resolve(name);
       });
     }
