@@ -34,7 +34,7 @@ function main(): void {
     if (boot.init) platform.initialise(parseInit(boot.init));
   }
 
-  // What `/health` does not need is loaded when it has been answered, or soon after, so that it answers sooner.
+  // Modules that `/health` does not need are loaded after its first answer, or soon after the start, so that it answers sooner.
   let sandboxPaths: LoadedPaths | undefined;
   const load = async () => {
     // Asked each time, `import` would read and run the bundle again.

@@ -9,7 +9,7 @@ const burstSeconds = 2;
 const creditOfRequestBytes = 8 * 1024;
 /** What a request costs that its client cancels: most of the work is done by then. */
 const costOfResetBytes = 16 * 1024;
-/** What each piece of a body costs, however small it is. */
+/** Cost of each piece of a body, whatever its size. */
 const costOfPieceBytes = 48;
 
 export interface FrameFloodsOptions {

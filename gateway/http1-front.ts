@@ -52,7 +52,7 @@ export class Http1Front {
       // Missing and doubled ones are refused with a body that says so.
       requireHostHeader: false,
       // Anything else asked for by Upgrade is ignored, h2c above all: it would carry requests past every check.
-      // So is an upgrade behind requests that wait for their responses: they own the connection.
+      // An upgrade behind requests that wait for responses is refused, too: those requests own the connection.
       shouldUpgradeCallback: (request) => isWebSocketRequest(request) && !this.#open.get(request.socket)?.size,
     });
     // More would be left out in silence; the limit is checked where it can be refused.

@@ -30,7 +30,7 @@ export interface RouteSource {
   find(sandboxId: string): Promise<SandboxRoute | null>;
 }
 
-/** Routes that also tell when one may have changed. */
+/** Routes that also report when one may have changed. */
 export interface RouteTable extends RouteSource {
   /**
    * Nothing was reached where a route led. Forgets the route unless it was looked up just now; true when it did, so

@@ -19,7 +19,7 @@ import type { UpstreamRequest } from './upstream/request-head.ts';
 import { WebSocketForwarding } from './upstream/websocket-forwarding.ts';
 import { WaitingBytes } from './waiting-bytes.ts';
 
-/** Methods that are for proxies themselves, or make a server tell a script what it may not see. */
+/** CONNECT is for proxies themselves; TRACE would show a script header fields that it may not see. */
 const refusedMethods = new Set(['CONNECT', 'TRACE', 'TRACK']);
 
 /** A connect that took longer to fail is not tried again at the sandbox's new address: the caller has waited enough. */
@@ -172,7 +172,7 @@ export class SandboxProxy {
     const isAgent = access.kind === 'agent';
     const isPublic = access.kind === 'public';
     if (route.isLocked && !isPublic) throw ownerDisabled();
-    // As if there were no such path.
+    // The reply does not show that the path exists.
     if (isAgent && isPlatformPath(target)) throw notFound();
     const request: UpstreamRequest = { target, host, trustProxy, passesAccessToken: isAgent };
     if (access.kind === 'token') {

@@ -25,13 +25,13 @@ export interface SandboxDriver {
   pause(sandboxId: string, signal?: AbortSignal): Promise<void>;
 
   /**
-   * Thaws a paused sandbox, or starts it again on its disk when its processes are gone (`spec` tells how).
+   * Thaws a paused sandbox, or starts it again on its disk when its processes are gone (from `spec`).
    * @throws {DriverError} `agent_not_answering` when the thawed processes do not; they are frozen again
    */
   resume(spec: SandboxSpec, options?: CreateOptions): Promise<SandboxPlace>;
 
   /**
-   * Changes nothing; tells whether a start of this sandbox on its disk could begin.
+   * Returns whether a start of this sandbox on its disk could begin; changes nothing.
    * @throws {DriverError} `host_disk_full`, `image_pull_failed`, `sandbox_absent`
    */
   requireStartable(spec: SandboxSpec, options?: CreateOptions): Promise<void>;
@@ -58,7 +58,7 @@ export interface SandboxDriver {
   /** Removes everything that is left: disk, folders, reservations of addresses. Works in every state, absent included. */
   remove(sandboxId: string): Promise<void>;
 
-  /** What is really there now. */
+  /** The state on this machine, read afresh. */
   inspect(sandboxId: string): Promise<SandboxInspection>;
 
   /** Everything this host holds, for reconciliation. */
@@ -113,7 +113,7 @@ export interface WantedMounts {
   credentials: Record<number, MountCredentials>;
   /** By the image's own s3fs, which runs in the sandbox; otherwise by the host's. */
   direct?: DirectMount;
-  /** What cannot be mounted becomes `disabled`, in place of a failure. */
+  /** A bucket that cannot be mounted becomes `disabled`; the start does not fail. */
   bestEffort: boolean;
 }
 

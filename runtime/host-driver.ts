@@ -26,7 +26,7 @@ export interface DiskFence extends HostFence {
   keepFree(bytes: number): Promise<void>;
 }
 
-/** What a sandbox that runs holds of the host's disk. */
+/** The disk space of the host that a running sandbox occupies. */
 export interface DiskUse {
   sandboxId: string;
   /** The start or resume that brought up its processes; null where none was numbered. */
@@ -47,7 +47,7 @@ export interface LinkedSandbox {
 export interface HostDriver extends SandboxDriver {
   /** The host's address that sandboxes see: the only one of its own that they reach anything on. */
   readonly gateway: string;
-  /** Where clients on other machines find this one, as far as it can tell. */
+  /** The address at which clients on other machines reach this one, as far as it is known. */
   readonly hostAddress: string;
   /** Ports of the host that may lead to UDP ports of sandboxes. Null: none. */
   readonly udpRange: PortRange | null;
@@ -57,7 +57,7 @@ export interface HostDriver extends SandboxDriver {
   readonly diskFolder: string;
   /** What is free there, less what sandboxes wrote that is not on the disk yet. */
   diskRoom(): DiskRoom;
-  /** Of each sandbox that was not paused. */
+  /** Of each sandbox that is not paused. */
   diskUse(): Promise<DiskUse[]>;
   /** Freezes its processes and returns at once; `pause` makes it a pause. */
   halt(sandboxId: string): Promise<void>;

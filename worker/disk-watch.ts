@@ -16,7 +16,7 @@ const [shortestPauseMs, longestPauseMs] = [100, 1000];
 const windowMs = 3000;
 /** What grows by less is not what fills the disk. */
 const smallGrowthBytes = 4 * mib;
-/** Those that grow at least this fast, compared to the fastest, are paused with it. */
+/** Share of the fastest sandbox's growth from which others are paused with it. */
 const shareOfFastest = 1 / 4;
 /** A host that was full takes sandboxes again when it has this much more room than it needs to. */
 const recovered = 1.1;

@@ -25,7 +25,7 @@ export function describeHost(settings: Settings): HostRegistration {
 
 const keptHostIdForm = /^host-[a-z0-9]{20}$/;
 
-/** What is free, and what the sandboxes that are here hold: a start on a full disk offers as much as one on an empty one. */
+/** Free space plus the space of the sandboxes that are here, so that the capacity does not depend on how full the disk is at start. */
 function diskBytes(dataDir: string): number {
   const { bavail, bsize } = statfsSync(dataDir);
   const sandboxes = path.join(dataDir, 'oci', 'sandboxes');

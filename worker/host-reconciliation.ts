@@ -20,7 +20,7 @@ import type { SandboxFacts } from './sandbox-facts.ts';
 export type ReconcilingDriver = SandboxDriver &
   Pick<HostDriver, 'reconcile' | 'repairLinks' | 'withoutAgent' | 'restartAgent'>;
 
-/** What a report speaks of: `room` of a frozen one that its host's disk has no room for. Another one is sent at once. */
+/** Why a sandbox is reported. `room`: it is frozen and the disk has no room for it. A report for another reason is sent at once. */
 type Loss = 'processes' | 'disk' | 'room';
 
 const everyMs = 4000;

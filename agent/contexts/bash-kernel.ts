@@ -27,7 +27,7 @@ export class BashKernel extends ScriptKernel {
     return Buffer.concat([Buffer.from(`${parts.map((part) => part.length).join(' ')}\n`), ...parts]);
   }
 
-  /** With one signal alone, bash goes on when it comes as a command starts that then does not die of it. */
+  /** One signal is not enough: if it arrives while bash starts a command that ignores it, bash goes on. */
   protected stop(current: CurrentRun): void {
     if (this.#begun) this.signalUntilEnded(current, 0);
   }

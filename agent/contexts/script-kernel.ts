@@ -126,7 +126,7 @@ export abstract class ScriptKernel implements Kernel {
     for (const pipe of Object.values(this.pipes)) pipe.destroy();
   }
 
-  /** What asks the script to run `run`. */
+  /** The message that asks the script to run `run`. */
   protected abstract request(run: Run): Buffer | string;
 
   /** Takes the next bytes from the script. */

@@ -53,7 +53,7 @@ export class OutputPipe {
   }
 
   /**
-   * Whether everything written so far has been read. poll(2) tells; a terminal's byte count (FIONREAD) leaves out
+   * Whether everything written so far has been read. poll(2) knows; a terminal's byte count (FIONREAD) leaves out
    * bytes that the kernel has not passed to the reader's side yet.
    */
   get isEmpty(): boolean {

@@ -31,7 +31,7 @@ export async function serveDownload(req: IncomingMessage, res: ServerResponse, a
     }
     headers['content-type'] = 'application/octet-stream';
     headers['content-disposition'] = disposition(path.basename(absolutePath));
-    // Files of procfs and its kin say 0 and have content; only reading tells.
+    // Files of procfs and sysfs have size 0 and yet content; only a read shows it.
     if (stat.size === 0 && (await read(file, Buffer.alloc(1), 1, 0)) > 0) {
       res.writeHead(200, headers);
       if (req.method === 'HEAD') res.end();

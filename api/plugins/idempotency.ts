@@ -96,7 +96,7 @@ export const idempotency = fp<{ orm: Orm }>(
 
 type Fields = Record<string, unknown>;
 
-/** Changes what a reply tells: its `data`, or all of it where there is no envelope. */
+/** Changes the content of a reply: its `data`, or the whole reply where there is no envelope. */
 function mapData(body: Fields, change: (data: Fields) => Fields): Fields {
   if (!('success' in body)) return change(body);
   return body.data ? { ...body, data: change(body.data as Fields) } : body;

@@ -14,7 +14,7 @@ export interface CertificateOptions {
   checkIntervalMs?: number;
 }
 
-/** Where the gateway's certificate comes from, and word of a newer one. */
+/** The source of the gateway's certificate, which reports a newer one. */
 export interface CertificateSource {
   current: Certificate;
   /** Starts to look for a newer one: changed files, or a leaf near its end. */

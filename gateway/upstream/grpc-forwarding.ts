@@ -119,7 +119,7 @@ export class GrpcForwarding implements WaitingExchange {
       // The sandbox's side is gone without its end, whatever it had sent of its trailers.
       if (client.headersSent && !client.writableEnded) client.close(upstream.rstCode || NGHTTP2_INTERNAL_ERROR);
       else if (client.headersSent) this.#stopSending(client);
-      // Not begun over there, so the client may try again by itself.
+      // The server did not begin the call, so the client may safely retry.
       else if (upstream.rstCode === NGHTTP2_REFUSED_STREAM) client.close(NGHTTP2_REFUSED_STREAM);
       else exchange.refuse(unreachable());
     };

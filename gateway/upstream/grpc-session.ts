@@ -32,7 +32,7 @@ export class GrpcSession {
       this.#closeWhenIdle = true;
     });
     this.ready = new Promise((resolve, reject) => {
-      // What listens may not speak HTTP/2: then its first settings never come.
+      // The server may not speak HTTP/2: then its SETTINGS frame never comes.
       const timer = setTimeout(() => session.destroy(new Error('connect timed out')), connectTimeoutMs);
       session.once('remoteSettings', () => {
         clearTimeout(timer);

@@ -110,7 +110,7 @@ export class Http1Connection {
     return this.isOpen && this.#parser.isComplete && this.#parser.keepAlive && this.#canGiveUpBuffer;
   }
 
-  /** What was written and has not left for the sandbox. */
+  /** Bytes written but not yet sent to the sandbox. */
   get unsentBytes(): number {
     return this.#socket.writableLength;
   }
@@ -188,7 +188,7 @@ export class Http1Connection {
     this.#socket.destroy();
   }
 
-  /** Closes it whatever flows, and tells the user. */
+  /** Closes it at once, also in the middle of an exchange, and reports that to its user. */
   abort(): void {
     this.#break(new Error('the sandbox is no longer reached there'));
   }

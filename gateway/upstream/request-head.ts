@@ -7,7 +7,7 @@ export interface UpstreamRequest {
   host: string;
   /** The agent checks its token itself; other ports never get to see it. */
   passesAccessToken: boolean;
-  /** What a proxy in front says of the client is true. */
+  /** Trust the `X-Forwarded-*` fields of the proxy in front. */
   trustProxy: boolean;
 }
 
@@ -37,7 +37,7 @@ export function requestHead(exchange: Exchange, request: UpstreamRequest, extra:
   return `${head}\r\n`;
 }
 
-/** What the gateway itself tells the sandbox, and the token where it passes; flat list. */
+/** The fields that the gateway adds for the sandbox, with the token where it is passed on; a flat list. */
 export function gatewayHeaders(exchange: Exchange, request: UpstreamRequest): string[] {
   const { client, headers } = exchange;
   const peer = client.address.startsWith('::ffff:') ? client.address.slice(7) : client.address;

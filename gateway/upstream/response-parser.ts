@@ -6,7 +6,7 @@ export interface ResponseHead {
   reason: string;
   /** Flat list of names and values, `Content-Length` included where it holds. */
   headers: string[];
-  /** Bytes of the body, null when only its end tells. */
+  /** Bytes of the body; null when the end of the connection ends it. */
   bodyLength: number | null;
   /** The token of a 101's Upgrade field. */
   upgrade: string | null;

@@ -29,7 +29,7 @@ export async function lockFile(file, { wait }) {
   const mode = wait ? [] : ['--nonblock', '--conflict-exit-code', '75'];
   // A session of its own: Ctrl-C on the terminal must not take the lock away while its owner still tidies up.
   const holder = spawn('flock', ['--no-fork', ...mode, file, 'sh', '-c', 'echo held; exec cat'], {
-    // Not ours, which may hold the platform's secrets.
+    // Our own environment may hold the platform's secrets.
     env: { PATH: process.env.PATH },
     stdio: ['pipe', 'pipe', 'pipe'],
     detached: true,

@@ -7,7 +7,7 @@
  * @property {() => Promise<void>} run
  */
 
-/** A state that set-up cannot put right by itself; the text tells people what to do. */
+/** A state that set-up cannot put right by itself; the text says what to do. */
 export class SetupError extends Error {
   name = 'SetupError';
 }

@@ -69,7 +69,7 @@ export function readDiskRoom(folder: string): DiskRoom {
   };
 }
 
-/** Whether sandboxes may come. */
+/** Whether the disk has room for new sandboxes. */
 export function hasRoomToAdmit({ bytes, inodes, limits }: DiskRoom): boolean {
   return bytes >= limits.admitBytes && inodes >= limits.admitInodes;
 }

@@ -48,7 +48,7 @@ export const baseRecipe = {
     // The sandbox's own files are mounted over these three.
     ': > "$1/etc/resolv.conf" && echo sandbox > "$1/etc/hostname" && echo "127.0.0.1 localhost" > "$1/etc/hosts"',
     'rm -f "$1/etc/machine-id" && : > "$1/etc/machine-id"',
-    // With a file capability that sandboxes lack, ping would not even start; it needs none for its kind of socket.
+    // Debian gives ping a file capability. Sandboxes lack it, so ping would not start; its ICMP socket needs no capability.
     'cp "$1/usr/bin/ping" "$1/usr/bin/ping.plain" && mv "$1/usr/bin/ping.plain" "$1/usr/bin/ping"',
     // pip would refuse to install beside Debian's own packages; a sandbox is one user's, so it may.
     'rm -f "$1"/usr/lib/python3*/EXTERNALLY-MANAGED',

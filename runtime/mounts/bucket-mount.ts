@@ -36,7 +36,7 @@ export interface HolderOptions {
   s3fsRoot: () => Promise<string>;
   seccomp: SeccompConfig;
   cgroups: Cgroups;
-  /** Where endpoints may be now. */
+  /** The address ranges in which endpoints may be at present. */
   egress: () => Egress;
   timeoutSeconds: number;
 }

@@ -70,7 +70,7 @@ sub prepare {
     mkdir "$staging/$_" or die "$_: $!\n" for qw(bucket disk);
 }
 
-# What is written is kept until it has been sent: on the sandbox's own disk, beside what the sandbox sees of it.
+# s3fs keeps written data until it is uploaded. It lies on the sandbox's own disk, outside the sandbox's root.
 sub prepare_buffers {
     mount(disk(), "$staging/disk", 'ext4', $nosuid | $nodev | $noexec);
     mkdir $buffers, 0700 or $!{EEXIST} or die "$buffers: $!\n";

@@ -21,7 +21,7 @@ export interface Limits {
   background?: boolean;
 }
 
-/** Files that tell what an instance uses. */
+/** Files with the usage of an instance. */
 export interface UsageFiles {
   /** Version 1: nanoseconds. Version 2: a line `usage_usec <count>`. */
   cpu: string;
@@ -37,7 +37,7 @@ export interface MountGroups {
   made: string[];
   /** Which of them the relay joins. */
   relay: string[];
-  /** Where s3fs is moved to from where the runtime puts it: below the sandbox's own group. Version 1 only. */
+  /** The group below the sandbox's own to which s3fs is moved after the runtime started it. Version 1 only. */
   charged: string[];
   /** Texts for files of the folders. */
   limits: [file: string, text: string][];

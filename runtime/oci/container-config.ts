@@ -45,7 +45,7 @@ const capabilities = [
 ].map((name) => `CAP_${name}`);
 
 /**
- * Not to be seen: what tells of other sandboxes, of the host's load and memory, or of the host itself. Each counter that
+ * Hidden files: they would show other sandboxes, the host's load and memory, or the host itself. Each counter that
  * one sandbox can move and another can read is a channel between them.
  */
 const maskedPaths = [

@@ -25,7 +25,7 @@ export interface Copy {
   sandboxesFolder: string;
   poolFolder: string;
   trashFolder: string;
-  /** What was found in place of a sandbox's folder and is none; for operators. */
+  /** Holds, for operators, files that lay where a sandbox's folder belongs. */
   damagedFolder: string;
 }
 

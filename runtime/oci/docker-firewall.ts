@@ -48,7 +48,7 @@ async function backendsOfDocker(): Promise<string[]> {
   return found;
 }
 
-/** To ask iptables-legacy would make the tables where there are none. */
+/** Not iptables-legacy: a query with it would create its tables. */
 function hasLegacyTables(): boolean {
   const file = '/proc/net/ip_tables_names';
   return existsSync(file) && /^filter$/m.test(readFileSync(file, 'latin1'));

@@ -122,7 +122,7 @@ class LocalDriver implements OciDriver {
   readonly #exits: ExitWatch;
   readonly #meter: UsageMeter;
   readonly #agentRestarts: AgentRestarts;
-  /** What `takeOver` found without an owner. */
+  /** Leftovers without a sandbox that `takeOver` removed. */
   #orphans: Omit<ReconcileReport, 'sandboxes'> = { poolMembers: [], containers: [], interfaces: [] };
   readonly #machine = new MachineLoad();
   #pool: WarmPool | undefined;

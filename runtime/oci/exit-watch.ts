@@ -6,7 +6,7 @@ import { readExit, readPids, type SandboxRecord, unrecordedExit } from './sandbo
 import type { SandboxRecords } from './sandbox-records.ts';
 
 const intervalMs = 1000;
-/** Of so many looks one is exact; the others cost next to nothing for each sandbox. */
+/** Every so many checks, one is exact; the others are cheaper and may miss a reused process number. */
 const exactEvery = 5;
 
 type ExitListener = (exit: SandboxExit) => unknown;

@@ -6,7 +6,7 @@ import { liveShims } from './live-shims.ts';
 import type { SandboxNetwork } from './network.ts';
 import { foldersIn } from './sandbox-folder.ts';
 
-/** What of one copy is on the machine. All but the firewall's table is empty when no sandbox is left. */
+/** All that one copy has on the machine. Once no sandbox is left, only the firewall's table remains. */
 export interface Inventory {
   /** Instances that have a control group. */
   containers: string[];

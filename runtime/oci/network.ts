@@ -169,7 +169,7 @@ export class SandboxNetwork {
     await writeFile(`/sys/class/net/${this.interfaceOf(address)}/netdev_group`, group);
   }
 
-  /** Where clients on other machines find this one; empty: only this machine does. */
+  /** The address at which clients reach this machine; where none is known, one that only this machine reaches. */
   get hostAddress(): string {
     return this.#hostAddress ?? this.gateway;
   }

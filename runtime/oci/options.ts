@@ -69,7 +69,7 @@ export interface OciDriver extends HostDriver {
   /** Frozen sandboxes that wait for a claim. */
   readonly poolReady: number;
   reconcile(knownSandboxIds: Iterable<string>): Promise<ReconcileReport>;
-  /** What of this copy is on the machine, read from the machine. */
+  /** The containers, links and folders of this copy on the machine, read from the kernel. */
   inventory(): Promise<Inventory>;
   /** Ends every sandbox; disks stay. */
   stopAll(): Promise<void>;

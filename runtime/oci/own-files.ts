@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 
 /**
  * What a sandbox sees in place of files of `/proc` that count for the whole host, by name; `empty` stands for all that
- * are hidden. They tell its own memory and the number of processors, all of it at rest. Programs that read them go on
+ * are hidden. They show the sandbox's own memory and the number of processors, all idle. Programs that read them go on
  * (`free`, `top`, `os.totalmem()`), and find no neighbour. What the sandbox really uses is in its control group.
  */
 export function ownFileTexts({ memoryMb }: { memoryMb: number }): Record<string, string> {
@@ -37,7 +37,7 @@ function memoryText(memoryMb: number): string {
   return rows.map(([name, value]) => `${`${name}:`.padEnd(16)}${String(value).padStart(8)} kB\n`).join('');
 }
 
-/** The host's processors, as their number is no secret, at rest. Programs tell the age of processes by `btime`. */
+/** As many processors as the host has, all idle; their number is no secret. Programs compute the age of processes from `btime`. */
 function processorText(): string {
   const processors = readdirSync('/sys/devices/system/cpu').filter((name) => /^cpu\d+$/.test(name)).length;
   const zeros = ' 0'.repeat(10);

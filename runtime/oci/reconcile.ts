@@ -8,7 +8,7 @@ import { liveShims } from './live-shims.ts';
 import type { SandboxNetwork } from './network.ts';
 import { foldersIn, type SandboxRecord } from './sandbox-folder.ts';
 
-/** What was found without an owner and taken away. */
+/** Leftovers that belonged to no known sandbox and were removed. */
 export interface ReconcileReport {
   sandboxes: string[];
   poolMembers: string[];

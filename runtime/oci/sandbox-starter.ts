@@ -301,7 +301,7 @@ export class SandboxStarter {
     } catch (error) {
       if (!ended.signal.aborted || work.signal.aborted) throw error;
       if (failure) throw failure;
-      // Where only the agent has ended, the record of how is made now.
+      // The agent alone ended, so no shim has recorded an exit status yet: record it now.
       await this.#runner.end(work.folder, record.instance, record.address);
       const exit = (await readExit(work.folder, record)) ?? undefined;
       throw new DriverError('runtime_exited', 'The sandbox ended before it was ready', { cause: error, exit });

@@ -484,7 +484,7 @@ sub kill_container {
     reap(waitpid -1, 0) until defined $init_status;
 }
 
-# Of this process: what its children leave behind becomes its own.
+# Makes this process a subreaper: it inherits the orphans of its descendants.
 sub children {
     opendir my $processes, '/proc' or die "/proc: $!";
     return grep { parent_of($_) == $$ } grep { /^\d+$/ } readdir $processes;

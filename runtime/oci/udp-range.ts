@@ -15,7 +15,7 @@ const blockSize = 128;
 const blocks = Math.floor((32_768 - lowest) / blockSize);
 
 /**
- * The ports of the host that may lead to sandboxes of this copy. The firewall's set `udp_range` tells other copies.
+ * The ports of the host that may lead to sandboxes of this copy. Other copies read it from the firewall's set `udp_range`.
  * @param wanted undefined: a free block, kept in the data folder
  * @throws {Error} when what is wanted overlaps another copy's
  */

@@ -15,7 +15,7 @@ interface Metered {
   since: Counters | null;
 }
 
-/** What only grows. */
+/** Counters that only grow. */
 type Counters = Pick<SandboxUsage, 'cpuSeconds' | 'receivedBytes' | 'sentBytes'>;
 
 /** Errors that say that it has just ended. */
@@ -132,7 +132,7 @@ function trafficOf(interfaceName: string): Traffic {
   return { sentBytes: counter('rx_bytes'), receivedBytes: counter('tx_bytes') };
 }
 
-/** Of every interface of the host, seen from its other end. */
+/** Bytes by interface of the host. What the host sends, the sandbox receives, so the two are swapped. */
 function readTraffic(): Map<string, Traffic> {
   const traffic = new Map<string, Traffic>();
   for (const line of readFileSync('/proc/net/dev', 'latin1').split('\n').slice(2)) {

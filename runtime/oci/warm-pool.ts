@@ -74,7 +74,7 @@ export class WarmPool {
     image: () => Promise<UnpackedImage>;
     /** Whether sandboxes are being created now; members give way for a while. */
     isBusy: () => boolean;
-    /** Whether the host has room for more members; until then there are only those that are there. */
+    /** Whether the host has room for more members. While it has none, the pool does not grow. */
     hasRoom: () => boolean;
     logger: DriverLogger;
   }) {
@@ -215,7 +215,7 @@ export class WarmPool {
     }
   }
 
-  /** Whether the agent has come so far that it reads standard input, and finds nothing there yet. */
+  /** Whether the agent blocks in a read of its standard input: then it is ready to be frozen. */
   async #agentWaits(instance: string, folder: string): Promise<boolean> {
     if (!this.#runner.isRunning(folder)) throw new Error('it ended');
     const initPid = readPids(folder)?.initPid;

@@ -28,7 +28,7 @@ export interface CommandOptions {
 const stdoutLimitBytes = 16 * 1024 * 1024;
 const stderrTailLength = 4096;
 
-/** What programs need of this process's environment; it holds the platform's secrets, too. */
+/** The variables that programs need. This process's environment also holds the platform's secrets, which they must not get. */
 const passedOn =
   /^(PATH|HOME|TMPDIR|LANG|XDG_.*|REGISTRY_AUTH_FILE|PIP_INDEX_URL|SSL_CERT_(FILE|DIR)|NODE_EXTRA_CA_CERTS|(https?|no|all)_proxy)$/i;
 

@@ -30,7 +30,7 @@ export function isKilled(pid: number): boolean {
   return ((BigInt(`0x${pending}`) >> 8n) & 1n) === 1n;
 }
 
-/** What the kernel tells of a process from its state on. */
+/** The fields of `/proc/<pid>/stat` from the state on. */
 function statOf(pid: number): string[] | null {
   const stat = readOrEmpty(`/proc/${pid}/stat`);
   if (stat === '') return null;

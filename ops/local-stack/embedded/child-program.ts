@@ -46,7 +46,7 @@ export class ProgramError extends Error {
 }
 
 /**
- * A program that lives no longer than the process that started it: the kernel tells it to stop when we are gone
+ * A program that ends with the process that started it: the kernel sends it a signal when this process dies
  * (PR_SET_PDEATHSIG), even after a SIGKILL. It has a session of its own, so that Ctrl-C on the terminal reaches us
  * alone and we stop everything in order.
  */

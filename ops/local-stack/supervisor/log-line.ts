@@ -2,7 +2,7 @@
 const warnLevel = 40;
 
 /**
- * What the supervisor wants to know of a line that a process of the platform logged.
+ * The parts of a log line that the supervisor acts on.
  * @returns undefined for a line that is not pino's
  */
 export function readLogLine(line: string): { isReady: boolean; warning?: string } | undefined {
