@@ -34,7 +34,7 @@ const pids = async () => {
   return { shim: shims[0]!, init: processes[0]!, agent: processes[1]! };
 };
 const exited = async () => {
-  for (let waited = 0; exits.length === 0 && waited < 500; waited += 1) await sleep(10);
+  await until(() => exits.length > 0);
   return exits;
 };
 
@@ -125,7 +125,7 @@ test('an end while nobody looked is reported after the next start, once', async 
   const { init, shim } = await pids();
   await host.driver.close();
   process.kill(init, 'SIGKILL');
-  while (onHost('sh', '-c', `test -e /proc/${shim} && echo there || true`)) await sleep(10);
+  await until(() => onHost('sh', '-c', `test -e /proc/${shim} && echo there || true`) === '');
   await host.start();
   host.driver.onExit((exit) => exits.push(exit));
   expect(await exited()).toMatchObject([{ sandboxId: spec.sandboxId, exitCode: 137 }]);

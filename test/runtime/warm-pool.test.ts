@@ -9,9 +9,7 @@ beforeEach(async () => {
 }, 180_000);
 afterEach(() => host.closeEmpty());
 
-const filled = async (members = 2) => {
-  while (host.driver.poolReady < members) await sleep(10);
-};
+const filled = (members = 2) => until(() => host.driver.poolReady >= members, 120_000, 10);
 const members = async () => (await host.driver.inventory()).folders.pool;
 /** What the pool starts with when nobody has asked for anything. */
 const storageGb = 10;
