@@ -7,6 +7,7 @@ import type { Settings } from '../config/settings.ts';
 import type { Orm } from '../db/orm.ts';
 import { addAccountLink } from '../db/repositories/account-links.ts';
 import { addEmailChangeToken } from '../db/repositories/email-changes.ts';
+import { findResettableUser } from '../db/repositories/passwords.ts';
 import { findMailReader } from '../db/repositories/users.ts';
 import type { EmailSide } from '../domain/email-change.ts';
 import { type Mailer, MailRejectedError } from '../mail/mailer.ts';
@@ -36,10 +37,14 @@ export function createAccountMailActivities(deps: {
     }
   }
 
+  async function findReaderOfLinks(userId: string) {
+    return (await findResettableUser(orm.em, { userId })) && findMailReader(orm.em, userId);
+  }
+
   return {
-    /** Makes the link and mails it. A user who is gone or disabled gets none. */
+    /** Makes the link and mails it. A user who is gone, disabled, or signs in through an identity provider gets none. */
     async sendPasswordResetMail({ userId, expiresAtMs }: { userId: string; expiresAtMs: number }): Promise<void> {
-      const reader = await findMailReader(orm.em, userId);
+      const reader = await findReaderOfLinks(userId);
       if (!reader) return;
       const expiresAt = new Date(expiresAtMs);
       const token = secrets.linkToken('password-reset', activityInfo().workflowExecution!.runId);
@@ -48,9 +53,12 @@ export function createAccountMailActivities(deps: {
       await send(reader, passwordResetMail({ name: reader.name, url, expiresAt }));
     },
 
-    /** Makes the link to a first password and mails it. A user who is gone or disabled gets none. */
+    /**
+     * Makes the link to a first password and mails it. A user who is gone, disabled, or has signed in through an identity
+     * provider meanwhile gets none.
+     */
     async sendInvitationMail({ userId, expiresAtMs }: { userId: string; expiresAtMs: number }): Promise<void> {
-      const reader = await findMailReader(orm.em, userId);
+      const reader = await findReaderOfLinks(userId);
       if (!reader) return;
       const expiresAt = new Date(expiresAtMs);
       const token = secrets.linkToken('password-reset', activityInfo().workflowExecution!.runId);

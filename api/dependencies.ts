@@ -13,6 +13,8 @@ import type { Orm } from '../db/orm.ts';
 import type { PlanCatalog } from '../db/plans.ts';
 import type { AccessTokens } from './access-tokens.ts';
 import type { ExecTokens } from './exec-tokens.ts';
+import type { IdentityProviders } from './oidc/identity-providers.ts';
+import type { PendingSignIns } from './oidc/pending-sign-ins.ts';
 import type { PasswordHashes } from './password-hashes.ts';
 import type { PasswordResets } from './password-resets.ts';
 import type { SandboxAgents } from './sandbox-agents.ts';
@@ -33,6 +35,8 @@ export interface ApiDependencies {
   accessTokens: AccessTokens;
   passwords: PasswordHashes;
   passwordResets: PasswordResets;
+  identityProviders: IdentityProviders;
+  pendingSignIns: PendingSignIns;
   /** Signs the cookie that belongs to the form of a page. */
   formKey: Buffer;
   /** Decrypts workflow payloads for operators. */

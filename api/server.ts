@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { apiUrl } from '../config/public-urls.ts';
 import { deriveSecrets } from '../config/secrets.ts';
 import { loadSettings } from '../config/settings.ts';
 import { stopSignal } from '../config/stop-signal.ts';
@@ -10,6 +11,8 @@ import { AccessTokens } from './access-tokens.ts';
 import { createApp } from './app.ts';
 import { ExecTokens } from './exec-tokens.ts';
 import { createApiLogger } from './logger.ts';
+import { IdentityProviders } from './oidc/identity-providers.ts';
+import { PendingSignIns } from './oidc/pending-sign-ins.ts';
 import { PasswordHashes } from './password-hashes.ts';
 import { TemporalPasswordResets } from './password-resets.ts';
 import { SandboxAgents } from './sandbox-agents.ts';
@@ -35,6 +38,8 @@ const app = createApp({
   execTokens: new ExecTokens(secrets.execTokenKey),
   accessTokens: new AccessTokens(secrets.accessTokenKey),
   passwords: new PasswordHashes(secrets.passwordPepper),
+  identityProviders: new IdentityProviders(settings, { logger }),
+  pendingSignIns: new PendingSignIns(secrets.pendingSignInKey, apiUrl(settings).startsWith('https:')),
   formKey: secrets.formKey,
   passwordResets: new TemporalPasswordResets({ client, logger }),
   codec: new EncryptionCodec(secrets.codecKeys),

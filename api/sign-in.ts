@@ -51,12 +51,16 @@ async function signInNow(deps: ApiDependencies, attempt: SignInAttempt): Promise
   return { accessToken: await deps.accessTokens.make(session, user.userId), expiresAt: session.expiresAt };
 }
 
-/** @throws {AppError} `too_many_sign_ins` */
-export function requireNoWait(waitSeconds: number): void {
+/**
+ * @param otherWay what else the person can do than to wait
+ * @throws {AppError} `too_many_sign_ins`
+ */
+export function requireNoWait(
+  waitSeconds: number,
+  otherWay = ', or have a link to a new password mailed to you',
+): void {
   if (waitSeconds === 0) return;
-  throw new AppError(
-    'too_many_sign_ins',
-    `Too many attempts failed; try again in ${waitSeconds} s, or have a link to a new password mailed to you`,
-    { retryAfterSeconds: waitSeconds },
-  );
+  throw new AppError('too_many_sign_ins', `Too many attempts failed; try again in ${waitSeconds} s${otherWay}`, {
+    retryAfterSeconds: waitSeconds,
+  });
 }

@@ -24,6 +24,8 @@ export interface PlatformSecrets {
   linkToken(purpose: string, linkId: string): string;
   /** Signs what a form of a page sends back. */
   formKey: Buffer;
+  /** Closes what a browser keeps while its user signs in at an identity provider. */
+  pendingSignInKey: Buffer;
   /** Closes what must reach a sandbox's host unread by anyone between: credentials of its mounts. */
   sealFor(sandboxId: string, document: unknown): string;
   /** @throws {Error} when it was not closed for this sandbox */
@@ -52,6 +54,7 @@ export function deriveSecrets(settings: {
     passwordPepper: derive('password-pepper'),
     linkToken: (purpose, linkId) => tokenFor(linkKey, `${purpose} ${linkId}`),
     formKey: derive('form'),
+    pendingSignInKey: derive('pending-sign-in'),
     sealFor: (sandboxId, document) => seal(hostKey, sandboxId, document),
     openFor: (sandboxId, sealed) => open(hostKey, sandboxId, sealed),
   };

@@ -2,6 +2,7 @@ import os from 'node:os';
 import path from 'node:path';
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
+import { oidcIssuers } from './oidc-issuers.ts';
 
 /**
  * Every setting of every process, in one place and checked before anything starts. A process run alone takes all of
@@ -139,6 +140,12 @@ const settingsSchema = z.object({
    * `sign-in`, `reset-password` and `forgot-password`. Empty: the API serves small pages itself.
    */
   PLATFORM_CONSOLE_URL: z.preprocess(emptyIsUnset, z.url({ protocol: /^https?$/ }).optional()),
+  /**
+   * Identity providers (OpenID Connect) that users of accounts sign in through: a JSON list of `id`, `issuer`,
+   * `client_id`, `client_secret_file`, `label`, `account_id`, `domains`, `create_users`; see `config/oidc-issuers.ts`.
+   * Empty: users sign in with passwords only.
+   */
+  PLATFORM_OIDC_ISSUERS: z.preprocess(emptyIsUnset, oidcIssuers),
 
   /** Requests a minute for each API key, and for each address where there is no key. 0 turns the limit off. */
   PLATFORM_RATE_LIMIT_PER_KEY: whole(6000),

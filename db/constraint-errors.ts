@@ -5,6 +5,7 @@ import { AppError, type ErrorCode } from '../domain/errors.ts';
 export const constraintErrors: Readonly<Record<string, { code: ErrorCode; message: string }>> = {
   users_email: { code: 'email_taken', message: 'A user with this e-mail address exists already' },
   users_username: { code: 'username_taken', message: 'Another user of the account has this user name' },
+  users_identity: { code: 'email_taken', message: 'A user with this identity exists already' },
   projects_name: { code: 'project_name_taken', message: 'Another of your projects has this name' },
   api_keys_name: { code: 'api_key_name_taken', message: 'Another of your API keys has this name' },
   sandboxes_project_id_fkey: { code: 'not_found', message: 'Project not found' },

@@ -36,6 +36,7 @@ import { Migration20261201EmailChanges } from './migrations/20261201-email-chang
 import { Migration20261202AuditEvents } from './migrations/20261202-audit-events.ts';
 import { Migration20261210AuditOfEveryone } from './migrations/20261210-audit-of-everyone.ts';
 import { Migration20261211QuickSignIn } from './migrations/20261211-quick-sign-in.ts';
+import { Migration20261212Identities } from './migrations/20261212-identities.ts';
 import { ReticentDriver } from './reticent-driver.ts';
 import { limitSessions, reclaimLostConnections, type SessionLimits } from './session-pool.ts';
 
@@ -110,6 +111,7 @@ export async function createOrm(
         { name: '20261202-audit-events', class: Migration20261202AuditEvents },
         { name: '20261210-audit-of-everyone', class: Migration20261210AuditOfEveryone },
         { name: '20261211-quick-sign-in', class: Migration20261211QuickSignIn },
+        { name: '20261212-identities', class: Migration20261212Identities },
       ],
     },
     discovery: { warnWhenNoEntities: false },

@@ -30,9 +30,14 @@ export function signInThrottles(attempt: { email: string; address: string }): Si
   const keys = throttleKeys(attempt);
   return [
     { key: keys.pair, freeFailures: 10, longestWaitSeconds: 60 },
-    { key: keys.address, freeFailures: 100, longestWaitSeconds: 60 },
+    addressThrottle(attempt.address),
     { key: keys.email, freeFailures: 20, longestWaitSeconds: 30 },
   ];
+}
+
+/** The count of an address, over all e-mails. */
+export function addressThrottle(address: string): SignInThrottle {
+  return { key: hashed('address', address), freeFailures: 100, longestWaitSeconds: 60 };
 }
 
 export function throttleKeys({ email, address }: { email: string; address: string }) {

@@ -15,8 +15,11 @@ export interface FormPage {
   query: readonly string[];
   /** Fields of the form, those of the address included. */
   fields: readonly string[];
-  /** @param values what the address brought, or what was sent and refused */
-  form(values: FormValues): { title: string; content: Html; button: string };
+  /**
+   * @param values what the address brought, or what was sent and refused
+   * @returns `below` stands behind the form
+   */
+  form(values: FormValues): { title: string; content: Html; button: string; below?: Html | null };
   /** @throws {AppError} shown above the form, which can be sent again */
   submit(values: FormValues, request: FastifyRequest): Promise<Page>;
 }
@@ -34,14 +37,14 @@ export function serveFormPage(api: Api, { settings }: ApiDependencies, page: For
     z.object(Object.fromEntries(names.map((name) => [name, z.string().max(maxFieldLength).default('')])));
 
   const sendForm = (reply: FastifyReply, status: number, given: FormValues, problem: string | null) => {
-    const { title, content, button } = page.form(given);
+    const { title, content, button, below = null } = page.form(given);
     return sendPage(reply, status, {
       title,
       content: html`${problem === null ? null : html`<p class="problem" role="alert">${problem}</p>\n`}<form method="post" action="${url}">
 <input type="hidden" name="_csrf" value="${reply.generateCsrf()}">
 ${content}
 <button>${button}</button>
-</form>`,
+</form>${below}`,
     });
   };
 

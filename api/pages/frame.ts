@@ -1,4 +1,5 @@
 import type { FastifyReply } from 'fastify';
+import type { AppError } from '../../domain/errors.ts';
 import { type Html, html } from '../../domain/html.ts';
 
 /** What a page shows below its title. */
@@ -41,13 +42,24 @@ ${content}
   return reply.code(status).headers(pageHeaders).type('text/html; charset=utf-8').send(page.text);
 }
 
+/** Says what went wrong, with the code that operators and documents know it by. */
+export function sendProblemPage(reply: FastifyReply, failure: AppError): FastifyReply {
+  return sendPage(reply, failure.status, {
+    title: 'This did not work',
+    content: html`<p class="problem" role="alert">${failure.message}</p>
+<p>Code: <code>${failure.code}</code>. <a href="/account/sign-in">To the sign-in</a></p>`,
+  });
+}
+
 export const style = `
 body { font: 16px/1.5 system-ui, sans-serif; margin: 0; background: #f3f4f6; color: #111827 }
 main { max-width: 24em; margin: 10vh auto; padding: 2em; background: #fff; border-radius: 8px }
 h1 { font-size: 1.3em; margin-top: 0 }
 label { display: block; margin: 1em 0 }
 input { box-sizing: border-box; width: 100%; padding: .5em; font: inherit }
-button { padding: .6em 1.2em; font: inherit; color: #fff; background: #1a56db; border: 0; border-radius: 4px }
+button, .button { padding: .6em 1.2em; font: inherit; color: #fff; background: #1a56db; border: 0; border-radius: 4px }
+.button { display: block; text-align: center; text-decoration: none }
+hr { margin: 2em 0; border: 0; border-top: 1px solid #d1d5db }
 .problem { color: #b91c1c }
 code { word-break: break-all }
 `;

@@ -4,14 +4,13 @@ import formbody from '@fastify/formbody';
 import type { FastifyInstance } from 'fastify';
 import { apiUrl } from '../../config/public-urls.ts';
 import { AppError } from '../../domain/errors.ts';
-import { html } from '../../domain/html.ts';
 import { anyone } from '../access.ts';
 import type { Api, ApiDependencies } from '../dependencies.ts';
 import { failureOf } from '../plugins/errors.ts';
 import { confirmEmailChangePage } from './confirm-email-change.ts';
 import { forgotPasswordPage } from './forgot-password.ts';
 import { serveFormPage } from './form-page.ts';
-import { sendPage, style, stylePath } from './frame.ts';
+import { sendProblemPage, style, stylePath } from './frame.ts';
 import { resetPasswordPage } from './reset-password.ts';
 import { signInPage } from './sign-in.ts';
 
@@ -30,11 +29,7 @@ export async function accountPages(app: FastifyInstance, deps: ApiDependencies):
   });
   await app.register(formbody);
   app.setErrorHandler((error, request, reply) => {
-    const failure = failureOf(asExpired(error), request, reply);
-    return sendPage(reply, failure.status, {
-      title: 'This did not work',
-      content: html`<p class="problem" role="alert">${failure.message}</p>`,
-    });
+    return sendProblemPage(reply, failureOf(asExpired(error), request, reply));
   });
   app.get(stylePath, { config: { access: anyone({ requestsPerMinute: 120 }) }, schema: { hide: true } }, (_, reply) =>
     reply.type('text/css; charset=utf-8').header('cache-control', 'max-age=3600').send(style),

@@ -1,10 +1,10 @@
-import { html } from '../../domain/html.ts';
+import { type Html, html } from '../../domain/html.ts';
 import type { ApiDependencies } from '../dependencies.ts';
 import { type AccessToken, signIn } from '../sign-in.ts';
 import type { FormPage } from './form-page.ts';
 import type { Page } from './frame.ts';
 
-/** For people who need an access token and have no console. */
+/** For people who need an access token and have no console. Each identity provider has a button, which is a link. */
 export const signInPage = (deps: ApiDependencies): FormPage => ({
   page: 'sign-in',
   query: [],
@@ -15,11 +15,20 @@ export const signInPage = (deps: ApiDependencies): FormPage => ({
 <label>Password <input type="password" name="password" autocomplete="current-password" required></label>
 <p><a href="/account/forgot-password">Forgot your password?</a></p>`,
     button: 'Sign in',
+    below: providerButtons(deps),
   }),
   async submit({ email = '', password = '' }, { ip: address }) {
     return signedInPage(await signIn(deps, { email, password, address }));
   },
 });
+
+function providerButtons({ identityProviders: { buttons } }: ApiDependencies): Html | null {
+  if (buttons.length === 0) return null;
+  const links = buttons.map(
+    ({ label, url }) => html`\n<p><a class="button" href="${url}">Sign in with ${label}</a></p>`,
+  );
+  return html`\n<hr>${links}`;
+}
 
 /** Shows an access token, this once. */
 export function signedInPage({ accessToken, expiresAt }: AccessToken): Page {

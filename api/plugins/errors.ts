@@ -95,7 +95,7 @@ const usualRetrySeconds: Record<TooManyCode | 'no_capacity', number> & { [code i
   email_change_pending: emailChangeSeconds,
 };
 
-function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const failure = failureOf(error, request, reply);
   // As text: a code that a route forgot to document must still reach the caller.
   return reply

@@ -31,7 +31,9 @@ export interface AccountLink {
   passwordHash: string | null;
 }
 
-const usable = `l.token_hash = ? and l.purpose = ? and l.ended_at is null and l.expires_at > now() and u.status = 'enabled'`;
+/** Links lead to passwords. Who signs in through an identity provider gets none, also by an earlier link. */
+const usable = `l.token_hash = ? and l.purpose = ? and l.ended_at is null and l.expires_at > now() and u.status = 'enabled'
+  and (u.oauth_provider is null or u.password_hash is not null)`;
 
 /** The user whom a link is for, without using it. Null: it was used, has expired, or never was. */
 export async function findAccountLink(

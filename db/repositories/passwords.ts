@@ -35,13 +35,15 @@ export async function resetPassword(
     const link = await useAccountLink(tx, reset.token, 'password-reset');
     if (!link) return null;
     const { userId } = link;
+    // A sign-in through an identity provider may have made the user its own since the link was read.
     const [user] = (await tx.execute(
-      `update users set password_hash = ?, email_verified = email_verified or ?, updated_at = now() where user_id = ?
-       returning account_id`,
+      `update users set password_hash = ?, email_verified = email_verified or ?, updated_at = now()
+        where user_id = ? and (oauth_provider is null or password_hash is not null) returning account_id`,
       [reset.passwordHash, link.provesEmail, userId],
     )) as { account_id: string }[];
+    if (!user) return null;
     await rememberAddress(tx, userId, reset.address);
-    const of = { accountId: user!.account_id, objectId: userId, provenUserId: userId, before: null, after: null };
+    const of = { accountId: user.account_id, objectId: userId, provenUserId: userId, before: null, after: null };
     await recordAudit(tx, { ...of, action: 'resetPassword' });
     return userId;
   });

@@ -44,13 +44,14 @@ export const purgeEndedSandboxes = (em: EntityManager, kept: Retention, atOnce?:
 export const purgeReplies = (em: EntityManager, kept: Retention, atOnce?: number): Promise<number> =>
   purge(em, replies, `${idempotencyKeptHours} hours`, kept, atOnce);
 
-/** Sessions and links that have expired, changes of e-mails, the audit log after a year, what slows sign-ins, addresses that are known no longer. */
+/** Sessions, links and sign-ins that have expired, changes of e-mails, the audit log after a year, what slows sign-ins, addresses that are known no longer. */
 export async function purgeSignIns(em: EntityManager, atOnce = 5000): Promise<number> {
   let purged = await purgeAuditEvents(em, atOnce);
   for (const [table, where] of [
     // A stream that was opened in time may go on for longer.
     ['sessions', "expires_at < now() - interval '1 day'"],
     ['account_links', 'expires_at < now()'],
+    ['used_sign_in_states', 'expires_at < now()'],
     ['email_changes', "status <> 'pending' and created_at < now() - interval '90 days'"],
     ['sign_in_throttles', `updated_at < now() - interval '${failuresForgottenAfterSeconds} seconds'`],
     ['known_addresses', `last_used_at < now() - interval '${addressesKnownDays} days'`],

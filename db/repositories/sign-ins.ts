@@ -1,13 +1,14 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import {
   addressesKnownDays,
+  addressThrottle,
   failuresForgottenAfterSeconds,
   knownAddressHash,
   signInThrottles,
   throttleKeys,
 } from '../../domain/sign-in-throttle.ts';
 import { newId } from '../new-id.ts';
-import { auditedRequest } from './audit-events.ts';
+import { type AuditedRequest, auditedRequest } from './audit-events.ts';
 
 /** How long an access token works. */
 export const sessionSeconds = 3600;
@@ -68,6 +69,25 @@ export async function forgiveSignIn(em: EntityManager, attempt: { email: string;
     .execute('select forgive_sign_in(?, ?::text[])', [keys.pair, arrayLiteral([keys.address, keys.email])]);
 }
 
+/**
+ * Counts an attempt of somebody who comes from an identity provider, and has no password to guess, by the address alone.
+ * @returns the seconds to wait; 0: it may go on, and counts as failed until `startIdentitySession` or `forgiveAddress`
+ */
+export async function admitAddress(em: EntityManager, address: string): Promise<number> {
+  const { key, freeFailures, longestWaitSeconds } = addressThrottle(address);
+  const [row] = (await em
+    .fork()
+    .execute('select admit_sign_in(array[?::text], array[?::int], array[?::int], ?::interval) as wait', [
+      ...[key, freeFailures, longestWaitSeconds, `${failuresForgottenAfterSeconds} seconds`],
+    ])) as { wait: number }[];
+  return Math.ceil(Math.max(0, Number(row!.wait)));
+}
+
+/** Takes back what an attempt of an address counted. */
+export async function forgiveAddress(em: EntityManager, address: string): Promise<void> {
+  await em.fork().execute('select forgive_sign_in(null, array[?::text])', [addressThrottle(address).key]);
+}
+
 export interface StartedSession {
   sessionId: string;
   /** Of the key that signs its token. */
@@ -88,15 +108,38 @@ export async function startSession(
   attempt: { email: string; address: string },
 ): Promise<StartedSession | null> {
   const keys = throttleKeys(attempt);
-  const request = auditedRequest.getStore();
+  const forgiven = { pair: keys.pair, others: [keys.address, keys.email] };
+  return beginSession(em.fork(), proof, attempt.address, forgiven, auditedRequest.getStore());
+}
+
+/**
+ * Begins a session of a user whose identity a provider has proven, in the transaction of `tx`. Who calls it records it.
+ * @param user as the transaction has read them
+ * @param attempt.isCounted it counted as failed for its address, which is taken back
+ * @returns null when the user may no longer sign in
+ */
+export async function startIdentitySession(
+  tx: EntityManager,
+  user: { userId: string; passwordHash: string | null },
+  attempt: { address: string; isCounted: boolean },
+): Promise<StartedSession | null> {
+  const others = attempt.isCounted ? [addressThrottle(attempt.address).key] : [];
+  return beginSession(tx, user, attempt.address, { pair: null, others }, undefined);
+}
+
+async function beginSession(
+  em: EntityManager,
+  proof: { userId: string; passwordHash: string | null },
+  address: string,
+  forgiven: { pair: string | null; others: readonly string[] },
+  audited: AuditedRequest | undefined,
+): Promise<StartedSession | null> {
   const sessionId = newId('session');
-  const [row] = (await em
-    .fork()
-    .execute('select * from begin_session(?, ?, ?, ?::interval, ?, ?, ?::text[], ?, ?, ?)', [
-      ...[sessionId, proof.userId, proof.passwordHash, `${sessionSeconds} seconds`],
-      ...[knownAddressHash(attempt.address), keys.pair, arrayLiteral([keys.address, keys.email])],
-      ...(request ? [newId('auditEvent'), request.address, request.requestId] : [null, null, null]),
-    ])) as { key_id: string; started_at: Date; expires_at: Date }[];
+  const [row] = (await em.execute('select * from begin_session(?, ?, ?, ?::interval, ?, ?, ?::text[], ?, ?, ?)', [
+    ...[sessionId, proof.userId, proof.passwordHash, `${sessionSeconds} seconds`],
+    ...[knownAddressHash(address), forgiven.pair, arrayLiteral(forgiven.others)],
+    ...(audited ? [newId('auditEvent'), audited.address, audited.requestId] : [null, null, null]),
+  ])) as { key_id: string; started_at: Date; expires_at: Date }[];
   if (!row) return null;
   return {
     sessionId,

@@ -27,6 +27,13 @@ export interface NewUser {
   passwordHash: string | null;
 }
 
+/** What an identity provider vouches for. */
+export interface UserIdentity {
+  oauthProvider: string;
+  oauthProviderId: string;
+  emailVerified: true;
+}
+
 export interface UserChange {
   displayName?: string | undefined;
   description?: string | undefined;
@@ -63,22 +70,35 @@ export async function createUser(
   if (wanted.role === 'admin') requireAdmin(by);
   await accountTransaction(em, accountId, async (tx) => {
     await lockRow(tx, 'accounts', accountId);
-    if ((await tx.count(User, { accountId })) >= mostUsersOfAccount) {
-      throw new AppError('user_limit_reached', `An account may have ${mostUsersOfAccount} users; delete one first`);
-    }
-    tx.create(User, { ...wanted, accountId });
-    await tx.flush();
-    tx.create(Project, {
-      projectId: newId('project'),
-      accountId,
-      ownerUserId: wanted.userId,
-      name: 'Default',
-      isDefault: true,
-    });
+    await addUser(tx, accountId, wanted);
     const { userId } = wanted;
     if (wanted.passwordHash === null) requestStart(tx, 'userInvitation', userId, { userId });
     await recordAudit(tx, { accountId, objectId: userId, before: null, after: auditedFields(wanted) });
   });
+}
+
+/**
+ * Adds a user with a default project to an account that the transaction has locked.
+ * @throws {AppError} `user_limit_reached`
+ */
+export async function addUser(
+  tx: EntityManager,
+  accountId: string,
+  wanted: NewUser & Partial<UserIdentity>,
+): Promise<void> {
+  if ((await tx.count(User, { accountId })) >= mostUsersOfAccount) {
+    throw new AppError('user_limit_reached', `An account may have ${mostUsersOfAccount} users; delete one first`);
+  }
+  tx.create(User, { ...wanted, accountId });
+  await tx.flush();
+  tx.create(Project, {
+    projectId: newId('project'),
+    accountId,
+    ownerUserId: wanted.userId,
+    name: 'Default',
+    isDefault: true,
+  });
+  await tx.flush();
 }
 
 /**

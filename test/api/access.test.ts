@@ -81,6 +81,8 @@ const table: Record<string, Row> = {
   'POST /v1/auth/sign-out': user('own'),
   'POST /v1/auth/forgot-password': { ...anyone, body: () => ({}) },
   'POST /v1/auth/reset-password': { ...anyone, body: () => ({}) },
+  'GET /v1/auth/oidc/:issuer/start': anyone,
+  'GET /v1/auth/oidc/:issuer/callback': anyone,
   'POST /v1/user-management/change-password': user('own', {
     body: () => ({ current_password: 'wrong', new_password: 'korrekt pferd batterie' }),
   }),
@@ -227,6 +229,12 @@ function expected(name: string, row: Row, kind: Kind): string {
   return '404 not_found';
 }
 
+/** It is down, which is the same for every caller. */
+const issuer = {
+  ...{ id: 'corp', issuer: 'http://127.0.0.1:9', client_id: 'platform', label: 'Example Corp' },
+  ...{ account_id: 'acc-none', domains: ['corp.example'] },
+};
+
 let api: TestApi;
 let callers: Record<Kind, (Caller & { token?(): Promise<string> }) | null>;
 /** Objects of the user and of the suspended account. */
@@ -236,7 +244,11 @@ let suspendedNames: Names;
 beforeAll(async () => {
   api = await startApi({
     planName: 'enterprise',
-    env: { PLATFORM_RATE_LIMIT_PER_KEY: '0', PLATFORM_RATE_LIMIT_PER_ADDRESS: '0' },
+    env: {
+      PLATFORM_RATE_LIMIT_PER_KEY: '0',
+      PLATFORM_RATE_LIMIT_PER_ADDRESS: '0',
+      PLATFORM_OIDC_ISSUERS: JSON.stringify([issuer]),
+    },
   });
   const em = api.orm.em.fork();
   const member = () => api.addUser(api.root);
@@ -366,6 +378,7 @@ async function outcomeOf(name: string, row: Row, caller: (typeof callers)[Kind],
   const [method, url] = name.split(' ') as [string, string];
   const address = url.replaceAll(/:(\w+)/g, (_all, parameter: string) => {
     if (parameter === 'token') return api.dependencies.codecAccessToken;
+    if (parameter === 'issuer') return issuer.id;
     return parameter === 'port' ? '8080' : objects[parameter as keyof Names];
   });
   const reply = await api.app.inject({

@@ -216,6 +216,7 @@ const contract: Record<string, Record<string, string[]>> = {
   'POST /v1/auth/sign-out 200': {},
   'POST /v1/auth/forgot-password 202': {},
   'POST /v1/auth/reset-password 200': {},
+  'GET /v1/auth/oidc/{issuer}/callback 200': { '': words('access_token expires_at') },
   'POST /v1/user-management/change-password 200': {},
   'POST /v1/user-management/request-password-reset 200': {},
   'POST /v1/user-management/users/{user_id}/reset-password 200': { '': ['message'] },
@@ -264,6 +265,8 @@ const bare: Record<string, string[]> = {
   'DELETE /v1/sandboxes/{sandbox_id}/exec 200': ['cancelled'],
 };
 const eventStream = 'GET /v1/sandboxes/{sandbox_id}/exec/stream 200';
+/** Sends a browser on, and has no body. */
+const redirect = 'GET /v1/auth/oidc/{issuer}/start 302';
 
 /** Fields of each request body, as the specification lists them. */
 const bodies: Record<string, string[]> = {
@@ -322,6 +325,7 @@ const queries: Record<string, string[]> = {
   'DELETE /v1/sandboxes/{sandbox_id}': ['force'],
   'POST /v1/sandboxes/{sandbox_id}/terminate': ['force'],
   'GET /v1/sandboxes/{sandbox_id}/exec/stream': ['token'],
+  'GET /v1/auth/oidc/{issuer}/callback': words('state code iss error error_description'),
   'GET /v1/templates': [...pagingOfAccounts, ...words('status visibility name usable')],
   'GET /v1/projects': [...pagingOfAccounts, 'owner_user_id'],
   'GET /v1/projects/{project_id}/sandboxes': [...paging, 'status'],
@@ -384,7 +388,7 @@ test('it is OpenAPI 3.1, and each of its schemas is a valid JSON Schema', () => 
 });
 
 test('it has exactly the routes of the contract that are built, and the three of operation', () => {
-  const all = [...Object.keys(contract), ...Object.keys(bare), eventStream];
+  const all = [...Object.keys(contract), ...Object.keys(bare), eventStream, redirect];
   const known = new Set(all.map((name) => name.split(' ').slice(0, 2).join(' ')));
   expect(
     operations()
@@ -419,6 +423,11 @@ test.each(Object.entries(bare))('%s answers the fields of the contract, without 
 test('the event stream is one', () => {
   const { responses } = document.paths[eventStream.split(' ')[1]!].get;
   expect([Object.keys(responses[200].content), responses[204].content]).toEqual([['text/event-stream'], undefined]);
+});
+
+test('the start of a sign-in at an identity provider only sends on', () => {
+  const { responses } = document.paths[redirect.split(' ')[1]!].get;
+  expect(Object.keys(responses).filter((status) => Number(status) < 400)).toEqual(['302']);
 });
 
 test('every field of the contract is required, but those it calls optional', () => {

@@ -6,6 +6,8 @@ import { createApp } from '../../api/app.ts';
 import type { ApiDependencies, ReadinessCheck } from '../../api/dependencies.ts';
 import { ExecTokens } from '../../api/exec-tokens.ts';
 import { createApiLogger } from '../../api/logger.ts';
+import { IdentityProviders } from '../../api/oidc/identity-providers.ts';
+import { PendingSignIns } from '../../api/oidc/pending-sign-ins.ts';
 import { PasswordHashes } from '../../api/password-hashes.ts';
 import type { PasswordResets } from '../../api/password-resets.ts';
 import { SandboxAgents } from '../../api/sandbox-agents.ts';
@@ -94,6 +96,7 @@ export async function startApi(
   const made = on?.account ?? (await firstAccount(orm, options.planName ?? 'hobby'));
   const commands = new RowCommands(orm, plans);
   const log: string[] = [];
+  const logger = createApiLogger('debug', lines(log));
   const dependencies: ApiDependencies = {
     orm,
     plans,
@@ -105,13 +108,15 @@ export async function startApi(
     execTokens: new ExecTokens(Buffer.alloc(32, 9)),
     accessTokens: new AccessTokens(deriveSecrets(settings).accessTokenKey),
     passwords: new PasswordHashes(deriveSecrets(settings).passwordPepper, cheapHashes),
+    identityProviders: new IdentityProviders(settings, { logger }),
+    pendingSignIns: new PendingSignIns(deriveSecrets(settings).pendingSignInKey, false),
     formKey: deriveSecrets(settings).formKey,
     passwordResets: on?.passwordResets ?? noPasswordResets,
     codec: new EncryptionCodec(deriveSecrets(settings).codecKeys),
     codecAccessToken: deriveSecrets(settings).codecAccessToken,
     ...(options.stalledReaderMs !== undefined && { stalledReaderMs: options.stalledReaderMs }),
     readiness: options.readiness ?? [],
-    logger: createApiLogger('debug', lines(log)),
+    logger,
   };
   const app = createApp(dependencies);
   await app.ready();

@@ -64,6 +64,11 @@ export class BrowserTab {
     await this.#loaded(() => this.evaluate(`document.querySelector('button').click()`));
   }
 
+  /** Follows the link that a selector finds. */
+  async follow(selector: string): Promise<void> {
+    await this.#loaded(() => this.evaluate(`document.querySelector(${JSON.stringify(selector)}).click()`));
+  }
+
   /** The value of an expression in the page. */
   async evaluate<T>(expression: string): Promise<T> {
     const { result } = (await this.#send('Runtime.evaluate', { expression, returnByValue: true })) as {

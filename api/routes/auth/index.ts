@@ -1,7 +1,16 @@
 import { forgotPassword } from './forgot-password.ts';
+import { finishOidcSignIn } from './oidc-callback.ts';
+import { startOidcSignIn } from './oidc-start.ts';
 import { resetPassword } from './reset-password.ts';
 import { signInWithPassword } from './sign-in.ts';
 import { signOut } from './sign-out.ts';
 
 /** How users sign in and out, and get a new password. */
-export const authRoutes = [signInWithPassword, signOut, forgotPassword, resetPassword];
+export const authRoutes = [
+  signInWithPassword,
+  signOut,
+  forgotPassword,
+  resetPassword,
+  startOidcSignIn,
+  finishOidcSignIn,
+];

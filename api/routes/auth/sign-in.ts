@@ -3,18 +3,11 @@ import { anyone } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
-import { time } from '../../schemas/fields.ts';
 import { givenPassword } from '../../schemas/password.ts';
 import { signIn } from '../../sign-in.ts';
+import { tokenSchema } from './token-schema.ts';
 
 const body = z.object({ email: z.string().max(1024), password: givenPassword() });
-
-const tokenSchema = z
-  .object({
-    access_token: z.string().describe('For `Authorization: Bearer …`, wherever an API key works'),
-    expires_at: time(),
-  })
-  .meta({ id: 'AccessToken' });
 
 /** `POST /v1/auth/sign-in`. */
 export function signInWithPassword(api: Api, deps: ApiDependencies): void {

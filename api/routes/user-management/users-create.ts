@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
+import { isIssuerFor } from '../../../config/oidc-issuers.ts';
 import { accountPageUrl } from '../../../config/public-urls.ts';
+import type { Settings } from '../../../config/settings.ts';
 import { createUser as makeUser } from '../../../db/repositories/user-management.ts';
 import { findUserWithin } from '../../../db/repositories/users.ts';
 import { makeInitialPassword } from '../../../domain/initial-password.ts';
@@ -45,8 +47,9 @@ const created = z.object({
 });
 
 /**
- * `POST /v1/user-management/users`. The user is invited by a mail when there is a mail server; otherwise, or when the
- * user is made disabled, there is an initial password for the caller to pass on.
+ * `POST /v1/user-management/users`. The user is invited by a mail when there is a mail server, or an identity provider
+ * that they can sign in through; otherwise, or when the user is made disabled, there is an initial password for the
+ * caller to pass on.
  */
 export function createUser(api: Api, deps: ApiDependencies): void {
   api.route({
@@ -88,7 +91,7 @@ export function createUser(api: Api, deps: ApiDependencies): void {
           const username = checkUsername(request.body.username.trim());
           const displayName = checkDisplayName((request.body.display_name ?? username).trim());
           const email = readEmailField('email', request.body.email);
-          const isInvited = deps.settings.SMTP_URL !== undefined && status === 'enabled';
+          const isInvited = status === 'enabled' && isInvitable(deps.settings, caller.accountId, email);
           const password = isInvited ? null : makeInitialPassword(randomBytes(20));
           const passwordHash = password === null ? null : await deps.passwords.hash(password);
           const wanted = { userId, email, username, displayName, description, role, status, passwordHash };
@@ -102,4 +105,9 @@ export function createUser(api: Api, deps: ApiDependencies): void {
       return reply.code(201).send(success({ ...data, dedicated_signin_url: accountPageUrl(deps.settings, 'sign-in') }));
     },
   });
+}
+
+/** With a password the user could never sign in through an identity provider. */
+function isInvitable(settings: Settings, accountId: string, email: string): boolean {
+  return settings.SMTP_URL !== undefined || isIssuerFor(settings.PLATFORM_OIDC_ISSUERS, accountId, email);
 }

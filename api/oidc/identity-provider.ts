@@ -1,0 +1,213 @@
+import * as oidc from 'openid-client';
+import pLimit from 'p-limit';
+import type { Logger } from 'pino';
+import type { OidcIssuer } from '../../config/oidc-issuers.ts';
+import type { ProvenIdentity } from '../../db/repositories/identity-sign-ins.ts';
+import { AppError } from '../../domain/errors.ts';
+import { boundedFetch, ProviderUnreachable } from './bounded-fetch.ts';
+
+/** What the provider's answer is held against. */
+export interface SignInChecks {
+  state: string;
+  nonce: string;
+  codeVerifier: string;
+}
+
+/** Of one call to the provider. A sign-in makes four at most: its metadata, tokens, keys, claims. */
+const callTimeoutMs = 5000;
+/** After this the metadata is read again, in the background. */
+const metadataFreshMs = 3_600_000;
+/** Sign-ins at one provider that are finished at once in this process, and that wait to be. */
+const underWayAtMost = 16;
+const waitingAtMost = 32;
+
+/** One configured issuer: leads people there, and reads who they are from what they come back with. */
+export class IdentityProvider {
+  readonly issuer: OidcIssuer;
+  readonly #clientSecret: string | null;
+  readonly #redirectUri: string;
+  readonly #logger: Logger;
+  readonly #timeoutMs: number;
+  readonly #finishing = pLimit(underWayAtMost);
+  #known: { configuration: oidc.Configuration; readAt: number } | null = null;
+  #reading: Promise<oidc.Configuration> | null = null;
+
+  /** @param options.timeoutMs of one call to the provider */
+  constructor(options: {
+    issuer: OidcIssuer;
+    clientSecret: string | null;
+    redirectUri: string;
+    logger: Logger;
+    timeoutMs?: number | undefined;
+  }) {
+    this.issuer = options.issuer;
+    this.#clientSecret = options.clientSecret;
+    this.#redirectUri = options.redirectUri;
+    this.#logger = options.logger;
+    this.#timeoutMs = options.timeoutMs ?? callTimeoutMs;
+  }
+
+  /** Where a person signs in, and what their answer must fit. @throws {AppError} `identity_provider_unavailable` */
+  async begin(): Promise<{ url: URL; checks: SignInChecks }> {
+    const configuration = await this.#calling(() => this.#configuration());
+    const checks = {
+      state: oidc.randomState(),
+      nonce: oidc.randomNonce(),
+      codeVerifier: oidc.randomPKCECodeVerifier(),
+    };
+    const url = oidc.buildAuthorizationUrl(configuration, {
+      redirect_uri: this.#redirectUri,
+      scope: 'openid email profile',
+      state: checks.state,
+      nonce: checks.nonce,
+      code_challenge: await oidc.calculatePKCECodeChallenge(checks.codeVerifier),
+      code_challenge_method: 'S256',
+    });
+    return { url, checks };
+  }
+
+  /**
+   * Exchanges the code of an answer for the identity that the provider vouches for.
+   * @param query of the address that the provider sent the person to
+   * @throws {AppError} `identity_not_proven`, `sign_in_declined`, `identity_provider_unavailable`
+   */
+  async finish(query: string, checks: SignInChecks): Promise<ProvenIdentity> {
+    if (this.#finishing.pendingCount >= waitingAtMost) throw this.#unavailable();
+    return this.#finishing(() => this.#calling(() => this.#exchange(query, checks)));
+  }
+
+  async #exchange(query: string, checks: SignInChecks): Promise<ProvenIdentity> {
+    const configuration = await this.#configuration();
+    const tokens = await oidc.authorizationCodeGrant(configuration, new URL(`${this.#redirectUri}?${query}`), {
+      expectedState: checks.state,
+      expectedNonce: checks.nonce,
+      pkceCodeVerifier: checks.codeVerifier,
+      idTokenExpected: true,
+    });
+    const { sub, iss, ...inToken } = tokens.claims()!;
+    if (sub.length === 0 || sub.length > 255) throw notProven();
+    const claims =
+      inToken.email !== undefined && inToken.email_verified !== undefined
+        ? inToken
+        : { ...inToken, ...(await oidc.fetchUserInfo(configuration, tokens.access_token, sub)) };
+    const textOf = (value: unknown) => (typeof value === 'string' && value.length <= 1024 ? value : null);
+    return {
+      issuer: iss,
+      subject: sub,
+      email: textOf(claims.email),
+      isEmailVerified: claims.email_verified === true,
+      name: textOf(claims.name),
+      username: textOf(claims.preferred_username),
+    };
+  }
+
+  /** The metadata, read once for all who wait for it. What was read before serves on while it is read again. */
+  async #configuration(): Promise<oidc.Configuration> {
+    const known = this.#known;
+    if (known && Date.now() - known.readAt < metadataFreshMs) return known.configuration;
+    this.#reading ??= this.#read()
+      .catch((error) => {
+        // Whatever is wrong with the metadata, it is not the person's identity.
+        throw new ProviderUnreachable(reasonOf(error));
+      })
+      .finally(() => {
+        this.#reading = null;
+      });
+    if (!known) return this.#reading;
+    this.#reading.catch((error) => {
+      this.#logger.warn({ issuer: this.issuer.id, reason: reasonOf(error) }, 'metadata of an issuer is not read again');
+    });
+    return known.configuration;
+  }
+
+  async #read(): Promise<oidc.Configuration> {
+    const { issuer, client_id: clientId } = this.issuer;
+    const server = new URL(issuer);
+    const configuration = await oidc.discovery(server, clientId, undefined, this.#authentication(), {
+      [oidc.customFetch]: boundedFetch(this.#timeoutMs),
+      // Signatures are checked also where the token came from the provider itself.
+      execute: [oidc.enableNonRepudiationChecks, ...(server.protocol === 'http:' ? [oidc.allowInsecureRequests] : [])],
+    });
+    this.#known = { configuration, readAt: Date.now() };
+    return configuration;
+  }
+
+  /** The secret goes where every provider must take it (RFC 6749 §2.3.1), unless its metadata names the body alone. */
+  #authentication(): oidc.ClientAuth {
+    const secret = this.#clientSecret;
+    if (secret === null) return oidc.None();
+    const [inHeader, inBody] = [oidc.ClientSecretBasic(secret), oidc.ClientSecretPost(secret)];
+    return (server, client, body, headers) => {
+      const methods = server.token_endpoint_auth_methods_supported ?? ['client_secret_basic'];
+      const isBodyOnly = methods.includes('client_secret_post') && !methods.includes('client_secret_basic');
+      return (isBodyOnly ? inBody : inHeader)(server, client, body, headers);
+    };
+  }
+
+  /** Answers with public errors. What the provider said goes into the log, without codes and tokens. */
+  async #calling<T>(call: () => Promise<T>): Promise<T> {
+    try {
+      return await call();
+    } catch (error) {
+      if (error instanceof AppError) throw error;
+      const { id: issuer } = this.issuer;
+      if (isDeclined(error)) throw new AppError('sign_in_declined', 'The sign-in was cancelled or declined there');
+      if (isAboutIdentity(error)) {
+        this.#logger.info({ issuer, reason: reasonOf(error) }, 'an identity is not proven');
+        throw notProven();
+      }
+      this.#logger.warn({ issuer, reason: reasonOf(error) }, 'an identity provider cannot be used');
+      throw this.#unavailable();
+    }
+  }
+
+  #unavailable(): AppError {
+    return new AppError(
+      'identity_provider_unavailable',
+      `${this.issuer.label} cannot be reached now, or does not answer as it should; try again in a minute`,
+    );
+  }
+}
+
+const notProven = () =>
+  new AppError('identity_not_proven', 'The answer of the identity provider is not valid; sign in again');
+
+const declined = new Set([
+  ...['access_denied', 'login_required', 'consent_required', 'interaction_required', 'account_selection_required'],
+]);
+
+function isDeclined(error: unknown): boolean {
+  return error instanceof oidc.AuthorizationResponseError && declined.has(error.error);
+}
+
+/** Codes of `openid-client` for an answer or a token that is wrong, forged, late or of somebody else. */
+const aboutIdentity = new Set([
+  'OAUTH_INVALID_RESPONSE',
+  'OAUTH_JWT_CLAIM_COMPARISON_FAILED',
+  'OAUTH_JWT_TIMESTAMP_CHECK_FAILED',
+  'OAUTH_JSON_ATTRIBUTE_COMPARISON_FAILED',
+  'OAUTH_KEY_SELECTION_FAILED',
+]);
+
+function isAboutIdentity(error: unknown): boolean {
+  if (isUnreachable(error)) return false;
+  if (error instanceof oidc.ResponseBodyError) return error.error === 'invalid_grant';
+  return error instanceof oidc.ClientError && aboutIdentity.has(error.code ?? '');
+}
+
+function isUnreachable(error: unknown): boolean {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    if (cause instanceof ProviderUnreachable) return true;
+  }
+  return false;
+}
+
+/** Texts of libraries and the provider's error code; never their causes, which hold replies with tokens. */
+function reasonOf(error: unknown): string {
+  const texts: string[] = [];
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    const { code, error: said } = cause as { code?: unknown; error?: unknown };
+    texts.push([cause.message, code, said].filter((part) => typeof part === 'string').join(' '));
+  }
+  return texts.join(': ').slice(0, 500);
+}

@@ -1,0 +1,82 @@
+import { fastifyCookie } from '@fastify/cookie';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { open, seal } from '../../config/sealed-box.ts';
+import { AppError } from '../../domain/errors.ts';
+import type { SignInChecks } from './identity-provider.ts';
+import { oidcPath } from './identity-providers.ts';
+
+/** From the start of a sign-in until the person is back from the provider. */
+export const pendingSeconds = 600;
+/** In one browser. Each tab may have one. */
+const pendingAtMost = 5;
+const prefix = 'oidc-sign-in-';
+/** Other names that a client sends cannot be given back to it: not every text can be the name of a cookie. */
+const ownName = /^oidc-sign-in-[\w-]{20,64}$/;
+
+/**
+ * Sign-ins that people have begun at a provider. The browser keeps them, each in a sealed cookie that only its own
+ * callback opens, so that a flood of starts costs the platform no memory and nobody finishes what another has begun.
+ */
+export class PendingSignIns {
+  readonly #key: Buffer;
+  readonly #isSecure: boolean;
+
+  /** @param isSecure clients reach the API by https */
+  constructor(key: Buffer, isSecure: boolean) {
+    this.#key = key;
+    this.#isSecure = isSecure;
+  }
+
+  /** Gives a sign-in to the browser to keep. Where it has too many already, it forgets them. */
+  keep(request: FastifyRequest, reply: FastifyReply, issuerId: string, checks: SignInChecks): void {
+    const names = Object.keys(cookiesOf(request)).filter((name) => ownName.test(name));
+    if (names.length >= pendingAtMost) for (const name of names.slice(0, 50)) this.#set(reply, name, '', 0);
+    const sealed = seal(this.#key, purposeOf(issuerId, checks.state), { ...checks, expiresAt: expiry() });
+    this.#set(reply, prefix + checks.state, sealed, pendingSeconds);
+  }
+
+  /**
+   * What this browser has begun under a state. The browser forgets it.
+   * @throws {AppError} `sign_in_not_pending`: it has begun no such thing here, or too long ago
+   */
+  take(request: FastifyRequest, reply: FastifyReply, issuerId: string, state: string): SignInChecks {
+    const name = prefix + state;
+    const sealed = ownName.test(name) ? cookiesOf(request)[name] : undefined;
+    if (sealed === undefined) throw notPending();
+    this.#set(reply, name, '', 0);
+    const pending = this.#open(sealed, purposeOf(issuerId, state));
+    if (!pending || pending.expiresAt < Date.now()) throw notPending();
+    return pending;
+  }
+
+  #open(sealed: string, purpose: string): (SignInChecks & { expiresAt: number }) | null {
+    try {
+      return open(this.#key, purpose, sealed);
+    } catch {
+      return null;
+    }
+  }
+
+  #set(reply: FastifyReply, name: string, value: string, maxAge: number): void {
+    reply.header(
+      'set-cookie',
+      fastifyCookie.serialize(name, value, {
+        path: oidcPath,
+        httpOnly: true,
+        sameSite: 'lax',
+        secure: this.#isSecure,
+        maxAge,
+      }),
+    );
+  }
+}
+
+export const notPending = () =>
+  new AppError(
+    'sign_in_not_pending',
+    'This sign-in was not begun in this browser, is over, or took too long; begin again',
+  );
+
+const expiry = () => Date.now() + pendingSeconds * 1000;
+const purposeOf = (issuerId: string, state: string) => `sign-in ${issuerId} ${state}`;
+const cookiesOf = ({ headers }: FastifyRequest) => fastifyCookie.parse(headers.cookie ?? '');

@@ -1,0 +1,38 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { accountPageUrl } from '../../config/public-urls.ts';
+import type { Settings } from '../../config/settings.ts';
+import { failureOf, sendError } from '../plugins/errors.ts';
+import type { AccessToken } from '../sign-in.ts';
+import { sendPage, sendProblemPage } from './frame.ts';
+import { signedInPage } from './sign-in.ts';
+
+/** Whether a person's browser asks. Programs get JSON. */
+export function wantsPage({ headers }: FastifyRequest): boolean {
+  return /\btext\/html\b/i.test(headers.accept ?? '');
+}
+
+/**
+ * Shows a token to a person who has signed in through an identity provider. The operator's own console gets it behind the
+ * `#` of its address, which browsers send to no server.
+ */
+export function sendSignedIn(reply: FastifyReply, settings: Settings, token: AccessToken): FastifyReply {
+  if (!settings.PLATFORM_CONSOLE_URL) return sendPage(reply, 200, signedInPage(token));
+  const { accessToken, expiresAt } = token;
+  const fields = new URLSearchParams({ access_token: accessToken, expires_at: expiresAt.toISOString() });
+  return redirectToConsole(reply, `${accountPageUrl(settings, 'sign-in')}#${fields}`);
+}
+
+/** Tells a person, the operator's console, or a program why a sign-in through an identity provider has failed. */
+export function problemHandler(settings: Settings) {
+  return (error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply => {
+    reply.header('cache-control', 'no-store');
+    if (!wantsPage(request)) return sendError(error, request, reply);
+    const failure = failureOf(error, request, reply);
+    if (!settings.PLATFORM_CONSOLE_URL) return sendProblemPage(reply, failure);
+    return redirectToConsole(reply, accountPageUrl(settings, 'sign-in', { error: failure.code }));
+  };
+}
+
+function redirectToConsole(reply: FastifyReply, url: string): FastifyReply {
+  return reply.headers({ 'referrer-policy': 'no-referrer', 'cache-control': 'no-store' }).redirect(url);
+}

@@ -1,0 +1,69 @@
+import { z } from 'zod';
+import { anyone } from '../../access.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { oidcPath } from '../../oidc/identity-providers.ts';
+import { signInThroughProvider } from '../../oidc/sign-in.ts';
+import { problemHandler, sendSignedIn, wantsPage } from '../../pages/oidc-answers.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures } from '../../schemas/failures.ts';
+import { oidcIssuerPath } from './oidc-path.ts';
+import { tokenSchema } from './token-schema.ts';
+
+const query = z.object({
+  state: z.string().max(256).default('').describe('Of the start in the same browser; works once, for ten minutes'),
+  code: z.string().max(4096).optional().describe('What the identity provider gives for the tokens'),
+  iss: z.string().max(2048).optional().describe('The issuer, where it names itself (RFC 9207)'),
+  error: z.string().max(256).optional().describe('Why the identity provider signs nobody in'),
+  error_description: z.string().max(4096).optional(),
+});
+
+/** `GET /v1/auth/oidc/{issuer}/callback`. The identity provider sends the browser here. */
+export function finishOidcSignIn(api: Api, deps: ApiDependencies): void {
+  const operationId = 'finishOidcSignIn';
+  api.route({
+    method: 'GET',
+    url: `${oidcPath}/:issuer/callback`,
+    exposeHeadRoute: false,
+    config: { access: anyone({ requestsPerMinute: 60 }) },
+    schema: {
+      operationId,
+      tags: ['Sign-in'],
+      summary: 'Sign in with the answer of an identity provider; a page where the request accepts HTML',
+      params: oidcIssuerPath,
+      querystring: query,
+      response: {
+        200: {
+          description: 'An access token, which works for an hour',
+          content: {
+            'application/json': { schema: envelope(tokenSchema, 'An access token, which works for an hour') },
+            'text/html': { schema: z.string() },
+          },
+        },
+        302: z
+          .null()
+          .describe('To the page `sign-in` of `PLATFORM_CONSOLE_URL`, with the token or the code of an error'),
+        ...failures(
+          ...(['not_found', 'sign_in_not_pending', 'identity_not_proven', 'sign_in_declined'] as const),
+          ...(['email_not_verified', 'email_domain_not_allowed', 'not_invited', 'email_taken'] as const),
+          ...(['user_disabled', 'account_suspended', 'user_limit_reached', 'too_many_sign_ins'] as const),
+          'identity_provider_unavailable',
+        ),
+      },
+    },
+    errorHandler: problemHandler(deps.settings),
+    handler: async (request, reply) => {
+      const provider = deps.identityProviders.get(request.params.issuer);
+      const checks = deps.pendingSignIns.take(request, reply, provider.issuer.id, request.query.state);
+      const token = await signInThroughProvider(deps, provider, {
+        query: request.url.split('?')[1] ?? '',
+        checks,
+        address: request.ip,
+        requestId: request.id,
+        action: operationId,
+      });
+      reply.header('cache-control', 'no-store');
+      if (wantsPage(request)) return sendSignedIn(reply, deps.settings, token);
+      return reply.send(success({ access_token: token.accessToken, expires_at: token.expiresAt }));
+    },
+  });
+}

@@ -1,0 +1,10 @@
+import { z } from 'zod';
+import { time } from '../../schemas/fields.ts';
+
+/** What every way to sign in gives. */
+export const tokenSchema = z
+  .object({
+    access_token: z.string().describe('For `Authorization: Bearer …`, wherever an API key works'),
+    expires_at: time(),
+  })
+  .meta({ id: 'AccessToken' });

@@ -1,0 +1,78 @@
+import fs from 'node:fs';
+import { z } from 'zod';
+
+const isLoopback = (host: string) => /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(host);
+
+const issuerUrl = z.url().refine((text) => {
+  const { protocol, hostname, search, hash, username } = new URL(text);
+  const isSafe = protocol === 'https:' || (protocol === 'http:' && isLoopback(hostname));
+  return isSafe && search === '' && hash === '' && username === '';
+}, 'must be an https URL without a query (http on loopback)');
+
+const hostName = /^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
+
+/** In the form in which addresses are stored: lower case, in ASCII. */
+const emailDomain = z.string().transform((domain, context) => {
+  const isHost = !/[\s/\\?#:@%[\]]/.test(domain) && URL.canParse(`http://${domain}`);
+  const host = isHost ? new URL(`http://${domain}`).hostname : '';
+  if (hostName.test(host)) return host;
+  context.addIssue('must be the domain of e-mail addresses');
+  return z.NEVER;
+});
+
+const oidcIssuer = z.strictObject({
+  /** In the addresses of the issuer's routes. */
+  id: z.string().regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'must have 1 to 32 lower-case letters, digits or -'),
+  issuer: issuerUrl,
+  client_id: z.string().min(1).max(255),
+  /** A file with the client's secret. Left out: the client is public, and PKCE alone protects the code. */
+  client_secret_file: z.string().min(1).optional(),
+  /** On the button of the sign-in page. */
+  label: z.string().regex(/^(?=.*\S)[^\p{C}\p{Zl}\p{Zp}]{1,64}$/u, 'must have 1 to 64 printable characters'),
+  /** Whose users sign in here. */
+  account_id: z.string().regex(/^acc-[a-z0-9]{1,40}$/, 'must be the id of an account'),
+  /** Domains of e-mail addresses that this issuer may vouch for. Their subdomains are domains of their own. */
+  domains: z.array(emailDomain).min(1).max(100),
+  /** Make a user for everyone with such an address. Otherwise only invited users come in. */
+  create_users: z.boolean().default(false),
+});
+
+/** An identity provider whose users may sign in to one account. */
+export type OidcIssuer = z.output<typeof oidcIssuer>;
+
+/** A JSON list of issuers. Problems name the field, never its value. */
+export const oidcIssuers = z
+  .string()
+  .default('[]')
+  .transform((text, context): unknown => {
+    try {
+      return JSON.parse(text);
+    } catch {
+      context.addIssue('must be a JSON list');
+      return z.NEVER;
+    }
+  })
+  .pipe(
+    z
+      .array(oidcIssuer)
+      .max(100)
+      .refine((issuers) => new Set(issuers.map(({ id }) => id)).size === issuers.length, 'has an id twice'),
+  );
+
+/**
+ * The secret of a client.
+ * @returns null for a public client
+ * @throws {Error} when the file cannot be read or is empty; the text has the file's name only
+ */
+export function readClientSecret({ id, client_secret_file: file }: OidcIssuer): string | null {
+  if (file === undefined) return null;
+  const secret = fs.readFileSync(file, 'utf8').trim();
+  if (secret === '') throw new Error(`PLATFORM_OIDC_ISSUERS: the secret file of ${id} is empty: ${file}`);
+  return secret;
+}
+
+/** Whether a user of an account with this e-mail can sign in through one of the issuers. */
+export function isIssuerFor(issuers: readonly OidcIssuer[], accountId: string, email: string): boolean {
+  const domain = email.split('@')[1]!;
+  return issuers.some((issuer) => issuer.account_id === accountId && issuer.domains.includes(domain));
+}

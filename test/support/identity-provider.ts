@@ -1,0 +1,148 @@
+import { once } from 'node:events';
+import http from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import { exportJWK, generateKeyPair, type JWK } from 'jose';
+import { type Configuration, Provider } from 'oidc-provider';
+
+/** What an identity provider says of somebody. */
+export interface PersonThere {
+  sub: string;
+  email?: string;
+  email_verified?: boolean;
+  name?: string;
+  preferred_username?: string;
+}
+
+/** A client of the provider: an installation of the platform. */
+export interface ClientThere {
+  clientId: string;
+  clientSecret: string;
+  redirectUri: string;
+}
+
+/** A real identity provider on loopback, whose people sign in with one click. */
+export class IdentityProviderServer {
+  readonly issuer: string;
+  /** Who sits at the browser. */
+  person: PersonThere = { sub: 'nobody' };
+  /** Set to answer these paths otherwise than the provider does. */
+  instead: ((path: string, reply: http.ServerResponse) => boolean) | null = null;
+  /** Paths of requests, the oldest first. */
+  readonly asked: string[] = [];
+  readonly #server: http.Server;
+  readonly #sockets = new Set<Socket>();
+
+  private constructor(server: http.Server, issuer: string) {
+    this.#server = server;
+    this.issuer = issuer;
+    server.on('connection', (socket) => {
+      this.#sockets.add(socket);
+      socket.once('close', () => this.#sockets.delete(socket));
+    });
+  }
+
+  /** @param idTokenHasClaims otherwise only its endpoint for claims tells the e-mail */
+  static async start(options: { clients: ClientThere[]; idTokenHasClaims?: boolean }): Promise<IdentityProviderServer> {
+    const server = http.createServer();
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const there = new IdentityProviderServer(server, issuer);
+    const provider = new Provider(issuer, await there.#configuration(options));
+    const answer = provider.callback();
+    server.on('request', async (request, reply) => {
+      const path = new URL(request.url!, issuer).pathname;
+      there.asked.push(path);
+      if (there.instead?.(path, reply)) return;
+      // Nobody stays signed in there.
+      if (path === '/auth') delete request.headers.cookie;
+      if (!path.startsWith('/interaction/')) return void answer(request, reply);
+      if (request.method === 'GET') {
+        reply.writeHead(200, { 'content-type': 'text/html' });
+        reply.end('<!doctype html><title>Who are you?</title><form method="post"><button>It is me</button></form>');
+        return;
+      }
+      await provider.interactionFinished(request, reply, { login: { accountId: there.person.sub, remember: false } });
+    });
+    return there;
+  }
+
+  async #configuration({ clients, idTokenHasClaims = false }: { clients: ClientThere[]; idTokenHasClaims?: boolean }) {
+    return {
+      clients: clients.map(({ clientId, clientSecret, redirectUri }) => ({
+        client_id: clientId,
+        client_secret: clientSecret,
+        redirect_uris: [redirectUri],
+      })),
+      jwks: { keys: [await newKey()] },
+      claims: { openid: ['sub'], email: ['email', 'email_verified'], profile: ['name', 'preferred_username'] },
+      conformIdTokenClaims: !idTokenHasClaims,
+      cookies: { keys: ['of the provider'] },
+      pkce: { required: () => true },
+      ttl: { Interaction: 600, Grant: 600, Session: 600, AccessToken: 600, IdToken: 600, AuthorizationCode: 60 },
+      features: { devInteractions: { enabled: false } },
+      interactions: { url: (_context, { uid }) => `/interaction/${uid}` },
+      findAccount: (_context, sub) => ({
+        accountId: sub,
+        claims: async () => ({ ...this.person, sub }),
+      }),
+      // Nobody is asked for consent.
+      async loadExistingGrant({ oidc }) {
+        const grant = new oidc.provider.Grant({
+          clientId: oidc.client!.clientId,
+          accountId: oidc.session!.accountId!,
+        });
+        grant.addOIDCScope('openid email profile');
+        await grant.save();
+        return grant;
+      },
+    } satisfies Configuration;
+  }
+
+  /**
+   * A person signs in there, in a browser of their own.
+   * @param address that the platform sent them to
+   * @returns where the provider sends them
+   */
+  async signIn(address: string, person: PersonThere): Promise<URL> {
+    this.person = person;
+    const cookies = new Map<string, string>();
+    let url = new URL(address);
+    let method = 'GET';
+    for (let steps = 0; steps < 10; steps++) {
+      const headers = { cookie: [...cookies].map(([name, value]) => `${name}=${value}`).join('; ') };
+      const reply = await fetch(url, { method, headers, redirect: 'manual' });
+      for (const set of reply.headers.getSetCookie()) {
+        const [, name, value] = /^([^=]+)=([^;]*)/.exec(set)!;
+        cookies.set(name!, value!);
+      }
+      const location = reply.headers.get('location');
+      if (location === null) {
+        if (!url.pathname.startsWith('/interaction/')) throw new Error(`${reply.status}: ${await reply.text()}`);
+        method = 'POST';
+        continue;
+      }
+      method = 'GET';
+      url = new URL(location, url);
+      if (url.origin !== this.issuer) return url;
+    }
+    throw new Error('the sign-in there has no end');
+  }
+
+  /** A key set with the same key id as the real one, but another key. */
+  static async otherKeys(): Promise<string> {
+    const { kty, n, e, kid, use, alg } = await newKey();
+    return JSON.stringify({ keys: [{ kty, n, e, kid, use, alg }] });
+  }
+
+  async stop(): Promise<void> {
+    const closed = new Promise((resolve) => this.#server.close(resolve));
+    for (const socket of this.#sockets) socket.destroy();
+    await closed;
+  }
+}
+
+async function newKey(): Promise<JWK> {
+  const { privateKey } = await generateKeyPair('RS256', { extractable: true });
+  return { ...(await exportJWK(privateKey)), kid: 'signs', use: 'sig', alg: 'RS256' };
+}
