@@ -20,6 +20,7 @@ import { type CreatePhase, DriverError, type SandboxDriver, type SandboxPlace } 
 import { AccountShares } from './account-shares.ts';
 import { hostWork } from './host-work.ts';
 import { type SpecSources, toSpec } from './sandbox-spec.ts';
+import { StartSteps } from './start-steps.ts';
 
 /** Where a sandbox runs now. */
 export interface HostedPlace {
@@ -73,10 +74,17 @@ export function createSandboxHostActivities(
         if (!row) throw ApplicationFailure.nonRetryable(`There is no sandbox ${sandboxId} to start`, noLife);
         const credentials = sealedCredentials ? deps.secrets.openFor<Credentials>(sandboxId, sealedCredentials) : {};
         const spec = toSpec(row, deps, { slots: row.objectStorage, credentials, bestEffort: false });
-        const onPhase = (phase: CreatePhase) => life.step(sandboxId, 'starting', phase);
-        return shares.run(row.accountId, signal, async () =>
-          placeOf(await deps.driver.create(spec, { signal, onPhase })),
-        );
+        const steps = new StartSteps((step) => life.step(sandboxId, 'starting', step));
+        const onPhase = (phase: CreatePhase) => steps.enter(phase);
+        return shares.run(row.accountId, signal, async () => {
+          try {
+            const place = await deps.driver.create(spec, { signal, onPhase });
+            await steps.end();
+            return placeOf(place);
+          } finally {
+            steps.stop();
+          }
+        });
       });
     },
 

@@ -2,6 +2,7 @@ import fs from 'node:fs';
 import tty from 'node:tty';
 import { createEnvironment } from './boot/environment.ts';
 import { PlatformPaths } from './boot/platform.ts';
+import { prepare } from './boot/prepare.ts';
 import { parseInit, type SandboxState } from './boot/sandbox-state.ts';
 import type { LoadedPaths } from './http/sandbox-paths.ts';
 import { createAgentServer } from './http/server.ts';
@@ -10,8 +11,7 @@ import { createAgentServer } from './http/server.ts';
 const loadAfterMs = 500;
 
 /** Starts the agent from its boot document (BOOT.md), or from the environment when standard input is empty. */
-function main(): void {
-  const boot = readBootDocument();
+async function main(): Promise<void> {
   const state: SandboxState = { platformToken: null, init: undefined };
   const environment = createEnvironment(() => state.init?.env ?? {});
   // After the environment of processes has been read: threads for calls that wait for the kernel.
@@ -22,6 +22,27 @@ function main(): void {
     process.env.AGENT_COMMAND_TAIL || '/run/platform/command.tail',
     async (req, res) => (await load()).serveExec(req, res),
   );
+
+  // Modules that `/health` does not need are loaded after its first answer, or soon after the start, so that it answers sooner.
+  let sandboxPaths: LoadedPaths | undefined;
+  const load = async () => {
+    // Asked each time, `import` would read and run the bundle again.
+    if (sandboxPaths) return sandboxPaths;
+    const { createSandboxPaths } = await import('./http/sandbox-paths.ts');
+    sandboxPaths ??= createSandboxPaths(state, environment);
+    return sandboxPaths;
+  };
+  let loadSoon: NodeJS.Timeout | undefined;
+  const server = createAgentServer(platform, {
+    onAnswered() {
+      clearTimeout(loadSoon);
+      if (!sandboxPaths) setImmediate(load);
+    },
+    serve: (req, res) => (sandboxPaths ? sandboxPaths.serve(req, res) : load().then(({ serve }) => serve(req, res))),
+  });
+  if (process.env.AGENT_PREPARE) await prepare(state, server, load);
+
+  const boot = readBootDocument();
   if (boot === undefined) {
     state.platformToken = process.env.AGENT_PLATFORM_TOKEN || null;
     const accessToken = process.env.AGENT_ACCESS_TOKEN || null;
@@ -33,24 +54,7 @@ function main(): void {
     state.platformToken = boot.platformToken;
     if (boot.init) platform.initialise(parseInit(boot.init));
   }
-
-  // Modules that `/health` does not need are loaded after its first answer, or soon after the start, so that it answers sooner.
-  let sandboxPaths: LoadedPaths | undefined;
-  const load = async () => {
-    // Asked each time, `import` would read and run the bundle again.
-    if (sandboxPaths) return sandboxPaths;
-    const { createSandboxPaths } = await import('./http/sandbox-paths.ts');
-    sandboxPaths ??= createSandboxPaths(state, environment);
-    return sandboxPaths;
-  };
-  const loadSoon = setTimeout(load, loadAfterMs);
-  const server = createAgentServer(platform, {
-    onAnswered() {
-      clearTimeout(loadSoon);
-      if (!sandboxPaths) setImmediate(load);
-    },
-    serve: (req, res) => (sandboxPaths ? sandboxPaths.serve(req, res) : load().then(({ serve }) => serve(req, res))),
-  });
+  if (!sandboxPaths) loadSoon = setTimeout(load, loadAfterMs);
   server.listen({ port: Number(process.env.AGENT_PORT || 49983), host: process.env.AGENT_LISTEN || undefined });
   process.on('SIGTERM', () => process.exit(0));
   process.on('SIGINT', () => process.exit(0));
@@ -63,4 +67,4 @@ function readBootDocument(): Record<string, unknown> | undefined {
   return text.trim() === '' ? undefined : JSON.parse(text);
 }
 
-main();
+void main();

@@ -8,22 +8,30 @@ const quietMs = 1000;
  * sandbox. One collection takes about 15 ms.
  */
 export class IdleMemory {
-  readonly #timer: NodeJS.Timeout;
+  #timer: NodeJS.Timeout | null;
   #collect: ((options: object) => void) | undefined;
 
   constructor() {
-    this.#timer = setTimeout(() => this.#release(), quietMs).unref();
+    this.#timer = this.#startTimer();
   }
 
   /** Restarts the idle period. */
   touch(): void {
-    this.#timer.refresh();
+    if (this.#timer) this.#timer.refresh();
+    else this.#timer = this.#startTimer();
   }
 
-  #release(): void {
+  /** Gives memory back now; the next time only after it has been used. */
+  release(): void {
+    if (this.#timer) clearTimeout(this.#timer);
+    this.#timer = null;
     this.#collect ??= collector();
     this.#collect({ type: 'major', flavor: 'last-resort' });
     if (isLoaded()) libc().malloc_trim(0);
+  }
+
+  #startTimer(): NodeJS.Timeout {
+    return setTimeout(() => this.release(), quietMs).unref();
   }
 }
 

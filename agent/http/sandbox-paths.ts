@@ -21,6 +21,8 @@ export interface LoadedPaths {
   serve: RequestListener;
   /** The platform's alone, which has shown its token before. */
   serveExec: RequestListener;
+  /** Gives memory back that is not needed until the next request. */
+  releaseMemory(): void;
 }
 
 /** All paths but those that a fresh agent must answer at once. */
@@ -73,7 +75,7 @@ export function createSandboxPaths(state: SandboxState, environment: AgentEnviro
     res.once('close', () => idle.touch());
     return exec.serve(req, res);
   };
-  return { serve, serveExec };
+  return { serve, serveExec, releaseMemory: () => idle.release() };
 }
 
 /** Picks the codec and the kind of call by the content type, as the Connect protocol has it. */

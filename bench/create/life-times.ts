@@ -14,6 +14,8 @@ export interface LifeTimes {
   hostWorkBegun: number;
   /** Temporal has stored that the host has done it. */
   hostWorkDone: number;
+  /** The control worker has the task that follows. */
+  lastTask: number;
   /** Temporal has stored the answer to the caller. */
   answered: number;
 }
@@ -23,17 +25,20 @@ export async function readLifeTimes(client: Client, namespace: string, workflowI
     namespace,
     execution: { workflowId },
   });
-  const at = (wanted: proto.temporal.api.enums.v1.EventType) => {
-    const time = history!.events!.find((event) => event.eventType === wanted)?.eventTime;
+  const events = history!.events!;
+  const at = (wanted: proto.temporal.api.enums.v1.EventType, from = 0) => {
+    const time = events.slice(from).find((event) => event.eventType === wanted)?.eventTime;
     if (!time) throw new Error(`the history of ${workflowId} has no ${type[wanted]}`);
     return Number(time.seconds) * 1000 + (time.nanos ?? 0) / 1e6;
   };
+  const done = events.findIndex((event) => event.eventType === type.EVENT_TYPE_ACTIVITY_TASK_COMPLETED);
   return {
     started: at(type.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED),
     firstTask: at(type.EVENT_TYPE_WORKFLOW_TASK_STARTED),
     hostWorkAsked: at(type.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED),
     hostWorkBegun: at(type.EVENT_TYPE_ACTIVITY_TASK_STARTED),
     hostWorkDone: at(type.EVENT_TYPE_ACTIVITY_TASK_COMPLETED),
+    lastTask: at(type.EVENT_TYPE_WORKFLOW_TASK_STARTED, done),
     answered: at(type.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_COMPLETED),
   };
 }

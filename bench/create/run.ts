@@ -6,30 +6,49 @@ import { Client, Connection } from '@temporalio/client';
 import type { PlatformClient, SandboxView } from '../../ops/development/client/platform-client.ts';
 import { runningPlatformEnv } from '../../ops/local-stack/supervisor/running-platform.ts';
 import { RunningPlatform } from '../../test/support/running-platform.ts';
+import { measureContainerFloor } from '../lifecycle/container-floor.ts';
+import { measureNodeFloor } from '../lifecycle/node-floor.ts';
+import { measureTemporalFloor, type TracedStart } from '../lifecycle/temporal-floor.ts';
 import { type GroupUse, platformUse } from '../process-groups.ts';
-import { inTurn, summarize } from '../statistics.ts';
-import { printTable, type Row } from '../table.ts';
+import { inTurn, summarize, timed } from '../statistics.ts';
+import { holdAgainst, printTable, type Row } from '../table.ts';
 import { type LifeTimes, readLifeTimes } from './life-times.ts';
 
 /** Where the time of a create goes, and the processor time: one after the other, cold and from the pool. */
 const times = Number(process.env.BENCH_TIMES ?? 20);
+const concurrent = 10;
 /** The disk of the first members of a pool. */
 const storageGb = 10;
 const wanted = { cpu_count: 1, memory_mb: 256, storage_gb: storageGb, timeout: 3600 };
+/** How long the platform is measured while nothing happens. */
+const idleMs = 8000;
+/** Node writes a CPU profile of each of the platform's processes into this folder. */
+const profileDir = process.env.BENCH_PROFILE_DIR;
 
 for (const [title, pool] of [
   ['cold', 0],
-  ['from the pool', times + 2],
+  ['from the pool', Math.max(times, concurrent) + 2],
 ] as const) {
+  if ((process.env.BENCH_CREATE ?? title) !== title) continue;
   const platform = new RunningPlatform({
     PLATFORM_WARM_POOL_SIZE: String(pool),
+    PLATFORM_WARM_POOL_MAX_SIZE: String(Math.max(1, pool)),
     PLATFORM_RATE_LIMIT_PER_KEY: '0',
     PLATFORM_LOG_LEVEL: 'debug',
+    ...(profileDir && {
+      NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${path.join(profileDir, title.replaceAll(' ', '-'))}`,
+    }),
   });
   await platform.start();
   try {
+    const floors = await measureFloors(platform, pool);
     const created = await createAll(platform, pool);
-    printTable(`Create, ${title}: milliseconds`, await timeRows(platform, created.traced));
+    printTable(`Create, ${title}: against the floors`, againstFloors(created, floors));
+    printTable(`Create, ${title}: milliseconds`, await timeRows(platform, created.traced, true));
+    printTable(
+      'Bare update-with-start with one activity: milliseconds',
+      await timeRows(platform, floors.started, false),
+    );
     printTable(`Create, ${title}: milliseconds of a core`, created.cpu);
     console.log(`\nLoad of the machine: ${os.loadavg()[0]!.toFixed(1)}`);
   } finally {
@@ -39,33 +58,84 @@ for (const [title, pool] of [
   }
 }
 
-interface Traced {
-  sandboxId: string;
-  askedAtMs: number;
-  repliedAtMs: number;
+interface Floors {
+  start: number;
+  update: number;
+  /** What a cold create needs beside Temporal: the container runtime and the start of Node. */
+  cold: number;
+  started: readonly TracedStart[];
 }
 
-async function createAll(platform: RunningPlatform, pool: number): Promise<{ traced: Traced[]; cpu: Row[] }> {
+async function measureFloors(platform: RunningPlatform, pool: number): Promise<Floors> {
+  const temporal = await measureTemporalFloor(platform.env.TEMPORAL_ADDRESS, times, concurrent);
+  const start = summarize(temporal.start).p50;
+  const container = pool > 0 ? 0 : summarize((await measureContainerFloor(times, 1)).inTurn).p50;
+  const node = pool > 0 ? 0 : summarize(await measureNodeFloor(times)).p50;
+  return { start, update: summarize(temporal.update).p50, cold: container + node, started: temporal.started };
+}
+
+interface Created {
+  traced: TracedStart[];
+  pauses: number[];
+  resumes: number[];
+  /** Of creates at once, until the last has its reply. */
+  together: number;
+  cpu: Row[];
+}
+
+function againstFloors({ traced, resumes, pauses, together }: Created, floors: Floors): Row[] {
+  const create = summarize(traced.map(({ askedAtMs, repliedAtMs }) => repliedAtMs - askedAtMs));
+  const resume = summarize(resumes);
+  const floor = floors.start + floors.cold;
+  const goal = floor + (floors.cold > 0 ? 40 : 25);
+  const goals = [holdAgainst(create.p50, goal, 'ms'), `p99 ${holdAgainst(create.p99, 2 * create.p50, 'ms')}`];
+  return [
+    { measure: 'floor of a create', value: floor.toFixed(1), unit: 'ms' },
+    { measure: 'floor: bare update with one activity', value: floors.update.toFixed(1), unit: 'ms' },
+    { measure: 'create', value: create, unit: 'ms', goal: goals.join('; ') },
+    { measure: 'pause', value: summarize(pauses), unit: 'ms' },
+    { measure: 'resume', value: resume, unit: 'ms', goal: holdAgainst(resume.p50, floors.update + 25, 'ms') },
+    { measure: `${concurrent} creates at once, until the last replied`, value: together.toFixed(0), unit: 'ms' },
+  ];
+}
+
+async function createAll(platform: RunningPlatform, pool: number): Promise<Created> {
   const client = platform.client();
   const supervisor = platform.pidsOf('ops/local-stack/start.ts')[0]!;
   const use = () => platformUse(supervisor, platform.dataDir);
-  const empty = use();
   if (pool > 0) await untilShims(use, pool);
-  const refillMs = pool > 0 ? allMs(spentBetween(empty, use())) / (pool - shimsIn(empty)) : 0;
   // The first creates of a platform pay for what later ones find there.
   for (let warm = 0; warm < 3; warm += 1) await client.deleteSandbox((await client.createSandbox(wanted)).sandbox_id);
   if (pool > 0) await untilShims(use, pool);
-  const before = use();
-  const traced: Traced[] = [];
-  await inTurn(times, async () => {
-    const askedAtMs = Date.now();
-    const { sandbox_id: sandboxId } = await madeBy(client);
-    traced.push({ sandboxId, askedAtMs, repliedAtMs: Date.now() });
-    return 0;
-  });
-  // With the members that took the places of those that were claimed.
-  if (pool > 0) await untilShims(use, pool + times);
-  return { traced, cpu: cpuRows(spentBetween(before, use()), refillMs) };
+  const idle = await measured(use, () => delay(idleMs));
+
+  const traced: TracedStart[] = [];
+  const creates = await measured(use, () =>
+    inTurn(times, async () => {
+      const askedAtMs = Date.now();
+      const { sandbox_id: workflowId } = await madeBy(client);
+      traced.push({ workflowId, askedAtMs, repliedAtMs: Date.now() });
+      return 0;
+    }),
+  );
+  const refill = pool > 0 ? await measured(use, () => untilShims(use, pool + times)) : null;
+  const cpu = cpuRows(idle, creates, refill);
+
+  const resumed = traced[0]!.workflowId;
+  const post = (action: string) => timed(() => postAction(client, resumed, action));
+  const pauses: number[] = [];
+  const resumes: number[] = [];
+  for (let turn = 0; turn < times; turn += 1) {
+    pauses.push(await post('pause'));
+    resumes.push(await post('resume'));
+  }
+  const together = await timed(() => Promise.all(Array.from({ length: concurrent }, () => madeBy(client))));
+  return { traced, pauses, resumes, together, cpu };
+}
+
+async function postAction(client: PlatformClient, sandboxId: string, action: string): Promise<void> {
+  const { status, body } = await client.request('POST', `/v1/sandboxes/${sandboxId}/${action}`, {});
+  if (status !== 200) throw new Error(`${action}: ${status} ${body.error}`);
 }
 
 async function madeBy(client: PlatformClient): Promise<SandboxView> {
@@ -88,50 +158,75 @@ async function untilShims(use: () => Map<string, GroupUse>, count: number): Prom
   await delay(3000);
 }
 
-/** Milliseconds of a core by kind of process; programs that have ended apart. */
-function spentBetween(before: Map<string, GroupUse>, after: Map<string, GroupUse>): Map<string, number> {
-  const spent = new Map<string, number>();
-  for (const [name, { cpuMs }] of after) spent.set(name, cpuMs - (before.get(name)?.cpuMs ?? 0));
+/** Processor time of the platform over a piece of work: milliseconds of a core by kind of process. */
+interface Spent {
+  elapsedMs: number;
+  parts: Map<string, number>;
+  newShims: number;
+}
+
+/** Programs that have ended count apart. */
+async function measured(use: () => Map<string, GroupUse>, work: () => Promise<unknown>): Promise<Spent> {
+  const before = use();
+  const elapsedMs = await timed(work);
+  const after = use();
+  const parts = new Map<string, number>();
+  for (const [name, { cpuMs }] of after) parts.set(name, cpuMs - (before.get(name)?.cpuMs ?? 0));
   for (const name of ['host worker', 'shims', 'in sandboxes']) {
     const ended = (groups: Map<string, GroupUse>) => groups.get(name)?.endedCpuMs ?? 0;
-    spent.set(`programs that ended, of: ${name}`, ended(after) - ended(before));
+    parts.set(`programs that ended, of: ${name}`, ended(after) - ended(before));
   }
-  return spent;
+  return { elapsedMs, parts, newShims: shimsIn(after) - shimsIn(before) };
 }
 
-function allMs(spent: Map<string, number>): number {
-  return [...spent.values()].reduce((sum, ms) => sum + ms, 0);
+function allMs({ parts }: Spent): number {
+  return [...parts.values()].reduce((sum, ms) => sum + ms, 0);
 }
 
-/** @param refillMs of one member of the pool, measured while the pool was filled and nothing else happened */
-function cpuRows(spent: Map<string, number>, refillMs: number): Row[] {
-  const all = allMs(spent) / times;
-  const parts = [...spent].map(([name, ms]) => [name, ms / times] as const).sort(([, a], [, b]) => b - a);
-  const refill = [
-    ['… of it the refill of the pool', refillMs],
-    ['… of it the create', all - refillMs],
-  ] as const;
-  const rows = [['all', all] as const, ...(refillMs > 0 ? refill : []), ...parts];
-  return rows.map(([measure, ms]) => ({ measure, value: ms.toFixed(1), unit: 'ms of a core' }));
+/** What a create costs, less what the platform uses in the same time when nothing happens. */
+function cpuRows(idle: Spent, creates: Spent, refill: Spent | null): Row[] {
+  const beyondIdle = (spent: Spent) => allMs(spent) - allMs(idle) * (spent.elapsedMs / idle.elapsedMs);
+  const parts = [...creates.parts].map(([name, ms]) => {
+    const idleMs = (idle.parts.get(name) ?? 0) * (creates.elapsedMs / idle.elapsedMs);
+    return { name, ms: (ms - idleMs) / times };
+  });
+  const all = beyondIdle(creates) / times;
+  const goal = refill ? holdAgainst(all, 100, 'ms') : undefined;
+  const row = (measure: string, ms: number) => ({ measure, value: ms.toFixed(1), unit: 'ms of a core' });
+  const begun = refill ? creates.newShims : 0;
+  return [
+    { ...row('a create', all), ...(goal && { goal }) },
+    ...parts.sort((a, b) => b.ms - a.ms).map(({ name, ms }) => row(`… ${name}`, ms)),
+    ...(refill ? [row('a new member of the pool', beyondIdle(refill) / refill.newShims)] : []),
+    ...(begun > 0 ? [{ measure: 'members that were made meanwhile', value: String(begun), unit: '' }] : []),
+    {
+      measure: 'the idle platform',
+      value: (allMs(idle) / (idle.elapsedMs / 1000)).toFixed(1),
+      unit: 'ms of a core a second',
+    },
+  ];
 }
 
-async function timeRows(platform: RunningPlatform, traced: readonly Traced[]): Promise<Row[]> {
+/** @param isSandbox with the steps of the host worker */
+async function timeRows(platform: RunningPlatform, traced: readonly TracedStart[], isSandbox: boolean): Promise<Row[]> {
   const env = runningPlatformEnv(platform.dataDir, {});
   const connection = await Connection.connect({ address: env.TEMPORAL_ADDRESS! });
   const client = new Client({ connection });
-  const hostSteps = readHostSteps(platform.dataDir);
+  const hostSteps = isSandbox ? readHostSteps(platform.dataDir) : new Map<string, Record<string, number>>();
   const steps = new Map<string, number[]>();
   const add = (name: string, ms: number) => steps.set(name, [...(steps.get(name) ?? []), ms]);
-  for (const { sandboxId, askedAtMs, repliedAtMs } of traced) {
-    const life = await readLifeTimes(client, env.TEMPORAL_NAMESPACE ?? 'default', sandboxId);
+  for (const { workflowId, askedAtMs, repliedAtMs } of traced) {
+    const life = await readLifeTimes(client, env.TEMPORAL_NAMESPACE ?? 'default', workflowId);
     add('all', repliedAtMs - askedAtMs);
-    add('API: HTTP, admission, start of the workflow', life.started - askedAtMs);
-    add('Temporal: until the control worker has its first task', life.firstTask - life.started);
-    add('control worker: first task', life.hostWorkAsked - life.firstTask);
-    add('Temporal: until the host worker has its work', life.hostWorkBegun - life.hostWorkAsked);
-    addHostSteps(add, life, hostSteps.get(sandboxId) ?? {});
-    add('control worker: row `running`, answer of the update', life.answered - life.hostWorkDone);
-    add('Temporal and API: reply', repliedAtMs - life.answered);
+    add('until Temporal has stored the start (API: HTTP, admission)', life.started - askedAtMs);
+    add('Temporal: until the worker has the first task', life.firstTask - life.started);
+    add('worker: first task, until the activity is asked for', life.hostWorkAsked - life.firstTask);
+    add('Temporal: until the activity begins', life.hostWorkBegun - life.hostWorkAsked);
+    if (isSandbox) addHostSteps(add, life, hostSteps.get(workflowId) ?? {});
+    else add('the activity', life.hostWorkDone - life.hostWorkBegun);
+    add('Temporal: until the worker has the last task', life.lastTask - life.hostWorkDone);
+    add('worker: last task (row `running`), answer of the update stored', life.answered - life.lastTask);
+    add('Temporal and client: reply', repliedAtMs - life.answered);
   }
   await connection.close();
   return [...steps].map(([measure, values]) => ({ measure, value: summarize(values), unit: 'ms' }));
@@ -152,7 +247,8 @@ function readHostSteps(dataDir: string): Map<string, Record<string, number>> {
   for (const line of readFileSync(path.join(dataDir, 'logs', 'host.log'), 'utf8').split('\n')) {
     if (!line.includes('"sandbox started"')) continue;
     const { sandboxId, steps } = JSON.parse(line.slice(line.indexOf('{')));
-    found.set(sandboxId, steps);
+    // A resume logs its steps, too.
+    if (!found.has(sandboxId)) found.set(sandboxId, steps);
   }
   return found;
 }

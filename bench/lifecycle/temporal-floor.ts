@@ -13,6 +13,15 @@ export interface TemporalFloor {
   startConcurrent: number[];
   /** Milliseconds of a bare update with one activity. */
   update: number[];
+  /** The single starts of `start`, to be looked up in Temporal. */
+  started: TracedStart[];
+}
+
+/** A workflow that was started, and when its caller asked and had the reply; Unix milliseconds. */
+export interface TracedStart {
+  workflowId: string;
+  askedAtMs: number;
+  repliedAtMs: number;
 }
 
 /** What the same Temporal server takes for nothing but the bookkeeping. */
@@ -41,13 +50,19 @@ export async function measureTemporalFloor(address: string, times: number, concu
         }),
       );
     await startOne(randomUUID());
-    const ids = Array.from({ length: times }, () => randomUUID());
-    const start = await inTurn(times, (index) => startOne(ids[index]!));
+    const started: TracedStart[] = [];
+    const start = await inTurn(times, async () => {
+      const workflowId = randomUUID();
+      const askedAtMs = Date.now();
+      const elapsedMs = await startOne(workflowId);
+      started.push({ workflowId, askedAtMs, repliedAtMs: Date.now() });
+      return elapsedMs;
+    });
     const update = await inTurn(times, (index) =>
-      timed(() => client.workflow.getHandle(ids[index]!).executeUpdate(again)),
+      timed(() => client.workflow.getHandle(started[index]!.workflowId).executeUpdate(again)),
     );
     const startConcurrent = await Promise.all(Array.from({ length: concurrent }, () => startOne(randomUUID())));
-    return { start, startConcurrent, update };
+    return { start, startConcurrent, update, started };
   });
   await Promise.all([connection.close(), nativeConnection.close()]);
   return measured;

@@ -17,14 +17,13 @@ import { allowsOneMoreSandbox } from '../../domain/quotas.ts';
 import { anyRegion, type RegionWish } from '../../domain/regions.ts';
 import { concurrentStatuses } from '../../domain/sandbox-state.ts';
 import { accountTransaction } from '../account-transaction.ts';
-import { Account } from '../entities/account.ts';
+import type { Account } from '../entities/account.ts';
 import { Sandbox } from '../entities/sandbox.ts';
 import type { PlanCatalog } from '../plans.ts';
 import { tellSandboxEvent } from './events.ts';
 import { readRooms, templateUse } from './host-rooms.ts';
 import { lockRow } from './lock-row.ts';
 import { requestStart } from './outbox.ts';
-import { findActiveAllocation } from './quota-allocations.ts';
 import { takeUdpPorts } from './udp-ports.ts';
 
 /** What the caller decided about a new sandbox; the rest follows from the plan and from placement. */
@@ -114,31 +113,47 @@ export async function roomFor(tx: EntityManager, sandbox: Sized): Promise<RoomNe
   return { ...nominal, udpPorts: udpPortsOf(sandbox).length, expected };
 }
 
+/** Two trips to the database: the counts must be taken after the lock is held. */
 async function lockAccountForOneMore(
   tx: EntityManager,
   plans: PlanCatalog,
   { accountId, ownerUserId }: Pick<Sandbox, 'accountId' | 'ownerUserId'>,
 ): Promise<Plan> {
-  await lockRow(tx, 'accounts', accountId);
-  const account = await tx.findOne(Account, { accountId }, { refresh: true });
+  const [account] = (await tx.execute('select plan_name, status from accounts where account_id = ? for no key update', [
+    accountId,
+  ])) as { plan_name: string; status: Account['status'] }[];
   if (!account) throw notFound('Account');
   if (account.status === 'suspended') throw new AppError('account_suspended', 'The account is suspended');
-  const plan = plans.get(account.planName);
-  const concurrent = { accountId, status: { $in: [...concurrentStatuses] } };
-  if ((await tx.count(Sandbox, concurrent)) >= plan.maxConcurrentSandboxes) {
+  const plan = plans.get(account.plan_name);
+  const { ofAccount, ofUser, userLimit } = await countConcurrent(tx, accountId, ownerUserId);
+  if (ofAccount >= plan.maxConcurrentSandboxes) {
     throw new AppError(
       'concurrent_limit_reached',
       `The ${plan.displayName} plan allows ${plan.maxConcurrentSandboxes} sandboxes at once; pause or terminate one first`,
     );
   }
-  const limit = (await findActiveAllocation(tx, ownerUserId))?.concurrentSandboxes ?? null;
-  if (limit !== null && !allowsOneMoreSandbox(limit, await tx.count(Sandbox, { ...concurrent, ownerUserId }))) {
+  if (userLimit !== null && !allowsOneMoreSandbox(userLimit, ofUser)) {
     throw new AppError(
       'concurrent_limit_reached',
-      `The quota of the user allows ${limit} sandboxes at once; pause or terminate one first`,
+      `The quota of the user allows ${userLimit} sandboxes at once; pause or terminate one first`,
     );
   }
   return plan;
+}
+
+/** Sandboxes that count now, of the account and of one user, and what the user's quota allows; null: no limit. */
+async function countConcurrent(
+  tx: EntityManager,
+  accountId: string,
+  userId: string,
+): Promise<{ ofAccount: number; ofUser: number; userLimit: number | null }> {
+  const [row] = (await tx.execute(
+    `select count(*)::int as of_account, (count(*) filter (where owner_user_id = ?))::int as of_user,
+            (select concurrent_sandboxes from quota_allocations where user_id = ? and status = 'active') as user_limit
+       from sandboxes where account_id = ? and status = any(?::text[])`,
+    [userId, userId, accountId, `{${concurrentStatuses.join(',')}}`],
+  )) as { of_account: number; of_user: number; user_limit: number | null }[];
+  return { ofAccount: row!.of_account, ofUser: row!.of_user, userLimit: row!.user_limit };
 }
 
 /**

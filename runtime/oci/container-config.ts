@@ -247,9 +247,13 @@ export function containerConfig(plan: ContainerPlan): object {
   };
 }
 
-/** The agent in that container, as the runtime's `exec` takes it. */
-export function agentProcess(): object {
-  return processOf(agentWords, [`AGENT_PORT=${agentPort}`, `AGENT_COMMAND_TAIL=${tailMount}/command.tail`]);
+/**
+ * The agent in that container, as the runtime's `exec` takes it.
+ * @param prepares loads everything before it reads its boot document, for a member of the pool
+ */
+export function agentProcess(prepares: boolean): object {
+  const env = [`AGENT_PORT=${agentPort}`, `AGENT_COMMAND_TAIL=${tailMount}/command.tail`];
+  return processOf(agentWords, prepares ? [...env, 'AGENT_PREPARE=1'] : env);
 }
 
 function processOf(args: string[], env: string[]): object {

@@ -27,6 +27,8 @@ export interface ContainerRun {
   limits: Limits;
   storageGb: number;
   connection: SandboxConnection;
+  /** For a member of the pool: the agent does everything that it can before it has its boot document. */
+  prepares?: boolean;
   onStep?: (step: LaunchStep) => void;
   signal?: AbortSignal;
 }
@@ -78,7 +80,9 @@ export class ContainerRunner {
       seccomp: this.#seccomp,
     });
     await writeFile(path.join(folder, 'config.json'), JSON.stringify(config), { mode: 0o600 });
-    await writeFile(path.join(folder, 'agent.json'), JSON.stringify(agentProcess()), { mode: 0o600 });
+    await writeFile(path.join(folder, 'agent.json'), JSON.stringify(agentProcess(run.prepares ?? false)), {
+      mode: 0o600,
+    });
     const files = Object.entries(this.#network.files(run.hostname, connection.address));
     return launch({
       folder,

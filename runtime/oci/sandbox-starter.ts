@@ -195,6 +195,11 @@ export class SandboxStarter {
     const { spec, folder } = work;
     const { address } = member.connection;
     const record = recordOf(spec, member.instance, address);
+    // Takes the longest, so it begins first. A member is ended when anything of this fails.
+    const named = runCommand('nsenter', [`--uts=/proc/${member.initPid}/ns/uts`, 'hostname', spec.sandboxId], {
+      signal: work.signal,
+    });
+    named.catch(() => {});
     try {
       await writeRecord(member.folder, record);
       await rm(folder, { recursive: true, force: true });
@@ -215,9 +220,7 @@ export class SandboxStarter {
         writeFile(`${files}/hosts`, hosts),
         writeFile(`${files}/hostname`, hostname),
         writeFile(`/proc/${member.shimPid}/root/mnt/own/meminfo`, ownFileTexts(spec).meminfo!),
-        runCommand('nsenter', [`--uts=/proc/${member.initPid}/ns/uts`, 'hostname', spec.sandboxId], {
-          signal: work.signal,
-        }),
+        named,
       ]);
       work.phases.tell('initializing');
       await this.#mount(work, record);

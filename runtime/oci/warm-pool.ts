@@ -36,8 +36,12 @@ const memberLimits = { cpuCount: 2, memoryMb: 512, background: true };
 const firstStorageGb = 10;
 const rememberedSizes = 16;
 const bootTimeoutSeconds = 30;
-/** How long creates that go on are waited for; a host that is always creating needs its pool most. */
-const patienceSeconds = 1;
+/** A refill begins when no create has come for this long, because it would take the processor from the next one. */
+const calmMs = 500;
+/** A refill waits for a calm moment no longer than this: a host that is always creating needs its pool most. */
+const calmPatienceMs = 5000;
+/** How long each new member waits for the creates that are in progress. */
+const busyPatienceSeconds = 1;
 const retryMs = 10_000;
 /** The demand is looked at again, so that a pool shrinks that nobody claims from. */
 const resizeMs = 30_000;
@@ -62,6 +66,7 @@ export class WarmPool {
   readonly #closing = new AbortController();
   readonly #members: PoolMember[] = [];
   #askedSizes: number[] = [];
+  #lastClaimMs = Number.NEGATIVE_INFINITY;
   #filling: Promise<void> | null = null;
 
   constructor(parts: {
@@ -104,7 +109,8 @@ export class WarmPool {
   /** Takes a member that fits; null when there is none. It is the caller's from then on. */
   claim(image: UnpackedImage, storageGb: number): PoolMember | null {
     this.#askedSizes = [...this.#askedSizes, storageGb].slice(-rememberedSizes);
-    this.#demand.note(performance.now());
+    this.#lastClaimMs = performance.now();
+    this.#demand.note(this.#lastClaimMs);
     const fits = (member: PoolMember) => member.storageGb === storageGb && member.image.digest === image.digest;
     const at = this.#members.findIndex((member) => fits(member) && this.#isWhole(member));
     const [member] = at < 0 ? [] : this.#members.splice(at, 1);
@@ -141,6 +147,7 @@ export class WarmPool {
 
   async #fillUp(): Promise<void> {
     const { signal } = this.#closing;
+    const calmUntilMs = performance.now() + calmPatienceMs;
     while (!signal.aborted) {
       const image = await this.#image();
       const storageGb = this.#wantedSize();
@@ -153,7 +160,7 @@ export class WarmPool {
         continue;
       }
       if (this.#members.filter(fits).length >= size || !this.#hasRoom()) return;
-      await until(() => !this.#isBusy(), { timeoutSeconds: patienceSeconds, everyMs: 50, signal });
+      await this.#waitForCalm(calmUntilMs);
       const stale = this.#members.findIndex((member) => !fits(member));
       if (stale >= 0 && this.#members.length >= size) await this.#discard(this.#members.splice(stale, 1)[0]!);
       try {
@@ -164,6 +171,17 @@ export class WarmPool {
         await sleep(retryMs, undefined, { signal });
       }
     }
+  }
+
+  /** Waits until no create is in progress and none has come for a moment. An empty pool waits for the first alone. */
+  async #waitForCalm(lastMs: number): Promise<void> {
+    const { signal } = this.#closing;
+    const isCalm = () => {
+      const nowMs = performance.now();
+      return nowMs - this.#lastClaimMs >= calmMs || nowMs >= lastMs || this.#members.length === 0;
+    };
+    await until(isCalm, { timeoutSeconds: calmPatienceMs / 1000, everyMs: 50, signal });
+    await until(() => !this.#isBusy(), { timeoutSeconds: busyPatienceSeconds, everyMs: 50, signal });
   }
 
   /** Whether it runs, and its agent with it. */
@@ -200,6 +218,7 @@ export class WarmPool {
         limits: memberLimits,
         storageGb,
         connection,
+        prepares: true,
         signal,
       });
       const waiting = () => this.#agentWaits(instance, folder);

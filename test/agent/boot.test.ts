@@ -1,4 +1,5 @@
 import fs from 'node:fs';
+import path from 'node:path';
 import { afterEach, expect, test } from '@jest/globals';
 import { eventually, type Json, platformToken, sandbox, TestAgent, token } from './support/agent.ts';
 
@@ -11,6 +12,7 @@ const platform = (path: string, body?: object) =>
     headers: { 'x-platform-token': platformToken },
     body: body && JSON.stringify(body),
   });
+const readSystemCall = process.arch === 'arm64' ? 63 : 0;
 const state = async () => (await platform('state')).json() as Promise<Json>;
 
 test('before it has its sandbox the agent serves only /health and the platform', async () => {
@@ -131,4 +133,25 @@ test('with an empty standard input the agent runs from its environment', async (
   agent = await TestAgent.start({ boot: null, env: { AGENT_ACCESS_TOKEN: token, AGENT_SANDBOX_ID: 'sbx-alone' } });
   expect((await agent.post('Process/List', {})).status).toBe(200);
   expect((await agent.post('Process/List', {}, { 'x-access-token': null })).status).toBe(401);
+});
+
+test('a prepared agent loads everything before its boot document, opens no port by then, and serves as any other', async () => {
+  const dist = path.resolve(import.meta.dirname, '../../agent/dist');
+  const bundleBytes = ['sandbox.js', 'sandbox.cache'].reduce(
+    (sum, name) => sum + fs.statSync(`${dist}/${name}`).size,
+    0,
+  );
+  agent = await TestAgent.start({
+    env: { AGENT_PREPARE: '1' },
+    beforeBoot: async (pid, address) => {
+      await eventually(() => fs.readFileSync(`/proc/${pid}/syscall`, 'latin1').startsWith(`${readSystemCall} 0x0 `));
+      const bytesRead = Number(/^rchar: (\d+)/.exec(fs.readFileSync(`/proc/${pid}/io`, 'latin1'))![1]);
+      expect(bytesRead).toBeGreaterThan(bundleBytes);
+      await expect(fetch(`${address}/health`)).rejects.toThrow('fetch failed');
+    },
+  });
+  expect((await fetch(`${agent.address}/platform/state`)).status).toBe(404);
+  expect((await state()).sandboxId).toBe('sbx-test');
+  expect(await agent.post('Filesystem/Stat', { path: '/' })).toMatchObject({ status: 200 });
+  expect(await agent.post('Filesystem/Stat', { path: '/' }, { 'x-access-token': null })).toMatchObject({ status: 401 });
 });

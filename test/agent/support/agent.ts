@@ -16,6 +16,8 @@ export interface AgentOptions {
   /** What the agent reads on standard input; null: nothing, so that it runs from its environment. */
   boot?: object | null;
   env?: Record<string, string>;
+  /** Looks at the agent while it waits for what it reads. */
+  beforeBoot?: (pid: number, address: string) => Promise<void>;
   /** Words before node: another root, another user. */
   through?: string[];
   node?: string;
@@ -63,12 +65,15 @@ export class TestAgent {
         AGENT_PORT: String(port),
         AGENT_LISTEN: '127.0.0.1',
         AGENT_COMMAND_TAIL: path.join(folder, 'run', 'command.tail'),
+        // Every test of the agent shows a late use of a buffer.
+        AGENT_POISON_RELEASED: '1',
         ...options.env,
       },
     });
     const boot = options.boot === undefined ? { platformToken, init: sandbox() } : options.boot;
-    child.stdin!.end(boot === null ? '' : JSON.stringify(boot));
     const agent = new TestAgent(port, folder, child);
+    await options.beforeBoot?.(child.pid!, agent.address);
+    child.stdin!.end(boot === null ? '' : JSON.stringify(boot));
     const isReady = async () => (await fetch(`${agent.address}/health`).catch(() => undefined))?.ok ?? false;
     await until(
       async () => {

@@ -1,0 +1,40 @@
+import type { CreatePhase } from '../runtime/driver.ts';
+
+/** A step is written when the start has gone on for so long: most are over sooner, and a create would pay for each write. */
+const writtenAfterMs = 50;
+
+/** Writes the steps of one start to its row: the latest one, at most once in `writtenAfterMs`, beside the work. */
+export class StartSteps {
+  readonly #write: (step: CreatePhase) => Promise<void>;
+  #latest: CreatePhase | null = null;
+  #timer: NodeJS.Timeout | undefined;
+  #written: Promise<void> = Promise.resolve();
+
+  constructor(write: (step: CreatePhase) => Promise<void>) {
+    this.#write = write;
+  }
+
+  enter(step: CreatePhase): void {
+    this.#latest = step;
+    this.#timer ??= setTimeout(() => this.#writeLatest(), writtenAfterMs);
+  }
+
+  /** Begins no further write. */
+  stop(): void {
+    clearTimeout(this.#timer);
+  }
+
+  /** Begins no further write and waits for the present one. @throws what a write threw */
+  async end(): Promise<void> {
+    this.stop();
+    await this.#written;
+  }
+
+  #writeLatest(): void {
+    this.#timer = undefined;
+    const step = this.#latest!;
+    this.#written = this.#written.then(() => this.#write(step));
+    // `end` throws it.
+    this.#written.catch(() => {});
+  }
+}
