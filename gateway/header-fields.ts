@@ -101,6 +101,20 @@ export function forwardableTrailers(raw: string[]): string[] {
   return forward;
 }
 
+/**
+ * A field's value without the white space around it, which is only spaces and tabs (RFC 9110 §5.5). `trim` would also
+ * take out line ends, control characters and no-break spaces, and so accept what others refuse or read differently.
+ */
+export function trimSpace(text: string): string {
+  let from = 0;
+  let to = text.length;
+  while (from < to && isSpace(text.charCodeAt(from))) from++;
+  while (to > from && isSpace(text.charCodeAt(to - 1))) to--;
+  return text.slice(from, to);
+}
+
+const isSpace = (code: number) => code === 0x20 || code === 0x09;
+
 /** Without the fields of those lower-case names. */
 export function withoutNames(flat: string[], names: ReadonlySet<string>): string[] {
   const kept: string[] = [];
@@ -119,7 +133,7 @@ export function isDisguisedCredential(name: string): boolean {
 export function nominatedNames(value: string, known: Set<string> | null): Set<string> | null {
   let names = known;
   for (const token of value.toLowerCase().split(',')) {
-    const name = token.trim();
+    const name = trimSpace(token);
     if (name === '' || name === 'keep-alive' || name === 'close' || name === 'upgrade') continue;
     names ??= new Set();
     names.add(name);

@@ -6,7 +6,7 @@ import type { BoundedLog } from './bounded-log.ts';
 import { errorReply, GatewayError } from './error-reply.ts';
 import type { ClientConnection, Exchange, ExchangeListener } from './exchange.ts';
 import { FaultBoundary, guarded } from './fault-boundary.ts';
-import { forwardableTrailers } from './header-fields.ts';
+import { forwardableTrailers, trimSpace } from './header-fields.ts';
 import { type BodySource, JoinedBody } from './joined-body.ts';
 import { type RequestHeaders, readRequestHeaders } from './request-headers.ts';
 import type { ResponseHead } from './upstream/response-parser.ts';
@@ -438,7 +438,7 @@ function isWebSocketRequest(request: http.IncomingMessage): boolean {
   return (
     request.method === 'GET' &&
     request.httpVersionMinor === 1 &&
-    request.headers.upgrade?.trim().toLowerCase() === 'websocket' &&
+    trimSpace(request.headers.upgrade ?? '').toLowerCase() === 'websocket' &&
     request.headers['transfer-encoding'] === undefined &&
     /^0*$/.test(request.headers['content-length'] ?? '')
   );

@@ -1,4 +1,4 @@
-import { isFieldValid, nominatedNames, withoutNames } from '../header-fields.ts';
+import { isFieldValid, nominatedNames, trimSpace, withoutNames } from '../header-fields.ts';
 
 /** Status line and header fields of a response, connection-level fields taken out. */
 export interface ResponseHead {
@@ -31,6 +31,9 @@ export class MalformedResponse extends Error {
 const maxHeadBytes = 64 * 1024;
 const maxChunkLineBytes = 4096;
 const statusLine = /^HTTP\/1\.([01]) ([1-5][0-9]{2})(?: ([\t\x20-\x7e\x80-\xff]*))?$/;
+/** With extensions, whose values are tokens or quoted. Without white space, at which parsers disagree. */
+const chunkSize =
+  /^([0-9a-fA-F]{1,12})(?:;[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:=(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+|"(?:[\t\x20\x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t\x20-\x7e\x80-\xff])*"))?)*$/;
 const empty = Buffer.alloc(0);
 const noTrailers: string[] = [];
 const cr = 13;
@@ -161,25 +164,26 @@ export class ResponseParser {
       const line = lines[i]!;
       const colon = line.indexOf(':');
       const name = line.slice(0, colon);
-      const value = line.slice(colon + 1).trim();
+      const value = trimSpace(line.slice(colon + 1));
       if (colon < 1 || !isFieldValid(name, value)) throw new MalformedResponse('header field');
       switch (name.toLowerCase()) {
         case 'content-length':
-          if (!/^[0-9]{1,15}$/.test(value) || (contentLength !== null && contentLength !== value)) {
+          if (!/^[0-9]{1,15}$/.test(value) || contentLength !== null) {
             throw new MalformedResponse('content-length');
           }
           contentLength = value;
           break;
         case 'transfer-encoding':
-          if (transferEncoding !== null || value.toLowerCase() !== 'chunked') {
+          // Readers disagree about a tab behind it: some take the body for one that ends with the connection.
+          if (transferEncoding !== null || !/^[\t ]*chunked *$/i.test(line.slice(colon + 1))) {
             throw new MalformedResponse('transfer-encoding');
           }
           transferEncoding = value;
           break;
         case 'connection': {
           const tokens = value.toLowerCase();
-          if (/(^|,)\s*close\s*(,|$)/.test(tokens)) keepAlive = false;
-          else if (/(^|,)\s*keep-alive\s*(,|$)/.test(tokens)) keepAlive = true;
+          if (/(^|,)[\t ]*close[\t ]*(,|$)/.test(tokens)) keepAlive = false;
+          else if (/(^|,)[\t ]*keep-alive[\t ]*(,|$)/.test(tokens)) keepAlive = true;
           nominated = nominatedNames(value, nominated);
           break;
         }
@@ -215,6 +219,7 @@ export class ResponseParser {
       return;
     }
     if (status < 200) {
+      if (!keepAlive) throw new MalformedResponse('informational response that closes');
       head.bodyLength = 0;
       sink.onInformational(head);
       return;
@@ -298,7 +303,7 @@ class ChunkedDecoder {
       if (text !== '') throw new MalformedResponse('chunk end');
       this.#at = 'size';
     } else if (this.#at === 'size') {
-      const size = /^([0-9a-fA-F]{1,12})[\t ]*(?:;.*)?$/.exec(text);
+      const size = chunkSize.exec(text);
       if (!size) throw new MalformedResponse('chunk size');
       this.remainingInChunk = Number.parseInt(size[1]!, 16);
       this.#at = this.remainingInChunk === 0 ? 'trailers' : 'data';
@@ -308,8 +313,8 @@ class ChunkedDecoder {
       this.#trailerBytes += text.length;
       const colon = text.indexOf(':');
       const name = text.slice(0, colon);
-      const value = text.slice(colon + 1).trim();
-      const valid = colon > 0 && isFieldValid(name, value);
+      const value = trimSpace(text.slice(colon + 1));
+      const valid = colon > 0 && isFieldValid(name, value) && !/^(content-length|transfer-encoding)$/i.test(name);
       if (!valid || this.#trailerBytes > maxHeadBytes) throw new MalformedResponse('trailer');
       this.trailers.push(name, value);
     }

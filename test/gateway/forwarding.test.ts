@@ -172,7 +172,7 @@ test('small and big pieces, of many responses at once, never mix', async () => {
 test('a response of odd chunks, sent in odd pieces, arrives as one body with its trailers', async () => {
   const parts = Array.from({ length: 300 }, (_, i) => 'x'.repeat((i * 37) % 501).concat(String(i)));
   const chunks = parts.map((part) => `${part.length.toString(16).toUpperCase()};ext="a"\r\n${part}\r\n`).join('');
-  const answer = `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n${chunks}0\r\nX-Sum: 42\r\nContent-Length: 1\r\nX-Platform-Token: t\r\n\r\n`;
+  const answer = `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n${chunks}0\r\nX-Sum: 42\r\nSet-Cookie: a=b\r\nX-Platform-Token: t\r\n\r\n`;
   use(
     await startRawUpstream((socket) => {
       socket.once('data', async () => {
