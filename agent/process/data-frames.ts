@@ -1,3 +1,4 @@
+import { release } from '../memory/released-bytes.ts';
 import type { ProcessEventInit } from './attachment.ts';
 
 const headBytes = 5;
@@ -22,6 +23,7 @@ const outputTags = { stdout: 0x0a, stderr: 0x12, pty: 0x1a };
 export function dataFrames(codec: 'json' | 'proto'): (reply: { event?: ProcessEventInit }) => Buffer[] | undefined {
   let scratch: Buffer = Buffer.alloc(0);
   return ({ event }) => {
+    release(scratch);
     if (event?.event?.case !== 'data') return undefined;
     const output = event.event.value.output;
     if (!output?.case) return undefined;

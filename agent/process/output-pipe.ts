@@ -1,5 +1,6 @@
 import net from 'node:net';
 import tty from 'node:tty';
+import { release } from '../memory/released-bytes.ts';
 import { libc } from '../native/libc.ts';
 
 const firstBytes = 16 * 1024;
@@ -18,6 +19,8 @@ export class OutputPipe {
   readonly #socket: net.Socket;
   #closed = false;
   #buffer: Buffer = Buffer.allocUnsafeSlow(firstBytes);
+  /** What `onBytes` was given last and has not released. */
+  #handedOut: Buffer | null = null;
 
   constructor(fd: number, isTerminal: boolean, onBytes: (bytes: Buffer) => boolean, onEnd: () => void) {
     this.#fd = fd;
@@ -31,7 +34,10 @@ export class OutputPipe {
           // fine.
           if (!isTerminal) libc().fcntl(fd, setPipeSize, pipeBytes);
         }
-        return onBytes(bytes);
+        const readsOn = onBytes(bytes);
+        if (readsOn) release(bytes);
+        else this.#handedOut = bytes;
+        return readsOn;
       },
     };
     this.#socket = isTerminal
@@ -49,6 +55,8 @@ export class OutputPipe {
 
   /** Reads on, after `onBytes` has returned false. */
   resume(): void {
+    if (this.#handedOut) release(this.#handedOut);
+    this.#handedOut = null;
     this.#socket.resume();
   }
 

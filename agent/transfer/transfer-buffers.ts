@@ -1,3 +1,5 @@
+import { release } from '../memory/released-bytes.ts';
+
 /** Size of one piece of a large file on its way. */
 export const transferBytes = 512 * 1024;
 
@@ -10,5 +12,6 @@ export function takeTransferBuffer(): Buffer {
 }
 
 export function giveTransferBuffer(buffer: Buffer): void {
+  release(buffer);
   if (free.length < kept) free.push(buffer);
 }

@@ -1,4 +1,5 @@
 import net from 'node:net';
+import { release } from '../memory/released-bytes.ts';
 import { checked, libc } from '../native/libc.ts';
 
 /** Bits of an inotify event's mask. */
@@ -119,6 +120,7 @@ class Inotify {
       const name = Buffer.from(bytes.subarray(nameAt, end));
       for (const listener of [...listeners]) listener.onEvent({ watch, mask: eventMask, cookie, name });
     }
+    release(bytes.subarray(0, length));
     return true;
   }
 }

@@ -1,5 +1,6 @@
 import net from 'node:net';
 import { TurnQueue } from '../turn-queue.ts';
+import { release } from './released-bytes.ts';
 import { MalformedResponse, ResponseParser, type ResponseSink } from './response-parser.ts';
 
 /** The user of a connection threw while it took a response. */
@@ -48,6 +49,8 @@ export class Http1Connection {
   #small: Buffer | null = null;
   #big: Buffer | null = null;
   #user: ConnectionUser | null = null;
+  /** What the user was handed, until reading goes on. */
+  #handedOut: Buffer | null = null;
   #readWasFull = false;
   #isReading = false;
   #paused = false;
@@ -204,7 +207,15 @@ export class Http1Connection {
   }
 
   #readOn(): void {
-    if (!this.#paused && !this.#waitsForTurn && !this.#socket.destroyed) this.#socket.resume();
+    if (this.#paused || this.#waitsForTurn || this.#socket.destroyed) return;
+    // Amid a read the rest of it is still to be taken.
+    if (!this.#isReading) this.#release();
+    this.#socket.resume();
+  }
+
+  #release(): void {
+    if (this.#handedOut) release(this.#handedOut);
+    this.#handedOut = null;
   }
 
   #waitForTurn(): void {
@@ -235,8 +246,9 @@ export class Http1Connection {
     // Left to the collector: what was read may still be on its way to the client.
     if (buffer === this.#big && length < smallReadBytes) this.#giveUpBig();
     this.#isReading = true;
+    this.#handedOut = (buffer as Buffer).subarray(0, length);
     try {
-      this.#parser.feed((buffer as Buffer).subarray(0, length));
+      this.#parser.feed(this.#handedOut);
       this.#user?.onReadDone();
       if (this.#parser.chunkLines > costlyChunkLines) this.#waitForTurn();
     } catch (error) {
@@ -245,7 +257,9 @@ export class Http1Connection {
     } finally {
       this.#isReading = false;
     }
-    return !this.#paused && !this.#waitsForTurn;
+    const readsOn = !this.#paused && !this.#waitsForTurn;
+    if (readsOn) this.#release();
+    return readsOn;
   }
 
   #onEnd(): void {

@@ -7,9 +7,13 @@ import { createGateway, type Gateway, type GatewayOptions } from '../../gateway/
 import { RouteCache } from '../../gateway/route-cache.ts';
 import { openCertificates } from '../../gateway/tls/certificates.ts';
 import { type LocalCa, openLocalCa } from '../../gateway/tls/local-ca.ts';
+import { poisonReleasedBytes } from '../../gateway/upstream/released-bytes.ts';
 import { MemoryRoutes } from './memory-routes.ts';
 
 export const testDomain = 'sandbox.localhost';
+
+// Every test of the gateway shows a late use of a buffer.
+poisonReleasedBytes();
 
 /** A gateway on a port of its own, with routes in memory. */
 export interface StartedGateway {

@@ -1,0 +1,58 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { type ConnectionUser, Http1Connection } from '../../gateway/upstream/http1-connection.ts';
+import { poisonReleasedBytes } from '../../gateway/upstream/released-bytes.ts';
+import { startScriptedUpstream, type UpstreamServer } from './upstream-server.ts';
+
+const request = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
+let sandbox: UpstreamServer;
+
+beforeAll(async () => {
+  poisonReleasedBytes();
+  sandbox = await startScriptedUpstream('HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello');
+});
+
+afterAll(() => sandbox.stop());
+
+/** Sends a request; `onBody` gets the view of the read buffer. */
+async function responseOn(connection: Http1Connection, onBody: (bytes: Buffer) => void): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    const user: ConnectionUser = {
+      onInformational: () => undefined,
+      onHead: () => undefined,
+      onBody: (bytes, last) => {
+        onBody(bytes);
+        if (last) resolve();
+      },
+      onTunnelBytes: () => undefined,
+      onReadDone: () => undefined,
+      onWritable: () => undefined,
+      onBroken: reject,
+    };
+    connection.send(request, 'GET', user);
+  });
+  await nextTurn();
+}
+
+test('bytes of a response that are kept longer than allowed are overwritten', async () => {
+  const connection = await Http1Connection.connect(sandbox.address, sandbox.port);
+  let kept: Buffer = Buffer.alloc(0);
+  await responseOn(connection, (bytes) => {
+    kept = bytes;
+  });
+  expect(kept).toEqual(Buffer.alloc(5, 0xdb));
+  connection.destroy();
+});
+
+test('bytes of a paused connection stay until it reads on', async () => {
+  const connection = await Http1Connection.connect(sandbox.address, sandbox.port);
+  let kept: Buffer = Buffer.alloc(0);
+  await responseOn(connection, (bytes) => {
+    kept = bytes;
+    connection.pause();
+  });
+  expect(kept.toString()).toBe('hello');
+  connection.resume();
+  expect(kept).toEqual(Buffer.alloc(5, 0xdb));
+  connection.destroy();
+});
