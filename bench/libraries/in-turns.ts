@@ -1,0 +1,29 @@
+import { summarize } from '../statistics.ts';
+import type { Row } from '../table.ts';
+
+/** Our own code beside the library that could take its place. */
+export interface Rivals {
+  measure: string;
+  unit: string;
+  better: 'less' | 'more';
+  ours(): Promise<number>;
+  library(): Promise<number>;
+}
+
+const rounds = 5;
+
+/** Both in turns, so that whatever else the machine does meets both; one round before to warm up. */
+export async function compareInTurns({ measure, unit, better, ours, library }: Rivals): Promise<Row> {
+  const [ourValues, libraryValues]: [number[], number[]] = [[], []];
+  for (let round = 0; round <= rounds; round += 1) {
+    const [our, other] = [await ours(), await library()];
+    if (round === 0) continue;
+    ourValues.push(our);
+    libraryValues.push(other);
+  }
+  const [our, other] = [summarize(ourValues).p50, summarize(libraryValues).p50];
+  const ratio = better === 'less' ? other / our : our / other;
+  const verdict = ratio >= 1 ? 'faster' : 'slower';
+  const value = `${our.toPrecision(3)} beside ${other.toPrecision(3)}`;
+  return { measure, value, unit, goal: `ours is ${ratio.toFixed(2)} × as fast: ${verdict}` };
+}

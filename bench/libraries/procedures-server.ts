@@ -1,0 +1,27 @@
+import http from 'node:http';
+import type { AddressInfo } from 'node:net';
+import path from 'node:path';
+import { createEnvironment } from '../../agent/boot/environment.ts';
+import { filesystemServices } from '../../agent/filesystem/service.ts';
+import { createSandboxPaths } from '../../agent/http/sandbox-paths.ts';
+import { processServices } from '../../agent/process/service.ts';
+import { createLibraryListener } from '../../agent/rpc/library.ts';
+import { procedureTable } from '../../agent/rpc/procedure.ts';
+
+/** `… ours|library`: serves the agent's procedures over Connect, by its own server or by connect-node. Prints its port. */
+const [, , which] = process.argv;
+// The agent looks for its native addon beside its bundle.
+process.argv[1] = path.resolve(import.meta.dirname, '../../agent/dist/agent.cjs');
+const environment = createEnvironment(() => ({}));
+const init = { sandboxId: 'sbx-bench', accessToken: null, env: {}, command: null };
+const listener =
+  which === 'ours'
+    ? createSandboxPaths({ platformToken: null, init }, environment).serve
+    : createLibraryListener(
+        procedureTable([...filesystemServices(environment), ...processServices(environment)]).values(),
+      );
+const server = http
+  .createServer((req, res) => void listener(req, res))
+  .listen(0, '127.0.0.1', () => {
+    console.log((server.address() as AddressInfo).port);
+  });
