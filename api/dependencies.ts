@@ -11,6 +11,7 @@ import type { Logger } from 'pino';
 import type { Settings } from '../config/settings.ts';
 import type { Orm } from '../db/orm.ts';
 import type { PlanCatalog } from '../db/plans.ts';
+import type { PlatformRegistry } from '../registry/platform-registry.ts';
 import type { AccessTokens } from './access-tokens.ts';
 import type { ExecTokens } from './exec-tokens.ts';
 import type { IdentityProviders } from './oidc/identity-providers.ts';
@@ -30,6 +31,10 @@ export interface ApiDependencies {
   deriveAgentToken(sandboxId: string): string;
   /** Closes what only the sandbox's host may read. */
   sealFor(sandboxId: string, document: unknown): string;
+  /** Closes the password of an external registry, for the import of the template. */
+  sealRegistryPassword(templateId: string, password: string): string;
+  /** Null: the settings name none. */
+  registry: PlatformRegistry | null;
   sandboxAgents: SandboxAgents;
   execTokens: ExecTokens;
   accessTokens: AccessTokens;

@@ -1,4 +1,4 @@
-import { bodyExamples, fieldExamples } from './schemas/examples.ts';
+import { bodyExamples, fieldExamples, textExamples } from './schemas/examples.ts';
 
 /** A part of the document: any JSON. */
 // biome-ignore lint/suspicious/noExplicitAny: schemas are walked, not read
@@ -39,8 +39,9 @@ function visitSchemas(part: Part): void {
   if (part.minimum === Number.MIN_SAFE_INTEGER) delete part.minimum;
   if (part.maximum === Number.MAX_SAFE_INTEGER) delete part.maximum;
   for (const [name, schema] of Object.entries<Part>(part.properties ?? {})) {
-    const example = fieldExamples[name];
-    if (example !== undefined && takesExample(schema, example)) schema.examples = [example];
+    const known = [fieldExamples[name], textExamples[name]].filter((each) => each !== undefined);
+    const example = known.find((each) => takesExample(schema, each));
+    if (example !== undefined) schema.examples = [example];
   }
   for (const below of Object.values(part)) visitSchemas(below);
 }

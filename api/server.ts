@@ -5,6 +5,7 @@ import { loadSettings } from '../config/settings.ts';
 import { stopSignal } from '../config/stop-signal.ts';
 import { createOrm } from '../db/orm.ts';
 import { loadPlans } from '../db/plans.ts';
+import { PlatformRegistry } from '../registry/platform-registry.ts';
 import { createTemporalClient } from '../temporal/client.ts';
 import { EncryptionCodec } from '../temporal/payload-codec.ts';
 import { AccessTokens } from './access-tokens.ts';
@@ -34,6 +35,8 @@ const app = createApp({
   sandboxCommands: new TemporalSandboxCommands({ client, orm, logger }),
   deriveAgentToken: secrets.agentToken,
   sealFor: secrets.sealFor,
+  sealRegistryPassword: secrets.sealRegistryPassword,
+  registry: PlatformRegistry.of(settings),
   sandboxAgents: new SandboxAgents(secrets.platformToken),
   execTokens: new ExecTokens(secrets.execTokenKey),
   accessTokens: new AccessTokens(secrets.accessTokenKey),

@@ -30,6 +30,10 @@ export interface PlatformSecrets {
   sealFor(sandboxId: string, document: unknown): string;
   /** @throws {Error} when it was not closed for this sandbox */
   openFor<Document>(sandboxId: string, sealed: string): Document;
+  /** Closes the password of an external registry until the import of a template has used it. */
+  sealRegistryPassword(templateId: string, password: string): string;
+  /** @throws {Error} when it was not closed for this template */
+  openRegistryPassword(templateId: string, sealed: string): string;
 }
 
 /** @throws when the settings' codec keys are not `kid:base64 of 32 bytes` */
@@ -42,6 +46,7 @@ export function deriveSecrets(settings: {
   const agentKey = derive('agent-token');
   const platformKey = derive('platform-token');
   const hostKey = derive('sealed-for-host');
+  const registryKey = derive('registry-password');
   const linkKey = derive('account-link');
   const tokenFor = (key: Buffer, sandboxId: string) => createHmac('sha256', key).update(sandboxId).digest('base64url');
   return {
@@ -57,6 +62,8 @@ export function deriveSecrets(settings: {
     pendingSignInKey: derive('pending-sign-in'),
     sealFor: (sandboxId, document) => seal(hostKey, sandboxId, document),
     openFor: (sandboxId, sealed) => open(hostKey, sandboxId, sealed),
+    sealRegistryPassword: (templateId, password) => seal(registryKey, templateId, password),
+    openRegistryPassword: (templateId, sealed) => open(registryKey, templateId, sealed),
   };
 }
 

@@ -242,10 +242,23 @@ const settingsSchema = z.object({
   PLATFORM_WARM_POOL_SIZE: whole(2),
   /** After bursts of creates there are as many as came within five seconds, up to this. */
   PLATFORM_WARM_POOL_MAX_SIZE: whole(16),
-  /** OCI registry that templates are pulled from and pushed to. Empty: base image is built on the host. */
-  PLATFORM_REGISTRY: text(),
-  /** Allow plain HTTP to that registry: only for one on loopback. */
+  /**
+   * `host:port`, or `host:port/path`, of the OCI registry that keeps the images of templates, each in `<project>/<name>` below
+   * it. A path is needed where projects must be made first: `harbor.example.com/sandboxes`. Empty: no image can be imported.
+   */
+  PLATFORM_REGISTRY: text().refine(
+    (address) => address === undefined || /^[^\s/@]+(\/[a-z0-9._-]+)*$/.test(address),
+    'must be host:port or host:port/path',
+  ),
+  /** Plain HTTP to that registry; hosts use it only for one on loopback. */
   PLATFORM_REGISTRY_INSECURE_HTTP: flag(false),
+  /** The user that may read, write and delete there, and the file with the password. Empty: the registry asks for none. */
+  PLATFORM_REGISTRY_USERNAME: text(),
+  PLATFORM_REGISTRY_PASSWORD_FILE: text(),
+  /** PEM file of an authority that is trusted for that registry, beside the usual ones. */
+  PLATFORM_REGISTRY_CA_FILE: text(),
+  /** PEM file of an authority that is trusted for the registries that users import from, beside the usual ones. */
+  PLATFORM_IMPORT_CA_FILE: text(),
   /** The reference the `base` template is pulled by. Empty: made from Debian packages. */
   PLATFORM_BASE_IMAGE: text(),
 

@@ -8,6 +8,8 @@ export const constraintErrors: Readonly<Record<string, { code: ErrorCode; messag
   users_identity: { code: 'email_taken', message: 'A user with this identity exists already' },
   projects_name: { code: 'project_name_taken', message: 'Another of your projects has this name' },
   api_keys_name: { code: 'api_key_name_taken', message: 'Another of your API keys has this name' },
+  templates_name: { code: 'template_name_taken', message: 'Another template of the account has this name' },
+  import_jobs_active: { code: 'import_in_progress', message: 'An import of this template is under way' },
   sandboxes_project_id_fkey: { code: 'not_found', message: 'Project not found' },
 };
 

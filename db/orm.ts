@@ -6,6 +6,7 @@ import { ApiKey } from './entities/api-key.ts';
 import { Event } from './entities/event.ts';
 import { Host } from './entities/host.ts';
 import { IdempotencyKey } from './entities/idempotency-key.ts';
+import { ImportJob } from './entities/import-job.ts';
 import { Notification } from './entities/notification.ts';
 import { OutboxEntry } from './entities/outbox-entry.ts';
 import { Project } from './entities/project.ts';
@@ -37,6 +38,7 @@ import { Migration20261202AuditEvents } from './migrations/20261202-audit-events
 import { Migration20261210AuditOfEveryone } from './migrations/20261210-audit-of-everyone.ts';
 import { Migration20261211QuickSignIn } from './migrations/20261211-quick-sign-in.ts';
 import { Migration20261212Identities } from './migrations/20261212-identities.ts';
+import { Migration20261212Templates } from './migrations/20261212-templates.ts';
 import { ReticentDriver } from './reticent-driver.ts';
 import { limitSessions, reclaimLostConnections, type SessionLimits } from './session-pool.ts';
 
@@ -65,6 +67,7 @@ export async function createOrm(
       Event,
       Host,
       IdempotencyKey,
+      ImportJob,
       Notification,
       OutboxEntry,
       Project,
@@ -112,6 +115,7 @@ export async function createOrm(
         { name: '20261210-audit-of-everyone', class: Migration20261210AuditOfEveryone },
         { name: '20261211-quick-sign-in', class: Migration20261211QuickSignIn },
         { name: '20261212-identities', class: Migration20261212Identities },
+        { name: '20261212-templates', class: Migration20261212Templates },
       ],
     },
     discovery: { warnWhenNoEntities: false },

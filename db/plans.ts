@@ -21,8 +21,10 @@ const planSchema = z.strictObject({
   maxSandboxTimeoutSeconds: count,
   persistenceDays: count,
   maxActiveApiKeys: count,
-  // Files made before the limit was there have no such field.
+  // Files made before these limits were there have no such fields.
   maxProjects: count.default(1000),
+  maxTemplates: count.default(1000),
+  maxTemplateStorageGb: count.default(100),
 }) satisfies z.ZodType<Plan>;
 
 /** The plans of this platform, by name, in the order of the file. */

@@ -23,6 +23,7 @@ export const idPrefixes = {
   tokenKey: 'tkk',
   emailChange: 'emc',
   auditEvent: 'aud',
+  importJob: 'job',
 } as const;
 
 export type IdKind = keyof typeof idPrefixes;

@@ -19,6 +19,10 @@ export interface Plan {
   maxActiveApiKeys: number;
   /** Of all users of the account together. */
   maxProjects: number;
+  /** Of all users of the account together. */
+  maxTemplates: number;
+  /** GB of private template images of the account. */
+  maxTemplateStorageGb: number;
 }
 
 /** The shortest timeout a sandbox may have, seconds. */
@@ -39,16 +43,21 @@ export function defaultStorageGb(plan: Plan): number {
 
 /**
  * Holds a request against the plan.
+ * @param names of the fields, as the caller gave them
  * @throws {AppError} `plan_limit_exceeded` naming every field that is over.
  */
-export function checkPlanLimits(plan: Plan, asked: Partial<RequestedResources>): void {
+export function checkPlanLimits(
+  plan: Plan,
+  asked: Partial<RequestedResources>,
+  names = { cpuCount: 'cpu_count', memoryMb: 'memory_mb' },
+): void {
   const over: { path: string; reason: string }[] = [];
   const hold = (path: string, value: number | undefined, max: number, unit: string) => {
     if (value !== undefined && value > max)
       over.push({ path, reason: `the ${plan.displayName} plan allows up to ${max}${unit}` });
   };
-  hold('cpu_count', asked.cpuCount, plan.maxCpuCoresPerSandbox, ' cores');
-  hold('memory_mb', asked.memoryMb, plan.maxMemoryGbPerSandbox * 1024, ' MB');
+  hold(names.cpuCount, asked.cpuCount, plan.maxCpuCoresPerSandbox, ' cores');
+  hold(names.memoryMb, asked.memoryMb, plan.maxMemoryGbPerSandbox * 1024, ' MB');
   hold('storage_gb', asked.storageGb, plan.maxStorageGbPerSandbox, ' GB');
   hold('timeout', asked.timeoutSeconds, plan.maxSandboxTimeoutSeconds, ' seconds');
   if (over.length > 0) {

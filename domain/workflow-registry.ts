@@ -21,6 +21,8 @@ export interface Workflows {
   userDeletion: { input: UserDeletionInput; signals: Record<never, never> };
   /** Mails the links that confirm another e-mail of an account. */
   emailChange: { input: EmailChangeInput; signals: { emailChangeEnded: { changeId: string } } };
+  /** Removes an image that nothing refers to from the registry. */
+  imageRemoval: { input: ImageRemovalInput; signals: Record<never, never> };
   /** One round of upkeep, started by a schedule. */
   maintenance: { input: undefined; signals: Record<never, never> };
 }
@@ -62,6 +64,11 @@ export interface EmailChangeInput {
   changeId: string;
 }
 
+export interface ImageRemovalInput {
+  /** As templates and sandboxes name it. */
+  image: string;
+}
+
 interface WorkflowKind {
   /** The workflow id, from the id of the object that the workflow is about. */
   workflowId(objectId: string): string;
@@ -79,6 +86,7 @@ export const workflowKinds: Readonly<Record<WorkflowType, WorkflowKind>> = {
   userInvitation: { workflowId: (userId) => `${userId}/invitation`, mayRunAgain: false },
   userDeletion: { workflowId: (userId) => `${userId}/deletion`, mayRunAgain: true },
   emailChange: { workflowId: (accountId) => `${accountId}/email-change`, mayRunAgain: true },
+  imageRemoval: { workflowId: (image) => `${image}/removal`, mayRunAgain: true },
   maintenance: { workflowId: () => 'maintenance', mayRunAgain: true },
 };
 

@@ -36,6 +36,14 @@ export function createHostDriver(settings: Settings, services: HostServices): Pr
     baseImage: settings.PLATFORM_BASE_IMAGE,
     codeInterpreterRecipe: path.join(root, 'runtime/images/code-interpreter'),
     registryInsecureHttp: settings.PLATFORM_REGISTRY_INSECURE_HTTP,
+    ...(settings.PLATFORM_REGISTRY && {
+      registry: {
+        address: settings.PLATFORM_REGISTRY.split('/', 1)[0]!,
+        username: settings.PLATFORM_REGISTRY_USERNAME ?? null,
+        passwordFile: settings.PLATFORM_REGISTRY_PASSWORD_FILE ?? null,
+        caFile: settings.PLATFORM_REGISTRY_CA_FILE ?? null,
+      },
+    }),
     ...services,
     onTrace: (trace) => services.logger.debug(trace, 'sandbox started'),
   });

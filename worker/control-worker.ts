@@ -5,6 +5,7 @@ import { createHostWatchActivities } from '../activities/host-watch.ts';
 import { createMaintenanceActivities } from '../activities/maintenance.ts';
 import { createSandboxLifeActivities } from '../activities/sandbox-life.ts';
 import { createSandboxPortActivities } from '../activities/sandbox-ports.ts';
+import { createTemplateImageActivities } from '../activities/template-images.ts';
 import { createUserDeletionActivities } from '../activities/user-deletion.ts';
 import type { PlatformSecrets } from '../config/secrets.ts';
 import type { Settings } from '../config/settings.ts';
@@ -13,6 +14,7 @@ import type { PlanCatalog } from '../db/plans.ts';
 import type { Retention } from '../db/repositories/retention.ts';
 import { controlTaskQueue } from '../domain/task-queues.ts';
 import type { Mailer } from '../mail/mailer.ts';
+import type { PlatformRegistry } from '../registry/platform-registry.ts';
 import { createDataConverter } from '../temporal/data-converter.ts';
 
 /** Runs workflows, and the activities that need only the database and mail. */
@@ -25,6 +27,8 @@ export function createControlWorker(deps: {
   secrets: PlatformSecrets;
   settings: Settings;
   mailer: Mailer;
+  /** Null: the settings name none. */
+  registry: PlatformRegistry | null;
   workflowBundle: string;
 }): Promise<Worker> {
   return Worker.create({
@@ -39,6 +43,7 @@ export function createControlWorker(deps: {
       ...createMaintenanceActivities(deps),
       ...createSandboxLifeActivities(deps),
       ...createSandboxPortActivities(deps),
+      ...createTemplateImageActivities(deps),
       ...createUserDeletionActivities(deps),
     },
     dataConverter: createDataConverter(deps.secrets),

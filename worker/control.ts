@@ -7,6 +7,7 @@ import { stopSignal } from '../config/stop-signal.ts';
 import { createOrm } from '../db/orm.ts';
 import { loadPlans } from '../db/plans.ts';
 import { createMailer } from '../mail/mailer.ts';
+import { PlatformRegistry } from '../registry/platform-registry.ts';
 import { createTemporalClient } from '../temporal/client.ts';
 import { createControlWorker } from './control-worker.ts';
 import { logTemporalThrough } from './logging.ts';
@@ -38,6 +39,7 @@ const worker = await createControlWorker({
   secrets,
   settings,
   mailer: createMailer(settings, logger),
+  registry: PlatformRegistry.of(settings),
   workflowBundle,
 });
 const client = createTemporalClient(settings, secrets);

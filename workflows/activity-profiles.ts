@@ -70,8 +70,10 @@ export const onHost = {
   }),
 };
 
+type OutsideKind = 'imageCopy' | 'registry' | 'money' | 'mail' | 'mailWithLink';
+
 /** Calls of services outside of the platform. No workflow copies images or moves money yet. */
-export const outside: Readonly<Record<'imageCopy' | 'money' | 'mail' | 'mailWithLink', ActivityOptions>> = {
+export const outside: Readonly<Record<OutsideKind, ActivityOptions>> = {
   /** Copies an image between registries; heartbeats with its progress, and goes on from there. */
   imageCopy: {
     taskQueue: controlTaskQueue,
@@ -79,6 +81,13 @@ export const outside: Readonly<Record<'imageCopy' | 'money' | 'mail' | 'mailWith
     heartbeatTimeout: '30s',
     cancellationType: 'WAIT_CANCELLATION_COMPLETED',
     retry: { initialInterval: '10s', backoffCoefficient: 6, maximumInterval: '5m', maximumAttempts: 4 },
+  },
+  /** Small requests to the platform's registry. Given up after a day. */
+  registry: {
+    taskQueue: controlTaskQueue,
+    startToCloseTimeout: '60s',
+    scheduleToCloseTimeout: '1 day',
+    retry: { initialInterval: '2s', maximumInterval: '10m' },
   },
   /**
    * Calls the payment processor. Never given up: while the outcome of a charge is unknown, it must be asked for. The

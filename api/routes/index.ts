@@ -6,8 +6,7 @@ import { notificationRoutes } from './notifications/index.ts';
 import { listPlatformRegions } from './platform-regions/list.ts';
 import { projectRoutes } from './projects/index.ts';
 import { sandboxRoutes } from './sandboxes/index.ts';
-import { getTemplate } from './templates/get.ts';
-import { listTemplates } from './templates/list.ts';
+import { templateRoutes } from './templates/index.ts';
 import { usageRoutes } from './usage/index.ts';
 import { userManagementRoutes } from './user-management/index.ts';
 import { getProfile } from './users/get-me.ts';
@@ -17,8 +16,7 @@ import { updateProfile } from './users/update-me.ts';
 export const routes: readonly ((api: Api, deps: ApiDependencies) => void)[] = [
   ...sandboxRoutes,
   listPlatformRegions,
-  listTemplates,
-  getTemplate,
+  ...templateRoutes,
   ...projectRoutes,
   ...apiKeyRoutes,
   ...notificationRoutes,

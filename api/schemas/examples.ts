@@ -22,6 +22,7 @@ export const fieldExamples: Readonly<Record<string, unknown>> = {
   avg_cpu_usage: 12.5,
   avg_memory_usage: 31.2,
   bandwidth: 1000,
+  base_template_id: 'tpl-6m3z8r5tpydj2c7hnv4k9qwx',
   billing_interval: 'month',
   build_error_message: 'The image could not be pulled',
   code: 'sandbox_not_running',
@@ -55,6 +56,8 @@ export const fieldExamples: Readonly<Record<string, unknown>> = {
   event_id: 'aud-9ypjhn8d3fkq6w2mzx5v',
   exit_code: 0,
   external_image_url: 'docker.io/library/python:3.13',
+  error_message: 'The build failed',
+  external_registry_password: 'correct-horse',
   external_registry_username: 'ada',
   formatter: '2 CPUs',
   host: 'proxy.example.com',
@@ -75,6 +78,7 @@ export const fieldExamples: Readonly<Record<string, unknown>> = {
   name: 'hello',
   new_email: 'engines@example.com',
   new_password: 'seven-brown-otters-9',
+  new_name: 'team-web-server',
   note: 'The data is removed in the background',
   notification_id: notificationId,
   notification_ids: [notificationId],
@@ -83,6 +87,7 @@ export const fieldExamples: Readonly<Record<string, unknown>> = {
   oauth_provider_id: '108234567890',
   object_storage_s3fs_path: '/usr/bin/s3fs',
   owner_account_id: 'acc-4w9xk2m7vq5z8r3t6ypjhdnc',
+  owner_id: userId,
   owner_user_id: userId,
   parent_template_id: 'tpl-6m3z8r5tpydj2c7hnv4k9qwx',
   password: 'correct-horse',
@@ -96,8 +101,10 @@ export const fieldExamples: Readonly<Record<string, unknown>> = {
   previous_project: projectId,
   project_id: projectId,
   project_name: 'Default',
+  ports: '[{"port": 8000, "name": "web"}]',
   proxy_url: 'http://ada:correct-horse@proxy.example.com:3128',
   ready_command: '{"exec": {"command": ["test", "-f", "/tmp/ready"]}}',
+  push_logs: 'pushed sha256:4bc453b5…',
   reason: 'must have 1 to 15 characters',
   region: 'eu',
   registry_image_url: 'registry.example.com/templates/web:latest',
@@ -150,6 +157,9 @@ export const fieldExamples: Readonly<Record<string, unknown>> = {
   username: 'ada',
 };
 
+/** Of fields that are text in one place and something else in another. */
+export const textExamples: Readonly<Record<string, string>> = { metadata: '{"team": "blue"}' };
+
 const quotaRequest = { cpu_seconds_monthly: 360_000, template_storage_gb: 10, reason: 'A larger test matrix' };
 
 /** Bodies that each route accepts as they are, by its operation id. Ids in them are the reader's to replace. */
@@ -175,6 +185,18 @@ export const bodyExamples: Readonly<Record<string, object>> = {
   batchTerminateSandboxes: { sandbox_ids: [sandboxId], force: false },
   batchPauseSandboxes: { sandbox_ids: [sandboxId] },
   batchResumeSandboxes: { sandbox_ids: [sandboxId] },
+  createTemplate: {
+    name: 'web-server',
+    description: 'Serves port 8000',
+    ports: '[{"port": 8000, "name": "web"}]',
+    custom_command: 'python3 -m http.server 8000',
+    ready_command: '{"type": "tcpSocket", "port": 8000}',
+  },
+  updateTemplate: { description: 'Serves port 8000', default_memory_mb: 1024 },
+  setTemplateDocument: { template_document: '# Web\n\nServes port 8000.' },
+  setTemplateStatus: { status: 'building' },
+  validateTemplate: { registry_image_url: 'registry.example.com/templates/web:latest' },
+  shareTemplate: { new_name: 'team-web-server' },
   createProject: { name: 'Website', description: 'Previews of pull requests' },
   updateProject: { name: 'Website', is_default: true },
   bulkDeleteNotifications: { notification_ids: [notificationId] },

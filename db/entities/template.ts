@@ -1,4 +1,5 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
+import type { ImageBlob } from '../../domain/image-manifest.ts';
 import type { Port } from '../../domain/ports.ts';
 
 /** What sandboxes are made from: an image and default resources. */
@@ -20,12 +21,16 @@ export const Template = defineEntity({
     externalImageUrl: p.string().nullable(),
     externalRegistryUsername: p.string().nullable(),
     status: p.string().$type<'pending' | 'building' | 'pushing' | 'available' | 'failed'>(),
-    /** What a host pulls, or `builtin:<name>` for an image that hosts make themselves. */
+    /** Sealed; for the import, which removes it once it has completed. */
+    registryPassword: p.text().nullable(),
+    /** `registry:<path>@<digest>`, another reference that hosts pull, or `builtin:<name>`, which hosts make themselves. */
     image: p.string().nullable(),
     registryImageUrl: p.string().nullable(),
     registryProject: p.string().nullable(),
     registryRepository: p.string().nullable(),
     registryTag: p.string().nullable(),
+    /** The configuration and the layers of the image. */
+    imageBlobs: p.json<ImageBlob[]>().nullable(),
     imageSizeBytes: p.bigint('number').nullable(),
     metadata: p.string().nullable(),
     ports: p.json<Port[]>(),

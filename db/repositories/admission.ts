@@ -60,7 +60,7 @@ export type NewSandbox = Pick<
  * the row as `created`, its first event, and the outbox row that starts its workflow. So of many creates at once
  * exactly as many are admitted as the plan allows.
  * @throws {AppError} `plan_limit_exceeded`, `concurrent_limit_reached`, `account_suspended`, `no_capacity`,
- *   `locality_constraint_failed`
+ *   `locality_constraint_failed`, `template_not_found`
  */
 export async function admitSandbox(
   em: EntityManager,
@@ -71,6 +71,7 @@ export async function admitSandbox(
   return accountTransaction(em, asked.accountId, async (tx) => {
     const plan = await lockAccountForOneMore(tx, plans, asked);
     checkPlanLimits(plan, asked);
+    await keepTemplate(tx, asked.templateId);
     const host = await reserveHost(tx, await roomFor(tx, asked), { wish });
     const sandbox = tx.create(Sandbox, {
       ...asked,
@@ -87,6 +88,14 @@ export async function admitSandbox(
     requestStart(tx, 'sandbox', sandbox.sandboxId, lifeStartOf(sandbox));
     return sandbox;
   });
+}
+
+/** A template that is being deleted takes no more sandboxes, and one that has some is not deleted. */
+async function keepTemplate(tx: EntityManager, templateId: string): Promise<void> {
+  const found = (await tx.execute('select 1 from templates where template_id = ? for key share', [
+    templateId,
+  ])) as unknown[];
+  if (found.length === 0) throw new AppError('template_not_found', 'There is no such template any more');
 }
 
 /**

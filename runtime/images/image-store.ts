@@ -10,7 +10,15 @@ export interface ImageOptions {
   reference: string;
   /** Plain HTTP, and only to a registry on loopback. */
   registryInsecureHttp?: boolean;
+  /** Arguments of skopeo beside, for a registry that asks for a password or has an authority of its own. */
+  access?: RegistryAccess | undefined;
   signal?: AbortSignal;
+}
+
+/** Arguments of skopeo for one registry. */
+export interface RegistryAccess {
+  inspect: readonly string[];
+  copyFrom: readonly string[];
 }
 
 /**
@@ -21,7 +29,7 @@ export interface ImageOptions {
 export async function ensureImage(options: ImageOptions): Promise<UnpackedImage> {
   const { cacheDir, reference, signal } = options;
   const source = `docker://${reference}`;
-  const tls = usesPlainHttp(options) ? ['--tls-verify=false'] : [];
+  const tls = usesPlainHttp(options) ? ['--tls-verify=false'] : (options.access?.inspect ?? []);
   const digest =
     /@(sha256:[0-9a-f]{64})$/.exec(reference)?.[1] ??
     (await runCommand('skopeo', ['inspect', ...tls, '--format', '{{.Digest}}', source], { signal })).trim();
@@ -32,7 +40,7 @@ export async function ensureImage(options: ImageOptions): Promise<UnpackedImage>
 
 async function unpack(source: string, draft: string, options: ImageOptions): Promise<ImageConfig> {
   const layout = path.join(draft, 'layout');
-  const tls = usesPlainHttp(options) ? ['--src-tls-verify=false'] : [];
+  const tls = usesPlainHttp(options) ? ['--src-tls-verify=false'] : (options.access?.copyFrom ?? []);
   const { signal } = options;
   await runCommand('skopeo', ['copy', '--quiet', ...tls, source, `oci:${layout}:image`], { signal });
   await runCommand('umoci', ['raw', 'unpack', '--image', `${layout}:image`, rootfsOf(draft)], { signal });

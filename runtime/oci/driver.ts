@@ -21,6 +21,7 @@ import type { DiskUse, LinkedSandbox, PortRange } from '../host-driver.ts';
 import { ensureBaseImage } from '../images/base-image.ts';
 import { ensureCodeInterpreterImage } from '../images/code-interpreter-image.ts';
 import { ensureImage } from '../images/image-store.ts';
+import { openRegistryAccess, type PlatformRegistryAccess } from '../images/platform-registry-access.ts';
 import type { UnpackedImage } from '../images/unpacked-image.ts';
 import { MachineLoad } from '../machine-load.ts';
 import { s3fsRootIn } from '../mounts/s3fs-root.ts';
@@ -94,7 +95,10 @@ export async function createOciDriver(options: OciDriverOptions): Promise<OciDri
     }),
     timeoutSeconds: options.mountTimeoutSeconds ?? 20,
   });
-  const driver = new LocalDriver({ copy, cgroups, network, runner, mounts, runtime: runtime.name, options });
+  const registry = options.registry
+    ? await openRegistryAccess(options.registry, path.join(copy.folder, 'registry'))
+    : null;
+  const driver = new LocalDriver({ copy, cgroups, network, runner, mounts, runtime: runtime.name, options, registry });
   await driver.takeOver();
   return driver;
 }
@@ -113,6 +117,7 @@ class LocalDriver implements OciDriver {
   readonly #runner: ContainerRunner;
   readonly #mounts: SandboxMounts;
   readonly #options: OciDriverOptions;
+  readonly #registry: PlatformRegistryAccess | null;
   readonly #timeouts: StartTimeouts;
   readonly #lock = new KeyedLock();
   readonly #records: SandboxRecords;
@@ -135,6 +140,7 @@ class LocalDriver implements OciDriver {
     mounts: SandboxMounts;
     runtime: 'crun' | 'runc';
     options: OciDriverOptions;
+    registry: PlatformRegistryAccess | null;
   }) {
     this.#copy = parts.copy;
     this.#cgroups = parts.cgroups;
@@ -142,6 +148,7 @@ class LocalDriver implements OciDriver {
     this.#runner = parts.runner;
     this.#mounts = parts.mounts;
     this.#options = parts.options;
+    this.#registry = parts.registry;
     this.copyId = parts.copy.id;
     this.subnet = parts.network.subnet;
     this.gateway = parts.network.gateway;
@@ -619,6 +626,11 @@ class LocalDriver implements OciDriver {
         return await ensureCodeInterpreterImage({ ...base, recipeDir });
       }
       if (reference.startsWith('builtin:')) throw new Error(`this host cannot make the image ${reference}`);
+      const own = this.#registry?.referenceOf(reference);
+      if (own) {
+        const { access } = this.#registry!;
+        return await ensureImage({ cacheDir, reference: own, registryInsecureHttp, access, signal });
+      }
       return await ensureImage({ cacheDir, reference, registryInsecureHttp, signal });
     } catch (error) {
       throw imageFailure(error, signal);

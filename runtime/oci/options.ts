@@ -1,5 +1,6 @@
 import type { OwnService } from '../../config/own-services.ts';
 import type { HostDriver, PortRange } from '../host-driver.ts';
+import type { HostRegistry } from '../images/platform-registry-access.ts';
 import type { DriverLogger } from './driver-logger.ts';
 import type { Inventory } from './inventory.ts';
 import type { Server } from './nft-rules.ts';
@@ -44,6 +45,8 @@ export interface OciDriverOptions {
   codeInterpreterRecipe?: string;
   /** Plain HTTP to registries on loopback. */
   registryInsecureHttp?: boolean;
+  /** Where the images of templates lie. Undefined: there is none. */
+  registry?: HostRegistry;
   /** How long a sandbox's agent may take to answer after its start, 30 s by default; after a thaw at most 10 s. */
   agentStartTimeoutSeconds?: number;
   /** How long the freezer may take, 10 s by default. */

@@ -122,7 +122,22 @@ const table: Record<string, Row> = {
   'POST /v1/user-management/quota-allocations/:allocation_id/revoke': root(),
   'DELETE /v1/user-management/quota-allocations/:allocation_id': root(),
   'GET /v1/templates': user('by_role'),
+  'POST /v1/templates': user('by_role', {
+    body: () => ({ name: `made-${tail()}` }),
+    owners: (data) => [data.owner_id],
+  }),
   'GET /v1/templates/:template_id': user('by_role'),
+  'PUT /v1/templates/:template_id': user('by_role', { body: () => ({ description: 'changed' }) }),
+  'DELETE /v1/templates/:template_id': user('by_role'),
+  'GET /v1/templates/:template_id/document': user('by_role'),
+  'PUT /v1/templates/:template_id/document': user('by_role', { body: () => ({ template_document: '# Changed' }) }),
+  'DELETE /v1/templates/:template_id/document': user('by_role'),
+  'PUT /v1/templates/:template_id/status': user('by_role', { body: () => ({ status: 'building' }) }),
+  'POST /v1/templates/:template_id/validate': user('by_role', {
+    body: () => ({ registry_image_url: 'registry.example.com/templates/web:latest' }),
+  }),
+  'POST /v1/templates/:template_id/share': user('by_role'),
+  'POST /v1/templates/:template_id/unshare': user('by_role'),
   'GET /v1/projects': user('by_role', {
     owners: (data) => data.projects.map((each: Json) => each.owner_user_id),
   }),

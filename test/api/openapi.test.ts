@@ -60,6 +60,18 @@ const templateItem = words(`
   build_started_at push_started_at push_completed_at build_error_message last_storage_sync_at created_at updated_at
   has_template_document owner`);
 
+const createdTemplate = words(`
+  template_id name description default_cpu_count default_memory_mb visibility template_source custom_image_source
+  external_image_url external_registry_username status registry_image_url registry_project registry_repository registry_tag
+  image_size_bytes metadata ports custom_command ready_command build_started_at push_started_at push_completed_at
+  build_error_message last_storage_sync_at owner_id created_at updated_at`);
+const changedTemplate = words(`
+  template_id name description template_document default_cpu_count default_memory_mb visibility status registry_image_url
+  registry_project registry_repository registry_tag image_size_bytes metadata ports build_started_at push_started_at
+  push_completed_at build_error_message last_storage_sync_at owner_id created_at updated_at`);
+const templateDocument = { '': words('template_id template_document') };
+const sharing = { '': words('template_id visibility registry_project registry_image_url message') };
+
 const project = words(
   'project_id name description owner_user_id status is_default sandbox_count created_at updated_at owner account_owner',
 );
@@ -148,6 +160,18 @@ const contract: Record<string, Record<string, string[]>> = {
     '': [...templateItem, 'parent_template_id', 'root_template_id', 'template_document'].sort(),
     owner: words('user_id username display_name'),
   },
+  'POST /v1/templates 201': { '': createdTemplate },
+  'PUT /v1/templates/{template_id} 200': { '': ['template'], template: changedTemplate },
+  'DELETE /v1/templates/{template_id} 200': {},
+  'GET /v1/templates/{template_id}/document 200': templateDocument,
+  'PUT /v1/templates/{template_id}/document 200': templateDocument,
+  'DELETE /v1/templates/{template_id}/document 200': templateDocument,
+  'PUT /v1/templates/{template_id}/status 200': { '': words('message template_id build_status') },
+  'POST /v1/templates/{template_id}/validate 200': {
+    '': words('message template_id build_status registry_image_url'),
+  },
+  'POST /v1/templates/{template_id}/share 200': sharing,
+  'POST /v1/templates/{template_id}/unshare 200': sharing,
   'POST /v1/projects 201': { '': project },
   'GET /v1/projects 200': {
     '': ['pagination', 'projects'],
@@ -287,6 +311,17 @@ const bodies: Record<string, string[]> = {
   'POST /v1/sandboxes/batch-pause': ['sandbox_ids'],
   'POST /v1/sandboxes/batch-resume': ['sandbox_ids'],
   'POST /v1/sandboxes/{sandbox_id}/ports': words('port name protocol service_port is_protected'),
+  'POST /v1/templates': words(`
+    name description default_cpu_count default_memory_mb visibility template_source custom_image_source
+    external_image_url external_registry_username external_registry_password registry_image_url registry_project
+    registry_repository registry_tag metadata base_template_id ports reset_ports custom_command ready_command`),
+  'PUT /v1/templates/{template_id}': words(`
+    name description default_cpu_count default_memory_mb external_image_url external_registry_username
+    external_registry_password registry_image_url metadata ports custom_command ready_command`),
+  'PUT /v1/templates/{template_id}/document': ['template_document'],
+  'PUT /v1/templates/{template_id}/status': words('status error_message push_logs registry_image_url'),
+  'POST /v1/templates/{template_id}/validate': ['registry_image_url'],
+  'POST /v1/templates/{template_id}/share': ['new_name'],
   'POST /v1/projects': words('name description is_default'),
   'PUT /v1/projects/{project_id}': words('name description is_default'),
   'POST /v1/api-keys': words('name description'),
@@ -327,6 +362,7 @@ const queries: Record<string, string[]> = {
   'GET /v1/sandboxes/{sandbox_id}/exec/stream': ['token'],
   'GET /v1/auth/oidc/{issuer}/callback': words('state code iss error error_description'),
   'GET /v1/templates': [...pagingOfAccounts, ...words('status visibility name usable')],
+  'GET /v1/templates/{template_id}/document': ['download'],
   'GET /v1/projects': [...pagingOfAccounts, 'owner_user_id'],
   'GET /v1/projects/{project_id}/sandboxes': [...paging, 'status'],
   'GET /v1/audit-events': [...pagingOfAccounts, ...words('start end actor_user_id object_id action')],
@@ -592,7 +628,7 @@ test('what creates or restarts takes an Idempotency-Key', () => {
     );
     expect([name, takes]).toEqual([
       name,
-      /^POST \/v1\/(sandboxes|projects|api-keys|usage\/quota-requests|user-management\/(quota-allocations|users)|sandboxes\/\{sandbox_id\}\/(ports|exec|restart))$/.test(
+      /^POST \/v1\/(sandboxes|templates|projects|api-keys|usage\/quota-requests|user-management\/(quota-allocations|users)|sandboxes\/\{sandbox_id\}\/(ports|exec|restart))$/.test(
         name,
       ),
     ]);

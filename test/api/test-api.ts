@@ -28,6 +28,7 @@ import { createAccount, type MadeAccount } from '../../db/repositories/accounts.
 import { hashApiKey } from '../../db/repositories/identities.ts';
 import { makeApiKey } from '../../domain/api-key.ts';
 import { AppError } from '../../domain/errors.ts';
+import { PlatformRegistry } from '../../registry/platform-registry.ts';
 import { EncryptionCodec } from '../../temporal/payload-codec.ts';
 import { testDatabase } from '../support/stack.ts';
 import { ContractClient, type Reply, type Request } from './contract-client.ts';
@@ -104,6 +105,8 @@ export async function startApi(
     sandboxCommands: on?.commands ?? commands,
     deriveAgentToken: (sandboxId) => `token-of-${sandboxId}`,
     sealFor: deriveSecrets(settings).sealFor,
+    sealRegistryPassword: deriveSecrets(settings).sealRegistryPassword,
+    registry: PlatformRegistry.of(settings),
     sandboxAgents: new SandboxAgents(options.platformToken ?? (() => 'unknown')),
     execTokens: new ExecTokens(Buffer.alloc(32, 9)),
     accessTokens: new AccessTokens(deriveSecrets(settings).accessTokenKey),

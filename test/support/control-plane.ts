@@ -20,6 +20,7 @@ import { admitSandbox, type NewSandbox } from '../../db/repositories/admission.t
 import type { Retention } from '../../db/repositories/retention.ts';
 import { anyRegion } from '../../domain/regions.ts';
 import { createMailer } from '../../mail/mailer.ts';
+import { PlatformRegistry } from '../../registry/platform-registry.ts';
 import type { SandboxDriver } from '../../runtime/driver.ts';
 import { createDataConverter } from '../../temporal/data-converter.ts';
 import { createControlWorker } from '../../worker/control-worker.ts';
@@ -106,6 +107,7 @@ export async function startControlPlane(options: {
       ...common,
       settings,
       mailer: createMailer(settings, silent),
+      registry: PlatformRegistry.of(settings),
       workflowBundle,
       retention: options.retention ?? keptForLong,
     }),

@@ -113,7 +113,8 @@ async function newSandbox(
   const template = await findTemplateByNameOrId(em, scope, caller, body.template);
   if (!template) throw templateError('template_not_found', 'There is no such template');
   if (template.status !== 'available' || !template.image) {
-    throw templateError('template_not_usable', `The template is ${template.status}, not available`);
+    const reason = template.status === 'available' ? 'has no image' : `is ${template.status}, not available`;
+    throw templateError('template_not_usable', `The template ${reason}`);
   }
   const plan = deps.plans.get(caller.planName);
   const wanted: NewSandbox = {

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { Template } from '../../../db/entities/template.ts';
 import type { TemplateView } from '../../../db/repositories/templates.ts';
 import { time } from '../../schemas/fields.ts';
 import { personSchema } from '../../schemas/person.ts';
@@ -52,6 +53,39 @@ export const templateSchema = templateItemSchema
     template_document: z.string().nullable().describe('Markdown'),
   })
   .meta({ id: 'Template' });
+
+/** The create reply. */
+export const createdTemplateSchema = templateItemSchema
+  .omit({ owner_user_id: true, owner_account_id: true, has_template_document: true, owner: true })
+  .extend({ owner_id: z.string().nullable() })
+  .meta({ id: 'CreatedTemplate' });
+
+/** The template in the reply of a change. */
+export const changedTemplateSchema = createdTemplateSchema
+  .omit({
+    template_source: true,
+    custom_image_source: true,
+    external_image_url: true,
+    external_registry_username: true,
+    custom_command: true,
+    ready_command: true,
+  })
+  .extend({ template_document: z.string().nullable().describe('Markdown') })
+  .meta({ id: 'ChangedTemplate' });
+
+/** As the owner's account sees it: schemas leave out what they do not name. */
+function presentOwnTemplate(template: Template) {
+  const view = presentTemplate({ template, owner: null }, template.accountId ?? '');
+  return { ...view, owner_id: template.ownerUserId ?? null };
+}
+
+export function presentCreatedTemplate(template: Template): z.output<typeof createdTemplateSchema> {
+  return createdTemplateSchema.strip().parse(presentOwnTemplate(template));
+}
+
+export function presentChangedTemplate(template: Template): z.output<typeof changedTemplateSchema> {
+  return changedTemplateSchema.strip().parse(presentOwnTemplate(template));
+}
 
 /** Every field of a template. Names of registry accounts are for those the template belongs to. */
 export function presentTemplate({ template, owner }: TemplateView, accountId: string): z.output<typeof templateSchema> {

@@ -9,8 +9,8 @@ export interface ImportRule {
 }
 
 const everything = [
-  ...['activities', 'agent', 'api', 'bench', 'config', 'db', 'domain', 'gateway', 'mail', 'ops', 'runtime'],
-  ...['sandbox-agent-client', 'temporal', 'worker', 'workflows'],
+  ...['activities', 'agent', 'api', 'bench', 'config', 'db', 'domain', 'gateway', 'mail', 'ops', 'registry'],
+  ...['runtime', 'sandbox-agent-client', 'temporal', 'worker', 'workflows'],
 ];
 
 /**
@@ -32,19 +32,23 @@ export const importRules: Readonly<Record<string, ImportRule>> = {
     packages: ['@temporalio/common', '@temporalio/workflow'],
   },
   mail: { from: ['config', 'domain'] },
+  registry: { from: ['config', 'domain'] },
   'sandbox-agent-client': { from: ['domain'] },
   runtime: { from: ['config', 'domain', 'sandbox-agent-client'] },
-  activities: { from: ['config', 'db', 'domain', 'mail', 'runtime/driver.ts', 'temporal'] },
+  activities: { from: ['config', 'db', 'domain', 'mail', 'registry', 'runtime/driver.ts', 'temporal'] },
   worker: {
     from: [
-      ...['activities', 'config', 'db', 'domain', 'mail', 'temporal', 'workflows'],
+      ...['activities', 'config', 'db', 'domain', 'mail', 'registry', 'temporal', 'workflows'],
       // Only `choose-driver.ts` knows which drivers there are.
       ...['runtime/choose-driver.ts', 'runtime/driver.ts', 'runtime/host-driver.ts', 'runtime/disk'],
       ...['runtime/machine-load.ts', 'runtime/uptime.ts'],
     ],
   },
   api: {
-    from: ['config', 'db', 'domain', 'sandbox-agent-client', 'temporal', 'workflows/sandbox/messages.ts'],
+    from: [
+      ...['config', 'db', 'domain', 'registry', 'sandbox-agent-client', 'temporal'],
+      'workflows/sandbox/messages.ts',
+    ],
     typesFrom: ['workflows'],
   },
   gateway: { from: ['config', 'db', 'domain'] },

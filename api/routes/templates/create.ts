@@ -1,0 +1,208 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import { z } from 'zod';
+import { Template } from '../../../db/entities/template.ts';
+import type { Identity } from '../../../db/repositories/identities.ts';
+import type { Scope } from '../../../db/repositories/scope.ts';
+import { createTemplate as addTemplate, type NewTemplate } from '../../../db/repositories/template-changes.ts';
+import { findTemplateView } from '../../../db/repositories/templates.ts';
+import { AppError } from '../../../domain/errors.ts';
+import { checkPlanLimits } from '../../../domain/plans.ts';
+import { mayReadProject, registryProjectOf } from '../../../domain/template-image.ts';
+import { checkTemplateName } from '../../../domain/template-name.ts';
+import { anyUser, callerOf, scopeOf } from '../../access.ts';
+import { createOnce } from '../../create-once.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { idempotencyHeaders } from '../../plugins/idempotency.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
+import {
+  bodyBytesWithDescription,
+  description,
+  optionalNonZero,
+  withDefault,
+  withDefaultNonZero,
+} from '../../schemas/fields.ts';
+import { readNamedImage, requireOutboundImage } from '../../template-images.ts';
+import {
+  imageReference,
+  inheritedPorts,
+  portsBeside,
+  registryPassword,
+  registryProject,
+  registryRepository,
+  registryTag,
+  registryUsername,
+  settingFields,
+  templateName,
+} from './template-body.ts';
+import { createdTemplateSchema, presentCreatedTemplate, templateVisibility } from './template-schema.ts';
+
+const body = z
+  .object({
+    name: templateName(),
+    description: withDefault(description(), ''),
+    ...settingFields,
+    visibility: withDefaultNonZero(templateVisibility, 'private').describe('`public` by operators only'),
+    template_source: withDefaultNonZero(z.enum(['platform_family', 'custom']), 'platform_family'),
+    custom_image_source: optionalNonZero(z.enum(['external', 'imported'])).describe('Required for `custom`'),
+    external_image_url: optionalNonZero(imageReference).describe('Required for external images'),
+    external_registry_username: optionalNonZero(registryUsername),
+    external_registry_password: optionalNonZero(registryPassword).describe(
+      'Never returned; kept until the import is over',
+    ),
+    registry_image_url: optionalNonZero(imageReference).describe('Of an image in the registry of the platform'),
+    registry_project: optionalNonZero(registryProject),
+    registry_repository: optionalNonZero(registryRepository),
+    registry_tag: withDefaultNonZero(registryTag, 'latest'),
+    base_template_id: optionalNonZero(z.string().max(64)).describe('Of a template of the same `template_source`'),
+    reset_ports: withDefault(z.boolean(), false).describe('Without the unprotected ports of the base'),
+  })
+  .superRefine((given, context) => {
+    if (given.template_source !== 'custom') return;
+    if (!given.custom_image_source && !given.base_template_id) {
+      context.addIssue({ code: 'custom', path: ['custom_image_source'], message: 'is required for a custom template' });
+    }
+    if (given.custom_image_source === 'external' && !given.external_image_url) {
+      context.addIssue({ code: 'custom', path: ['external_image_url'], message: 'is required for an external image' });
+    }
+  });
+type Body = z.output<typeof body>;
+
+/** `POST /v1/templates`. */
+export function createTemplate(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/templates',
+    config: { bodyBytes: bodyBytesWithDescription, access: anyUser('by_role'), idempotency: { makes: 'template' } },
+    schema: {
+      operationId: 'createTemplate',
+      tags: ['Templates'],
+      summary: 'Create a template',
+      headers: idempotencyHeaders,
+      body,
+      response: {
+        201: envelope(createdTemplateSchema, 'The template'),
+        ...failures(
+          ...([ofMutations, ofIdempotency, 'invalid_name', 'template_name_taken', 'plan_limit_exceeded'] as const),
+          ...(['template_limit_reached', 'template_not_found', 'image_not_found', 'admin_required'] as const),
+          'registry_unavailable',
+        ),
+      },
+    },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const scope = scopeOf(request);
+      const em = deps.orm.em.fork();
+      const find = (templateId: string) => em.fork().findOne(Template, { templateId, accountId: caller.accountId });
+      const template = await createOnce(request, 'template', {
+        find,
+        create: async (templateId) => {
+          const wanted = await newTemplate(em, deps, { caller, scope }, request.body, templateId);
+          await addTemplate(em.fork(), caller, wanted, deps.plans.get(caller.planName).maxTemplates);
+          return (await find(templateId))!;
+        },
+      });
+      return reply.code(201).send(success(presentCreatedTemplate(template)));
+    },
+  });
+}
+
+/** Holds the request against everything but the number of templates, and fills in what it left open. */
+async function newTemplate(
+  em: EntityManager,
+  deps: ApiDependencies,
+  { caller, scope }: { caller: Identity; scope: Scope },
+  given: Body,
+  templateId: string,
+): Promise<NewTemplate> {
+  const name = checkTemplateName(given.name);
+  requireVisibility(caller, given.visibility);
+  if (given.external_image_url) requireOutboundImage(given.external_image_url, deps.settings);
+  const base = given.base_template_id ? await baseOf(em, scope, given.base_template_id, given.template_source) : null;
+  const isCustom = given.template_source === 'custom';
+  const isExternal = isCustom && given.custom_image_source === 'external';
+  const password = given.external_registry_password;
+  const wanted: NewTemplate = {
+    templateId,
+    name,
+    description: given.description,
+    defaultCpuCount: given.default_cpu_count ?? base?.defaultCpuCount ?? 2,
+    defaultMemoryMb: given.default_memory_mb ?? base?.defaultMemoryMb ?? 512,
+    visibility: given.visibility,
+    templateSource: given.template_source,
+    customImageSource: isCustom ? (given.custom_image_source ?? base?.customImageSource ?? 'imported') : null,
+    externalImageUrl: isExternal ? given.external_image_url! : null,
+    externalRegistryUsername: isExternal ? (given.external_registry_username ?? null) : null,
+    registryPassword: isExternal && password ? deps.sealRegistryPassword(templateId, password) : null,
+    metadata: given.metadata ?? base?.metadata ?? null,
+    ports: portsBeside(inheritedPorts(base, given.reset_ports), given.ports ?? []),
+    customCommand: given.custom_command ?? base?.customCommand ?? null,
+    readyCommand: given.ready_command ?? base?.readyCommand ?? null,
+    parentTemplateId: base?.templateId ?? null,
+    rootTemplateId: base ? (base.rootTemplateId ?? base.templateId) : templateId,
+    ...(await imageOf(deps, caller, given, { base: isExternal ? null : base, name })),
+  };
+  const limited = { cpuCount: wanted.defaultCpuCount, memoryMb: wanted.defaultMemoryMb };
+  const names = { cpuCount: 'default_cpu_count', memoryMb: 'default_memory_mb' };
+  checkPlanLimits(deps.plans.get(caller.planName), limited, names);
+  return wanted;
+}
+
+/** The image that is named, which is yet to be validated; else that of the base; else where an image will be. */
+async function imageOf(
+  { registry }: ApiDependencies,
+  caller: Identity,
+  given: Body,
+  { base, name }: { base: Template | null; name: string },
+) {
+  const owner = { accountId: caller.accountId, ownerUserId: caller.userId };
+  const project = given.registry_project ?? registryProjectOf(owner, given.visibility);
+  const repository = given.registry_repository ?? name;
+  if (given.registry_image_url) {
+    return { status: 'pending' as const, ...(await readNamedImage(registry, caller, given.registry_image_url)) };
+  }
+  if (!mayReadProject(caller, project)) {
+    throw new AppError('image_not_found', 'There is no such project of the registry, or you may not read it', {
+      details: [{ path: 'registry_project', reason: 'names no project that you may read' }],
+    });
+  }
+  const place = { registryProject: project, registryRepository: repository, registryTag: given.registry_tag };
+  if (!base?.image) return { status: 'pending' as const, ...place };
+  return {
+    status: base.status,
+    image: base.image,
+    imageSizeBytes: base.imageSizeBytes ?? null,
+    imageBlobs: base.imageBlobs ?? null,
+    registryImageUrl: base.registryImageUrl ?? null,
+    registryProject: base.registryProject ?? null,
+    registryRepository: base.registryRepository ?? null,
+    registryTag: base.registryTag ?? null,
+  };
+}
+
+/** @throws {AppError} `admin_required` */
+export function requireVisibility({ role }: Pick<Identity, 'role'>, visibility: Template['visibility']): void {
+  if (visibility === 'public' && role !== 'admin') {
+    throw new AppError('admin_required', 'Only operators of the platform make public templates');
+  }
+}
+
+async function baseOf(
+  em: EntityManager,
+  scope: Scope,
+  templateId: string,
+  source: Template['templateSource'],
+): Promise<Template> {
+  const view = await findTemplateView(em, scope, templateId);
+  if (!view) {
+    const reason = 'is no template that you may see';
+    throw new AppError('template_not_found', 'There is no such base template', {
+      details: [{ path: 'base_template_id', reason }],
+    });
+  }
+  if (view.template.templateSource === source) return view.template;
+  const reason = `is a template of the source ${view.template.templateSource}, not ${source}`;
+  throw new AppError('validation_failed', `base_template_id ${reason}`, {
+    details: [{ path: 'base_template_id', reason }],
+  });
+}

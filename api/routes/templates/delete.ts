@@ -1,0 +1,30 @@
+import { deleteTemplate as removeTemplate } from '../../../db/repositories/template-changes.ts';
+import { anyUser, callerOf, scopeOf } from '../../access.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { messageEnvelope, successMessage } from '../../schemas/envelope.ts';
+import { failures, ofMutations } from '../../schemas/failures.ts';
+import { templatePath } from './template-path.ts';
+
+/** `DELETE /v1/templates/{template_id}`. Its image goes, too, unless something else refers to it. */
+export function deleteTemplate(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'DELETE',
+    url: '/v1/templates/:template_id',
+    config: { access: anyUser('by_role') },
+    schema: {
+      operationId: 'deleteTemplate',
+      tags: ['Templates'],
+      summary: 'Delete a template that no sandbox with a disk is made from',
+      params: templatePath,
+      response: {
+        200: messageEnvelope('The template is deleted'),
+        ...failures(ofMutations, 'not_found', 'template_of_another_user', 'template_in_use', 'import_in_progress'),
+      },
+    },
+    handler: async (request) => {
+      const by = { caller: callerOf(request), scope: scopeOf(request) };
+      await removeTemplate(deps.orm.em.fork(), by, request.params.template_id);
+      return successMessage('The template is deleted');
+    },
+  });
+}

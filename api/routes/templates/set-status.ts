@@ -1,0 +1,79 @@
+import { z } from 'zod';
+import type { Template } from '../../../db/entities/template.ts';
+import { changeTemplate, requireChangeable, requireNoImport } from '../../../db/repositories/template-changes.ts';
+import { anyUser, callerOf, scopeOf } from '../../access.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofMutations } from '../../schemas/failures.ts';
+import { optionalNonZero } from '../../schemas/fields.ts';
+import { readNamedImage } from '../../template-images.ts';
+import { imageReference } from './template-body.ts';
+import { templatePath } from './template-path.ts';
+import { templateStatus } from './template-schema.ts';
+
+const maxPushLogs = 65_536;
+
+const body = z.object({
+  status: templateStatus,
+  error_message: optionalNonZero(z.string().max(8192)).describe('Kept with `failed`'),
+  push_logs: optionalNonZero(z.string().max(maxPushLogs)).describe('Not kept'),
+  registry_image_url: optionalNonZero(imageReference).describe('Of an image in the registry of the platform'),
+});
+
+/** `PUT /v1/templates/{template_id}/status`: for builds outside of the platform, which push to its registry themselves. */
+export function setTemplateStatus(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'PUT',
+    url: '/v1/templates/:template_id/status',
+    config: { bodyBytes: 512 * 1024, access: anyUser('by_role') },
+    schema: {
+      operationId: 'setTemplateStatus',
+      tags: ['Templates'],
+      summary: 'Report how the build of a template goes on',
+      params: templatePath,
+      body,
+      response: {
+        200: envelope(
+          z.object({ message: z.string(), template_id: z.string(), build_status: templateStatus }),
+          'The status of the template',
+        ),
+        ...failures(
+          ...([ofMutations, 'not_found', 'template_of_another_user', 'import_in_progress'] as const),
+          ...(['image_not_found', 'registry_unavailable'] as const),
+        ),
+      },
+    },
+    handler: async (request) => {
+      const caller = callerOf(request);
+      const by = { caller, scope: scopeOf(request) };
+      const { template_id: templateId } = request.params;
+      const { status, error_message: reason, registry_image_url: url } = request.body;
+      await requireChangeable(deps.orm.em.fork(), by, templateId);
+      const image = url ? await readNamedImage(deps.registry, caller, url) : {};
+      await changeTemplate(deps.orm.em.fork(), by, templateId, async (_present, tx) => {
+        await requireNoImport(tx, templateId);
+        return {
+          ...image,
+          ...timesOf(status),
+          status,
+          buildErrorMessage: status === 'failed' ? (reason ?? null) : null,
+        };
+      });
+      return success({ message: `The template is ${status}`, template_id: templateId, build_status: status });
+    },
+  });
+}
+
+function timesOf(status: Template['status']): Partial<Template> {
+  const now = new Date();
+  switch (status) {
+    case 'building':
+      return { buildStartedAt: now, pushStartedAt: null, pushCompletedAt: null };
+    case 'pushing':
+      return { pushStartedAt: now, pushCompletedAt: null };
+    case 'available':
+      return { pushCompletedAt: now };
+    default:
+      return {};
+  }
+}

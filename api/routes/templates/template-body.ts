@@ -1,0 +1,130 @@
+import { z } from 'zod';
+import type { Template } from '../../../db/entities/template.ts';
+import { AppError } from '../../../domain/errors.ts';
+import { maxReferenceLength, parseImageReference } from '../../../domain/image-reference.ts';
+import { conflictWithTemplate, maxCustomPorts, type Port, unionOfPorts } from '../../../domain/ports.ts';
+import { parseCustomCommand, parseReadyCommand } from '../../../domain/template-commands.ts';
+import { templateNameLength, templateNamePattern } from '../../../domain/template-name.ts';
+import { optionalNonZero, positiveInt } from '../../schemas/fields.ts';
+import { newPortSchema, readNewPort } from '../../schemas/port.ts';
+
+/** Fields that several bodies of templates have. Texts that are empty count as not given. */
+
+const maxCommandLength = 16_384;
+const maxPortsLength = 16_384;
+
+export const templateName = () =>
+  z
+    .string()
+    .max(256)
+    .meta({ minLength: templateNameLength.min, maxLength: templateNameLength.max, pattern: templateNamePattern });
+
+const portList = z
+  .array(newPortSchema)
+  .max(maxCustomPorts)
+  .superRefine((ports, context) => {
+    for (const field of ['port', 'name'] as const) {
+      const values = ports.map((item) => item[field]);
+      const twice = values.findIndex((value, index) => values.indexOf(value) !== index);
+      if (twice >= 0) context.addIssue({ code: 'custom', path: [twice, field], message: 'is there twice' });
+    }
+  });
+
+/** Text that holds a JSON array of ports. */
+export const templatePorts = z
+  .string()
+  .max(maxPortsLength)
+  .transform((text, context): Port[] => {
+    const parsed = portList.safeParse(readJson(text));
+    if (parsed.success) return parsed.data.map(readNewPort);
+    const [issue] = parsed.error.issues;
+    const path = (issue?.path ?? []).join('.');
+    context.addIssue({
+      code: 'custom',
+      message: `must be a JSON array of ports: ${[path, issue?.message].join(' ').trim()}`,
+    });
+    return z.NEVER;
+  });
+
+export const templateMetadata = z
+  .string()
+  .max(maxCommandLength)
+  .refine((text) => readJson(text) !== undefined, 'must be JSON');
+
+export const customCommand = z.string().max(maxCommandLength).superRefine(checkedBy(parseCustomCommand));
+export const readyCommand = z.string().max(maxCommandLength).superRefine(checkedBy(parseReadyCommand));
+
+export const imageReference = z
+  .string()
+  .max(maxReferenceLength)
+  .refine(
+    (text) => parseImageReference(text) !== null,
+    'must be an image reference such as docker.io/library/python:3.13',
+  );
+
+export const registryUsername = z
+  .string()
+  .max(256)
+  .regex(/^[\x20-\x39\x3b-\x7e]*$/, 'must be printable ASCII without a colon');
+export const registryPassword = z.string().max(8192);
+
+export const registryProject = z
+  .string()
+  .max(128)
+  .regex(/^[a-z0-9]+([._-]+[a-z0-9]+)*$/, 'must be the name of a project');
+export const registryRepository = z
+  .string()
+  .max(128)
+  .regex(/^[a-z0-9]+([._-]+[a-z0-9]+)*(\/[a-z0-9]+([._-]+[a-z0-9]+)*)*$/, 'must be the name of a repository');
+export const registryTag = z
+  .string()
+  .max(128)
+  .regex(/^[A-Za-z0-9_][A-Za-z0-9._-]*$/, 'must be a tag');
+
+/** What a template gives its sandboxes beside the image; each part may be left out. */
+export const settingFields = {
+  default_cpu_count: optionalNonZero(positiveInt()),
+  default_memory_mb: optionalNonZero(positiveInt().min(128)),
+  metadata: optionalNonZero(templateMetadata).describe('JSON in text'),
+  custom_command: optionalNonZero(customCommand).describe('A command line, or JSON `{"Entrypoint": [], "Cmd": []}`'),
+  ready_command: optionalNonZero(readyCommand).describe('JSON with `type` of `exec`, `httpGet` or `tcpSocket`'),
+  ports: optionalNonZero(templatePorts).describe('A JSON array of ports, in text'),
+};
+
+/**
+ * Ports of a base and those beside them.
+ * @throws {AppError} `validation_failed` where one does not go with those of the base
+ */
+export function portsBeside(base: readonly Port[], own: readonly Port[]): Port[] {
+  const conflict = conflictWithTemplate(base, own);
+  if (!conflict) return unionOfPorts(base, own);
+  const path = `ports.${conflict.index}.${conflict.field}`;
+  throw new AppError('validation_failed', `${path} ${conflict.reason}`, {
+    details: [{ path, reason: conflict.reason }],
+  });
+}
+
+/** Of a base, the ports that a template made from it has. */
+export function inheritedPorts(base: Template | null, reset: boolean): Port[] {
+  const ports = base?.ports ?? [];
+  return reset ? ports.filter(({ isProtected }) => isProtected) : [...ports];
+}
+
+function readJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function checkedBy(parse: (text: string) => unknown) {
+  return (text: string, context: z.RefinementCtx) => {
+    try {
+      parse(text);
+    } catch (error) {
+      const reason = error instanceof SyntaxError ? error.message : 'cannot be read';
+      context.addIssue({ code: 'custom', message: reason.startsWith('Unexpected') ? 'must be valid JSON' : reason });
+    }
+  };
+}

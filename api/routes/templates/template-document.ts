@@ -1,0 +1,17 @@
+import { z } from 'zod';
+
+/** Bytes of a template's document in UTF-8, at most. */
+const maxDocumentBytes = 65_535;
+
+/** Bytes of a body with a document at its longest, every character escaped. */
+export const documentBodyBytes = 512 * 1024;
+
+export const documentSchema = z.object({
+  template_id: z.string(),
+  template_document: z.string().nullable().describe('Markdown'),
+});
+
+export const newDocument = z
+  .string()
+  .max(maxDocumentBytes)
+  .refine((text) => Buffer.byteLength(text) <= maxDocumentBytes, `must have at most ${maxDocumentBytes} bytes`);

@@ -1,0 +1,106 @@
+import { z } from 'zod';
+import type { Template } from '../../../db/entities/template.ts';
+import { changeTemplate, requireChangeable, requireNoImport } from '../../../db/repositories/template-changes.ts';
+import { checkPlanLimits } from '../../../domain/plans.ts';
+import { checkTemplateName } from '../../../domain/template-name.ts';
+import { anyUser, callerOf, planNameOf, scopeOf } from '../../access.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofMutations } from '../../schemas/failures.ts';
+import {
+  bodyBytesWithDescription,
+  description,
+  optional,
+  optionalBody,
+  optionalNonZero,
+} from '../../schemas/fields.ts';
+import { readNamedImage, requireOutboundImage } from '../../template-images.ts';
+import {
+  imageReference,
+  portsBeside,
+  registryPassword,
+  registryUsername,
+  settingFields,
+  templateName,
+} from './template-body.ts';
+import { templatePath } from './template-path.ts';
+import { changedTemplateSchema, presentChangedTemplate } from './template-schema.ts';
+
+const body = optionalBody(
+  z.object({
+    name: optionalNonZero(templateName()),
+    description: optional(description()),
+    ...settingFields,
+    external_image_url: optionalNonZero(imageReference),
+    external_registry_username: optionalNonZero(registryUsername),
+    external_registry_password: optionalNonZero(registryPassword),
+    registry_image_url: optionalNonZero(imageReference).describe('Of an image in the registry of the platform'),
+  }),
+);
+type Body = z.output<typeof body>;
+
+/** `PUT /v1/templates/{template_id}`. Sandboxes that are there already keep what they were made from. */
+export function updateTemplate(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'PUT',
+    url: '/v1/templates/:template_id',
+    config: { bodyBytes: bodyBytesWithDescription, access: anyUser('by_role') },
+    schema: {
+      operationId: 'updateTemplate',
+      tags: ['Templates'],
+      summary: 'Change a template',
+      params: templatePath,
+      body,
+      response: {
+        200: envelope(z.object({ template: changedTemplateSchema }), 'The template'),
+        ...failures(
+          ...([ofMutations, 'not_found', 'invalid_name', 'template_name_taken', 'plan_limit_exceeded'] as const),
+          ...(['template_of_another_user', 'import_in_progress', 'image_not_found', 'registry_unavailable'] as const),
+        ),
+      },
+    },
+    handler: async (request) => {
+      const caller = callerOf(request);
+      const by = { caller, scope: scopeOf(request) };
+      const { template_id: templateId } = request.params;
+      const { external_image_url: external, registry_image_url: registryUrl } = request.body;
+      await requireChangeable(deps.orm.em.fork(), by, templateId);
+      if (external) requireOutboundImage(external, deps.settings);
+      const image = registryUrl ? await readNamedImage(deps.registry, caller, registryUrl) : {};
+      const settings = settingsOf(deps, planNameOf(request), request.body, templateId);
+      const template = await changeTemplate(deps.orm.em.fork(), by, templateId, async (present, tx) => {
+        if (registryUrl || external || settings.registryPassword) await requireNoImport(tx, templateId);
+        return { ...settings, ...image, ...portsOf(present, request.body) };
+      });
+      return success({ template: presentChangedTemplate(template) }, 'The template is changed');
+    },
+  });
+}
+
+function settingsOf(deps: ApiDependencies, planName: string, given: Body, templateId: string): Partial<Template> {
+  const limited = { cpuCount: given.default_cpu_count, memoryMb: given.default_memory_mb };
+  const names = { cpuCount: 'default_cpu_count', memoryMb: 'default_memory_mb' };
+  checkPlanLimits(deps.plans.get(planName), limited, names);
+  const password = given.external_registry_password;
+  const change: { [Field in keyof Template]?: Template[Field] | undefined } = {
+    name: given.name === undefined ? undefined : checkTemplateName(given.name),
+    description: given.description,
+    defaultCpuCount: given.default_cpu_count,
+    defaultMemoryMb: given.default_memory_mb,
+    metadata: given.metadata,
+    customCommand: given.custom_command,
+    readyCommand: given.ready_command,
+    externalImageUrl: given.external_image_url,
+    externalRegistryUsername: given.external_registry_username,
+    registryPassword: password ? deps.sealRegistryPassword(templateId, password) : undefined,
+  };
+  return Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined));
+}
+
+/** The ports that are given take the place of all but protected ones. */
+function portsOf(present: Template, { ports }: Body): Partial<Template> {
+  if (!ports) return {};
+  const numbers = new Set(ports.map(({ port }) => port));
+  const kept = present.ports.filter(({ isProtected, port }) => isProtected && !numbers.has(port));
+  return { ports: portsBeside(kept, ports) };
+}

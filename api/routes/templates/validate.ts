@@ -1,0 +1,61 @@
+import { z } from 'zod';
+import { changeTemplate, requireChangeable, requireNoImport } from '../../../db/repositories/template-changes.ts';
+import { anyUser, callerOf, scopeOf } from '../../access.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofMutations } from '../../schemas/failures.ts';
+import { readNamedImage } from '../../template-images.ts';
+import { imageReference } from './template-body.ts';
+import { templatePath } from './template-path.ts';
+import { templateStatus } from './template-schema.ts';
+
+const body = z.object({ registry_image_url: imageReference.describe('Of an image in the registry of the platform') });
+
+/** `POST /v1/templates/{template_id}/validate`: reads the manifest of the image and makes the template available with it. */
+export function validateTemplate(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/templates/:template_id/validate',
+    config: { access: anyUser('by_role') },
+    schema: {
+      operationId: 'validateTemplate',
+      tags: ['Templates'],
+      summary: 'Make a template available with an image that is in the registry',
+      params: templatePath,
+      body,
+      response: {
+        200: envelope(
+          z.object({
+            message: z.string(),
+            template_id: z.string(),
+            build_status: templateStatus,
+            registry_image_url: z.string(),
+          }),
+          'The template is available',
+        ),
+        ...failures(
+          ...([ofMutations, 'not_found', 'template_of_another_user', 'import_in_progress'] as const),
+          ...(['image_not_found', 'registry_unavailable'] as const),
+        ),
+      },
+    },
+    handler: async (request) => {
+      const caller = callerOf(request);
+      const by = { caller, scope: scopeOf(request) };
+      const { template_id: templateId } = request.params;
+      await requireChangeable(deps.orm.em.fork(), by, templateId);
+      const image = await readNamedImage(deps.registry, caller, request.body.registry_image_url);
+      await changeTemplate(deps.orm.em.fork(), by, templateId, async (_present, tx) => {
+        await requireNoImport(tx, templateId);
+        const now = new Date();
+        return { ...image, status: 'available', buildErrorMessage: null, pushCompletedAt: now, lastStorageSyncAt: now };
+      });
+      return success({
+        message: 'The image is there, and the template is available',
+        template_id: templateId,
+        build_status: 'available' as const,
+        registry_image_url: image.registryImageUrl!,
+      });
+    },
+  });
+}

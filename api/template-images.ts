@@ -1,0 +1,85 @@
+import net from 'node:net';
+import type { Settings } from '../config/settings.ts';
+import type { Identity } from '../db/repositories/identities.ts';
+import type { TemplateImage } from '../db/repositories/template-changes.ts';
+import { AppError } from '../domain/errors.ts';
+import { parseImageReference, registryAddress } from '../domain/image-reference.ts';
+import { isOutboundAddressAllowed } from '../domain/outbound-addresses.ts';
+import { mayReadProject, registryImage } from '../domain/template-image.ts';
+import type { PlatformRegistry, StoredImage } from '../registry/platform-registry.ts';
+import { RegistryError } from '../registry/registry-client.ts';
+
+const unavailable = (cause?: unknown) =>
+  new AppError('registry_unavailable', 'The registry of the platform is not available now; try again later', { cause });
+
+/** @throws {AppError} `registry_unavailable`: the settings name none */
+export function requireRegistry(registry: PlatformRegistry | null): PlatformRegistry {
+  if (!registry) throw unavailable();
+  return registry;
+}
+
+/**
+ * The image that a caller names in the platform's registry, read from there.
+ * @throws {AppError} `image_not_found`: there is none, or the caller may not read it; `registry_unavailable`
+ */
+export async function readNamedImage(
+  platformRegistry: PlatformRegistry | null,
+  caller: Pick<Identity, 'accountId' | 'userId' | 'role'>,
+  url: string,
+): Promise<TemplateImage> {
+  const registry = requireRegistry(platformRegistry);
+  const reference = parseImageReference(url);
+  const place = reference && registry.placeOf(reference);
+  if (!place || !mayReadProject(caller, place.project)) throw imageNotFound();
+  const path = registry.pathOf(place);
+  const found = await reachRegistry(() => registry.find(path, place.digest ?? place.tag));
+  if (!found) throw imageNotFound();
+  return imageFields(registry, place, found);
+}
+
+/** What a template keeps of an image in the platform's registry. */
+export function imageFields(
+  registry: PlatformRegistry,
+  place: { project: string; repository: string; tag: string },
+  { digest, sizeBytes, blobs }: StoredImage,
+): TemplateImage {
+  return {
+    image: registryImage(registry.pathOf(place), digest),
+    registryImageUrl: registry.urlOf(place),
+    registryProject: place.project,
+    registryRepository: place.repository,
+    registryTag: place.tag,
+    imageSizeBytes: sizeBytes,
+    imageBlobs: blobs,
+  };
+}
+
+/**
+ * Refuses a registry that is a forbidden address outright. Names are looked up when they are connected to.
+ * @throws {AppError} `validation_failed`
+ */
+export function requireOutboundImage(url: string, settings: Settings): void {
+  const reference = parseImageReference(url);
+  const { host } = registryAddress(reference?.registry ?? '');
+  if (net.isIP(host) === 0 || isOutboundAddressAllowed(host, settings.PLATFORM_OUTBOUND_RANGES)) return;
+  const reason = 'is at an address that may not be connected to';
+  throw new AppError('validation_failed', `external_image_url ${reason}`, {
+    details: [{ path: 'external_image_url', reason }],
+  });
+}
+
+/** @throws {AppError} `registry_unavailable` where the work meets a failure of the registry */
+export async function reachRegistry<Value>(work: () => Promise<Value>): Promise<Value> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof RegistryError) throw unavailable(error);
+    throw error;
+  }
+}
+
+function imageNotFound(): AppError {
+  return new AppError('image_not_found', 'The registry has no such image, or you may not read it', {
+    details: [{ path: 'registry_image_url', reason: 'names no image that you may read' }],
+  });
+}

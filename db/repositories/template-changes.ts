@@ -1,0 +1,165 @@
+import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
+import { AppError, notFound } from '../../domain/errors.ts';
+import { activeImportStatuses } from '../../domain/import-jobs.ts';
+import { accountTransaction } from '../account-transaction.ts';
+import { ImportJob } from '../entities/import-job.ts';
+import { Sandbox } from '../entities/sandbox.ts';
+import { Template } from '../entities/template.ts';
+import { recordEvent } from './events.ts';
+import { lockRow } from './lock-row.ts';
+import { requestStart } from './outbox.ts';
+import type { Scope } from './scope.ts';
+import { findTemplateView } from './templates.ts';
+
+/** Who changes a template. */
+export interface TemplateCaller {
+  accountId: string;
+  userId: string;
+  role: 'user' | 'admin';
+}
+
+/** Where the image of a template lies, and what it consists of. */
+export type TemplateImage = Pick<
+  Template,
+  | 'image'
+  | 'registryImageUrl'
+  | 'registryProject'
+  | 'registryRepository'
+  | 'registryTag'
+  | 'imageSizeBytes'
+  | 'imageBlobs'
+>;
+
+export type NewTemplate = Pick<
+  Template,
+  | 'templateId'
+  | 'name'
+  | 'description'
+  | 'defaultCpuCount'
+  | 'defaultMemoryMb'
+  | 'visibility'
+  | 'templateSource'
+  | 'status'
+  | 'ports'
+> &
+  Partial<Template>;
+
+/**
+ * Adds a template of the caller's.
+ * @throws {AppError} `template_name_taken`, `template_limit_reached`
+ */
+export async function createTemplate(
+  em: EntityManager,
+  caller: TemplateCaller,
+  wanted: NewTemplate,
+  maxTemplates: number,
+  also: (tx: EntityManager) => void = () => {},
+): Promise<void> {
+  const { accountId, userId: ownerUserId } = caller;
+  await accountTransaction(em, accountId, async (tx) => {
+    await lockRow(tx, 'accounts', accountId);
+    if ((await tx.count(Template, { accountId })) >= maxTemplates) {
+      throw new AppError(
+        'template_limit_reached',
+        `The plan allows ${maxTemplates} templates in an account; delete one first`,
+      );
+    }
+    tx.create(Template, { rootTemplateId: wanted.templateId, ...wanted, accountId, ownerUserId });
+    await tx.flush();
+    also(tx);
+  });
+}
+
+/**
+ * Changes a template that the caller may change.
+ * @param change is asked for with the row locked
+ * @throws {AppError} `not_found`, `template_of_another_user`, `template_name_taken`, and what `change` throws
+ */
+export async function changeTemplate(
+  em: EntityManager,
+  by: { caller: TemplateCaller; scope: Scope },
+  templateId: string,
+  change: (template: Template, tx: EntityManager) => Partial<Template> | Promise<Partial<Template>>,
+): Promise<Template> {
+  return accountTransaction(em, by.caller.accountId, async (tx) => {
+    const template = await lockChangeable(tx, by, templateId);
+    tx.assign(template, { ...(await change(template, tx)), updatedAt: new Date() });
+    return template;
+  });
+}
+
+/**
+ * Deletes a template, and has its image removed where nothing else refers to it.
+ * @throws {AppError} `not_found`, `template_of_another_user`, `template_in_use`, `import_in_progress`
+ */
+export async function deleteTemplate(
+  em: EntityManager,
+  by: { caller: TemplateCaller; scope: Scope },
+  templateId: string,
+): Promise<void> {
+  await accountTransaction(em, by.caller.accountId, async (tx) => {
+    const template = await lockChangeable(tx, by, templateId);
+    // Hosts know built-in templates, and the next start would bring one back.
+    const { accountId, ownerUserId } = template;
+    if (!accountId || !ownerUserId) throw ofAnotherUser();
+    const inUse = await tx.count(Sandbox, { templateId, holdsDisk: true });
+    if (inUse > 0) {
+      throw new AppError(
+        'template_in_use',
+        `${inUse} sandboxes are made from this template, paused ones included; terminate or delete them first`,
+      );
+    }
+    await requireNoImport(tx, templateId);
+    await recordEvent(tx, { objectId: templateId, accountId, userId: ownerUserId }, 'template.deleted', {
+      template_id: templateId,
+      name: template.name,
+    });
+    if (template.image) requestStart(tx, 'imageRemoval', template.image, { image: template.image });
+    tx.remove(template);
+  });
+}
+
+/** @throws {AppError} `import_in_progress` */
+export async function requireNoImport(tx: EntityManager, templateId: string): Promise<void> {
+  if (await tx.count(ImportJob, { templateId, status: { $in: [...activeImportStatuses] } })) {
+    throw new AppError('import_in_progress', 'An import of this template is under way; cancel it first');
+  }
+}
+
+/**
+ * Holds a request against the template before anything else is asked for it.
+ * @throws {AppError} `not_found`, `template_of_another_user`
+ */
+export async function requireChangeable(
+  em: EntityManager,
+  { caller, scope }: { caller: TemplateCaller; scope: Scope },
+  templateId: string,
+): Promise<Template> {
+  const view = await findTemplateView(em, scope, templateId);
+  if (!view) throw notFound('Template');
+  if (!mayChange(view.template, { caller, scope })) throw ofAnotherUser();
+  return view.template;
+}
+
+async function lockChangeable(
+  tx: EntityManager,
+  by: { caller: TemplateCaller; scope: Scope },
+  templateId: string,
+): Promise<Template> {
+  await requireChangeable(tx, by, templateId);
+  const template = await tx.findOne(Template, { templateId }, { lockMode: LockMode.PESSIMISTIC_WRITE, refresh: true });
+  if (!template) throw notFound('Template');
+  if (!mayChange(template, by)) throw ofAnotherUser();
+  return template;
+}
+
+/** The owner, who works on the whole account, and for public templates operators. */
+function mayChange(template: Template, { caller, scope }: { caller: TemplateCaller; scope: Scope }): boolean {
+  if (scope.rows === 'everything' || (template.visibility === 'public' && caller.role === 'admin')) return true;
+  if (template.accountId !== scope.accountId) return false;
+  return scope.rows === 'account' || template.ownerUserId === scope.userId;
+}
+
+function ofAnotherUser(): AppError {
+  return new AppError('template_of_another_user', 'Only the owner of a template or an administrator may change it');
+}

@@ -1,0 +1,68 @@
+import type { ImageReference } from './image-reference.ts';
+
+/** An image in the platform's registry: its project, the repository in it, and the tag or the digest of its manifest. */
+export interface RegistryPlace {
+  project: string;
+  repository: string;
+  tag: string;
+}
+
+type Visibility = 'private' | 'account_shared' | 'public';
+
+/**
+ * The project that holds the images of templates of a visibility: one for each user, one that the account shares, and
+ * one of the account's public templates.
+ */
+export function registryProjectOf(owner: { accountId: string; ownerUserId: string }, visibility: Visibility): string {
+  switch (visibility) {
+    case 'private':
+      return owner.ownerUserId;
+    case 'account_shared':
+      return owner.accountId;
+    case 'public':
+      return `public-${owner.accountId}`;
+  }
+}
+
+/** Whether a caller may read the images of a project. */
+export function mayReadProject(
+  caller: { accountId: string; userId: string; role: 'user' | 'admin' },
+  project: string,
+): boolean {
+  return (
+    caller.role === 'admin' ||
+    project === caller.userId ||
+    project === caller.accountId ||
+    project.startsWith('public-')
+  );
+}
+
+const scheme = 'registry:';
+
+/**
+ * How a template and a sandbox name an image of the platform's registry: without the registry's address, which may
+ * change, and by digest, which cannot.
+ */
+export function registryImage(path: string, digest: string): string {
+  return `${scheme}${path}@${digest}`;
+}
+
+/** The repository's path and the digest of an image of the platform's registry. Null: it is another kind of image. */
+export function readRegistryImage(image: string): { path: string; digest: string } | null {
+  const [, path, digest] = /^registry:([^@]+)@(sha256:[0-9a-f]{64})$/.exec(image) ?? [];
+  return path && digest ? { path, digest } : null;
+}
+
+/** The place that a reference names in the platform's registry. Null: it names another registry, or has no project. */
+export function placeIn(
+  registry: { address: string; prefix: string },
+  reference: ImageReference,
+): (RegistryPlace & { digest: string | null }) | null {
+  const path = `${reference.registry}/${reference.repository}`;
+  const start = `${registry.address}/${registry.prefix}`;
+  if (!path.startsWith(start)) return null;
+  const [project, ...rest] = path.slice(start.length).split('/');
+  const repository = rest.join('/');
+  if (!project || !repository) return null;
+  return { project, repository, tag: reference.tag ?? 'latest', digest: reference.digest };
+}

@@ -1,0 +1,36 @@
+import { AppError } from './errors.ts';
+
+/** Bounds of a template's name. */
+export const templateNameLength = { min: 4, max: 32 } as const;
+
+/** What the document shows; the words that are reserved are beyond a pattern. */
+export const templateNamePattern = '^[a-z][a-z0-9]*([-_][a-z0-9]+)*$';
+
+const reserved = new Set([
+  ...['admin', 'root', 'system', 'api', 'www', 'mail', 'ftp', 'ssh', 'public', 'private', 'test', 'dev', 'prod'],
+  ...['staging', 'local', 'localhost', 'example', 'sample', 'k8s', 'kubernetes', 'platform', 'registry', 'runtime'],
+]);
+
+/**
+ * Holds the name of a template against its rules. A name is also a repository of the registry.
+ * @param path the field that the caller gave it in
+ * @throws {AppError} `invalid_name` with the first rule that it breaks
+ */
+export function checkTemplateName(name: string, path = 'name'): string {
+  const reason = whyNoTemplateName(name);
+  if (reason === null) return name;
+  throw new AppError('invalid_name', `Template name ${reason}`, { details: [{ path, reason }] });
+}
+
+/** The first rule that a name breaks; null: it breaks none. */
+export function whyNoTemplateName(name: string): string | null {
+  const { min, max } = templateNameLength;
+  if (name.length < min || name.length > max) return `must have ${min} to ${max} characters`;
+  if (reserved.has(name.toLowerCase())) return 'is a reserved word';
+  if (!/^[a-z0-9_-]*$/.test(name)) return 'must have only a-z, 0-9, - and _';
+  if (/^\d/.test(name)) return 'must not start with a digit';
+  if (!/^[a-z]/.test(name) || !/[a-z0-9]$/.test(name)) return 'must start with a letter and end with a letter or digit';
+  if (/[-_]{2}/.test(name)) return 'must not have two of - and _ side by side';
+  if (name.startsWith('tpl-')) return 'must not start with tpl-';
+  return null;
+}

@@ -1,0 +1,62 @@
+import { lookup } from 'node:dns/promises';
+import net from 'node:net';
+import os from 'node:os';
+import { type NamedService, namedServices, type OwnService, ownServices } from '../config/own-services.ts';
+import type { Settings } from '../config/settings.ts';
+import { isOutboundAddressAllowed } from '../domain/outbound-addresses.ts';
+
+/** A host that a user names leads to an address that the platform does not connect to. */
+export class ForbiddenAddressError extends Error {
+  override name = 'ForbiddenAddressError';
+}
+
+/** The name of a host does not resolve. */
+export class UnknownHostError extends Error {
+  override name = 'UnknownHostError';
+}
+
+/**
+ * Decides for every connection to a host that a user names, on the address that is connected to: not into private
+ * networks but for ranges that the operator opened, and never to a service of the platform itself.
+ */
+export class OutboundGuard {
+  readonly #ranges: readonly string[];
+  readonly #services: readonly NamedService[];
+
+  constructor(settings: Settings) {
+    this.#ranges = settings.PLATFORM_OUTBOUND_RANGES;
+    this.#services = namedServices(settings);
+  }
+
+  /**
+   * An address of the host that may be connected to.
+   * @throws {ForbiddenAddressError | UnknownHostError}
+   */
+  async resolve(host: string, port: number): Promise<{ address: string; family: number }> {
+    const own = await ownServices(this.#services);
+    const found = net.isIP(host) ? [{ address: host, family: net.isIP(host) }] : await addressesOf(host);
+    const allowed = found.find(({ address }) => this.#isAllowed(address, port, own));
+    if (!allowed) throw new ForbiddenAddressError(`${host}:${port} is an address that may not be connected to`);
+    return allowed;
+  }
+
+  #isAllowed(address: string, port: number, own: readonly OwnService[]): boolean {
+    if (!isOutboundAddressAllowed(address, this.#ranges)) return false;
+    const plain = address.replace(/^::ffff:(?=\d+\.)/i, '');
+    const known = isOfThisMachine(plain) ? 'local' : plain;
+    return !own.some((service) => service.port === port && service.address === known);
+  }
+}
+
+async function addressesOf(host: string): Promise<{ address: string; family: number }[]> {
+  try {
+    return await lookup(host, { all: true });
+  } catch (error) {
+    throw new UnknownHostError(`The host ${host} is not known`, { cause: error });
+  }
+}
+
+function isOfThisMachine(address: string): boolean {
+  if (/^(127\.|0\.0\.0\.0$|::1?$)/.test(address)) return true;
+  return Object.values(os.networkInterfaces()).some((each) => (each ?? []).some((own) => own.address === address));
+}

@@ -1,0 +1,134 @@
+import { readFileSync } from 'node:fs';
+import type { Settings } from '../config/settings.ts';
+import { blobsOf, type ImageBlob, sizeOf } from '../domain/image-manifest.ts';
+import type { ImageReference } from '../domain/image-reference.ts';
+import { placeIn, type RegistryPlace } from '../domain/template-image.ts';
+import { RegistryClient, type RegistryCredentials, RegistryError } from './registry-client.ts';
+import { RegistryHttp } from './registry-http.ts';
+
+/** An image of the platform's registry, as its manifest describes it. */
+export interface StoredImage {
+  digest: string;
+  blobs: ImageBlob[];
+  sizeBytes: number;
+}
+
+type RegistrySettings = Pick<
+  Settings,
+  | 'PLATFORM_REGISTRY'
+  | 'PLATFORM_REGISTRY_INSECURE_HTTP'
+  | 'PLATFORM_REGISTRY_USERNAME'
+  | 'PLATFORM_REGISTRY_PASSWORD_FILE'
+  | 'PLATFORM_REGISTRY_CA_FILE'
+>;
+
+/** The registry that holds the images of templates. Its repositories are `<prefix><project>/<repository>`. */
+export class PlatformRegistry {
+  /** Host and port. */
+  readonly address: string;
+  /** Ends with a slash unless it is empty. */
+  readonly prefix: string;
+  readonly origin: string;
+  readonly credentials: RegistryCredentials | null;
+  /** PEM of an authority of the registry's own. */
+  readonly ca: string | null;
+  readonly #http: RegistryHttp;
+
+  private constructor(settings: RegistrySettings & { PLATFORM_REGISTRY: string }) {
+    const [address, ...path] = settings.PLATFORM_REGISTRY.replace(/\/+$/, '').split('/');
+    this.address = address!;
+    this.prefix = path.length > 0 ? `${path.join('/')}/` : '';
+    this.origin = `${settings.PLATFORM_REGISTRY_INSECURE_HTTP ? 'http' : 'https'}://${address}`;
+    this.credentials = credentialsOf(settings);
+    const { PLATFORM_REGISTRY_CA_FILE: caFile } = settings;
+    this.ca = caFile ? readFileSync(caFile, 'utf8') : null;
+    this.#http = new RegistryHttp(this.ca ? { ca: this.ca } : {});
+  }
+
+  /** Null: the settings name no registry. */
+  static of(settings: RegistrySettings): PlatformRegistry | null {
+    const { PLATFORM_REGISTRY: address } = settings;
+    return address ? new PlatformRegistry({ ...settings, PLATFORM_REGISTRY: address }) : null;
+  }
+
+  /** The repository below `/v2/`. */
+  pathOf({ project, repository }: Pick<RegistryPlace, 'project' | 'repository'>): string {
+    return `${this.prefix}${project}/${repository}`;
+  }
+
+  urlOf(place: RegistryPlace): string {
+    return `${this.address}/${this.pathOf(place)}:${place.tag}`;
+  }
+
+  /** Null: the reference names another registry. */
+  placeOf(reference: ImageReference): (RegistryPlace & { digest: string | null }) | null {
+    return placeIn(this, reference);
+  }
+
+  /** @throws {RegistryError} when the registry is out of reach */
+  async requireUp(): Promise<void> {
+    const signal = AbortSignal.timeout(5000);
+    const reply = await this.#http
+      .send(new URL('/v2/', this.origin), { method: 'GET', headers: {}, signal })
+      .catch((error) => {
+        throw new RegistryError('The registry cannot be reached', 0, error);
+      });
+    reply.body.resume();
+    if (reply.status !== 200 && reply.status !== 401) {
+      throw new RegistryError(`The registry answers ${reply.status}`, reply.status);
+    }
+  }
+
+  /**
+   * Reads the manifest of an image.
+   * @param reference a tag or a digest
+   * @returns null: there is none, or it is none of a single platform
+   */
+  async find(path: string, reference: string): Promise<StoredImage | null> {
+    const found = await this.#client(path, 'pull').manifest(reference);
+    if (found?.manifest.kind !== 'image') return null;
+    const blobs = blobsOf(found.manifest);
+    return { digest: found.digest, blobs, sizeBytes: sizeOf(blobs) };
+  }
+
+  /** Which of the blobs a repository has. */
+  async blobsThere(path: string, blobs: readonly ImageBlob[], signal?: AbortSignal): Promise<Set<string>> {
+    const client = this.#client(path, 'pull');
+    const there = new Set<string>();
+    for (const { digest } of blobs) if (await client.hasBlob(digest, signal)) there.add(digest);
+    return there;
+  }
+
+  /** Removes a manifest, with every tag that leads to it. Its blobs stay until the registry collects them. */
+  async remove(path: string, digest: string): Promise<void> {
+    await this.#client(path, 'pull,push,delete').deleteManifest(digest);
+  }
+
+  /**
+   * Makes an image of one repository available in another, without copying its blobs.
+   * @throws {RegistryError} there is no such image, or the registry does not mount blobs
+   */
+  async copy(from: { path: string; digest: string }, to: { path: string; tag: string }): Promise<void> {
+    const found = await this.#client(from.path, 'pull').manifest(from.digest);
+    if (found?.manifest.kind !== 'image') throw new RegistryError('The image is gone', 404);
+    const target = this.#client(to.path, 'pull,push', [from.path]);
+    for (const { digest } of blobsOf(found.manifest)) {
+      if (await target.hasBlob(digest)) continue;
+      if (!(await target.mountBlob(digest, from.path))) throw new RegistryError('The registry mounts no blobs', 202);
+    }
+    await target.putManifest(to.tag, found);
+  }
+
+  close(): void {
+    this.#http.close();
+  }
+
+  #client(path: string, actions: 'pull' | 'pull,push' | 'pull,push,delete', alsoPulls: string[] = []): RegistryClient {
+    return new RegistryClient(this.#http, { origin: this.origin, path, actions }, this.credentials, alsoPulls);
+  }
+}
+
+function credentialsOf(settings: RegistrySettings): RegistryCredentials | null {
+  const { PLATFORM_REGISTRY_USERNAME: username, PLATFORM_REGISTRY_PASSWORD_FILE: file } = settings;
+  return username && file ? { username, password: readFileSync(file, 'utf8').trim() } : null;
+}

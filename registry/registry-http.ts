@@ -1,0 +1,96 @@
+import http from 'node:http';
+import https from 'node:https';
+import net from 'node:net';
+import type { Readable } from 'node:stream';
+import tls from 'node:tls';
+import type { OutboundGuard } from './outbound-guard.ts';
+
+/** Time until the head of a reply, and between two parts of its body. */
+const headMs = 30_000;
+const silenceMs = 60_000;
+
+export interface RegistryHttpOptions {
+  /** Decides on every connection. Left out for a server that the operator names. */
+  guard?: OutboundGuard;
+  /** PEM of authorities that are trusted beside the usual ones. */
+  ca?: string;
+}
+
+export interface HttpReply {
+  status: number;
+  headers: http.IncomingHttpHeaders;
+  body: Readable;
+}
+
+/** One request over HTTP or TLS. Redirects are the caller's. @throws the signal's reason, or why there is no reply */
+export class RegistryHttp {
+  readonly #options: RegistryHttpOptions;
+  readonly #agents: { 'http:': http.Agent; 'https:': https.Agent };
+
+  constructor(options: RegistryHttpOptions) {
+    this.#options = options;
+    const keepAlive = { keepAlive: true, maxSockets: 16, timeout: silenceMs };
+    const ca = options.ca ? { ca: [...tls.rootCertificates, options.ca] } : {};
+    this.#agents = { 'http:': new http.Agent(keepAlive), 'https:': new https.Agent({ ...keepAlive, ...ca }) };
+  }
+
+  async send(
+    url: URL,
+    request: {
+      method: string;
+      headers: Record<string, string>;
+      body?: string | Buffer | undefined;
+      signal?: AbortSignal | undefined;
+    },
+  ): Promise<HttpReply> {
+    if (url.protocol !== 'http:' && url.protocol !== 'https:') throw new Error(`${url.protocol} is not HTTP`);
+    const { guard } = this.#options;
+    const hostname = url.hostname.replace(/^\[(.*)\]$/, '$1');
+    const port = Number(url.port) || (url.protocol === 'https:' ? 443 : 80);
+    // The address that is checked is the address that is connected to; the name is only used for TLS and `Host`.
+    const target = guard ? await guard.resolve(hostname, port) : null;
+    request.signal?.throwIfAborted();
+    return new Promise((resolve, reject) => {
+      const sent = (url.protocol === 'https:' ? https : http).request({
+        agent: this.#agents[url.protocol as 'http:'],
+        method: request.method,
+        host: target?.address ?? hostname,
+        port,
+        path: `${url.pathname}${url.search}`,
+        headers: { host: url.host, 'user-agent': 'sandbox-platform', ...request.headers },
+        ...(url.protocol === 'https:' && !net.isIP(hostname) && { servername: hostname }),
+        ...(request.signal && { signal: request.signal }),
+      });
+      const head = setTimeout(() => sent.destroy(new Error(`${url.host} does not answer`)), headMs);
+      sent.on('error', (error) => {
+        clearTimeout(head);
+        reject(request.signal?.aborted ? request.signal.reason : error);
+      });
+      sent.on('response', (reply) => {
+        clearTimeout(head);
+        reply.setTimeout(silenceMs, () => reply.destroy(new Error(`${url.host} has stopped sending`)));
+        resolve({ status: reply.statusCode!, headers: reply.headers, body: reply });
+      });
+      sent.end(request.body);
+    });
+  }
+
+  close(): void {
+    for (const agent of Object.values(this.#agents)) agent.destroy();
+  }
+}
+
+/** Lower than the registry's own limits; a manifest, a token or an error are small. */
+export async function readAll(body: Readable, maxBytes: number): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > maxBytes) {
+      body.destroy();
+      throw new Error(`The reply has more than ${maxBytes} bytes`);
+    }
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}

@@ -1,0 +1,86 @@
+import { createHash, randomBytes } from 'node:crypto';
+
+export interface PushedBlob {
+  bytes: Buffer;
+  mediaType: string;
+}
+
+export interface PushedImage {
+  digest: string;
+  /** Of the configuration and the layers. */
+  sizeBytes: number;
+  layers: { digest: string; size: number }[];
+}
+
+export const ociLayer = 'application/vnd.oci.image.layer.v1.tar+gzip';
+const ociManifest = 'application/vnd.oci.image.manifest.v1+json';
+
+export const digestOf = (bytes: Buffer) => `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
+
+/** A layer that no other test has: what it holds does not matter to a registry. */
+export const anyLayer = (size = 1000): PushedBlob => ({ bytes: randomBytes(size), mediaType: ociLayer });
+
+/**
+ * Puts an image into a registry over its HTTP API, as it is: also one that no tool would make.
+ * @param origin `http://127.0.0.1:<port>`
+ */
+export async function pushImage(
+  origin: string,
+  path: string,
+  image: {
+    layers?: PushedBlob[];
+    tag?: string;
+    config?: object;
+    manifestType?: string;
+    configType?: string;
+  } = {},
+): Promise<PushedImage> {
+  const { layers = [anyLayer()], tag = 'latest', manifestType = ociManifest } = image;
+  const config = Buffer.from(
+    JSON.stringify({ architecture: 'amd64', os: 'linux', rootfs: { type: 'layers', diff_ids: [] }, ...image.config }),
+  );
+  for (const bytes of [config, ...layers.map((layer) => layer.bytes)]) await pushBlob(origin, path, bytes);
+  const described = ({ bytes, mediaType }: PushedBlob) => ({ mediaType, digest: digestOf(bytes), size: bytes.length });
+  const configType = image.configType ?? 'application/vnd.oci.image.config.v1+json';
+  const manifest = {
+    schemaVersion: 2,
+    mediaType: manifestType,
+    config: described({ bytes: config, mediaType: configType }),
+    layers: layers.map(described),
+  };
+  const digest = await putManifest(origin, path, tag, manifest);
+  const sizes = [manifest.config, ...manifest.layers].map(({ size }) => size);
+  return { digest, sizeBytes: sizes.reduce((sum, size) => sum + size, 0), layers: manifest.layers };
+}
+
+export async function putManifest(
+  origin: string,
+  path: string,
+  tag: string,
+  manifest: { mediaType: string },
+): Promise<string> {
+  const body = Buffer.from(JSON.stringify(manifest));
+  const reply = await fetch(`${origin}/v2/${path}/manifests/${tag}`, {
+    method: 'PUT',
+    headers: { 'content-type': manifest.mediaType },
+    body,
+  });
+  if (reply.status !== 201) throw new Error(`the manifest of ${path}: ${reply.status} ${await reply.text()}`);
+  return digestOf(body);
+}
+
+async function pushBlob(origin: string, path: string, bytes: Buffer): Promise<void> {
+  const begun = await fetch(`${origin}/v2/${path}/blobs/uploads/`, { method: 'POST' });
+  const place = new URL(begun.headers.get('location')!, origin);
+  place.searchParams.set('digest', digestOf(bytes));
+  const reply = await fetch(place, { method: 'PUT', body: new Uint8Array(bytes) });
+  if (reply.status !== 201) throw new Error(`a blob of ${path}: ${reply.status} ${await reply.text()}`);
+}
+
+/** Whether a registry has a manifest. */
+export async function hasManifest(origin: string, path: string, reference: string): Promise<boolean> {
+  const headers = { accept: `${ociManifest}, application/vnd.docker.distribution.manifest.v2+json` };
+  const reply = await fetch(`${origin}/v2/${path}/manifests/${reference}`, { headers });
+  await reply.arrayBuffer();
+  return reply.status === 200;
+}

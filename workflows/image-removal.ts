@@ -1,0 +1,14 @@
+import { proxyActivities } from '@temporalio/workflow';
+import type { TemplateImageActivities } from '../activities/template-images.ts';
+import type { ImageRemovalInput } from '../domain/workflow-registry.ts';
+import { outside } from './activity-profiles.ts';
+
+const images = proxyActivities<TemplateImageActivities>(outside.registry);
+
+/**
+ * Removes an image from the platform's registry, unless something refers to it. What this workflow gives up, the
+ * collection of unused images removes. Workflow id: `<image>/removal`.
+ */
+export async function imageRemoval({ image }: ImageRemovalInput): Promise<boolean> {
+  return images.removeUnusedImage(image);
+}
