@@ -1,8 +1,8 @@
 import Fastify, { type FastifyInstance, LogController } from 'fastify';
 import { serializerCompiler } from 'fastify-type-provider-zod';
 import { apiUrl } from '../config/public-urls.ts';
-import { limitConnections } from './connection-limits.ts';
 import type { Api, ApiDependencies } from './dependencies.ts';
+import { createHttpServer } from './http-server.ts';
 import { accountPages } from './pages/index.ts';
 import { access } from './plugins/access.ts';
 import { audit } from './plugins/audit.ts';
@@ -28,11 +28,7 @@ import { routes } from './routes/index.ts';
 
 /** For requests that no route takes; each route has a limit of its own. */
 const unroutedBodyBytes = 1024;
-/** From the first byte of a request, or from the connection where none comes. */
-const headersTimeoutMs = 10_000;
-const requestTimeoutMs = 30_000;
-/** How often connections are held against both. */
-const timeoutCheckMs = 2_000;
+const timeouts = { headersTimeoutMs: 10_000, requestTimeoutMs: 30_000, timeoutCheckMs: 2_000 };
 
 /** The control plane's HTTP API, ready to listen or to be injected into. Holds no state but its rate limits. */
 export function createApp(deps: ApiDependencies): FastifyInstance {
@@ -42,8 +38,10 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
     genReqId: requestIdOf,
     bodyLimit: unroutedBodyBytes,
-    requestTimeout: requestTimeoutMs,
-    http: { headersTimeout: headersTimeoutMs, connectionsCheckingInterval: timeoutCheckMs },
+    serverFactory: (handler) => {
+      const perClient = settings.PLATFORM_TRUST_PROXY ? null : settings.PLATFORM_API_MAX_CONNECTIONS_PER_CLIENT;
+      return createHttpServer(handler, { ...timeouts, connectionsPerClient: perClient });
+    },
     return503OnClosing: false,
     // One proxy: what it wrote last counts, not what a caller put before it.
     trustProxy: settings.PLATFORM_TRUST_PROXY && ((_address, hop) => hop < 1),
@@ -51,7 +49,6 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
     frameworkErrors: onFrameworkError,
     clientErrorHandler: onMalformedRequest,
   });
-  limitConnections(app.server, settings.PLATFORM_TRUST_PROXY ? null : settings.PLATFORM_API_MAX_CONNECTIONS_PER_CLIENT);
   app.setValidatorCompiler(validatorCompiler);
   app.setSerializerCompiler(serializerCompiler);
 

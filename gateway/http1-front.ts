@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import http from 'node:http';
 import type net from 'node:net';
 import type { Duplex, Readable } from 'node:stream';
+import { limitPipelining } from '../config/http-pipelining.ts';
 import type { BoundedLog } from './bounded-log.ts';
 import { errorReply, GatewayError } from './error-reply.ts';
 import type { ClientConnection, Exchange, ExchangeListener } from './exchange.ts';
@@ -18,6 +19,7 @@ const discardTimeoutMs = 10_000;
 const copiedBodyBytes = 16 * 1024;
 const keepaliveTimeoutMs = 65_000;
 const maxHeaders = 200;
+/** Requests of a connection that wait for their responses. One with more is closed. */
 const maxPipelined = 64;
 const drainCheckMs = 100;
 const absoluteForm = /^https?:\/\/([^/?#]*)(.*)$/i;
@@ -88,6 +90,7 @@ export class Http1Front {
       for (const exchange of exchanges) exchange.connectionClosed();
     });
     this.#server.emit('connection', socket);
+    limitPipelining(socket, () => exchanges.size < maxPipelined);
   }
 
   /** Closes idle connections now and the others after their response. */
@@ -130,7 +133,7 @@ export class Http1Front {
     const exchanges = this.#open.get(request.socket)!;
     exchanges.add(exchange);
     exchange.onDone = () => exchanges.delete(exchange);
-    const problem = exchanges.size > maxPipelined ? tooManyPipelined() : this.#problemOf(exchange, request, expects);
+    const problem = this.#problemOf(exchange, request, expects);
     if (problem) exchange.refuse(problem);
     else this.#options.onExchange(exchange);
   }
@@ -423,13 +426,6 @@ export function methodNotAllowed(): GatewayError {
 
 function headersTooLarge(): GatewayError {
   return new GatewayError(431, 'headers_too_large', 'The header fields of the request are too large or too many', {
-    closesConnection: true,
-  });
-}
-
-function tooManyPipelined(): GatewayError {
-  return new GatewayError(429, 'too_many_requests', 'Too many requests wait on this connection', {
-    retryAfterSeconds: 1,
     closesConnection: true,
   });
 }

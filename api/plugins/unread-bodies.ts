@@ -37,9 +37,17 @@ function lingerBeforeClose(socket: Socket): void {
     const readBefore = socket.bytesRead;
     const endsAt = Date.now() + lingerMs;
     socket.end();
+    discard(socket);
     const look = setInterval(() => {
       if (Date.now() >= endsAt || socket.bytesRead - readBefore > lingerBytes) socket.destroy();
     }, lookMs);
     socket.once('close', () => clearInterval(look));
   };
+}
+
+/** Throws away what still arrives without parsing it: a chunk of one byte costs as much as a chunk of many. */
+function discard(socket: Socket): void {
+  socket.removeAllListeners('data');
+  socket.on('data', () => undefined);
+  socket.resume();
 }

@@ -238,7 +238,7 @@ test('a connection that begins like HTTP/2 and goes no further keeps nothing bus
   for (const connection of idle) connection.destroy();
 });
 
-test('a hundred thousand pipelined requests do not all reach the sandbox at once', async () => {
+test('a connection with a hundred thousand pipelined requests is closed; 64 at most reach the sandbox', async () => {
   const connection = new RawConnection(started.port);
   const flood = `GET / HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`.repeat(1000);
   for (let i = 0; i < 100 && !connection.isClosed; i++) {
@@ -246,7 +246,6 @@ test('a hundred thousand pipelined requests do not all reach the sandbox at once
       await Promise.race([new Promise((done) => connection.socket.once('drain', done)), connection.closed()]);
   }
   await connection.closed();
-  expect(connection.received).toContain('429 Too Many Requests');
   expect(sandbox.sockets.size).toBeLessThanOrEqual(64);
 });
 

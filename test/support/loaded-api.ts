@@ -1,3 +1,4 @@
+import fs from 'node:fs';
 import http from 'node:http';
 import path from 'node:path';
 import { UnlimitedApi } from './unlimited-api.ts';
@@ -21,6 +22,35 @@ export class LoadedApi {
   /** Bytes that are in use once garbage is collected, and that the process has of the machine. */
   memory(): Promise<{ live: number; rss: number }> {
     return this.#api.ask();
+  }
+
+  get port(): number {
+    return Number(new URL(this.#api.url).port);
+  }
+
+  /** The most resident memory since the start of the process. */
+  mostResidentMib(): number {
+    const status = fs.readFileSync(`/proc/${this.#api.pid}/status`, 'utf8');
+    return Math.round(Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)![1]) / 1024);
+  }
+
+  /**
+   * The status of an ordinary authenticated request on a connection of its own.
+   * @param localAddress of loopback: the client that the API sees
+   */
+  askFrom(localAddress: string, timeoutMs: number): Promise<number> {
+    return new Promise((resolve, reject) => {
+      const request = http.get(
+        `${this.#api.url}/v1/projects`,
+        { localAddress, agent: false, headers: { 'x-api-key': this.#api.key }, timeout: timeoutMs },
+        (response) => {
+          response.resume();
+          response.once('end', () => resolve(response.statusCode!));
+        },
+      );
+      request.once('timeout', () => request.destroy(new Error(`no answer within ${timeoutMs} ms`)));
+      request.once('error', reject);
+    });
   }
 
   /** Sends requests, half of them lists, the others hostile in one way or another. @returns how many had which status */

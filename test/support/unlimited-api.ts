@@ -55,6 +55,10 @@ export class UnlimitedApi {
     return new UnlimitedApi(child, url, made!.apiKey, () => database.drop());
   }
 
+  get pid(): number {
+    return this.#child.pid!;
+  }
+
   /** What its probe answers. */
   async ask<Answer>(): Promise<Answer> {
     this.#child.send('ask');

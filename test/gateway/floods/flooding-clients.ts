@@ -219,6 +219,13 @@ export const floodKinds: readonly Flood[] = [
     repeat: null,
     reads: false,
   },
+  {
+    name: 'pipelined requests, answers unread',
+    connections: 900,
+    begin: empty,
+    repeat: repeated(Buffer.from(`GET / HTTP/1.1\r\nHost: ${reading}\r\n\r\n`)),
+    reads: false,
+  },
   { name: 'half-open WebSocket upgrades', connections: 1500, begin: upgrade(silent), repeat: null, reads: true },
   {
     name: 'slow heads',

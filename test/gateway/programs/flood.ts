@@ -1,8 +1,9 @@
+import { apiFloods } from '../../api/floods/api-floods.ts';
 import { FloodingClient, floodKinds } from '../floods/flooding-clients.ts';
 
-/** `flood.ts <name> <port of the gateway>`: sends that flood from the message `start` to the message `stop`. */
+/** `flood.ts <name> <port of the gateway or of the API>`: sends that flood from the message `start` to the message `stop`. */
 const [name, port] = process.argv.slice(2);
-const flood = floodKinds.find((each) => each.name === name);
+const flood = [...floodKinds, ...apiFloods].find((each) => each.name === name);
 if (!flood) throw new Error(`there is no flood ${name}`);
 const client = new FloodingClient(flood, Number(port));
 process.on('disconnect', () => process.exit(0));

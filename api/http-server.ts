@@ -1,0 +1,104 @@
+import http from 'node:http';
+import type { Socket } from 'node:net';
+import { limitPipelining } from '../config/http-pipelining.ts';
+import { BoundedCounts } from '../domain/bounded-counts.ts';
+import { clientKey } from '../domain/client-address.ts';
+import { FairTurns } from '../domain/fair-turns.ts';
+import { JoiningRequest } from './joining-request.ts';
+
+/** Connections altogether; more are closed as they come. Each costs memory, and idle ones are closed after a while. */
+const maxConnections = 5_000;
+/**
+ * Connections that begin, and requests that begin, in one turn of the event loop. The first bytes of a connection may be
+ * 64 KiB of requests or of chunks of one byte, which take milliseconds to parse.
+ */
+const startsPerTurn = 2;
+/** Requests that a connection may send before the first of them is answered. Few clients send even two. */
+const maxPipelined = 16;
+
+export interface HttpServerLimits {
+  /** Connections of one address (IPv6: /64); null where a proxy in front makes all of them. */
+  connectionsPerClient: number | null;
+  /** From the first byte of a request to the end of its head, or from the connection where none comes. */
+  headersTimeoutMs: number;
+  /** To the end of the request's body. */
+  requestTimeoutMs: number;
+  /** How often connections are held against both. */
+  timeoutCheckMs: number;
+}
+
+type Handler = (request: http.IncomingMessage, response: http.ServerResponse) => void;
+/** The requests of each connection whose replies are not out, oldest first. */
+type Waiting = WeakMap<Socket, [http.IncomingMessage, http.ServerResponse][]>;
+
+/**
+ * The API's HTTP server. One client that opens many connections or sends many requests without waiting for replies holds
+ * up no other: both begin in turns that all clients share evenly, and requests of one connection run one after another.
+ */
+export function createHttpServer(handler: Handler, limits: HttpServerLimits): http.Server {
+  const { connectionsPerClient, headersTimeoutMs, requestTimeoutMs, timeoutCheckMs } = limits;
+  const server = http.createServer({
+    headersTimeout: headersTimeoutMs,
+    requestTimeout: requestTimeoutMs,
+    connectionsCheckingInterval: timeoutCheckMs,
+    IncomingMessage: JoiningRequest,
+  });
+  server.maxConnections = maxConnections;
+  const counts = connectionsPerClient && new BoundedCounts(connectionsPerClient, 'connections-of-client');
+  const starts = new FairTurns(startsPerTurn);
+  const waiting: Waiting = new WeakMap();
+  server.on('request', oneAtATime(handler, waiting));
+  const listeners = server.listeners('connection') as ((socket: Socket) => void)[];
+  server.removeAllListeners('connection');
+  server.on('connection', (socket) => {
+    const key = clientOf(socket);
+    if (key === null || (counts && !counts.tryAdd(key))) {
+      socket.destroy();
+      return;
+    }
+    if (counts) socket.once('close', () => counts.remove(key));
+    const ignore = () => undefined;
+    socket.on('error', ignore);
+    starts.run(key, () => {
+      if (socket.destroyed) return;
+      for (const listener of listeners) listener.call(server, socket);
+      limitPipelining(socket, () => (waiting.get(socket)?.length ?? 0) < maxPipelined);
+      socket.off('error', ignore);
+    });
+  });
+  return server;
+}
+
+/** Hands the requests of a connection on one after another. */
+function oneAtATime(handler: Handler, waiting: Waiting): Handler {
+  const starts = new FairTurns(startsPerTurn);
+  const begin = (socket: Socket): void => {
+    const [next] = waiting.get(socket)!;
+    if (!next) return;
+    const [request, response] = next;
+    response.once('close', () => {
+      waiting.get(socket)!.shift();
+      begin(socket);
+    });
+    starts.run(clientOf(socket) ?? '', () => {
+      if (!socket.destroyed) handler(request, response);
+    });
+  };
+  return (request, response) => {
+    const { socket } = request;
+    // A handler that reads the body resumes the socket. Until then, nothing more of the body is parsed.
+    if (hasBody(request)) socket.pause();
+    const queue = waiting.get(socket);
+    if (!queue) waiting.set(socket, [[request, response]]);
+    else queue.push([request, response]);
+    if (waiting.get(socket)!.length === 1) begin(socket);
+  };
+}
+
+function hasBody({ headers }: http.IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
+}
+
+function clientOf(socket: Socket): string | null {
+  return socket.remoteAddress ? clientKey(socket.remoteAddress) : null;
+}

@@ -1,0 +1,26 @@
+import type { Socket } from 'node:net';
+
+/** Any value but those of llhttp's `on_headers_complete` ends the parsing of a connection with an error. */
+const stopParsing = -1;
+
+type OnIncoming = (...args: unknown[]) => number;
+
+/**
+ * Closes a connection whose client sends more requests than `isAllowed` takes before it has replies. Call it when
+ * Node's HTTP server has the connection.
+ *
+ * Node hands on every request of what it has read at once, up to 3,000 in 64 KiB, and keeps each with its reply until the
+ * connection is closed: 200 connections that do so at once would take gigabytes. It has no limit for that, and a
+ * handler cannot stop the parser. So this wraps the parser's own callback, which is not in Node's documentation;
+ * `test/api/http-server.test.ts` fails if a later Node calls it otherwise.
+ */
+export function limitPipelining(socket: Socket, isAllowed: () => boolean): void {
+  const { parser } = socket as Socket & { parser?: { onIncoming?: OnIncoming } };
+  const inner = parser?.onIncoming;
+  if (!parser || !inner) return;
+  parser.onIncoming = (...args) => {
+    if (isAllowed()) return inner(...args);
+    socket.destroy();
+    return stopParsing;
+  };
+}

@@ -1,0 +1,112 @@
+import { once } from 'node:events';
+import type http from 'node:http';
+import net from 'node:net';
+import { text } from 'node:stream/consumers';
+import { afterEach, expect, test } from '@jest/globals';
+import { createHttpServer } from '../../api/http-server.ts';
+import { until } from '../support/until.ts';
+
+const limits = {
+  connectionsPerClient: 100,
+  headersTimeoutMs: 10_000,
+  requestTimeoutMs: 30_000,
+  timeoutCheckMs: 2000,
+};
+let server: http.Server | undefined;
+let client: net.Socket | undefined;
+
+afterEach(async () => {
+  client?.destroy();
+  server?.closeAllConnections();
+  server?.close();
+});
+
+type Handler = Parameters<typeof createHttpServer>[0];
+
+/** @returns what the client has received so far */
+async function connected(handler: Handler): Promise<() => string> {
+  server = createHttpServer(handler, limits).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  client = net.connect((server.address() as net.AddressInfo).port, '127.0.0.1');
+  let received = '';
+  client.on('data', (bytes) => {
+    received += bytes;
+  });
+  client.on('error', () => undefined);
+  await once(client, 'connect');
+  return () => received;
+}
+
+const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`;
+
+test('requests that arrive at once run one after another and are answered in order', async () => {
+  let underWay = 0;
+  let most = 0;
+  const received = await connected(({ url }, response) => {
+    most = Math.max(most, ++underWay);
+    setImmediate(() => {
+      underWay--;
+      response.end(`<${url}>`);
+    });
+  });
+  client!.write(Array.from({ length: 16 }, (_, i) => get(`/${i}`)).join(''));
+  await until(() => received().includes('</15>'));
+  expect(received().match(/<\/\d+>/g)).toEqual(Array.from({ length: 16 }, (_, i) => `</${i}>`));
+  expect(most).toBe(1);
+});
+
+test('a connection with more than 16 requests that wait is closed, and no more of them are parsed', async () => {
+  await connected(() => undefined);
+  let parsed = 0;
+  server!.on('request', () => {
+    parsed++;
+  });
+  client!.write(Array.from({ length: 1000 }, (_, i) => get(`/${i}`)).join(''));
+  await once(client!, 'close');
+  expect(parsed).toBe(16);
+});
+
+test('a body of single bytes and one of large chunks arrive whole', async () => {
+  const bodies: string[] = [];
+  const received = await connected(async (request, response) => {
+    bodies.push(await text(request));
+    response.end(`<${bodies.length}>`);
+  });
+  const head = 'POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n';
+  const singles = Array.from({ length: 30_000 }, (_, i) => `1\r\n${i % 10}\r\n`).join('');
+  const large = `10000\r\n${'x'.repeat(0x10000)}\r\n`;
+  client!.write(`${head}${singles}0\r\n\r\n`);
+  await until(() => received().includes('<1>'));
+  client!.write(`${head}${large}1\r\ny\r\n${large}0\r\n\r\n`);
+  await until(() => received().includes('<2>'));
+  expect(bodies[0]).toBe(Array.from({ length: 30_000 }, (_, i) => i % 10).join(''));
+  expect(bodies[1]).toBe(`${'x'.repeat(0x10000)}y${'x'.repeat(0x10000)}`);
+});
+
+test('nothing of a body is read beyond what came with its head until someone wants it', async () => {
+  let release = () => {};
+  const received = await connected(async (request, response) => {
+    await new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const all = await text(request);
+    response.end(`<${all.length}>`);
+  });
+  const size = 16 * 1024 * 1024;
+  client!.write(`POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: ${size}\r\n\r\n`);
+  client!.write('x'.repeat(size));
+  let before = -1;
+  // The kernel takes what fits into its buffers, then no more.
+  await until(
+    () => {
+      const same = client!.bytesWritten - client!.writableLength === before;
+      before = client!.bytesWritten - client!.writableLength;
+      return same && before > 0;
+    },
+    20_000,
+    500,
+  );
+  expect(client!.writableLength).toBeGreaterThan(0);
+  release();
+  await until(() => received().includes(`<${size}>`));
+});
