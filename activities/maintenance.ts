@@ -1,11 +1,17 @@
 import type { Orm } from '../db/orm.ts';
-import { dropOldMetricsPartitions, makeMetricsPartitions } from '../db/repositories/maintenance.ts';
+import {
+  dropOldMetricsPartitions,
+  dropOldWebhookPartitions,
+  makeMetricsPartitions,
+  makeWebhookPartitions,
+} from '../db/repositories/maintenance.ts';
 import {
   purgeEndedSandboxes,
   purgeEvents,
   purgeNotifications,
   purgeReplies,
   purgeSignIns,
+  purgeWebhookDeliveries,
   type Retention,
 } from '../db/repositories/retention.ts';
 
@@ -16,6 +22,12 @@ export function createMaintenanceActivities({ orm, retention }: { orm: Orm; rete
     makeMetricsPartitions: (): Promise<number> => makeMetricsPartitions(orm.em),
     /** @returns how many partitions were dropped */
     dropOldMetricsPartitions: (): Promise<number> => dropOldMetricsPartitions(orm.em),
+    /** Makes the partitions of the coming weeks. @returns how many were made */
+    makeWebhookPartitions: (): Promise<number> => makeWebhookPartitions(orm.em),
+    /** @returns how many partitions were dropped */
+    dropOldWebhookPartitions: (): Promise<number> => dropOldWebhookPartitions(orm.em, retention.webhookDeliveriesDays),
+    /** @returns how many deliveries were deleted */
+    purgeWebhookDeliveries: (): Promise<number> => purgeWebhookDeliveries(orm.em, retention),
     /** @returns how many replies were deleted */
     purgeIdempotencyKeys: (): Promise<number> => purgeReplies(orm.em, retention),
     /** @returns how many events were deleted */

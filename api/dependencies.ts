@@ -12,6 +12,7 @@ import type { Settings } from '../config/settings.ts';
 import type { Orm } from '../db/orm.ts';
 import type { PlanCatalog } from '../db/plans.ts';
 import type { PlatformRegistry } from '../registry/platform-registry.ts';
+import type { WebhookKeys } from '../webhooks/keys.ts';
 import type { AccessTokens } from './access-tokens.ts';
 import type { ExecTokens } from './exec-tokens.ts';
 import type { IdentityProviders } from './oidc/identity-providers.ts';
@@ -42,6 +43,7 @@ export interface ApiDependencies {
   passwordResets: PasswordResets;
   identityProviders: IdentityProviders;
   pendingSignIns: PendingSignIns;
+  webhookKeys: WebhookKeys;
   /** Signs the cookie that belongs to the form of a page. */
   formKey: Buffer;
   /** Decrypts workflow payloads for operators. */

@@ -1,4 +1,5 @@
 import { bodyExamples, fieldExamples, textExamples } from './schemas/examples.ts';
+import { webhookDocuments } from './webhook-documents.ts';
 
 /** A part of the document: any JSON. */
 // biome-ignore lint/suspicious/noExplicitAny: schemas are walked, not read
@@ -18,7 +19,7 @@ export function completeDocument<D extends object>(document: D): D {
   };
   for (const operation of Object.values(paths).flatMap((item) => Object.values(item))) completeOperation(operation);
   visitSchemas({ paths, components });
-  return document;
+  return { ...document, webhooks: webhookDocuments() };
 }
 
 function completeOperation(operation: Part): void {

@@ -8,6 +8,7 @@ import { loadPlans } from '../db/plans.ts';
 import { PlatformRegistry } from '../registry/platform-registry.ts';
 import { createTemporalClient } from '../temporal/client.ts';
 import { EncryptionCodec } from '../temporal/payload-codec.ts';
+import { WebhookKeys } from '../webhooks/keys.ts';
 import { AccessTokens } from './access-tokens.ts';
 import { createApp } from './app.ts';
 import { ExecTokens } from './exec-tokens.ts';
@@ -44,6 +45,7 @@ const app = createApp({
   identityProviders: new IdentityProviders(settings, { logger }),
   pendingSignIns: new PendingSignIns(secrets.pendingSignInKey, apiUrl(settings).startsWith('https:')),
   formKey: secrets.formKey,
+  webhookKeys: new WebhookKeys(secrets),
   passwordResets: new TemporalPasswordResets({ client, logger }),
   codec: new EncryptionCodec(secrets.codecKeys),
   codecAccessToken: secrets.codecAccessToken,

@@ -1,6 +1,7 @@
 import { lookup } from 'node:dns/promises';
 import net from 'node:net';
 import os from 'node:os';
+import ipaddr from 'ipaddr.js';
 import type { Settings } from './settings.ts';
 import { turnSettings } from './turn-settings.ts';
 
@@ -62,10 +63,7 @@ function addressesIn(settings: Settings): Omit<NamedService, 'isInner'>[] {
  * @returns none for a name that does not resolve: no client reaches a service by such a name
  */
 export async function ownServices(services: readonly NamedService[]): Promise<OwnService[]> {
-  const own = new Set(
-    Object.values(os.networkInterfaces()).flatMap((each) => (each ?? []).map(({ address }) => address)),
-  );
-  const isOwn = (address: string) => own.has(address) || /^(127\.|0\.0\.0\.0$|::1?$)/.test(address);
+  const isOwn = ownAddresses();
   const found = await Promise.all(
     services.map(async ({ host, port, isInner }) => {
       const addresses = net.isIP(host) ? [host] : await addressesOf(host);
@@ -74,6 +72,21 @@ export async function ownServices(services: readonly NamedService[]): Promise<Ow
   );
   const distinct = new Map(found.flat().map((service) => [`${service.address} ${service.port}`, service]));
   return [...distinct.values()];
+}
+
+/** @param address that is connected to, as text */
+export function isOwnService(services: readonly OwnService[], address: string, port: number): boolean {
+  const plain = ipaddr.isValid(address) ? ipaddr.process(address).toString() : address;
+  const isOwn = ownAddresses()(plain);
+  return services.some((each) => each.port === port && (each.address === 'local' ? isOwn : each.address === plain));
+}
+
+/** Tells the addresses of this machine as they are now. */
+function ownAddresses(): (address: string) => boolean {
+  const own = new Set(
+    Object.values(os.networkInterfaces()).flatMap((each) => (each ?? []).map(({ address }) => address)),
+  );
+  return (address) => own.has(address) || /^(127\.|0\.0\.0\.0$|::1?$)/.test(address);
 }
 
 async function addressesOf(host: string): Promise<string[]> {

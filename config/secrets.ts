@@ -34,6 +34,12 @@ export interface PlatformSecrets {
   sealRegistryPassword(templateId: string, password: string): string;
   /** @throws {Error} when it was not closed for this template */
   openRegistryPassword(templateId: string, sealed: string): string;
+  /** 32 bytes that an endpoint's ed25519 key is made from; each number gives another key. */
+  webhookKeySeed(endpointId: string, keyNumber: number): Buffer;
+  /** Encrypts a secret that a caller gave for the signatures of a webhook endpoint. */
+  sealWebhookSecret(endpointId: string, secret: string): string;
+  /** @throws {Error} when it was not encrypted for this endpoint */
+  openWebhookSecret(endpointId: string, sealed: string): string;
 }
 
 /** @throws when the settings' codec keys are not `kid:base64 of 32 bytes` */
@@ -48,6 +54,8 @@ export function deriveSecrets(settings: {
   const hostKey = derive('sealed-for-host');
   const registryKey = derive('registry-password');
   const linkKey = derive('account-link');
+  const webhookKey = derive('webhook-signature');
+  const webhookSecretKey = derive('webhook-secret');
   const tokenFor = (key: Buffer, sandboxId: string) => createHmac('sha256', key).update(sandboxId).digest('base64url');
   return {
     codecKeys: parseCodecKeys(settings.PLATFORM_CODEC_KEYS) ?? new Map([['derived-1', derive('payload-codec')]]),
@@ -64,6 +72,10 @@ export function deriveSecrets(settings: {
     openFor: (sandboxId, sealed) => open(hostKey, sandboxId, sealed),
     sealRegistryPassword: (templateId, password) => seal(registryKey, templateId, password),
     openRegistryPassword: (templateId, sealed) => open(registryKey, templateId, sealed),
+    webhookKeySeed: (endpointId, keyNumber) =>
+      createHmac('sha256', webhookKey).update(`${endpointId} ${keyNumber}`).digest(),
+    sealWebhookSecret: (endpointId, secret) => seal(webhookSecretKey, endpointId, secret),
+    openWebhookSecret: (endpointId, sealed) => open(webhookSecretKey, endpointId, sealed),
   };
 }
 

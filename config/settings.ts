@@ -121,6 +121,8 @@ const settingsSchema = z.object({
   /** How many days events and notifications are kept. */
   PLATFORM_EVENTS_KEPT_DAYS: positive(90),
   PLATFORM_NOTIFICATIONS_KEPT_DAYS: positive(90),
+  /** How many days deliveries of webhooks are kept; they go a week at a time. */
+  PLATFORM_WEBHOOK_DELIVERIES_KEPT_DAYS: z.preprocess(emptyIsUnset, z.coerce.number().min(2).default(30)),
   /** How many days the row of a sandbox can be read, or a deleted one is remembered, after its end. */
   PLATFORM_ENDED_SANDBOXES_KEPT_DAYS: positive(365),
   /** Of events, of notifications, and of ended sandboxes of one account, the newest that are kept; of replies, by caller. */
@@ -198,11 +200,13 @@ const settingsSchema = z.object({
   PLATFORM_SANDBOX_SUBNET: text(),
   /**
    * Comma-separated ranges of addresses (CIDR) beyond the public internet that the platform may connect to where a user
-   * names the address: storage endpoints. Empty or `none`: none; `npm start` opens loopback.
+   * names the address: storage endpoints, webhooks. Empty or `none`: none; `npm start` opens loopback.
    */
   PLATFORM_OUTBOUND_RANGES: textOr('none')
     .transform((list) => (list === 'none' ? [] : list.split(',').map((range) => range.trim())))
     .pipe(z.array(z.union([z.cidrv4(), z.cidrv6()]))),
+  /** PEM file of CA certificates that webhooks over TLS are checked with, beside the usual ones. Empty: none. */
+  PLATFORM_WEBHOOK_CA_FILE: text(),
   /**
    * Comma-separated `host:port` of services that belong to the platform beside those that other settings name. An
    * address that a user names never leads to any of them. `npm start` names what it embeds.

@@ -15,6 +15,7 @@ import { QuotaRequest } from './entities/quota-request.ts';
 import { Sandbox } from './entities/sandbox.ts';
 import { Template } from './entities/template.ts';
 import { User } from './entities/user.ts';
+import { WebhookEndpoint } from './entities/webhook-endpoint.ts';
 import { Migration20261121Foundation } from './migrations/20261121-foundation.ts';
 import { Migration20261122DirectMounts } from './migrations/20261122-direct-mounts.ts';
 import { Migration20261122HostLeases } from './migrations/20261122-host-leases.ts';
@@ -39,6 +40,7 @@ import { Migration20261210AuditOfEveryone } from './migrations/20261210-audit-of
 import { Migration20261211QuickSignIn } from './migrations/20261211-quick-sign-in.ts';
 import { Migration20261212Identities } from './migrations/20261212-identities.ts';
 import { Migration20261212Templates } from './migrations/20261212-templates.ts';
+import { Migration20261212Webhooks } from './migrations/20261212-webhooks.ts';
 import { ReticentDriver } from './reticent-driver.ts';
 import { limitSessions, reclaimLostConnections, type SessionLimits } from './session-pool.ts';
 
@@ -76,6 +78,7 @@ export async function createOrm(
       Sandbox,
       Template,
       User,
+      WebhookEndpoint,
     ],
     pool: { min: 0, max: poolSize },
     driverOptions: {
@@ -116,6 +119,7 @@ export async function createOrm(
         { name: '20261211-quick-sign-in', class: Migration20261211QuickSignIn },
         { name: '20261212-identities', class: Migration20261212Identities },
         { name: '20261212-templates', class: Migration20261212Templates },
+        { name: '20261212-webhooks', class: Migration20261212Webhooks },
       ],
     },
     discovery: { warnWhenNoEntities: false },

@@ -24,6 +24,8 @@ export const idPrefixes = {
   emailChange: 'emc',
   auditEvent: 'aud',
   importJob: 'job',
+  webhookEndpoint: 'whk',
+  webhookDelivery: 'whd',
 } as const;
 
 export type IdKind = keyof typeof idPrefixes;

@@ -23,6 +23,8 @@ export interface Workflows {
   emailChange: { input: EmailChangeInput; signals: { emailChangeEnded: { changeId: string } } };
   /** Removes an image that nothing refers to from the registry. */
   imageRemoval: { input: ImageRemovalInput; signals: Record<never, never> };
+  /** The attempts at a delivery that did not succeed at once. */
+  webhookDelivery: { input: WebhookDeliveryInput; signals: Record<never, never> };
   /** One round of upkeep, started by a schedule. */
   maintenance: { input: undefined; signals: Record<never, never> };
 }
@@ -69,6 +71,20 @@ export interface ImageRemovalInput {
   image: string;
 }
 
+export interface WebhookDeliveryInput {
+  deliveryId: string;
+  accountId: string;
+  /** RFC 3339; finds the row among the partitions. */
+  createdAt: string;
+  /** The workflow's own id: only who holds a delivery writes its row. */
+  holder: string;
+  /** Attempts of the delivery before this one, and how many of them were of earlier rounds. */
+  attemptsBefore: number;
+  roundFrom: number;
+  /** When the next attempt is due, in Unix milliseconds. */
+  nextAttemptAtMs: number;
+}
+
 interface WorkflowKind {
   /** The workflow id, from the id of the object that the workflow is about. */
   workflowId(objectId: string): string;
@@ -87,6 +103,7 @@ export const workflowKinds: Readonly<Record<WorkflowType, WorkflowKind>> = {
   userDeletion: { workflowId: (userId) => `${userId}/deletion`, mayRunAgain: true },
   emailChange: { workflowId: (accountId) => `${accountId}/email-change`, mayRunAgain: true },
   imageRemoval: { workflowId: (image) => `${image}/removal`, mayRunAgain: true },
+  webhookDelivery: { workflowId: (holder) => holder, mayRunAgain: false },
   maintenance: { workflowId: () => 'maintenance', mayRunAgain: true },
 };
 

@@ -9,6 +9,7 @@ const searchAttributesOf: { [Type in WorkflowType]?: (input: WorkflowInput<Type>
   passwordReset: ({ userId }) => [{ key: searchAttributes.userId, value: userId }],
   userInvitation: ({ userId }) => [{ key: searchAttributes.userId, value: userId }],
   userDeletion: ({ userId }) => [{ key: searchAttributes.userId, value: userId }],
+  webhookDelivery: ({ accountId }) => [{ key: searchAttributes.accountId, value: accountId }],
   host: ({ hostId }) => [{ key: searchAttributes.hostId, value: hostId }],
 };
 

@@ -7,6 +7,7 @@ import { createSandboxLifeActivities } from '../activities/sandbox-life.ts';
 import { createSandboxPortActivities } from '../activities/sandbox-ports.ts';
 import { createTemplateImageActivities } from '../activities/template-images.ts';
 import { createUserDeletionActivities } from '../activities/user-deletion.ts';
+import { createWebhookDeliveryActivities } from '../activities/webhook-deliveries.ts';
 import type { PlatformSecrets } from '../config/secrets.ts';
 import type { Settings } from '../config/settings.ts';
 import type { Orm } from '../db/orm.ts';
@@ -16,6 +17,8 @@ import { controlTaskQueue } from '../domain/task-queues.ts';
 import type { Mailer } from '../mail/mailer.ts';
 import type { PlatformRegistry } from '../registry/platform-registry.ts';
 import { createDataConverter } from '../temporal/data-converter.ts';
+import type { WebhookKeys } from '../webhooks/keys.ts';
+import type { WebhookSender } from '../webhooks/sender.ts';
 
 /** Runs workflows, and the activities that need only the database and mail. */
 export function createControlWorker(deps: {
@@ -29,6 +32,7 @@ export function createControlWorker(deps: {
   mailer: Mailer;
   /** Null: the settings name none. */
   registry: PlatformRegistry | null;
+  webhooks: { keys: WebhookKeys; sender: WebhookSender };
   workflowBundle: string;
 }): Promise<Worker> {
   return Worker.create({
@@ -45,6 +49,7 @@ export function createControlWorker(deps: {
       ...createSandboxPortActivities(deps),
       ...createTemplateImageActivities(deps),
       ...createUserDeletionActivities(deps),
+      ...createWebhookDeliveryActivities(deps),
     },
     dataConverter: createDataConverter(deps.secrets),
     // About 290 MiB: see `config/heap-limits.ts`. Others are replayed when something happens to them.

@@ -9,10 +9,13 @@ import { loadPlans } from '../db/plans.ts';
 import { createMailer } from '../mail/mailer.ts';
 import { PlatformRegistry } from '../registry/platform-registry.ts';
 import { createTemporalClient } from '../temporal/client.ts';
+import { WebhookKeys } from '../webhooks/keys.ts';
 import { createControlWorker } from './control-worker.ts';
 import { logTemporalThrough } from './logging.ts';
 import { ensureMaintenanceSchedule } from './maintenance-schedule.ts';
 import { OutboxRelay } from './outbox-relay.ts';
+import { createWebhookSender } from './webhook-egress.ts';
+import { WebhookRelay } from './webhook-relay.ts';
 import { ensureWorkflowBundle } from './workflow-bundle.ts';
 
 /** The control worker's process: workflows, their database activities, and the outbox relay. Any number may run. */
@@ -25,6 +28,7 @@ const [orm, connection, workflowBundle] = await Promise.all([
   NativeConnection.connect({ address: settings.TEMPORAL_ADDRESS, tls: settings.TEMPORAL_TLS }),
   ensureWorkflowBundle(settings.PLATFORM_CACHE_DIR),
 ]);
+const webhooks = { keys: new WebhookKeys(secrets), sender: createWebhookSender(settings) };
 const worker = await createControlWorker({
   connection,
   namespace: settings.TEMPORAL_NAMESPACE,
@@ -34,21 +38,26 @@ const worker = await createControlWorker({
     eventsDays: settings.PLATFORM_EVENTS_KEPT_DAYS,
     notificationsDays: settings.PLATFORM_NOTIFICATIONS_KEPT_DAYS,
     endedSandboxesDays: settings.PLATFORM_ENDED_SANDBOXES_KEPT_DAYS,
+    webhookDeliveriesDays: settings.PLATFORM_WEBHOOK_DELIVERIES_KEPT_DAYS,
     rowsPerAccount: settings.PLATFORM_ROWS_KEPT_PER_ACCOUNT,
   },
   secrets,
   settings,
   mailer: createMailer(settings, logger),
   registry: PlatformRegistry.of(settings),
+  webhooks,
   workflowBundle,
 });
 const client = createTemporalClient(settings, secrets);
 await ensureMaintenanceSchedule(client);
 const relay = new OutboxRelay({ orm, client, logger });
 relay.start();
+const webhookRelay = new WebhookRelay({ orm, databaseUrl: settings.DATABASE_URL, webhooks, logger });
+webhookRelay.start();
 logger.info('ready');
 await worker.runUntil(stopSignal());
-await relay.stop();
+await Promise.all([relay.stop(), webhookRelay.stop()]);
+await webhooks.sender.close();
 await client.connection.close();
 await connection.close();
 await orm.close();

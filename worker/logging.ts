@@ -30,6 +30,8 @@ export function temporalLine({
     const text = isNativeError(error) ? error.message : 'The sandbox has failed';
     return { level: 'info', fields: { sandboxId: fields.workflowId }, message: text };
   }
+  // Deliveries take turns at a slow endpoint.
+  if (error instanceof ApplicationFailure && error.type === 'endpoint_busy') return null;
   // A full host or a wrong password of a bucket is an answer to a caller, not a fault of the platform.
   if (isRefusal(error)) {
     const { workflowId, activityType } = fields;

@@ -70,7 +70,7 @@ export const onHost = {
   }),
 };
 
-type OutsideKind = 'imageCopy' | 'registry' | 'money' | 'mail' | 'mailWithLink';
+type OutsideKind = 'imageCopy' | 'registry' | 'money' | 'mail' | 'mailWithLink' | 'webhook';
 
 /** Calls of services outside of the platform. No workflow copies images or moves money yet. */
 export const outside: Readonly<Record<OutsideKind, ActivityOptions>> = {
@@ -111,5 +111,15 @@ export const outside: Readonly<Record<OutsideKind, ActivityOptions>> = {
     startToCloseTimeout: '60s',
     scheduleToCloseTimeout: '30m',
     retry: { initialInterval: '2s', maximumInterval: '2m' },
+  },
+  /**
+   * One request to a webhook endpoint, whose failure is a result and no error. It is tried again where the worker died,
+   * the database is away, or the endpoint has as many requests in flight as it may.
+   */
+  webhook: {
+    taskQueue: controlTaskQueue,
+    startToCloseTimeout: '6m',
+    heartbeatTimeout: '10s',
+    retry: { initialInterval: '1s', maximumInterval: '1m' },
   },
 };

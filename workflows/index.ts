@@ -9,3 +9,4 @@ export { sandboxBatchEnding } from './sandbox-batch-ending.ts';
 export { sandboxDeletion } from './sandbox-deletion.ts';
 export { userDeletion } from './user-deletion.ts';
 export { userInvitation } from './user-invitation.ts';
+export { webhookDelivery } from './webhook-delivery.ts';

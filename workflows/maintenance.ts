@@ -13,6 +13,9 @@ export interface MaintenanceReport {
   notificationsPurged: number;
   endedSandboxesPurged: number;
   signInsPurged: number;
+  webhookPartitionsMade: number;
+  webhookPartitionsDropped: number;
+  webhookDeliveriesPurged: number;
 }
 
 /**
@@ -22,15 +25,20 @@ export interface MaintenanceReport {
 export async function maintenance(): Promise<MaintenanceReport> {
   const purgesRows = patched('old-rows-are-purged');
   const purgesSignIns = patched('old-sign-ins-are-purged');
-  const [made, dropped, keys, events, notifications, sandboxes, signIns] = await Promise.allSettled([
-    activities.makeMetricsPartitions(),
-    activities.dropOldMetricsPartitions(),
-    activities.purgeIdempotencyKeys(),
-    purgesRows ? activities.purgeEvents() : 0,
-    purgesRows ? activities.purgeNotifications() : 0,
-    purgesRows ? activities.purgeEndedSandboxes() : 0,
-    purgesSignIns ? activities.purgeSignIns() : 0,
-  ]);
+  const keepsWebhooks = patched('webhook-deliveries-are-kept');
+  const [made, dropped, keys, events, notifications, sandboxes, signIns, weeksMade, weeksDropped, deliveries] =
+    await Promise.allSettled([
+      activities.makeMetricsPartitions(),
+      activities.dropOldMetricsPartitions(),
+      activities.purgeIdempotencyKeys(),
+      purgesRows ? activities.purgeEvents() : 0,
+      purgesRows ? activities.purgeNotifications() : 0,
+      purgesRows ? activities.purgeEndedSandboxes() : 0,
+      purgesSignIns ? activities.purgeSignIns() : 0,
+      keepsWebhooks ? activities.makeWebhookPartitions() : 0,
+      keepsWebhooks ? activities.dropOldWebhookPartitions() : 0,
+      keepsWebhooks ? activities.purgeWebhookDeliveries() : 0,
+    ]);
   return {
     partitionsMade: resultOf(made),
     partitionsDropped: resultOf(dropped),
@@ -39,6 +47,9 @@ export async function maintenance(): Promise<MaintenanceReport> {
     notificationsPurged: resultOf(notifications),
     endedSandboxesPurged: resultOf(sandboxes),
     signInsPurged: resultOf(signIns),
+    webhookPartitionsMade: resultOf(weeksMade),
+    webhookPartitionsDropped: resultOf(weeksDropped),
+    webhookDeliveriesPurged: resultOf(deliveries),
   };
 }
 

@@ -40,9 +40,11 @@ export const openapi = fp<{ serverUrl: string }>(
           },
         },
         security: [{ apiKey: [] }, { authorization: [] }, { accessToken: [] }],
-        tags: ['Sandboxes', 'Templates', 'Projects', 'API keys', 'Sign-in', 'Users', 'Operation'].map((name) => ({
-          name,
-        })),
+        tags: ['Sandboxes', 'Templates', 'Projects', 'API keys', 'Sign-in', 'Users', 'Webhooks', 'Operation'].map(
+          (name) => ({
+            name,
+          }),
+        ),
       },
       transform: (route) => {
         const transformed = jsonSchemaTransform(route);

@@ -11,6 +11,7 @@ import { usageRoutes } from './usage/index.ts';
 import { userManagementRoutes } from './user-management/index.ts';
 import { getProfile } from './users/get-me.ts';
 import { updateProfile } from './users/update-me.ts';
+import { webhookRoutes } from './webhooks/index.ts';
 
 /** Every route under `/v1`. */
 export const routes: readonly ((api: Api, deps: ApiDependencies) => void)[] = [
@@ -26,4 +27,5 @@ export const routes: readonly ((api: Api, deps: ApiDependencies) => void)[] = [
   ...userManagementRoutes,
   listAuditLog,
   ...usageRoutes,
+  ...webhookRoutes,
 ];

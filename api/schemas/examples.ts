@@ -2,6 +2,8 @@ const sandboxId = 'sbx-5k2vq8m3w7xj4r6t9ypz1hdn';
 const projectId = 'prj-8d3fkq6w2mzx5v7r4t9ypjhn';
 const notificationId = 'ntf-9ypjhn8d3fkq6w2mzx5v';
 const allocationId = 'qal-3w7xj4r6t9ypz1hdn5k2';
+const endpointId = 'whk-3w7xj4r6t9ypz1hdn5k2';
+const deliveryId = 'whd-6m3z8r5tpydj2c7hnv4k';
 const userId = 'usr-2c7hnv4k9qwx6m3z8r5tpydj';
 
 /** Examples for the document, by the name of a field or of a parameter. */
@@ -43,17 +45,21 @@ export const fieldExamples: Readonly<Record<string, unknown>> = {
   default_memory_mb: 512,
   description: 'Runs the tests of the main branch',
   dedicated_signin_url: 'https://console.example.com/sign-in',
+  delivery_id: deliveryId,
   disk_total: 5_368_709_120,
   disk_used: 104_857_600,
   display_name: 'Ada',
   duration_ms: 84,
   email: 'ada@example.com',
   endpoint: 'https://s3.eu-central-1.amazonaws.com',
+  endpoint_id: endpointId,
   env: { GREETING: 'hello' },
   env_vars: { GREETING: 'hello' },
   envd_access_token: 'kq3vX8w2mZ5r7t9yPjHdNc4b6f1gSaLe',
   error: 'The sandbox is paused, not running',
   event_id: 'aud-9ypjhn8d3fkq6w2mzx5v',
+  event_type: 'sandbox.started',
+  event_types: ['sandbox.*'],
   exit_code: 0,
   external_image_url: 'docker.io/library/python:3.13',
   error_message: 'The build failed',
@@ -105,6 +111,7 @@ export const fieldExamples: Readonly<Record<string, unknown>> = {
   proxy_url: 'http://ada:correct-horse@proxy.example.com:3128',
   ready_command: '{"exec": {"command": ["test", "-f", "/tmp/ready"]}}',
   push_logs: 'pushed sha256:4bc453b5…',
+  public_key: 'whpk_BOZ2vXWcyGzrHlhYaJ0Q9HxkLtQ7jVq3TzB6mN1cR8A=',
   reason: 'must have 1 to 15 characters',
   region: 'eu',
   registry_image_url: 'registry.example.com/templates/web:latest',
@@ -113,6 +120,7 @@ export const fieldExamples: Readonly<Record<string, unknown>> = {
   registry_tag: 'latest',
   remaining_seconds: 240,
   remaining_time: 240,
+  reply: 'ok',
   request_id: '3f0e6d7a-5a52-4a2f-9d0e-0c9a6f1b2c3d',
   review_notes: 'Enough for the release',
   reviewed_by: userId,
@@ -122,6 +130,7 @@ export const fieldExamples: Readonly<Record<string, unknown>> = {
   sandbox_domain_internal: '10.88.0.7:49983',
   sandbox_id: sandboxId,
   sandbox_ids: [sandboxId],
+  secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw',
   secret_key: 'wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY',
   service_port: 8000,
   session_token: 'FwoGZXIvYXdzEXAMPLE',
@@ -154,6 +163,7 @@ export const fieldExamples: Readonly<Record<string, unknown>> = {
   userName: 'Ada',
   user_account_id: 'acc-4w9xk2m7vq5z8r3t6ypjhdnc',
   user_id: userId,
+  url: 'https://example.com/hooks',
   username: 'ada',
 };
 
@@ -219,5 +229,12 @@ export const bodyExamples: Readonly<Record<string, object>> = {
   signIn: { email: 'ada@example.com', password: 'correct-horse' },
   forgotPassword: { email: 'ada@example.com' },
   resetPassword: { token: 'sT4vK9wq2Zx8mN1cB6yR3hJ7pL0dF5gA_eU-oI2kWxQ', new_password: 'seven-brown-otters-9' },
+  createWebhook: {
+    url: 'https://example.com/hooks',
+    event_types: ['sandbox.*'],
+    description: 'Tells the build server',
+  },
+  updateWebhook: { event_types: ['sandbox.started', 'sandbox.failed'], is_active: true },
+  rollWebhookSecret: { secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw' },
   changePassword: { current_password: 'correct-horse', new_password: 'seven-brown-otters-9' },
 };

@@ -3,6 +3,7 @@ import { metricsKeptDays } from '../../domain/metrics-range.ts';
 
 /** For how many days to come the partitions of metrics are there already. */
 const partitionDaysAhead = 3;
+const webhookDaysAhead = 21;
 
 /** A query in the way of a partition ends within this; the statement is given up and tried again later. */
 const patienceSeconds = 5;
@@ -15,6 +16,16 @@ export function makeMetricsPartitions(em: EntityManager): Promise<number> {
 /** Removes the days whose every sample is older than seven days. @returns how many partitions went */
 export function dropOldMetricsPartitions(em: EntityManager): Promise<number> {
   return patiently(em, `drop_metrics_partitions(${today} - ${metricsKeptDays})`);
+}
+
+/** Makes the partitions of the coming weeks' deliveries of webhooks. @returns how many were missing */
+export function makeWebhookPartitions(em: EntityManager): Promise<number> {
+  return patiently(em, `make_webhook_partitions(${today}, ${today} + ${webhookDaysAhead})`);
+}
+
+/** Removes the weeks whose every delivery is older than that. @returns how many partitions went */
+export function dropOldWebhookPartitions(em: EntityManager, keptDays: number): Promise<number> {
+  return patiently(em, `drop_webhook_partitions(${today} - ${Math.ceil(keptDays)})`);
 }
 
 const today = "(now() at time zone 'UTC')::date";

@@ -17,6 +17,7 @@ const tables: { [kind in IdKind]?: readonly [table: string, key: string] } = {
   sandbox: ['sandboxes', 'sandbox_id'],
   quotaAllocation: ['quota_allocations', 'allocation_id'],
   quotaRequest: ['quota_requests', 'request_id'],
+  webhookEndpoint: ['webhook_endpoints', 'endpoint_id'],
 };
 
 /** The account that an object belongs to, by its id. Null: there is none. */

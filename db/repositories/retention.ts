@@ -7,6 +7,7 @@ export interface Retention {
   eventsDays: number;
   notificationsDays: number;
   endedSandboxesDays: number;
+  webhookDeliveriesDays: number;
   /** The newest rows that are kept of one account (of one caller, for replies to idempotency keys), whatever their age. */
   rowsPerAccount: number;
 }
@@ -117,4 +118,37 @@ async function removeAll(
     removed += rows.length;
     if (rows.length < atOnce) return removed;
   }
+}
+
+/**
+ * Removes deliveries that are over and beyond the number of their account, the oldest first. Old ones go with their
+ * partition. By their keys: places of rows (`ctid`) are not unique among partitions.
+ */
+export async function purgeWebhookDeliveries(em: EntityManager, kept: Retention, atOnce = 5000): Promise<number> {
+  const accounts = (await em
+    .fork()
+    .execute('select account_id as id from webhook_deliveries group by 1 having count(*) > ?', [
+      kept.rowsPerAccount,
+    ])) as {
+    id: string;
+  }[];
+  let purged = 0;
+  for (const { id } of accounts) {
+    const [newest] = (await em
+      .fork()
+      .execute(
+        'select created_at::text as at from webhook_deliveries where account_id = ? order by created_at desc offset ? limit 1',
+        [id, kept.rowsPerAccount],
+      )) as { at: string }[];
+    for (let removed = atOnce; newest && removed === atOnce; purged += removed) {
+      const rows = (await em.fork().execute(
+        `delete from webhook_deliveries where (delivery_id, created_at) in
+           (select delivery_id, created_at from webhook_deliveries where account_id = ? and created_at <= ?::timestamptz
+              and status in ('delivered', 'failed') limit ?) returning 1`,
+        [id, newest.at, atOnce],
+      )) as unknown[];
+      removed = rows.length;
+    }
+  }
+  return purged;
 }

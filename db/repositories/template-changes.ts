@@ -88,6 +88,16 @@ export async function changeTemplate(
   });
 }
 
+/** Records that the image of a template is there. Call it with the row locked; built-in templates have no owner to inform. */
+export async function recordUpload(
+  tx: EntityManager,
+  { templateId, accountId, ownerUserId: userId, name }: Template,
+): Promise<void> {
+  if (!accountId || !userId) return;
+  const object = { objectId: templateId, accountId, userId };
+  await recordEvent(tx, object, 'template.uploaded', { template_id: templateId, name });
+}
+
 /**
  * Deletes a template, and has its image removed where nothing else refers to it.
  * @throws {AppError} `not_found`, `template_of_another_user`, `template_in_use`, `import_in_progress`

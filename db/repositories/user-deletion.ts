@@ -3,6 +3,7 @@ import { AppError } from '../../domain/errors.ts';
 import { User } from '../entities/user.ts';
 import { lockAdmins, requireAnAdmin } from './admins.ts';
 import { recordAudit } from './audit-events.ts';
+import { recordEvent } from './events.ts';
 import { requestStart } from './outbox.ts';
 import { findDefaultProjectId } from './projects.ts';
 import { type Scope, scopeTransaction } from './scope.ts';
@@ -142,7 +143,7 @@ async function moveEndedSandboxes(tx: EntityManager, userId: string, to: Success
 }
 
 /** What goes with the user. Sessions, links and known addresses go with the row. */
-const ownTables = ['api_keys', 'notifications', 'quota_allocations', 'quota_requests'] as const;
+const ownTables = ['api_keys', 'notifications', 'quota_allocations', 'quota_requests', 'webhook_endpoints'] as const;
 
 /**
  * Removes some of what belongs to the user alone, and at last the user.
@@ -160,7 +161,7 @@ export async function removeUser(em: EntityManager, userId: string): Promise<'do
       )) as unknown[];
       if (rows.length === atOnce) return 'more';
     }
-    await tx.execute("delete from templates where owner_user_id = ? and visibility = 'private'", [userId]);
+    await removePrivateTemplates(tx, userId);
     const [left] = (await tx.execute(
       `select exists (select 1 from sandboxes where owner_user_id = ?) or exists (select 1 from projects where owner_user_id = ?)
          or exists (select 1 from templates where owner_user_id = ?) as found`,
@@ -170,4 +171,16 @@ export async function removeUser(em: EntityManager, userId: string): Promise<'do
     await tx.execute('delete from users where user_id = ?', [userId]);
     return 'done';
   });
+}
+
+async function removePrivateTemplates(tx: EntityManager, userId: string): Promise<void> {
+  const rows = (await tx.execute(
+    `delete from templates where owner_user_id = ? and visibility = 'private'
+     returning template_id, account_id, name`,
+    [userId],
+  )) as { template_id: string; account_id: string; name: string }[];
+  for (const { template_id: templateId, account_id: accountId, name } of rows) {
+    const object = { objectId: templateId, accountId, userId };
+    await recordEvent(tx, object, 'template.deleted', { template_id: templateId, name });
+  }
 }

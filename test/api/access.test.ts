@@ -8,10 +8,12 @@ import { Notification } from '../../db/entities/notification.ts';
 import { QuotaRequest } from '../../db/entities/quota-request.ts';
 import { Sandbox } from '../../db/entities/sandbox.ts';
 import { User } from '../../db/entities/user.ts';
+import { WebhookEndpoint } from '../../db/entities/webhook-endpoint.ts';
 import { newId } from '../../db/new-id.ts';
 import { hashApiKey } from '../../db/repositories/identities.ts';
 import { allocateQuota } from '../../db/repositories/quota-allocations.ts';
 import { startSession } from '../../db/repositories/sign-ins.ts';
+import { addTestDelivery } from '../../db/repositories/webhook-deliveries.ts';
 import { makeApiKey } from '../../domain/api-key.ts';
 import type { Json } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
@@ -45,6 +47,8 @@ interface Names {
   allocation_id: string;
   request_id: string;
   user_id: string;
+  endpoint_id: string;
+  delivery_id: string;
 }
 
 const user = (rows: Row['rows'], more: Omit<Row, 'who' | 'rows'> = {}): Row => ({ who: 'user', rows, ...more });
@@ -53,6 +57,7 @@ const quotaRequest = { cpu_seconds_monthly: 1, template_storage_gb: 1, reason: '
 const anyone: Row = { who: 'anyone', rows: 'none' };
 const batch = user('by_role', { body: ({ sandbox_id: id }) => ({ sandbox_ids: [id] }) });
 const notifications = user('own', { body: ({ notification_id: id }) => ({ notification_ids: [id] }) });
+const webhook = { url: 'https://example.com/hooks', event_types: ['template.*'] };
 const timeout = user('by_role', { body: () => ({ timeout: 7200 }) });
 
 /** Every route, with who may call it and whose rows it works on. */
@@ -160,6 +165,17 @@ const table: Record<string, Row> = {
   'PUT /v1/api-keys/:key_id': user('by_role', { body: () => ({ description: 'changed' }) }),
   'PUT /v1/api-keys/:key_id/status': user('by_role', { body: () => ({ is_active: false }) }),
   'DELETE /v1/api-keys/:key_id': user('by_role'),
+  'GET /v1/webhooks/event-types': user('none'),
+  'GET /v1/webhooks': user('by_role', { owners: (data) => data.webhooks.map((each: Json) => each.user_id) }),
+  'POST /v1/webhooks': user('by_role', { body: () => webhook, owners: (data) => [data.user_id] }),
+  'GET /v1/webhooks/:endpoint_id': user('by_role'),
+  'PUT /v1/webhooks/:endpoint_id': user('by_role', { body: () => ({ description: 'changed' }) }),
+  'DELETE /v1/webhooks/:endpoint_id': user('by_role'),
+  'POST /v1/webhooks/:endpoint_id/roll-secret': user('by_role'),
+  'POST /v1/webhooks/:endpoint_id/test': user('by_role'),
+  'GET /v1/webhooks/:endpoint_id/deliveries': user('by_role'),
+  'GET /v1/webhooks/:endpoint_id/deliveries/:delivery_id': user('by_role'),
+  'POST /v1/webhooks/:endpoint_id/deliveries/:delivery_id/redeliver': user('by_role'),
   'GET /v1/notifications': user('own', {
     owners: (data) => data.notifications.map((each: Json) => each.user_id),
   }),
@@ -206,7 +222,7 @@ const table: Record<string, Row> = {
 };
 
 const namesObject = (name: string) =>
-  /:(sandbox|project|key|template|notification|allocation|request|user)_id|\/batch-/.test(name);
+  /:(sandbox|project|key|template|notification|allocation|request|user|endpoint|delivery)_id|\/batch-/.test(name);
 
 /** What a caller gets. `in`: the route does its work, which may still end in an error of its own. */
 function expected(name: string, row: Row, kind: Kind): string {
@@ -296,6 +312,7 @@ beforeAll(async () => {
     await api.send(caller, 'POST', '/v1/sandboxes', {});
     await addNotification(caller);
     await addQuota(caller);
+    await addWebhook(caller);
   }
   await em.nativeUpdate(User, { userId: api.root.userId }, { role: 'user' });
   const operators = [admin.userId, operatorWhoIsNotRoot.userId];
@@ -330,6 +347,7 @@ async function objectsOf(owner: Caller): Promise<Names> {
     }),
     notification_id: await addNotification(owner),
     ...(await addQuota(owner)),
+    ...(await addWebhook(owner)),
   };
 }
 
@@ -353,6 +371,18 @@ async function addNotification({ accountId, userId }: Caller): Promise<string> {
   });
   await em.flush();
   return id;
+}
+
+/** An endpoint with a delivery that is over. */
+async function addWebhook({ accountId, userId }: Caller): Promise<Pick<Names, 'endpoint_id' | 'delivery_id'>> {
+  const em = api.orm.em.fork();
+  const endpointId = newId('webhookEndpoint');
+  const { url, event_types: eventTypes } = webhook;
+  const endpoint = em.create(WebhookEndpoint, { endpointId, accountId, userId, url, eventTypes, publicKey: 'whpk_' });
+  await em.flush();
+  const delivery = await addTestDelivery(em, endpoint, newId('webhookDelivery'));
+  await em.execute("update webhook_deliveries set status = 'delivered', relay_at = null");
+  return { endpoint_id: endpointId, delivery_id: delivery.deliveryId };
 }
 
 /** The allocation and the request that a user had before are closed: of each there is one at most. */

@@ -11,6 +11,7 @@ beforeAll(async () => {
     await api.send(api.root, 'POST', '/v1/sandboxes', { name: `sandbox-${i}`, project_id: projectId });
     await api.send(api.root, 'POST', '/v1/api-keys', { name: `key-${i}` });
     await api.addTemplate({});
+    await api.send(api.root, 'POST', '/v1/webhooks', { url: `https://example.com/${i}`, event_types: ['template.*'] });
     await addUserOfQuotas();
   }
 });

@@ -1,6 +1,7 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { errorStatus } from '../../domain/errors.ts';
+import { eventTypes } from '../../domain/event-types.ts';
 import type { Json } from './contract-client.ts';
 import { startApi, type TestApi } from './test-api.ts';
 
@@ -94,6 +95,14 @@ const quotaRequest = [
   ...words('request_id user_id account_id reason status reviewed_by reviewed_at review_notes created_at updated_at'),
 ].sort();
 const quotaRequests = { '': words('requests pagination'), 'requests[]': quotaRequest, pagination };
+const webhook = words(`
+  endpoint_id url event_types is_active disabled_reason description scope timeout_seconds max_retries public_key has_secret
+  total_deliveries successful_deliveries failed_deliveries last_delivery_at last_success_at last_failure_at created_at
+  updated_at user_id account_id`);
+const delivery = words(`
+  delivery_id event_type event_id status http_status_code attempt_number max_attempts next_retry_at delivered_at failed_at
+  error_message created_at attempts`);
+const attempts = words('started_at duration_ms http_status_code error reply');
 const ending = words('sandbox_id status note');
 /** `host_port`: of UDP ports only. */
 const port = words('port service_port protocol name is_protected host_port');
@@ -236,6 +245,24 @@ const contract: Record<string, Record<string, string[]>> = {
   'POST /v1/notifications/bulk-delete 200': { '': words('notification_ids deleted_count') },
   'PATCH /v1/notifications/bulk-read 200': { '': words('notification_ids marked_count is_read') },
   'PATCH /v1/notifications/bulk-unread 200': { '': words('notification_ids marked_count is_read') },
+  'POST /v1/webhooks 201': { '': webhook },
+  'GET /v1/webhooks 200': { '': words('webhooks pagination'), 'webhooks[]': webhook, pagination },
+  'GET /v1/webhooks/event-types 200': {
+    '': ['event_types'],
+    'event_types[]': words('type description scope example'),
+  },
+  'GET /v1/webhooks/{endpoint_id} 200': { '': webhook },
+  'PUT /v1/webhooks/{endpoint_id} 200': { '': webhook },
+  'DELETE /v1/webhooks/{endpoint_id} 200': {},
+  'POST /v1/webhooks/{endpoint_id}/roll-secret 200': { '': webhook },
+  'POST /v1/webhooks/{endpoint_id}/test 202': { '': delivery, 'attempts[]': attempts },
+  'GET /v1/webhooks/{endpoint_id}/deliveries 200': {
+    '': words('deliveries limit'),
+    'deliveries[]': delivery,
+    'deliveries[].attempts[]': attempts,
+  },
+  'GET /v1/webhooks/{endpoint_id}/deliveries/{delivery_id} 200': { '': delivery, 'attempts[]': attempts },
+  'POST /v1/webhooks/{endpoint_id}/deliveries/{delivery_id}/redeliver 202': { '': delivery, 'attempts[]': attempts },
   'POST /v1/auth/sign-in 200': { '': words('access_token expires_at') },
   'POST /v1/auth/sign-out 200': {},
   'POST /v1/auth/forgot-password 202': {},
@@ -327,6 +354,11 @@ const bodies: Record<string, string[]> = {
   'POST /v1/api-keys': words('name description'),
   'PUT /v1/api-keys/{key_id}': words('name description'),
   'PUT /v1/api-keys/{key_id}/status': ['is_active'],
+  'POST /v1/webhooks': words('url event_types description scope timeout_seconds max_retries secret'),
+  'PUT /v1/webhooks/{endpoint_id}': words(
+    'url event_types is_active description scope timeout_seconds max_retries secret',
+  ),
+  'POST /v1/webhooks/{endpoint_id}/roll-secret': ['secret'],
   'POST /v1/auth/sign-in': words('email password'),
   'POST /v1/auth/forgot-password': ['email'],
   'POST /v1/auth/reset-password': words('token new_password'),
@@ -365,6 +397,8 @@ const queries: Record<string, string[]> = {
   'GET /v1/templates/{template_id}/document': ['download'],
   'GET /v1/projects': [...pagingOfAccounts, 'owner_user_id'],
   'GET /v1/projects/{project_id}/sandboxes': [...paging, 'status'],
+  'GET /v1/webhooks': pagingOfAccounts,
+  'GET /v1/webhooks/{endpoint_id}/deliveries': ['limit'],
   'GET /v1/audit-events': [...pagingOfAccounts, ...words('start end actor_user_id object_id action')],
   'GET /v1/user-management/users': [...pagingOfAccounts, 'status'],
   'GET /v1/notifications': [...paging, 'read', 'type'],
@@ -456,6 +490,21 @@ test.each(Object.entries(bare))('%s answers the fields of the contract, without 
   expect(fieldsAt(schema, '')).toEqual(fields);
 });
 
+test('it has each type of event as a webhook, with an example that its schema accepts', () => {
+  const ajv = new Ajv2020({ strict: false, validateFormats: true });
+  addFormats.default(ajv);
+  expect(Object.keys(document.webhooks)).toEqual(eventTypes.map(({ type }) => type));
+  for (const [type, { post }] of Object.entries<Json>(document.webhooks)) {
+    const { schema, example } = post.requestBody.content['application/json'];
+    expect([type, example.type, ajv.validate(schema, example), ajv.errors]).toEqual([type, type, true, null]);
+    expect(post.parameters.map(({ name }: Json) => name)).toEqual([
+      'webhook-id',
+      'webhook-timestamp',
+      'webhook-signature',
+    ]);
+  }
+});
+
 test('the event stream is one', () => {
   const { responses } = document.paths[eventStream.split(' ')[1]!].get;
   expect([Object.keys(responses[200].content), responses[204].content]).toEqual([['text/event-stream'], undefined]);
@@ -477,6 +526,7 @@ test('every field of the contract is required, but those it calls optional', () 
     'region',
     'endpoint',
     'short_lived',
+    'account_id',
     'api_key',
     'pending_email',
     'message',
@@ -628,7 +678,7 @@ test('what creates or restarts takes an Idempotency-Key', () => {
     );
     expect([name, takes]).toEqual([
       name,
-      /^POST \/v1\/(sandboxes|templates|projects|api-keys|usage\/quota-requests|user-management\/(quota-allocations|users)|sandboxes\/\{sandbox_id\}\/(ports|exec|restart))$/.test(
+      /^POST \/v1\/(sandboxes|templates|projects|api-keys|usage\/quota-requests|user-management\/(quota-allocations|users)|webhooks|webhooks\/\{endpoint_id\}\/test|sandboxes\/\{sandbox_id\}\/(ports|exec|restart))$/.test(
         name,
       ),
     ]);

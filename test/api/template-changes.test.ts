@@ -315,6 +315,11 @@ describe('images of the registry', () => {
       ...{ message: expect.any(String), template_id: made.template_id, build_status: 'available' },
       registry_image_url: `${registry}/${path}:latest`,
     });
+    const [event] = await api.orm.em.fork().find(Event, { objectId: made.template_id });
+    expect(event).toMatchObject({
+      ...{ type: 'template.uploaded', accountId: member.accountId, userId: member.userId, sequence: 1 },
+      data: { template_id: made.template_id, name: made.name, sequence: 1 },
+    });
     expect(await row(made.template_id)).toMatchObject({
       ...{ status: 'available', image: `registry:${path}@${pushed.digest}`, imageSizeBytes: pushed.sizeBytes },
       ...{ registryProject: member.userId, registryRepository: made.name, lastStorageSyncAt: expect.any(Date) },
@@ -372,6 +377,13 @@ describe('images of the registry', () => {
       ...{ buildStartedAt: expect.any(Date), pushStartedAt: expect.any(Date), pushCompletedAt: expect.any(Date) },
       image: expect.stringContaining('@sha256:'),
     });
+    const uploads = () => api.orm.em.fork().count(Event, { objectId: made.template_id, type: 'template.uploaded' });
+    expect(await uploads()).toBe(1);
+    // It has an image: it is there again with the first report, not with the second.
+    for (let report = 0; report < 2; report += 1) {
+      expect(await codeOf('PUT', url, { status: 'available' })).toEqual([200, undefined]);
+      expect(await uploads()).toBe(2);
+    }
     expect(await codeOf('PUT', url, { status: 'ready' })).toEqual([400, 'validation_failed']);
   });
 

@@ -16,6 +16,9 @@ beforeAll(async () => {
   const request = await api.send(member, 'POST', '/v1/usage/quota-requests', { ...quota, reason: 'more' });
   const asked = { user_id: member.userId, ...quota };
   const allocation = await api.send(api.root, 'POST', '/v1/user-management/quota-allocations', asked);
+  const wanted = { url: 'https://example.com/hooks', event_types: ['sandbox.*'] };
+  const webhook = (await api.send(member, 'POST', '/v1/webhooks', wanted)).body.data;
+  const delivery = await api.send(member, 'POST', `/v1/webhooks/${webhook.endpoint_id}/test`);
   const em = api.orm.em.fork();
   const { accountId, userId } = member;
   const about = { relatedEntityType: null, relatedEntityId: null };
@@ -36,6 +39,8 @@ beforeAll(async () => {
     project_id: project.body.data.project_id,
     key_id: member.keyId,
     user_id: member.userId,
+    endpoint_id: webhook.endpoint_id,
+    delivery_id: delivery.body.data.delivery_id,
     notification_id: notification!.id,
     allocation_id: allocation.body.data.allocation_id,
     request_id: request.body.data.request_id,
@@ -60,6 +65,7 @@ const bodies: Record<string, Json> = {
   updateQuotaRequest: { cpu_seconds_monthly: 1, template_storage_gb: 1, reason: 'taken over' },
   reviewQuotaRequest: { action: 'approve' },
   updateQuotaAllocation: { concurrent_sandboxes: 1 },
+  updateWebhook: { description: 'Taken over' },
   updateUser: { display_name: 'Taken over' },
   setTemplateDocument: { template_document: 'Taken over' },
   setTemplateStatus: { status: 'failed' },
@@ -68,9 +74,18 @@ const bodies: Record<string, Json> = {
 
 async function state(): Promise<string> {
   const em = api.orm.em.fork();
+  const tables = [
+    'sandboxes',
+    'projects',
+    'templates',
+    'events',
+    'notifications',
+    'quota_allocations',
+    'quota_requests',
+  ];
   const rows = await Promise.all(
-    ['sandboxes', 'projects', 'templates', 'events', 'notifications', 'quota_allocations', 'quota_requests'].map(
-      (table) => em.execute(`select * from ${table} order by 1`),
+    [...tables, 'webhook_endpoints', 'webhook_deliveries'].map((table) =>
+      em.execute(`select * from ${table} order by 1`),
     ),
   );
   const keys = await em.execute('select key_id, name, is_active from api_keys order by 1');

@@ -30,6 +30,7 @@ import { makeApiKey } from '../../domain/api-key.ts';
 import { AppError } from '../../domain/errors.ts';
 import { PlatformRegistry } from '../../registry/platform-registry.ts';
 import { EncryptionCodec } from '../../temporal/payload-codec.ts';
+import { WebhookKeys } from '../../webhooks/keys.ts';
 import { testDatabase } from '../support/stack.ts';
 import { ContractClient, type Reply, type Request } from './contract-client.ts';
 import { RowCommands } from './row-commands.ts';
@@ -114,6 +115,7 @@ export async function startApi(
     identityProviders: new IdentityProviders(settings, { logger }),
     pendingSignIns: new PendingSignIns(deriveSecrets(settings).pendingSignInKey, false),
     formKey: deriveSecrets(settings).formKey,
+    webhookKeys: new WebhookKeys(deriveSecrets(settings)),
     passwordResets: on?.passwordResets ?? noPasswordResets,
     codec: new EncryptionCodec(deriveSecrets(settings).codecKeys),
     codecAccessToken: deriveSecrets(settings).codecAccessToken,

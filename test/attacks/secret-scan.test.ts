@@ -90,6 +90,7 @@ beforeAll(async () => {
   ofCallers['a wrong secret key'] = 'a-secret-key-that-is-wrong';
   await makeAccounts();
   await signPeopleIn();
+  await subscribe();
   await liveASandbox();
   await endSandboxes();
   await refuseRows();
@@ -169,6 +170,17 @@ async function signPeopleIn(): Promise<void> {
   }
   const confirmed = { token: ofCallers['the token to confirm the new_email'] };
   expect((await call('/v1/user-management/account/confirm-email-change', confirmed)).status).toBe(200);
+}
+
+/** An endpoint that is not there, so that workflows try again. */
+async function subscribe(): Promise<void> {
+  const bytes = Buffer.from('a-secret-that-signs-webhooks').toString('base64');
+  ofCallers["a webhook's secret"] = bytes;
+  const wanted = { url: 'http://127.0.0.1:2/', event_types: ['*'], secret: `whsec_${bytes}` };
+  const { endpoint_id: id } = await made<{ endpoint_id: string }>('POST', '/v1/webhooks', wanted, {
+    'idempotency-key': 'webhook',
+  });
+  await made('POST', `/v1/webhooks/${id}/roll-secret`, { secret: wanted.secret });
 }
 
 async function create(wanted: Record<string, unknown>): Promise<SandboxView> {

@@ -11,7 +11,13 @@ import {
 } from '../../db/repositories/retention.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 
-const kept: Retention = { eventsDays: 30, notificationsDays: 20, endedSandboxesDays: 10, rowsPerAccount: 50 };
+const kept: Retention = {
+  eventsDays: 30,
+  notificationsDays: 20,
+  endedSandboxesDays: 10,
+  webhookDeliveriesDays: 30,
+  rowsPerAccount: 50,
+};
 const atOnce = 10;
 let database: TestDatabase;
 let orm: Orm;

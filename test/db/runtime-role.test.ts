@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { bootstrap } from '../../db/bootstrap.ts';
 import { createOrm, type Orm } from '../../db/orm.ts';
-import { makeMetricsPartitions } from '../../db/repositories/maintenance.ts';
+import { makeMetricsPartitions, makeWebhookPartitions } from '../../db/repositories/maintenance.ts';
 import { purgeSignIns } from '../../db/repositories/retention.ts';
 import { grantRuntimeRole } from '../../db/runtime-role.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
@@ -75,6 +75,8 @@ test('it may work on every other table, and have partitions of metrics made', as
   expect(limited.sort()).toEqual(['audit_events', 'platform_migrations']);
   await owner.em.fork().execute('select drop_metrics_partitions(current_date + 100)');
   expect(await makeMetricsPartitions(runtime.em)).toBeGreaterThan(0);
+  await owner.em.fork().execute('select drop_webhook_partitions(current_date + 100)');
+  expect(await makeWebhookPartitions(runtime.em)).toBeGreaterThan(0);
   await run(`insert into outbox (workflow_type, workflow_id, input) values ('sandbox', 'sbx-x', '{}')`);
 });
 

@@ -23,11 +23,14 @@ import { createMailer } from '../../mail/mailer.ts';
 import { PlatformRegistry } from '../../registry/platform-registry.ts';
 import type { SandboxDriver } from '../../runtime/driver.ts';
 import { createDataConverter } from '../../temporal/data-converter.ts';
+import { WebhookKeys } from '../../webhooks/keys.ts';
+import { WebhookSender } from '../../webhooks/sender.ts';
 import { createControlWorker } from '../../worker/control-worker.ts';
 import { HostLease } from '../../worker/host-lease.ts';
 import { createHostWorkers } from '../../worker/host-worker.ts';
 import { OutboxRelay } from '../../worker/outbox-relay.ts';
 import { SandboxFacts } from '../../worker/sandbox-facts.ts';
+import { WebhookRelay } from '../../worker/webhook-relay.ts';
 import { ensureWorkflowBundle } from '../../worker/workflow-bundle.ts';
 import { shortHistoryNamespace, testDatabase, testNamespace, timeSkippingEnvironment } from './stack.ts';
 
@@ -35,6 +38,7 @@ const keptForLong: Retention = {
   eventsDays: 90,
   notificationsDays: 90,
   endedSandboxesDays: 90,
+  webhookDeliveriesDays: 90,
   rowsPerAccount: 10_000,
 };
 
@@ -50,6 +54,8 @@ export interface ControlPlane {
   client: Client;
   commands: TemporalSandboxCommands;
   relay: OutboxRelay;
+  /** Only started by tests of webhooks. */
+  webhookRelay: WebhookRelay;
   account: MadeAccount;
   hostId: string;
   /** A sandbox admitted as the API would, not started yet. */
@@ -101,6 +107,10 @@ export async function startControlPlane(options: {
     ...options.env,
   });
   const common = { connection: nativeConnection, namespace, orm, plans, secrets };
+  const webhooks = {
+    keys: new WebhookKeys(secrets),
+    sender: new WebhookSender({ allowedRanges: ['127.0.0.0/8', '::1/128'], ownServices: async () => [] }),
+  };
   const workflowBundle = await ensureWorkflowBundle(path.join(os.tmpdir(), 'sandbox-platform-test-bundles'));
   const [control, hosts] = await Promise.all([
     createControlWorker({
@@ -108,6 +118,7 @@ export async function startControlPlane(options: {
       settings,
       mailer: createMailer(settings, silent),
       registry: PlatformRegistry.of(settings),
+      webhooks,
       workflowBundle,
       retention: options.retention ?? keptForLong,
     }),
@@ -135,6 +146,7 @@ export async function startControlPlane(options: {
   options.driver.onExit((exit) => facts.exited(exit));
   const relay = new OutboxRelay({ orm, client, logger: silent });
   if (options.relay ?? true) relay.start();
+  const webhookRelay = new WebhookRelay({ orm, databaseUrl: database.url, webhooks, logger: silent });
   const base = await orm.em.fork().findOneOrFail(Template, { name: 'base' });
 
   return {
@@ -144,6 +156,7 @@ export async function startControlPlane(options: {
     client,
     commands: new TemporalSandboxCommands({ client, orm, logger: silent }),
     relay,
+    webhookRelay,
     account,
     hostId,
     admit(wanted = {}) {
@@ -177,11 +190,12 @@ export async function startControlPlane(options: {
     },
     row: (sandboxId) => orm.em.fork().findOneOrFail(Sandbox, { sandboxId }),
     async stop() {
-      await relay.stop();
+      await Promise.all([relay.stop(), webhookRelay.stop()]);
       facts.stop();
       control.shutdown();
       for (const host of hosts) host.shutdown();
       await Promise.all(running);
+      await webhooks.sender.close();
       await lease.giveUp();
       await own?.close();
       await orm.close();

@@ -27,6 +27,9 @@ test('a control worker starts one round at once and schedules one each hour; a s
     "select make_metrics_partitions((now() at time zone 'UTC')::date - 9, (now() at time zone 'UTC')::date - 9)",
   );
   await em.execute(
+    "select make_webhook_partitions((now() at time zone 'UTC')::date - 100, (now() at time zone 'UTC')::date - 100)",
+  );
+  await em.execute(
     `insert into idempotency_keys (caller, key, request_hash, created_at)
      select 'key-1', 'k' || n, 'h', now() - interval '25 hours' from generate_series(1, 3) n`,
   );
@@ -65,13 +68,16 @@ test('a control worker starts one round at once and schedules one each hour; a s
     notificationsPurged: 2,
     endedSandboxesPurged: 1,
     signInsPurged: 4,
+    webhookPartitionsMade: expect.any(Number),
+    webhookPartitionsDropped: 1,
+    webhookDeliveriesPurged: 0,
   });
   expect(await em.execute('select throttle_key from sign_in_throttles')).toEqual([{ throttle_key: 'young' }]);
   for (const table of ['idempotency_keys', 'events', 'notifications', 'sandboxes', 'sessions', 'account_links']) {
     expect([table, await em.execute(`select * from ${table}`)]).toEqual([table, []]);
   }
   if (process.env.RECORD_HISTORIES === '1')
-    await recordHistory(plane.client, 'maintenance-purges-sign-ins', workflowId!);
+    await recordHistory(plane.client, 'maintenance-keeps-webhook-deliveries', workflowId!);
 
   const { spec } = await plane.client.schedule.getHandle('maintenance').describe();
   expect(spec.intervals).toEqual([expect.objectContaining({ every: 3_600_000 })]);

@@ -14,6 +14,7 @@ const expected = [
   'email-change-expired',
   'host',
   'maintenance',
+  'maintenance-keeps-webhook-deliveries',
   'maintenance-purges-rows',
   'maintenance-purges-sign-ins',
   'password-reset',
@@ -43,6 +44,8 @@ const expected = [
   'sandbox-terminated-while-starting',
   'user-deletion',
   'user-invitation',
+  'webhook-delivery-delivered',
+  'webhook-delivery-failed',
 ];
 
 async function replay(history: temporal.api.history.v1.History): Promise<void> {

@@ -98,6 +98,7 @@ describe('the deletion of a user', () => {
     const template = (visibility: 'private' | 'account_shared') =>
       api.addTemplate({ accountId: user.accountId, ownerUserId: user.userId, visibility });
     const [own, shared] = [await template('private'), await template('account_shared')];
+    await make(user, '/v1/webhooks', { url: 'https://example.com/', event_types: ['sandbox.created'] });
     await make(user, '/v1/usage/quota-requests', { cpu_seconds_monthly: 1, template_storage_gb: 1, reason: 'more' });
     await make(api.root, '/v1/user-management/quota-allocations', { user_id: user.userId, concurrent_sandboxes: 5 });
 
@@ -136,7 +137,12 @@ describe('the deletion of a user', () => {
     ]);
     expect(await em.findOne(Template, { templateId: own })).toBeNull();
     expect((await em.findOneOrFail(Template, { templateId: shared })).ownerUserId).toBe(api.root.userId);
-    for (const table of ['users', 'api_keys', 'quota_allocations', 'quota_requests', 'sessions', 'projects']) {
+    const events = await em.execute(
+      "select object_id, data->>'sequence' as sequence from events where type = 'template.deleted'",
+    );
+    expect(events).toEqual([{ object_id: own, sequence: '1' }]);
+    const tables = ['users', 'api_keys', 'quota_allocations', 'quota_requests', 'sessions', 'projects'];
+    for (const table of [...tables, 'webhook_endpoints']) {
       const owner = table === 'projects' ? 'owner_user_id' : 'user_id';
       expect([table, await em.execute(`select 1 from ${table} where ${owner} = ?`, [user.userId])]).toEqual([
         table,

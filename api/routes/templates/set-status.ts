@@ -1,6 +1,11 @@
 import { z } from 'zod';
 import type { Template } from '../../../db/entities/template.ts';
-import { changeTemplate, requireChangeable, requireNoImport } from '../../../db/repositories/template-changes.ts';
+import {
+  changeTemplate,
+  recordUpload,
+  requireChangeable,
+  requireNoImport,
+} from '../../../db/repositories/template-changes.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
@@ -50,8 +55,10 @@ export function setTemplateStatus(api: Api, deps: ApiDependencies): void {
       const { status, error_message: reason, registry_image_url: url } = request.body;
       await requireChangeable(deps.orm.em.fork(), by, templateId);
       const image = url ? await readNamedImage(deps.registry, caller, url) : {};
-      await changeTemplate(deps.orm.em.fork(), by, templateId, async (_present, tx) => {
+      await changeTemplate(deps.orm.em.fork(), by, templateId, async (present, tx) => {
         await requireNoImport(tx, templateId);
+        const isUploaded = status === 'available' && (url || (present.image && present.status !== status));
+        if (isUploaded) await recordUpload(tx, present);
         return {
           ...image,
           ...timesOf(status),

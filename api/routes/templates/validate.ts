@@ -1,5 +1,10 @@
 import { z } from 'zod';
-import { changeTemplate, requireChangeable, requireNoImport } from '../../../db/repositories/template-changes.ts';
+import {
+  changeTemplate,
+  recordUpload,
+  requireChangeable,
+  requireNoImport,
+} from '../../../db/repositories/template-changes.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
@@ -45,8 +50,9 @@ export function validateTemplate(api: Api, deps: ApiDependencies): void {
       const { template_id: templateId } = request.params;
       await requireChangeable(deps.orm.em.fork(), by, templateId);
       const image = await readNamedImage(deps.registry, caller, request.body.registry_image_url);
-      await changeTemplate(deps.orm.em.fork(), by, templateId, async (_present, tx) => {
+      await changeTemplate(deps.orm.em.fork(), by, templateId, async (present, tx) => {
         await requireNoImport(tx, templateId);
+        await recordUpload(tx, present);
         const now = new Date();
         return { ...image, status: 'available', buildErrorMessage: null, pushCompletedAt: now, lastStorageSyncAt: now };
       });

@@ -10,7 +10,7 @@ export interface ImportRule {
 
 const everything = [
   ...['activities', 'agent', 'api', 'bench', 'config', 'db', 'domain', 'gateway', 'mail', 'ops', 'registry'],
-  ...['runtime', 'sandbox-agent-client', 'temporal', 'worker', 'workflows'],
+  ...['runtime', 'sandbox-agent-client', 'temporal', 'webhooks', 'worker', 'workflows'],
 ];
 
 /**
@@ -33,12 +33,13 @@ export const importRules: Readonly<Record<string, ImportRule>> = {
   },
   mail: { from: ['config', 'domain'] },
   registry: { from: ['config', 'domain'] },
+  webhooks: { from: ['config', 'domain'] },
   'sandbox-agent-client': { from: ['domain'] },
   runtime: { from: ['config', 'domain', 'sandbox-agent-client'] },
-  activities: { from: ['config', 'db', 'domain', 'mail', 'registry', 'runtime/driver.ts', 'temporal'] },
+  activities: { from: ['config', 'db', 'domain', 'mail', 'registry', 'runtime/driver.ts', 'temporal', 'webhooks'] },
   worker: {
     from: [
-      ...['activities', 'config', 'db', 'domain', 'mail', 'registry', 'temporal', 'workflows'],
+      ...['activities', 'config', 'db', 'domain', 'mail', 'registry', 'temporal', 'webhooks', 'workflows'],
       // Only `choose-driver.ts` knows which drivers there are.
       ...['runtime/choose-driver.ts', 'runtime/driver.ts', 'runtime/host-driver.ts', 'runtime/disk'],
       ...['runtime/machine-load.ts', 'runtime/uptime.ts'],
@@ -47,7 +48,7 @@ export const importRules: Readonly<Record<string, ImportRule>> = {
   api: {
     from: [
       ...['config', 'db', 'domain', 'registry', 'sandbox-agent-client', 'temporal'],
-      'workflows/sandbox/messages.ts',
+      ...['webhooks/keys.ts', 'workflows/sandbox/messages.ts'],
     ],
     typesFrom: ['workflows'],
   },

@@ -1,0 +1,97 @@
+import { Context } from '@temporalio/activity';
+import { ApplicationFailure } from '@temporalio/common';
+import type { Orm } from '../db/orm.ts';
+import { beginAttempt, findHeldDelivery, type HeldDelivery, recordResults } from '../db/repositories/webhook-queue.ts';
+import { judge } from '../domain/webhook-delivery.ts';
+import { attempt } from '../webhooks/attempt.ts';
+import { InFlight, retryLimits } from '../webhooks/in-flight.ts';
+import type { WebhookKeys } from '../webhooks/keys.ts';
+import type { WebhookSender } from '../webhooks/sender.ts';
+
+const heartbeatMs = 2000;
+const longestBusyWaitMs = 300_000;
+
+export interface DeliveryAttempt {
+  deliveryId: string;
+  createdAt: string;
+  holder: string;
+  /** The number of this attempt among all of the delivery's. */
+  attempt: number;
+  /** Until the next attempt, should this one fail. */
+  spacingMs: number;
+}
+
+export type DeliveryAttemptResult =
+  | { status: 'delivered' | 'failed' | 'superseded' }
+  /** From now; not as a time, for the workflow's clock is another. */
+  | { status: 'retrying'; waitMs: number };
+
+/** Attempts at webhook deliveries that did not succeed at once. */
+export function createWebhookDeliveryActivities(deps: {
+  orm: Orm;
+  webhooks: { keys: WebhookKeys; sender: WebhookSender };
+}) {
+  const { orm } = deps;
+  const inFlight = new InFlight(retryLimits);
+
+  async function attemptOnce(held: HeldDelivery, spacingMs: number): Promise<void> {
+    const { endpoint } = held;
+    if (!endpoint) {
+      await recordResults(orm.em, [{ held, kind: 'given_up', error: 'The webhook is deleted or not active' }]);
+      return;
+    }
+    const leave = inFlight.enter(held.endpointId, held.accountId);
+    if (!leave) throw busy();
+    const heartbeat = setInterval(() => Context.current().heartbeat(), heartbeatMs);
+    try {
+      await beginAttempt(orm.em, held);
+      const outcome = await attempt(deps.webhooks, endpoint, held.event);
+      const ofRound = held.attemptNumber - held.roundFrom + 1;
+      const verdict = judge(outcome, { attempt: ofRound, maxRetries: endpoint.maxRetries, spacingMs });
+      await recordResults(orm.em, [{ held, kind: 'attempted', outcome, verdict }]);
+    } finally {
+      clearInterval(heartbeat);
+      leave();
+    }
+  }
+
+  return {
+    /**
+     * Makes one attempt and records it. One that is recorded already is not made again; one whose worker died before it
+     * could record it is, so the endpoint may get the event twice.
+     */
+    async attemptDelivery(wanted: DeliveryAttempt): Promise<DeliveryAttemptResult> {
+      const held = await findHeldDelivery(orm.em, wanted);
+      if (!held) return { status: 'superseded' };
+      if (held.attemptNumber < wanted.attempt) await attemptOnce(held, wanted.spacingMs);
+      return resultOf(await findResult(wanted));
+    },
+  };
+
+  async function findResult({ deliveryId, createdAt, holder }: DeliveryAttempt) {
+    return (await orm.em.fork().execute(
+      `select status, extract(epoch from next_retry_at - clock_timestamp())::float8 * 1000 as wait_ms
+         from webhook_deliveries
+        where delivery_id = ? and created_at = ? and (holder = ? or status in ('delivered', 'failed'))`,
+      [deliveryId, createdAt, holder],
+    )) as { status: string; wait_ms: number | null }[];
+  }
+}
+
+export type WebhookDeliveryActivities = ReturnType<typeof createWebhookDeliveryActivities>;
+
+function resultOf([row]: { status: string; wait_ms: number | null }[]): DeliveryAttemptResult {
+  if (row?.status === 'retrying') return { status: 'retrying', waitMs: Math.round(Math.max(0, row.wait_ms ?? 0)) };
+  return { status: row?.status === 'delivered' || row?.status === 'failed' ? row.status : 'superseded' };
+}
+
+/** Later each time: thousands of deliveries may wait for a slow endpoint. */
+function busy(): ApplicationFailure {
+  const { attempt: tries } = Context.current().info;
+  const waitMs = Math.min(longestBusyWaitMs, 1000 * 2 ** Math.min(tries, 10)) * (0.5 + Math.random() / 2);
+  return ApplicationFailure.create({
+    message: 'The endpoint has as many requests in flight as it may',
+    type: 'endpoint_busy',
+    nextRetryDelay: Math.round(waitMs),
+  });
+}

@@ -1,0 +1,68 @@
+import { z } from 'zod';
+import { createWebhookEndpoint, findWebhookEndpoint } from '../../../db/repositories/webhook-endpoints.ts';
+import { anyUser, callerOf, scopeOf } from '../../access.ts';
+import { createOnce } from '../../create-once.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { idempotencyHeaders } from '../../plugins/idempotency.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
+import { bodyBytesWithDescription, description, withDefault } from '../../schemas/fields.ts';
+import { checkSubscription, checkUrl, eventTypesField, settingsFields, urlField } from './webhook-body.ts';
+import { presentWebhook, webhookSchema } from './webhook-schema.ts';
+
+const body = z.object({
+  url: urlField,
+  event_types: eventTypesField,
+  description: withDefault(description(), ''),
+  ...settingsFields,
+});
+
+/** `POST /v1/webhooks`. */
+export function createWebhook(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/webhooks',
+    config: {
+      bodyBytes: bodyBytesWithDescription,
+      access: anyUser('by_role'),
+      idempotency: { makes: 'webhookEndpoint' },
+    },
+    schema: {
+      operationId: 'createWebhook',
+      tags: ['Webhooks'],
+      summary: 'Have events sent to a URL',
+      headers: idempotencyHeaders,
+      body,
+      response: {
+        201: envelope(webhookSchema, 'The endpoint'),
+        ...failures(ofMutations, ofIdempotency, ...refusals),
+      },
+    },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const { url, event_types: wanted, scope: wantedScope, secret } = request.body;
+      checkUrl(url, deps.settings.PLATFORM_OUTBOUND_RANGES);
+      const { eventTypes, scope } = checkSubscription(caller.isRootUser, { eventTypes: wanted, scope: wantedScope });
+      const em = deps.orm.em.fork();
+      const endpoint = await createOnce(request, 'webhookEndpoint', {
+        find: (endpointId) => findWebhookEndpoint(em, scopeOf(request), endpointId),
+        create: (endpointId) =>
+          createWebhookEndpoint(em, {
+            endpointId,
+            accountId: caller.accountId,
+            userId: scope === 'account' ? null : caller.userId,
+            url,
+            eventTypes,
+            description: request.body.description,
+            timeoutSeconds: request.body.timeout_seconds ?? 30,
+            maxRetries: request.body.max_retries ?? 3,
+            publicKey: deps.webhookKeys.publicKey(endpointId, 1),
+            sealedSecret: secret ? deps.webhookKeys.seal(endpointId, secret) : null,
+          }),
+      });
+      return reply.code(201).send(success(presentWebhook(endpoint, caller)));
+    },
+  });
+}
+
+const refusals = ['invalid_webhook_url', 'unsupported_event_type', 'webhook_limit_reached', 'root_required'] as const;

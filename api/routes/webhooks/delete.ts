@@ -1,0 +1,26 @@
+import { deleteWebhookEndpoint } from '../../../db/repositories/webhook-endpoints.ts';
+import { anyUser, scopeOf } from '../../access.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { messageEnvelope, successMessage } from '../../schemas/envelope.ts';
+import { failures, ofMutations } from '../../schemas/failures.ts';
+import { webhookPath } from './webhook-schema.ts';
+
+/** `DELETE /v1/webhooks/{endpoint_id}`. */
+export function deleteWebhook(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'DELETE',
+    url: '/v1/webhooks/:endpoint_id',
+    config: { access: anyUser('by_role') },
+    schema: {
+      operationId: 'deleteWebhook',
+      tags: ['Webhooks'],
+      summary: 'Delete a webhook; deliveries that are not over end',
+      params: webhookPath,
+      response: { 200: messageEnvelope('It is deleted'), ...failures(ofMutations, 'not_found') },
+    },
+    handler: async (request) => {
+      await deleteWebhookEndpoint(deps.orm.em.fork(), scopeOf(request), request.params.endpoint_id);
+      return successMessage('The webhook is deleted');
+    },
+  });
+}

@@ -1,0 +1,46 @@
+import { z } from 'zod';
+import { listDeliveries as readDeliveries } from '../../../db/repositories/webhook-deliveries.ts';
+import { anyUser } from '../../access.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofPaging } from '../../schemas/failures.ts';
+import { optionalQuery } from '../../schemas/fields.ts';
+import { readWebhook } from './read-webhook.ts';
+import { deliverySchema, presentDelivery, webhookPath } from './webhook-schema.ts';
+
+const mostDeliveries = 200;
+/** A page of 200 deliveries with many attempts stays below a few MB. */
+const listedReplyLength = 256;
+
+const query = z.object({
+  limit: optionalQuery(z.coerce.number().int().min(1).max(2_000_000_000))
+    .transform((asked) => Math.min(asked ?? 50, mostDeliveries))
+    .describe(`Default 50; more than ${mostDeliveries} are cut to that`),
+});
+
+/** `GET /v1/webhooks/{endpoint_id}/deliveries`. */
+export function listDeliveries(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'GET',
+    url: '/v1/webhooks/:endpoint_id/deliveries',
+    config: { access: anyUser('by_role') },
+    schema: {
+      operationId: 'listWebhookDeliveries',
+      tags: ['Webhooks'],
+      summary: 'List the newest deliveries of a webhook with their attempts',
+      params: webhookPath,
+      querystring: query,
+      response: {
+        200: envelope(z.object({ deliveries: z.array(deliverySchema), limit: z.int() }), 'The newest first'),
+        ...failures(ofPaging, 'not_found'),
+      },
+    },
+    handler: async (request) => {
+      const em = deps.orm.em.fork();
+      const { endpointId } = await readWebhook(em, request, request.params.endpoint_id);
+      const { limit } = request.query;
+      const found = await readDeliveries(em, endpointId, limit);
+      return success({ deliveries: found.map((each) => presentDelivery(each, listedReplyLength)), limit });
+    },
+  });
+}

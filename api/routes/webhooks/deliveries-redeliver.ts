@@ -1,0 +1,33 @@
+import { redeliver } from '../../../db/repositories/webhook-deliveries.ts';
+import { keptReplyBytes } from '../../../domain/webhook-delivery.ts';
+import { anyUser } from '../../access.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofMutations } from '../../schemas/failures.ts';
+import { readWebhook } from './read-webhook.ts';
+import { deliveryPath, deliverySchema, presentDelivery } from './webhook-schema.ts';
+
+/** `POST /v1/webhooks/{endpoint_id}/deliveries/{delivery_id}/redeliver`. */
+export function redeliverDelivery(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/webhooks/:endpoint_id/deliveries/:delivery_id/redeliver',
+    config: { access: anyUser('by_role') },
+    schema: {
+      operationId: 'redeliverWebhookDelivery',
+      tags: ['Webhooks'],
+      summary: 'Send an event again whose delivery is over, with retries as for a new one',
+      params: deliveryPath,
+      response: {
+        202: envelope(deliverySchema, 'It is about to be sent'),
+        ...failures(ofMutations, 'not_found', 'webhook_not_active', 'delivery_in_progress'),
+      },
+    },
+    handler: async (request, reply) => {
+      const em = deps.orm.em.fork();
+      const endpoint = await readWebhook(em, request, request.params.endpoint_id);
+      const delivery = await redeliver(em, endpoint, request.params.delivery_id);
+      return reply.code(202).send(success(presentDelivery(delivery, keptReplyBytes)));
+    },
+  });
+}

@@ -1,0 +1,34 @@
+import { z } from 'zod';
+import { eventTypes } from '../../../domain/event-types.ts';
+import { anyUser } from '../../access.ts';
+import type { Api } from '../../dependencies.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures } from '../../schemas/failures.ts';
+
+const reply = z.object({
+  event_types: z.array(
+    z.object({
+      type: z.string(),
+      description: z.string(),
+      scope: z.enum(['user', 'account']).describe('`account`: only for webhooks of that scope'),
+      example: z.record(z.string(), z.unknown()).describe('The `data` of such an event'),
+    }),
+  ),
+});
+
+/** `GET /v1/webhooks/event-types`. */
+export function listEventTypes(api: Api): void {
+  api.route({
+    method: 'GET',
+    url: '/v1/webhooks/event-types',
+    config: { access: anyUser('none') },
+    schema: {
+      operationId: 'listEventTypes',
+      tags: ['Webhooks'],
+      summary: 'List the types of events, each with an example',
+      response: { 200: envelope(reply, 'All types'), ...failures() },
+    },
+    handler: async () =>
+      success({ event_types: eventTypes.map(({ audience, ...each }) => ({ ...each, scope: audience })) }),
+  });
+}

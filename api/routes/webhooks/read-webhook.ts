@@ -1,0 +1,17 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import type { FastifyRequest } from 'fastify';
+import type { WebhookEndpoint } from '../../../db/entities/webhook-endpoint.ts';
+import { findWebhookEndpoint } from '../../../db/repositories/webhook-endpoints.ts';
+import { notFound } from '../../../domain/errors.ts';
+import { scopeOf } from '../../access.ts';
+
+/** The endpoint that a request names. @throws {AppError} `not_found` */
+export async function readWebhook(
+  em: EntityManager,
+  request: FastifyRequest,
+  endpointId: string,
+): Promise<WebhookEndpoint> {
+  const endpoint = await findWebhookEndpoint(em, scopeOf(request), endpointId);
+  if (!endpoint) throw notFound('Webhook endpoint');
+  return endpoint;
+}

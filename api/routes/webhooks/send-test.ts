@@ -1,0 +1,39 @@
+import { addTestDelivery, findDelivery } from '../../../db/repositories/webhook-deliveries.ts';
+import { keptReplyBytes } from '../../../domain/webhook-delivery.ts';
+import { anyUser } from '../../access.ts';
+import { createOnce } from '../../create-once.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { idempotencyHeaders } from '../../plugins/idempotency.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
+import { readWebhook } from './read-webhook.ts';
+import { deliverySchema, presentDelivery, webhookPath } from './webhook-schema.ts';
+
+/** `POST /v1/webhooks/{endpoint_id}/test`. */
+export function sendTestEvent(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/webhooks/:endpoint_id/test',
+    config: { access: anyUser('by_role'), idempotency: { makes: 'webhookDelivery' } },
+    schema: {
+      operationId: 'sendTestEvent',
+      tags: ['Webhooks'],
+      summary: 'Send an event of the type `webhook.test` to this endpoint',
+      headers: idempotencyHeaders,
+      params: webhookPath,
+      response: {
+        202: envelope(deliverySchema, 'It is about to be sent'),
+        ...failures(ofMutations, ofIdempotency, 'not_found', 'webhook_not_active'),
+      },
+    },
+    handler: async (request, reply) => {
+      const em = deps.orm.em.fork();
+      const endpoint = await readWebhook(em, request, request.params.endpoint_id);
+      const delivery = await createOnce(request, 'webhookDelivery', {
+        find: (deliveryId) => findDelivery(em, endpoint.endpointId, deliveryId),
+        create: (deliveryId) => addTestDelivery(em, endpoint, deliveryId),
+      });
+      return reply.code(202).send(success(presentDelivery(delivery, keptReplyBytes)));
+    },
+  });
+}

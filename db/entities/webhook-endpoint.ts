@@ -1,0 +1,47 @@
+import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
+
+/** Where the events of a user's objects, or of all of an account's, are sent. */
+export const WebhookEndpoint = defineEntity({
+  name: 'WebhookEndpoint',
+  tableName: 'webhook_endpoints',
+  properties: {
+    endpointId: p.string().primary(),
+    accountId: p.string(),
+    /** Whose events it receives; null: those of the whole account. */
+    userId: p.string().nullable(),
+    url: p.string(),
+    /** Types, families such as `sandbox.*`, or `*`. */
+    eventTypes: p.array(),
+    description: p.string().default(''),
+    isActive: p.boolean().default(true),
+    /** Why the platform has disabled it; null: it is active, or its user has. */
+    disabledReason: p.string().$type<'gone' | 'failing'>().nullable(),
+    timeoutSeconds: p.integer().default(30),
+    maxRetries: p.integer().default(3),
+    /** Which of its signing keys is used; they are derived from it. */
+    keyNumber: p.integer().default(1),
+    publicKey: p.string(),
+    /** The caller's secret, encrypted. */
+    sealedSecret: p.string().nullable(),
+    /** What was rolled, and signs as well until then. */
+    previousKeyNumber: p.integer().nullable(),
+    previousSealedSecret: p.string().nullable(),
+    previousUntil: p.datetime(3).nullable(),
+    /** Attempts since the last success. */
+    consecutiveFailures: p.integer().default(0),
+    failingSince: p.datetime(3).nullable(),
+    /** Deliveries with an attempt, and how many of them are over. */
+    totalDeliveries: p.bigint('number').default(0),
+    successfulDeliveries: p.bigint('number').default(0),
+    failedDeliveries: p.bigint('number').default(0),
+    lastDeliveryAt: p.datetime(3).nullable(),
+    lastSuccessAt: p.datetime(3).nullable(),
+    lastFailureAt: p.datetime(3).nullable(),
+    createdAt: p.datetime(3).onCreate(() => new Date()),
+    updatedAt: p
+      .datetime(3)
+      .onCreate(() => new Date())
+      .onUpdate(() => new Date()),
+  },
+});
+export type WebhookEndpoint = InferEntity<typeof WebhookEndpoint>;

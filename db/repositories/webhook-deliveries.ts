@@ -1,0 +1,112 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import { AppError, notFound } from '../../domain/errors.ts';
+import { testEventType } from '../../domain/event-types.ts';
+import type { AttemptOutcome, DeliveryStatus } from '../../domain/webhook-delivery.ts';
+import type { WebhookEndpoint } from '../entities/webhook-endpoint.ts';
+import { newId } from '../new-id.ts';
+
+/** An event on its way to an endpoint. */
+export interface WebhookDelivery {
+  deliveryId: string;
+  eventId: string;
+  eventType: string;
+  status: DeliveryStatus;
+  httpStatusCode: number | null;
+  attemptNumber: number;
+  maxAttempts: number;
+  nextRetryAt: Date | null;
+  deliveredAt: Date | null;
+  failedAt: Date | null;
+  errorMessage: string | null;
+  createdAt: Date;
+  /** The first attempt first. */
+  attempts: AttemptOutcome[];
+}
+
+/** The newest deliveries to an endpoint. Whether the caller may see the endpoint is asked before. */
+export async function listDeliveries(em: EntityManager, endpointId: string, limit: number): Promise<WebhookDelivery[]> {
+  const rows = (await em.execute(
+    'select * from webhook_deliveries where endpoint_id = ? order by created_at desc, delivery_id limit ?',
+    [endpointId, limit],
+  )) as Record<string, unknown>[];
+  return rows.map(readDelivery);
+}
+
+export async function findDelivery(
+  em: EntityManager,
+  endpointId: string,
+  deliveryId: string,
+): Promise<WebhookDelivery | null> {
+  const [row] = (await em.execute('select * from webhook_deliveries where delivery_id = ? and endpoint_id = ?', [
+    deliveryId,
+    endpointId,
+  ])) as Record<string, unknown>[];
+  return row ? readDelivery(row) : null;
+}
+
+/** Sends an endpoint an event that tells nothing. @throws {AppError} `webhook_not_active` */
+export async function addTestDelivery(
+  em: EntityManager,
+  endpoint: WebhookEndpoint,
+  deliveryId: string,
+): Promise<WebhookDelivery> {
+  requireActive(endpoint);
+  const [row] = (await em.execute(
+    `insert into webhook_deliveries (delivery_id, endpoint_id, account_id, event_id, event_type, event_at, data, max_attempts)
+     values (?, ?, ?, ?, ?, clock_timestamp(), ?::jsonb, ?) returning *`,
+    [
+      ...[deliveryId, endpoint.endpointId, endpoint.accountId, newId('event'), testEventType],
+      ...[JSON.stringify({ endpoint_id: endpoint.endpointId }), endpoint.maxRetries + 1],
+    ],
+  )) as Record<string, unknown>[];
+  await em.execute('notify webhook_deliveries');
+  return readDelivery(row!);
+}
+
+/**
+ * Begins a delivery that is over again: the same event under the same id, with retries as for a new one.
+ * @throws {AppError} `not_found`, `webhook_not_active`, `delivery_in_progress`
+ */
+export async function redeliver(
+  em: EntityManager,
+  endpoint: WebhookEndpoint,
+  deliveryId: string,
+): Promise<WebhookDelivery> {
+  requireActive(endpoint);
+  const [row] = (await em.execute(
+    `update webhook_deliveries set status = 'pending', relay_at = clock_timestamp(), holder = null, round = round + 1,
+            round_from = attempt_number, max_attempts = attempt_number + ?, next_retry_at = null, delivered_at = null,
+            failed_at = null, error_message = null
+      where delivery_id = ? and endpoint_id = ? and status in ('delivered', 'failed') returning *`,
+    [endpoint.maxRetries + 1, deliveryId, endpoint.endpointId],
+  )) as Record<string, unknown>[];
+  if (!row) {
+    if (!(await findDelivery(em, endpoint.endpointId, deliveryId))) throw notFound('Delivery');
+    throw new AppError('delivery_in_progress', 'The delivery is not over yet');
+  }
+  await em.execute('notify webhook_deliveries');
+  return readDelivery(row);
+}
+
+function requireActive({ isActive }: WebhookEndpoint): void {
+  if (!isActive) throw new AppError('webhook_not_active', 'The webhook is not active; set is_active first');
+}
+
+function readDelivery(row: Record<string, unknown>): WebhookDelivery {
+  const time = (name: string) => (row[name] === null ? null : new Date(row[name] as string));
+  return {
+    deliveryId: String(row.delivery_id),
+    eventId: String(row.event_id),
+    eventType: String(row.event_type),
+    status: row.status as DeliveryStatus,
+    httpStatusCode: row.http_status_code as number | null,
+    attemptNumber: Number(row.attempt_number),
+    maxAttempts: Number(row.max_attempts),
+    nextRetryAt: time('next_retry_at'),
+    deliveredAt: time('delivered_at'),
+    failedAt: time('failed_at'),
+    errorMessage: row.error_message as string | null,
+    createdAt: time('created_at')!,
+    attempts: row.attempts as AttemptOutcome[],
+  };
+}

@@ -1,0 +1,82 @@
+/** Who receives events of a type: endpoints of the object's user and of the account, or of the account alone. */
+type Audience = 'user' | 'account';
+
+export interface EventType {
+  type: string;
+  description: string;
+  audience: Audience;
+  /** What `data` looks like. */
+  example: Record<string, unknown>;
+}
+
+const sandboxId = 'sbx-5k2vq8m3w7xj4r6t9ypz';
+const sandboxEvent = (type: string, description: string, status: string, reason: string | null): EventType => ({
+  type: `sandbox.${type}`,
+  description,
+  audience: 'user',
+  example: {
+    sandbox_id: sandboxId,
+    status,
+    reason,
+    project_id: 'prj-8d3fkq6w2mzx5v7r4t9y',
+    template_id: 'tpl-6m3z8r5tpydj2c7hnv4k',
+    sequence: 2,
+  },
+});
+
+const templateEvent = (type: string, description: string): EventType => ({
+  type: `template.${type}`,
+  description,
+  audience: 'user',
+  example: { template_id: 'tpl-6m3z8r5tpydj2c7hnv4k', name: 'web-server', sequence: 1 },
+});
+
+const accountEvent = (type: string, description: string): EventType => ({
+  type,
+  description,
+  audience: 'account',
+  example: { account_id: 'acc-4w9xk2m7vq5z8r3t6ypj', sequence: 1 },
+});
+
+/** Every type that a webhook may subscribe to. Those of payments, subscriptions and budgets are not sent yet. */
+export const eventTypes: readonly EventType[] = [
+  sandboxEvent('created', 'The sandbox was admitted; it is about to start', 'created', null),
+  sandboxEvent('started', 'Its processes run for the first time', 'running', 'user_requested'),
+  sandboxEvent('stopped', 'Its processes have ended, for whatever reason', 'terminating', 'timeout'),
+  sandboxEvent('paused', 'Its processes are frozen, or ended with the disk kept', 'paused', 'user_requested'),
+  sandboxEvent('resumed', 'It runs again after a pause', 'running', 'user_requested'),
+  sandboxEvent('restarted', 'It runs again with new processes on the same disk', 'running', 'restarted'),
+  sandboxEvent('terminated', 'Everything of it is cleaned up', 'terminated', 'timeout'),
+  sandboxEvent('failed', 'It has failed; `reason` says why', 'failed', 'runtime_exited'),
+  sandboxEvent('project_switched', 'It belongs to another project', 'running', 'user_requested'),
+  templateEvent('uploaded', 'The image of a template is there'),
+  templateEvent('deleted', 'A template was deleted'),
+  accountEvent('payment.succeeded', 'A charge succeeded'),
+  accountEvent('payment.failed', 'A charge failed'),
+  accountEvent('payment.refunded', 'A charge was refunded'),
+  accountEvent('payment.method_attached', 'A payment method was added'),
+  accountEvent('payment.method_detached', 'A payment method was removed'),
+  accountEvent('subscription.created', 'The account has a plan'),
+  accountEvent('subscription.upgraded', 'The account has a larger plan'),
+  accountEvent('subscription.downgraded', 'The account has a smaller plan'),
+  accountEvent('subscription.renewed', 'A new period of the plan has begun'),
+  accountEvent('subscription.past_due', 'The plan is not paid for'),
+  accountEvent('subscription.canceled', 'The plan has ended'),
+  accountEvent('budget.threshold_crossed', 'Usage has crossed a threshold of a budget'),
+  accountEvent('budget.restricted', 'A budget is used up; creates and resumes are refused'),
+  accountEvent('budget.restored', 'A budget restricts nothing any more'),
+];
+
+/** Sent by `POST /v1/webhooks/{endpoint_id}/test` alone. */
+export const testEventType = 'webhook.test';
+
+const families = new Map<string, Audience>(
+  eventTypes.map(({ type, audience }) => [`${type.slice(0, type.indexOf('.'))}.*`, audience]),
+);
+const audiences = new Map<string, Audience>(eventTypes.map(({ type, audience }) => [type, audience]));
+
+/** What an endpoint may subscribe to: a type, a family such as `sandbox.*`, or `*`. Null: nothing of that name. */
+export function audienceOf(subscription: string): Audience | null {
+  if (subscription === '*') return 'user';
+  return audiences.get(subscription) ?? families.get(subscription) ?? null;
+}

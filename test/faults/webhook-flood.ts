@@ -1,0 +1,84 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { newId } from '../../db/new-id.ts';
+import type { Orm } from '../../db/orm.ts';
+import { recordEvent } from '../../db/repositories/events.ts';
+import { freePort } from '../support/free-port.ts';
+import { type Answer, answerWith, WebhookReceiver } from '../support/webhook-receiver.ts';
+
+const endpoints = 20;
+/** In one transaction. */
+const eventsAtOnce = 5;
+
+/** How five of the endpoints misbehave; the fifth of them is not there at all. */
+const misbehaving: Record<string, Answer> = {
+  slow: () => {},
+  'answers 500': answerWith(500),
+  'answers 410': answerWith(410),
+  'cuts in the middle': (_request, response) => {
+    response.writeHead(200, { 'content-length': '1000' }).write('cut', () => response.socket?.destroy());
+  },
+};
+
+/** Twenty endpoints of an account, five of which misbehave, and the events that flow to them. */
+export class WebhookFlood {
+  readonly healthy: WebhookReceiver[] = [];
+  readonly #bad: WebhookReceiver[] = [];
+  readonly #orm: Orm;
+  readonly #accountId: string;
+  /** Events whose transaction was committed, as far as this process knows. */
+  readonly committed = new Set<string>();
+
+  private constructor(orm: Orm, accountId: string) {
+    this.#orm = orm;
+    this.#accountId = accountId;
+  }
+
+  /** @param subscribe makes an endpoint of the account for the type `template.uploaded` */
+  static async start(orm: Orm, accountId: string, subscribe: (url: string) => Promise<void>): Promise<WebhookFlood> {
+    const flood = new WebhookFlood(orm, accountId);
+    for (const answer of Object.values(misbehaving)) flood.#bad.push(await WebhookReceiver.start(answer));
+    while (flood.healthy.length + flood.#bad.length + 1 < endpoints) flood.healthy.push(await WebhookReceiver.start());
+    for (const { url } of [...flood.#bad, ...flood.healthy]) await subscribe(url);
+    await subscribe(`http://127.0.0.1:${await freePort()}/dead`);
+    return flood;
+  }
+
+  /** Records events until there are so many. A transaction that fails is done again, under other ids. */
+  async send(count: number, pauseMs: number): Promise<void> {
+    const object = { objectId: newId('template'), accountId: this.#accountId, userId: null };
+    while (this.committed.size < count) {
+      try {
+        const ids = await this.#orm.em.fork().transactional(async (tx) => {
+          const recorded: string[] = [];
+          for (let number = 0; number < eventsAtOnce; number += 1) {
+            recorded.push((await recordEvent(tx, object, 'template.uploaded', {})).eventId);
+          }
+          return recorded;
+        });
+        for (const id of ids) this.committed.add(id);
+      } catch {
+        // Postgres is away; whether this one was committed is not known.
+        await delay(100);
+      }
+      await delay(pauseMs);
+    }
+  }
+
+  /** How many of the committed events each healthy endpoint still lacks, the most. */
+  missing(): number {
+    return Math.max(...this.healthy.map((each) => this.committed.size - this.#got(each)));
+  }
+
+  /** Requests beyond the first of an event, at all healthy endpoints. */
+  duplicates(): number {
+    return this.healthy.reduce((sum, each) => sum + each.ids.length - new Set(each.ids).size, 0);
+  }
+
+  async stop(): Promise<void> {
+    for (const each of [...this.healthy, ...this.#bad]) await each.stop();
+  }
+
+  #got(receiver: WebhookReceiver): number {
+    return new Set(receiver.ids.filter((id) => this.committed.has(id))).size;
+  }
+}

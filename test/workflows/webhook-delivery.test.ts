@@ -1,0 +1,290 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
+import { pino } from 'pino';
+import { Webhook } from 'standardwebhooks';
+import { Sandbox } from '../../db/entities/sandbox.ts';
+import { tellSandboxEvent } from '../../db/repositories/events.ts';
+import { claimDeliveries } from '../../db/repositories/webhook-queue.ts';
+import { firstAttemptLimits } from '../../webhooks/in-flight.ts';
+import { WebhookKeys } from '../../webhooks/keys.ts';
+import { WebhookSender } from '../../webhooks/sender.ts';
+import { WebhookRelay } from '../../worker/webhook-relay.ts';
+import type { Json } from '../api/contract-client.ts';
+import { startApi, type TestApi } from '../api/test-api.ts';
+import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
+import { MemoryDriver } from '../support/memory-driver.ts';
+import { recordHistory } from '../support/recorded-histories.ts';
+import { until } from '../support/until.ts';
+import { answerWith, WebhookReceiver } from '../support/webhook-receiver.ts';
+
+/** Events on their way to endpoints, by relays and workflows, through the API, on real Postgres and Temporal. */
+const secret = `whsec_${Buffer.alloc(32, 5).toString('base64')}`;
+let plane: ControlPlane;
+let api: TestApi;
+let sandboxId: string;
+let receivers: WebhookReceiver[] = [];
+
+beforeAll(async () => {
+  plane = await startControlPlane({ driver: new MemoryDriver(), planName: 'pro' });
+  plane.webhookRelay.start();
+  api = await startApi({
+    env: { PLATFORM_OUTBOUND_RANGES: '127.0.0.0/8' },
+    on: { orm: plane.orm, account: plane.account, commands: plane.commands },
+  });
+  ({ sandboxId } = await plane.admit());
+}, 120_000);
+afterAll(async () => {
+  await api?.stop();
+  await plane?.stop();
+});
+beforeEach(async () => {
+  for (const table of ['webhook_endpoints', 'webhook_deliveries']) {
+    await plane.orm.em.fork().execute(`delete from ${table}`);
+  }
+  await plane.orm.em.fork().execute('delete from notifications');
+});
+afterEach(async () => {
+  for (const each of receivers) await each.stop();
+  receivers = [];
+});
+
+async function receive(...answer: Parameters<typeof WebhookReceiver.start>): Promise<WebhookReceiver> {
+  const receiver = await WebhookReceiver.start(...answer);
+  receivers.push(receiver);
+  return receiver;
+}
+
+async function subscribe({ url }: { url: string }, fields: Json = {}): Promise<string> {
+  const wanted = { url, event_types: ['sandbox.paused'], ...fields };
+  return (await api.send(api.root, 'POST', '/v1/webhooks', wanted)).body.data.endpoint_id;
+}
+
+/** Records events of the sandbox. @returns their ids */
+async function happen(count = 1): Promise<string[]> {
+  const em = plane.orm.em.fork();
+  const { eventSequence: before } = await em.findOneOrFail(Sandbox, { sandboxId });
+  await em.transactional(async (tx) => {
+    const sandbox = await tx.findOneOrFail(Sandbox, { sandboxId });
+    for (let number = 0; number < count; number += 1) tellSandboxEvent(tx, sandbox, 'sandbox.paused', new Date());
+  });
+  const rows = (await plane.orm.em
+    .fork()
+    .execute("select event_id from events where object_id = ? and sequence > ? and type = 'sandbox.paused'", [
+      sandboxId,
+      before,
+    ])) as Json[];
+  return rows.map((row) => row.event_id);
+}
+
+const endpointOf = async (endpointId: string): Promise<Json> =>
+  (await api.send(api.root, 'GET', `/v1/webhooks/${endpointId}`)).body.data;
+const deliveriesOf = async (endpointId: string): Promise<Json[]> =>
+  (await api.send(api.root, 'GET', `/v1/webhooks/${endpointId}/deliveries?limit=200`)).body.data.deliveries;
+const statusesOf = async (endpointId: string) => (await deliveriesOf(endpointId)).map(({ status }) => status);
+
+async function untilAll(endpointId: string, status: string): Promise<Json[]> {
+  await until(async () => {
+    const statuses = await statusesOf(endpointId);
+    return statuses.length > 0 && statuses.every((each) => each === status);
+  });
+  return deliveriesOf(endpointId);
+}
+
+test('a healthy endpoint gets each event once, signed, and the delivery says how it went', async () => {
+  const receiver = await receive(answerWith(200, {}, 'thanks'));
+  const endpoint = await subscribe(receiver, { secret });
+  const [eventId] = await happen();
+  const [delivery] = await untilAll(endpoint, 'delivered');
+  expect(delivery).toMatchObject({
+    ...{ event_id: eventId, event_type: 'sandbox.paused', http_status_code: 200, attempt_number: 1, max_attempts: 4 },
+    ...{ next_retry_at: null, delivered_at: expect.any(String), failed_at: null, error_message: null },
+    attempts: [expect.objectContaining({ http_status_code: 200, error: null, reply: 'thanks' })],
+  });
+  const [received] = receiver.received;
+  expect(receiver.ids).toEqual([eventId]);
+  const body = new Webhook(secret).verify(received!.body, received!.headers) as Json;
+  expect(body).toEqual({
+    ...{ id: eventId, type: 'sandbox.paused', timestamp: expect.any(String) },
+    data: expect.objectContaining({ sandbox_id: sandboxId, sequence: expect.any(Number) }),
+  });
+  expect(await endpointOf(endpoint)).toMatchObject({
+    ...{ total_deliveries: 1, successful_deliveries: 1, failed_deliveries: 0, last_failure_at: null },
+    ...{ last_delivery_at: expect.any(String), last_success_at: expect.any(String) },
+  });
+});
+
+test('a failed attempt becomes a workflow that delivers the same event, byte by byte, under the same id', async () => {
+  const receiver = await receive((request, response, number) =>
+    answerWith(number === 1 ? 500 : 204)(request, response, number),
+  );
+  const endpoint = await subscribe(receiver);
+  const [eventId] = await happen();
+  const [delivered] = await untilAll(endpoint, 'delivered');
+  const [first, second] = delivered!.attempts;
+  expect(first).toMatchObject({ http_status_code: 500, error: 'The endpoint answered 500' });
+  expect(second).toMatchObject({ http_status_code: 204, error: null });
+  expect(Date.parse(second.started_at) - Date.parse(first.started_at)).toBeGreaterThanOrEqual(4000);
+  expect(receiver.ids).toEqual([eventId, eventId]);
+  expect(receiver.received[1]!.body).toBe(receiver.received[0]!.body);
+  const handle = plane.client.workflow.getHandle(delivered!.delivery_id);
+  expect(await handle.result()).toBe('delivered');
+  if (process.env.RECORD_HISTORIES === '1') {
+    await recordHistory(plane.client, 'webhook-delivery-delivered', delivered!.delivery_id);
+  }
+  expect(await endpointOf(endpoint)).toMatchObject({ total_deliveries: 1, successful_deliveries: 1 });
+});
+
+test('a delivery without retries left has failed; sent again, it has retries anew, in a workflow of its own', async () => {
+  const receiver = await receive(answerWith(500, {}, 'no'));
+  const endpoint = await subscribe(receiver, { max_retries: 0 });
+  const [eventId] = await happen();
+  const [failed] = await untilAll(endpoint, 'failed');
+  expect(failed).toMatchObject({ attempt_number: 1, max_attempts: 1, failed_at: expect.any(String) });
+  const handle = (name: string) => plane.client.workflow.getHandle(name);
+  await expect(handle(failed!.delivery_id).describe()).rejects.toThrow('not found');
+
+  const url = `/v1/webhooks/${endpoint}`;
+  await api.send(api.root, 'PUT', url, { max_retries: 1 });
+  await api.send(api.root, 'POST', `${url}/deliveries/${failed!.delivery_id}/redeliver`);
+  await until(async () => (await deliveriesOf(endpoint))[0]!.attempt_number === 3);
+  const [again] = await untilAll(endpoint, 'failed');
+  expect(again).toMatchObject({ attempt_number: 3, max_attempts: 3 });
+  expect(again!.attempts).toHaveLength(3);
+  expect(receiver.ids).toEqual([eventId, eventId, eventId]);
+  const workflowId = `${failed!.delivery_id}/2`;
+  expect(await handle(workflowId).result()).toBe('failed');
+  if (process.env.RECORD_HISTORIES === '1') await recordHistory(plane.client, 'webhook-delivery-failed', workflowId);
+  expect(await endpointOf(endpoint)).toMatchObject({ total_deliveries: 1, failed_deliveries: 2 });
+});
+
+test('Retry-After puts the next attempt off', async () => {
+  const receiver = await receive(answerWith(503, { 'retry-after': '3600' }));
+  const endpoint = await subscribe(receiver);
+  await happen();
+  const [waiting] = await untilAll(endpoint, 'retrying');
+  const waitMs = Date.parse(waiting!.next_retry_at) - Date.parse(waiting!.attempts[0].started_at);
+  expect(waitMs).toBeGreaterThanOrEqual(3_600_000);
+  expect(waitMs).toBeLessThan(3_700_000);
+});
+
+const notifications = async () =>
+  (await plane.orm.em
+    .fork()
+    .execute("select user_id, related_entity_id from notifications where type = 'webhook_disabled'")) as Json[];
+
+test('410 disables the endpoint at once, with a notification, and what waits for it ends', async () => {
+  const receiver = await receive(answerWith(500));
+  const endpoint = await subscribe(receiver);
+  const [olderId] = await happen();
+  await untilAll(endpoint, 'retrying');
+  // Also if it is tried again before the other event is there.
+  receiver.answer = (request, response, number) =>
+    answerWith(request.id === olderId ? 500 : 410)(request, response, number);
+  await happen();
+  await until(async () => !(await endpointOf(endpoint)).is_active);
+  expect(await endpointOf(endpoint)).toMatchObject({ disabled_reason: 'gone' });
+  expect(await notifications()).toEqual([{ user_id: plane.account.userId, related_entity_id: endpoint }]);
+  await untilAll(endpoint, 'failed');
+  const [newer, older] = await deliveriesOf(endpoint);
+  expect(newer!.error_message).toBe('The endpoint answered 410: it is gone');
+  expect(older!.attempt_number).toBeGreaterThanOrEqual(1);
+  const count = receiver.received.length;
+  await happen();
+  expect(await deliveriesOf(endpoint)).toHaveLength(2);
+  expect(receiver.received).toHaveLength(count);
+});
+
+test('an endpoint that has only failed for five days is disabled, one that has succeeded meanwhile is not', async () => {
+  const receiver = await receive(answerWith(500));
+  const endpoint = await subscribe(receiver, { scope: 'account', max_retries: 0 });
+  const failSince = (days: number) =>
+    plane.orm.em
+      .fork()
+      .execute(`update webhook_endpoints set failing_since = now() - interval '${days} days' where endpoint_id = ?`, [
+        endpoint,
+      ]);
+  await happen();
+  await untilAll(endpoint, 'failed');
+  await failSince(4);
+  await happen();
+  await until(async () => (await endpointOf(endpoint)).failed_deliveries === 2);
+  expect((await endpointOf(endpoint)).is_active).toBe(true);
+  await failSince(6);
+  receiver.answer = answerWith(200);
+  await happen();
+  await until(async () => (await endpointOf(endpoint)).successful_deliveries === 1);
+  receiver.answer = answerWith(500);
+  await happen();
+  await until(async () => (await endpointOf(endpoint)).failed_deliveries === 3);
+  expect((await endpointOf(endpoint)).is_active).toBe(true);
+  await failSince(6);
+  await happen();
+  await until(async () => !(await endpointOf(endpoint)).is_active);
+  expect(await endpointOf(endpoint)).toMatchObject({ disabled_reason: 'failing', failed_deliveries: 4 });
+  expect(await notifications()).toEqual([{ user_id: plane.account.userId, related_entity_id: endpoint }]);
+});
+
+test('after five failures in a row workflows make the first attempts, until one succeeds', async () => {
+  const receiver = await receive(answerWith(500));
+  const endpoint = await subscribe(receiver, { max_retries: 0 });
+  for (let number = 1; number <= 5; number += 1) {
+    await happen();
+    await until(async () => (await endpointOf(endpoint)).failed_deliveries === number);
+  }
+  receiver.answer = answerWith(200);
+  const wasWorkflow = async () => {
+    await happen();
+    const [delivery] = await deliveriesOf(endpoint);
+    await until(async () => (await deliveriesOf(endpoint))[0]!.status === 'delivered');
+    const found = plane.client.workflow.getHandle(delivery!.delivery_id).describe();
+    return found.then(
+      () => true,
+      () => false,
+    );
+  };
+  expect([await wasWorkflow(), await wasWorkflow()]).toEqual([true, false]);
+});
+
+test('an endpoint that never answers has few requests open, and another gets all of its events meanwhile', async () => {
+  const [silent, healthy] = [await receive(() => {}), await receive()];
+  const slow = await subscribe(silent, { timeout_seconds: 300 });
+  const fast = await subscribe(healthy);
+  const ids = [...(await happen(200)), ...(await happen(200))];
+  await until(() => healthy.distinctIds.length >= ids.length);
+  expect(healthy.distinctIds.sort()).toEqual([...ids].sort());
+  expect(silent.mostOpen).toBeLessThanOrEqual(firstAttemptLimits.perEndpoint + 8);
+  await until(async () => (await endpointOf(fast)).successful_deliveries === ids.length);
+  expect(await statusesOf(slow)).not.toContain('delivered');
+});
+
+test('a delivery whose relay has died is made by another when its lease is over; two relays share the work', async () => {
+  const receiver = await receive();
+  const { orm, secrets } = plane;
+  await plane.webhookRelay.stop();
+  const endpoint = await subscribe(receiver);
+  const ids = await happen(100);
+  const claimed = await claimDeliveries(orm.em, 'relay-dead', {
+    ...{ limit: 10, perEndpoint: 10, perAccount: 10 },
+    rooms: { endpoints: new Map(), accounts: new Map() },
+  });
+  expect(claimed).toHaveLength(10);
+  const lease = (until: string) =>
+    orm.em.fork().execute(`update webhook_deliveries set relay_at = ${until} where holder = 'relay-dead'`);
+  await lease("now() + interval '1 hour'");
+  const webhooks = {
+    keys: new WebhookKeys(secrets),
+    sender: new WebhookSender({ allowedRanges: ['127.0.0.0/8'], ownServices: async () => [] }),
+  };
+  const databaseUrl = orm.config.get('clientUrl')!;
+  const relays = [1, 2].map(() => new WebhookRelay({ orm, databaseUrl, webhooks, logger: pino({ level: 'silent' }) }));
+  for (const relay of relays) relay.start();
+  try {
+    await until(() => receiver.distinctIds.length === 90);
+    expect(await statusesOf(endpoint)).toContain('delivering');
+    await lease('now()');
+    await untilAll(endpoint, 'delivered');
+    expect(receiver.distinctIds.sort()).toEqual([...ids].sort());
+  } finally {
+    for (const relay of relays) await relay.stop();
+    await webhooks.sender.close();
+  }
+});

@@ -1,0 +1,45 @@
+import { createHmac, sign } from 'node:crypto';
+import type { WebhookKeys } from './keys.ts';
+
+/** What of an endpoint its signatures depend on. */
+export interface SigningEndpoint {
+  endpointId: string;
+  keyNumber: number;
+  sealedSecret?: string | null;
+  previousKeyNumber?: number | null;
+  previousSealedSecret?: string | null;
+  previousUntil?: Date | null;
+}
+
+/**
+ * The headers of Standard Webhooks: `v1a` by ed25519, and `v1` where there is a secret; for 24 hours after a roll each by
+ * the key before as well. https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
+ */
+export function signedHeaders(
+  keys: WebhookKeys,
+  endpoint: SigningEndpoint,
+  message: { id: string; body: string },
+  now: Date,
+): Record<'webhook-id' | 'webhook-timestamp' | 'webhook-signature', string> {
+  const timestamp = `${Math.floor(now.getTime() / 1000)}`;
+  const content = Buffer.from(`${message.id}.${timestamp}.${message.body}`);
+  const { endpointId, previousUntil } = endpoint;
+  const overlaps = previousUntil ? previousUntil > now : false;
+  const numbers = [endpoint.keyNumber, ...(overlaps ? [endpoint.previousKeyNumber] : [])];
+  const sealed = [endpoint.sealedSecret, ...(overlaps ? [endpoint.previousSealedSecret] : [])];
+  const signatures = [
+    ...numbers.filter(isSet).map((each) => {
+      const signature = sign(null, content, keys.privateKey(endpointId, each));
+      return `v1a,${signature.toString('base64')}`;
+    }),
+    ...sealed.filter(isSet).map((each) => {
+      const signature = createHmac('sha256', keys.open(endpointId, each)).update(content);
+      return `v1,${signature.digest('base64')}`;
+    }),
+  ];
+  return { 'webhook-id': message.id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures.join(' ') };
+}
+
+function isSet<Value>(value: Value | null | undefined): value is Value {
+  return value !== null && value !== undefined;
+}

@@ -1,0 +1,16 @@
+import fs from 'node:fs';
+import { rootCertificates } from 'node:tls';
+import { namedServices, ownServices } from '../config/own-services.ts';
+import type { Settings } from '../config/settings.ts';
+import { WebhookSender } from '../webhooks/sender.ts';
+
+/** Sends webhooks where the settings allow it, and never to the platform's own services. */
+export function createWebhookSender(settings: Settings): WebhookSender {
+  const services = namedServices(settings);
+  const caFile = settings.PLATFORM_WEBHOOK_CA_FILE;
+  return new WebhookSender({
+    allowedRanges: settings.PLATFORM_OUTBOUND_RANGES,
+    ownServices: () => ownServices(services),
+    ca: caFile ? [...rootCertificates, fs.readFileSync(caFile, 'utf8')].join('\n') : undefined,
+  });
+}

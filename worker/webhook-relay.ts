@@ -1,0 +1,185 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { NotificationListener } from '../db/notification-listener.ts';
+import type { Orm } from '../db/orm.ts';
+import {
+  claimDeliveries,
+  type HeldDelivery,
+  type Result,
+  recordResults,
+  renewDeliveries,
+} from '../db/repositories/webhook-queue.ts';
+import { judge } from '../domain/webhook-delivery.ts';
+import { failuresUntilUnhealthy, retrySpacingMs } from '../domain/webhook-schedule.ts';
+import { attempt } from '../webhooks/attempt.ts';
+import { firstAttemptLimits, InFlight } from '../webhooks/in-flight.ts';
+import type { WebhookKeys } from '../webhooks/keys.ts';
+import type { WebhookSender } from '../webhooks/sender.ts';
+
+/** Taken at once, and written at once. */
+const batchSize = 256;
+const idleMs = 500;
+const renewMs = 3000;
+const retryMs = 500;
+/** How long requests under way may take to end when the process stops; others make them again. */
+const stopMs = 4000;
+
+/**
+ * Makes the first attempt at each delivery, straight from the row. Any number of relays may run; a delivery is held by
+ * one at a time, and by another if its relay dies, so an endpoint gets each event at least once. What does not succeed
+ * becomes a workflow. Endpoints that have failed five times in a row are left to workflows from the first attempt on.
+ */
+export class WebhookRelay {
+  readonly #orm: Orm;
+  readonly #webhooks: { keys: WebhookKeys; sender: WebhookSender };
+  readonly #logger: Logger;
+  readonly #listener: NotificationListener;
+  readonly #holder = `relay-${randomUUID()}`;
+  readonly #inFlight = new InFlight(firstAttemptLimits);
+  /** Until their results are written. */
+  readonly #held = new Map<string, HeldDelivery>();
+  readonly #stopping = new AbortController();
+  #results: Result[] = [];
+  #writing: Promise<void> | null = null;
+  #running: Promise<unknown> | null = null;
+  #wake: () => void = () => {};
+  #isAwake = false;
+
+  constructor(deps: {
+    orm: Orm;
+    databaseUrl: string;
+    webhooks: { keys: WebhookKeys; sender: WebhookSender };
+    logger: Logger;
+  }) {
+    this.#orm = deps.orm;
+    this.#webhooks = deps.webhooks;
+    this.#logger = deps.logger;
+    this.#listener = new NotificationListener({
+      databaseUrl: deps.databaseUrl,
+      channel: 'webhook_deliveries',
+      logger: deps.logger,
+      onNotification: () => this.#wakeUp(),
+    });
+  }
+
+  start(): void {
+    this.#listener.start();
+    this.#running ??= Promise.all([this.#claimAll(), this.#renewAll()]);
+  }
+
+  /** Takes no more, and waits a moment for requests under way. */
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    this.#wakeUp();
+    await this.#listener.close();
+    await this.#running;
+    const deadlineMs = Date.now() + stopMs;
+    while (this.#held.size > 0 && Date.now() < deadlineMs) await delay(20);
+    // Postgres may be away for longer; what is not written is made again.
+    await Promise.race([this.#writing, delay(Math.max(0, deadlineMs - Date.now()), undefined, { ref: false })]);
+  }
+
+  async #claimAll(): Promise<void> {
+    const { signal } = this.#stopping;
+    while (!signal.aborted) {
+      this.#isAwake = false;
+      let claimed = 0;
+      try {
+        claimed = await this.#claim();
+      } catch (error) {
+        this.#logger.warn({ err: error }, 'webhook relay could not work; trying again');
+      }
+      if (claimed === 0) await this.#untilWoken();
+    }
+  }
+
+  /** @returns how many it took */
+  async #claim(): Promise<number> {
+    const limit = Math.min(batchSize, this.#inFlight.room);
+    if (limit <= 0) return 0;
+    const { perEndpoint, perAccount } = firstAttemptLimits;
+    const wanted = { limit, perEndpoint, perAccount, rooms: this.#inFlight.rooms() };
+    const claimed = await claimDeliveries(this.#orm.em, this.#holder, wanted);
+    for (const held of claimed) {
+      // One whose lease has run out while it was under way is still under way.
+      if (this.#held.has(held.deliveryId)) continue;
+      this.#held.set(held.deliveryId, held);
+      this.#deliver(held).then(
+        (result) => this.#finish(result),
+        (error) => {
+          // Another relay, or this one, takes it when its lease has run out.
+          this.#held.delete(held.deliveryId);
+          this.#logger.error({ err: error, deliveryId: held.deliveryId }, 'a webhook delivery could not be attempted');
+        },
+      );
+    }
+    return claimed.length;
+  }
+
+  async #deliver(held: HeldDelivery): Promise<Result> {
+    const { endpoint } = held;
+    if (!endpoint) return { held, kind: 'given_up', error: 'The webhook is deleted or not active' };
+    const isUnhealthy = endpoint.consecutiveFailures >= failuresUntilUnhealthy;
+    const leave = isUnhealthy ? null : this.#inFlight.enter(held.endpointId, held.accountId);
+    // The workflow waits where there is no room, too.
+    if (!leave) return { held, kind: 'handed_over' };
+    try {
+      const outcome = await attempt(this.#webhooks, endpoint, held.event);
+      const spacingMs = retrySpacingMs(1, Math.random());
+      const verdict = judge(outcome, { attempt: 1, maxRetries: endpoint.maxRetries, spacingMs });
+      return { held, kind: 'attempted', outcome, verdict };
+    } finally {
+      leave();
+    }
+  }
+
+  #finish(result: Result): void {
+    this.#results.push(result);
+    this.#writing ??= this.#writeAll().finally(() => {
+      this.#writing = null;
+    });
+  }
+
+  /** Writes what has come in, all at once, until there is nothing. Postgres may be away for a while. */
+  async #writeAll(): Promise<void> {
+    while (this.#results.length > 0) {
+      const results = this.#results.splice(0, batchSize);
+      try {
+        await recordResults(this.#orm.em, results);
+      } catch (error) {
+        this.#results.unshift(...results);
+        this.#logger.warn({ err: error }, 'results of webhook deliveries could not be written; trying again');
+        await delay(retryMs);
+        continue;
+      }
+      for (const { held } of results) this.#held.delete(held.deliveryId);
+      this.#wakeUp();
+    }
+  }
+
+  async #renewAll(): Promise<void> {
+    const { signal } = this.#stopping;
+    while (!signal.aborted) {
+      await delay(renewMs, undefined, { signal }).catch(() => undefined);
+      await renewDeliveries(this.#orm.em, this.#holder, [...this.#held.values()]).catch((error) =>
+        this.#logger.warn({ err: error }, 'webhook deliveries could not be renewed; others may make them again'),
+      );
+    }
+  }
+
+  #wakeUp(): void {
+    this.#isAwake = true;
+    this.#wake();
+  }
+
+  async #untilWoken(): Promise<void> {
+    if (this.#isAwake) return;
+    const timeout = new AbortController();
+    const woken = new Promise<void>((resolve) => {
+      this.#wake = resolve;
+    });
+    await Promise.race([woken, delay(idleMs, undefined, { signal: timeout.signal }).catch(() => undefined)]);
+    timeout.abort();
+  }
+}

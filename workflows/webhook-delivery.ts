@@ -1,0 +1,33 @@
+import { proxyActivities, setCurrentDetails, sleep } from '@temporalio/workflow';
+import type { WebhookDeliveryActivities } from '../activities/webhook-deliveries.ts';
+import type { DeliveryStatus } from '../domain/webhook-delivery.ts';
+import { retrySpacingMs } from '../domain/webhook-schedule.ts';
+import type { WebhookDeliveryInput } from '../domain/workflow-registry.ts';
+import { outside } from './activity-profiles.ts';
+
+const { attemptDelivery } = proxyActivities<WebhookDeliveryActivities>(outside.webhook);
+
+/**
+ * An event on its way to an endpoint that did not take it at once: waits and tries again until it is delivered or given
+ * up. The activity reads the endpoint anew each time, so that a change of it counts from the next attempt on. Workflow
+ * id: `whd-…`, and `whd-…/2` and so on where the event is sent again later.
+ */
+export async function webhookDelivery(input: WebhookDeliveryInput): Promise<DeliveryStatus | 'superseded'> {
+  const { deliveryId, createdAt, holder, roundFrom } = input;
+  let dueAtMs = input.nextAttemptAtMs;
+  for (let attempt = input.attemptsBefore + 1; ; attempt += 1) {
+    const waitMs = dueAtMs - Date.now();
+    if (waitMs > 0) {
+      setCurrentDetails(`attempt ${attempt} at ${new Date(dueAtMs).toISOString()}`);
+      await sleep(waitMs, { summary: `until attempt ${attempt}` });
+    }
+    setCurrentDetails(`attempt ${attempt} under way`);
+    const spacingMs = retrySpacingMs(attempt - roundFrom, Math.random());
+    const result = await attemptDelivery({ deliveryId, createdAt, holder, attempt, spacingMs });
+    if (result.status !== 'retrying') {
+      setCurrentDetails(result.status);
+      return result.status;
+    }
+    dueAtMs = Date.now() + result.waitMs;
+  }
+}
