@@ -162,14 +162,15 @@ async function hasGoneOff(bomb: Bomb, attacker: Attacker): Promise<boolean> {
 }
 
 test.each(bombs.map((bomb) => [bomb.what, bomb] as const))(
-  '%s: a neighbour answers within twice its time',
+  '%s: a neighbour answers within twice its time, or 5 ms more',
   async (_what, bomb) => {
     const attacker = await attack(bomb);
     const { quietMs, attackedMs } = await neighbour.besides(cgroups, attacker.spec);
     bomb.host?.(attacker);
     await host.driver.remove(attacker.spec.sandboxId);
     process.stdout.write(`| ${bomb.what} | ${quietMs.toFixed(2)} ms | ${attackedMs.toFixed(2)} ms |\n`);
-    expect(attackedMs).toBeLessThanOrEqual(2 * quietMs);
+    // One turn of the scheduler can double half a millisecond, without any attack.
+    expect(attackedMs).toBeLessThanOrEqual(Math.max(2 * quietMs, quietMs + 5));
   },
   180_000,
 );
