@@ -106,7 +106,7 @@ export class FaultyPlatform {
     for (const [name, script] of Object.entries(scripts)) this.addProcess(name, script);
 
     await this.up('postgres');
-    const apiKey = await migrate('db/migrate.ts', this.env, new AbortController().signal);
+    const apiKey = await migrate('db/migrate.ts', addresses.migrationEnv, new AbortController().signal);
     await this.up('temporal');
     await Promise.all(Object.keys(scripts).map((name) => this.up(name)));
     this.orm = await createOrm(this.settings.DATABASE_URL, 4);
