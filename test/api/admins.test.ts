@@ -32,7 +32,12 @@ describe('objects of another account, for an admin', () => {
     for (const path of [`/v1/sandboxes/${id}`, `/v1/projects/${member.projectId}`, `/v1/api-keys/${member.keyId}`]) {
       const [mine, theirs] = [await api.send(admin, 'GET', path), await api.send(root, 'GET', path)];
       expect([path, mine.status]).toEqual([path, 200]);
-      const { uptime: _uptime, remaining_seconds: _remaining, total_running_seconds: _running, ...fields } = mine.body.data;
+      const {
+        uptime: _uptime,
+        remaining_seconds: _remaining,
+        total_running_seconds: _running,
+        ...fields
+      } = mine.body.data;
       expect(theirs.body.data).toMatchObject(fields);
     }
     const project = (await api.send(admin, 'GET', `/v1/projects/${member.projectId}`)).body.data;
