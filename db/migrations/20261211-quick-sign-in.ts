@@ -1,8 +1,8 @@
 import { Migration } from '@mikro-orm/migrations';
 
 /**
- * A sign-in takes two statements beside its argon2: these functions, whose plans each connection keeps. What they write
- * need not survive a crash of Postgres: a session that is lost is an access token that does not work.
+ * A sign-in takes two statements beside its argon2: these functions, whose plans each connection keeps. The counted attempt
+ * need not survive a crash of Postgres; the session and its entry in the audit log do.
  */
 export class Migration20261211QuickSignIn extends Migration {
   override up(): void {
@@ -41,7 +41,6 @@ export class Migration20261211QuickSignIn extends Migration {
       declare
         of_account text;
       begin
-        perform set_config('synchronous_commit', 'off', true);
         -- Locked, so that what ends sessions has either ended before this one or ends it. The account first, as elsewhere.
         select a.account_id into of_account from accounts a
           where a.account_id = (select u.account_id from users u where u.user_id = given_user_id) and a.status = 'active'
