@@ -6,7 +6,7 @@ import { TestAgent } from '../agent/support/agent.ts';
 import { PrivateRoot } from '../agent/support/private-root.ts';
 import { makingMs } from './support/real-kernels.ts';
 
-const recipeDir = path.resolve(import.meta.dirname, '../../ops/images/code-interpreter');
+const recipeDir = path.resolve(import.meta.dirname, '../../runtime/images/code-interpreter');
 
 let agent: TestAgent;
 let root: PrivateRoot;

@@ -55,7 +55,7 @@ test('a test namespace is known to Temporal with the search attributes of the pl
 
 test('the registry answers on loopback', async () => {
   const reply = await fetch(`http://${await registryAddress()}/v2/_catalog`);
-  expect(await reply.json()).toEqual({ repositories: [] });
+  expect(await reply.json()).toEqual({ repositories: expect.any(Array) });
 });
 
 test('the time-skipping environment runs a workflow that sleeps for a day at once', async () => {

@@ -8,13 +8,16 @@ import { counted, optional, optionalNonZero } from '../../schemas/fields.ts';
 const mostEventTypes = 100;
 
 export const urlField = z.string().min(1).max(webhookUrlLength).describe('`http://` or `https://`');
-export const eventTypesField = counted(mostEventTypes, 'event types', z.array(z.string().max(64))).describe(
-  'Types, families such as `sandbox.*`, or `*`; see `GET /v1/webhooks/event-types`',
-);
+export const eventTypesField = counted(
+  mostEventTypes,
+  'event types',
+  z.array(z.string().max(64)).max(mostEventTypes),
+).describe('Types, families such as `sandbox.*`, or `*`; see `GET /v1/webhooks/event-types`');
 
 const secretReason = 'must be whsec_ and base64 of 24 to 64 bytes';
 export const secretField = z
   .string()
+  .max('whsec_'.length + 88, secretReason)
   .regex(/^whsec_[A-Za-z0-9+/=]{32,88}$/, secretReason)
   .refine((secret) => {
     const [, encoded = ''] = secret.split('_');
