@@ -28,8 +28,13 @@ export interface HttpServerLimits {
 }
 
 type Handler = (request: http.IncomingMessage, response: http.ServerResponse) => void;
-/** The requests of each connection whose replies are not out, oldest first. */
-type Waiting = WeakMap<Socket, [http.IncomingMessage, http.ServerResponse][]>;
+
+interface Connection {
+  /** Key of its client. */
+  client: string;
+  /** Requests whose replies are not out, oldest first. */
+  waiting: [http.IncomingMessage, http.ServerResponse][];
+}
 
 /**
  * The API's HTTP server. One client that opens many connections or sends many requests without waiting for replies holds
@@ -46,8 +51,8 @@ export function createHttpServer(handler: Handler, limits: HttpServerLimits): ht
   server.maxConnections = maxConnections;
   const counts = connectionsPerClient && new BoundedCounts(connectionsPerClient, 'connections-of-client');
   const starts = new FairTurns(startsPerTurn);
-  const waiting: Waiting = new WeakMap();
-  server.on('request', oneAtATime(handler, waiting));
+  const connections = new WeakMap<Socket, Connection>();
+  server.on('request', oneAtATime(handler, connections));
   const listeners = server.listeners('connection') as ((socket: Socket) => void)[];
   server.removeAllListeners('connection');
   server.on('connection', (socket) => {
@@ -57,12 +62,14 @@ export function createHttpServer(handler: Handler, limits: HttpServerLimits): ht
       return;
     }
     if (counts) socket.once('close', () => counts.remove(key));
+    const connection: Connection = { client: key, waiting: [] };
+    connections.set(socket, connection);
     const ignore = () => undefined;
     socket.on('error', ignore);
     starts.run(key, () => {
       if (socket.destroyed) return;
       for (const listener of listeners) listener.call(server, socket);
-      limitPipelining(socket, () => (waiting.get(socket)?.length ?? 0) < maxPipelined);
+      limitPipelining(socket, () => connection.waiting.length < maxPipelined);
       socket.off('error', ignore);
     });
   });
@@ -70,28 +77,27 @@ export function createHttpServer(handler: Handler, limits: HttpServerLimits): ht
 }
 
 /** Hands the requests of a connection on one after another. */
-function oneAtATime(handler: Handler, waiting: Waiting): Handler {
+function oneAtATime(handler: Handler, connections: WeakMap<Socket, Connection>): Handler {
   const starts = new FairTurns(startsPerTurn);
-  const begin = (socket: Socket): void => {
-    const [next] = waiting.get(socket)!;
+  const begin = (connection: Connection): void => {
+    const { client, waiting } = connection;
+    const [next] = waiting;
     if (!next) return;
     const [request, response] = next;
     response.once('close', () => {
-      waiting.get(socket)!.shift();
-      begin(socket);
+      waiting.shift();
+      begin(connection);
     });
-    starts.run(clientOf(socket) ?? '', () => {
-      if (!socket.destroyed) handler(request, response);
+    starts.run(client, () => {
+      if (!request.socket.destroyed) handler(request, response);
     });
   };
   return (request, response) => {
-    const { socket } = request;
     // A handler that reads the body resumes the socket. Until then, nothing more of the body is parsed.
-    if (hasBody(request)) socket.pause();
-    const queue = waiting.get(socket);
-    if (!queue) waiting.set(socket, [[request, response]]);
-    else queue.push([request, response]);
-    if (waiting.get(socket)!.length === 1) begin(socket);
+    if (hasBody(request)) request.socket.pause();
+    const connection = connections.get(request.socket)!;
+    connection.waiting.push([request, response]);
+    if (connection.waiting.length === 1) begin(connection);
   };
 }
 

@@ -10,7 +10,7 @@ const keptPieces = 64;
 /**
  * A request whose body costs what its bytes cost. A client may send chunks of a single byte, each of which Node makes a
  * buffer of hundreds of bytes: 64 KiB of them that wait would be 16 MiB. Pieces that arrive together are joined.
- * Nothing is read from the connection until someone wants the body, beyond what arrived with the head.
+ * Until a handler reads the body, nothing is read from the connection beyond what arrived with the head.
  */
 export class JoiningRequest extends IncomingMessage {
   #pieces: Buffer[] = [];

@@ -107,7 +107,7 @@ export class IdentityProvider {
     if (known && Date.now() - known.readAt < metadataFreshMs) return known.configuration;
     this.#reading ??= this.#read()
       .catch((error) => {
-        // Whatever is wrong with the metadata, it is not the person's identity.
+        // Wrong metadata is a fault of the provider. It says nothing about the person.
         throw new ProviderUnreachable(reasonOf(error));
       })
       .finally(() => {

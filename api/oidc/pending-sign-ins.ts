@@ -15,7 +15,7 @@ const ownName = /^oidc-sign-in-[\w-]{20,64}$/;
 
 /**
  * Sign-ins that people have begun at a provider. The browser keeps them, each in a sealed cookie that only its own
- * callback opens, so that a flood of starts costs the platform no memory and nobody finishes what another has begun.
+ * callback opens, so a flood of starts costs the platform no memory, and another browser cannot finish the sign-in.
  */
 export class PendingSignIns {
   readonly #key: Buffer;

@@ -45,7 +45,7 @@ export const access = fp<{ orm: Orm }>(
       else request.scope = await operate(request, identity, named);
     });
 
-    /** An object that is nobody's is looked for in the caller's own account, where it is not found either. */
+    /** An object without an account keeps the caller's own account as its scope, in which the handler does not find it. */
     async function operate(request: FastifyRequest, { accountId }: Identity, named: string): Promise<Scope> {
       const operated = await findOwningAccount(orm.em, named);
       const namesObject = Object.values(request.params as Record<string, string>).includes(named);

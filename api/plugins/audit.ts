@@ -43,7 +43,7 @@ export const audit = fp<{ orm: Orm }>(
   { name: 'audit', dependencies: ['access', 'idempotency'] },
 );
 
-/** Null: a caller who only reads. A request without a caller may sign somebody in, whatever its method is. */
+/** Null: a known caller only reads. A request without a caller is audited with every method: a GET may be a sign-in. */
 function auditedOf({ identity, scope, method, routeOptions, ip, id }: FastifyRequest): AuditedRequest | null {
   if (identity && readingMethods.has(method)) return null;
   const { operationId } = (routeOptions.schema ?? {}) as { operationId?: string };

@@ -121,7 +121,7 @@ export function failureOf(error: unknown, request: FastifyRequest, reply: Fastif
   return failure;
 }
 
-/** For the header `Retry-After`. Undefined: nobody knows. */
+/** For the header `Retry-After`. Undefined: the error does not say when a retry can succeed. */
 export function retryAfterSeconds({ code, data, retryAfterSeconds }: AppError): number | undefined {
   const minutes = data?.time_remaining_minutes;
   return retryAfterSeconds ?? (minutes === undefined ? usualRetrySeconds[code] : minutes * 60);

@@ -12,7 +12,7 @@ export interface Rivals {
 
 const rounds = 5;
 
-/** Both in turns, so that whatever else the machine does meets both; one round before to warm up. */
+/** Measures both in turns, so that other load of the machine slows both. The first round warms up and does not count. */
 export async function compareInTurns({ measure, unit, better, ours, library }: Rivals): Promise<Row> {
   const [ourValues, libraryValues]: [number[], number[]] = [[], []];
   for (let round = 0; round <= rounds; round += 1) {

@@ -1,7 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { AppError } from '../../domain/errors.ts';
 
-/** Changes that may take the last admin run one after the other, whatever accounts they are in. */
+/** One lock for all accounts: changes that may remove the last admin run one after another. */
 const adminsLock = 7_403_113;
 
 /**

@@ -184,7 +184,7 @@ async function create(tx: EntityManager, email: string, identity: ProvenIdentity
   return tx.findOneOrFail(User, { userId });
 }
 
-/** The first wish that nobody of the account has, as far as it can be a user name. The account is locked. */
+/** The first valid name of `wishes` that no user of the account has. The caller has locked the account. */
 async function freeUsername(tx: EntityManager, accountId: string, wishes: readonly (string | null)[]): Promise<string> {
   const names = wishes
     .map((wish) =>

@@ -54,7 +54,7 @@ export async function findDefaultProjectId(em: EntityManager, userId: string): P
 }
 
 /**
- * Makes a project. The first of a user is the default whatever was asked. Of creates at once no more succeed than the
+ * Makes a project. The first of a user is always the default. Of creates at once no more succeed than the
  * account may have; a user without any project gets the first one all the same.
  * @throws {AppError} `project_name_taken`, `project_limit_reached`
  */

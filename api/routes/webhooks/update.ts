@@ -74,7 +74,7 @@ export function updateWebhook(api: Api, deps: ApiDependencies): void {
   });
 }
 
-/** @throws {AppError} `validation_failed` for an admin of another account: the webhook would be nobody's of its account */
+/** @throws {AppError} `validation_failed` for an admin of another account: the webhook needs an owner in its own account */
 function userOfAccount({ userId, accountId }: Identity, ofAccount: string): string {
   if (accountId === ofAccount) return userId;
   const reason = 'must stay account: you are no user of this account';
