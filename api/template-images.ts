@@ -1,13 +1,16 @@
 import net from 'node:net';
 import type { Settings } from '../config/settings.ts';
+import type { Template } from '../db/entities/template.ts';
 import type { Identity } from '../db/repositories/identities.ts';
 import type { TemplateImage } from '../db/repositories/template-changes.ts';
+import { storageExcess } from '../db/repositories/template-storage.ts';
 import { AppError } from '../domain/errors.ts';
 import { parseImageReference, registryAddress } from '../domain/image-reference.ts';
 import { isOutboundAddressAllowed } from '../domain/outbound-addresses.ts';
 import { mayReadProject, registryImage } from '../domain/template-image.ts';
 import type { PlatformRegistry, StoredImage } from '../registry/platform-registry.ts';
 import { RegistryError } from '../registry/registry-client.ts';
+import type { ApiDependencies } from './dependencies.ts';
 
 const unavailable = (cause?: unknown) =>
   new AppError('registry_unavailable', 'The registry of the platform is not available now; try again later', { cause });
@@ -16,6 +19,27 @@ const unavailable = (cause?: unknown) =>
 export function requireRegistry(registry: PlatformRegistry | null): PlatformRegistry {
   if (!registry) throw unavailable();
   return registry;
+}
+
+/** @throws {AppError} `registry_unavailable` */
+export async function requireRegistryUp(registry: PlatformRegistry | null): Promise<PlatformRegistry> {
+  const there = requireRegistry(registry);
+  await reachRegistry(() => there.requireUp());
+  return there;
+}
+
+/** @throws {AppError} `template_storage_limit_reached`: the private images fill what there is already */
+export async function requireStorage(
+  { orm, plans }: ApiDependencies,
+  template: Pick<Template, 'accountId' | 'ownerUserId' | 'visibility'>,
+): Promise<void> {
+  const excess = await storageExcess(orm.em.fork(), plans, template, []);
+  if (!excess) return;
+  const whose = excess.of === 'plan' ? 'The plan' : 'Your quota';
+  throw new AppError(
+    'template_storage_limit_reached',
+    `${whose} allows ${excess.limitGb} GB of private templates; delete some first`,
+  );
 }
 
 /**

@@ -21,6 +21,8 @@ export interface Workflows {
   userDeletion: { input: UserDeletionInput; signals: Record<never, never> };
   /** Mails the links that confirm another e-mail of an account. */
   emailChange: { input: EmailChangeInput; signals: { emailChangeEnded: { changeId: string } } };
+  /** Copies an external image into the platform's registry. */
+  imageImport: { input: ImageImportInput; signals: { importCancelled: { jobId: string } } };
   /** Removes an image that nothing refers to from the registry. */
   imageRemoval: { input: ImageRemovalInput; signals: Record<never, never> };
   /** The attempts at a delivery that did not succeed at once. */
@@ -66,6 +68,10 @@ export interface EmailChangeInput {
   changeId: string;
 }
 
+export interface ImageImportInput {
+  jobId: string;
+}
+
 export interface ImageRemovalInput {
   /** As templates and sandboxes name it. */
   image: string;
@@ -102,6 +108,7 @@ export const workflowKinds: Readonly<Record<WorkflowType, WorkflowKind>> = {
   userInvitation: { workflowId: (userId) => `${userId}/invitation`, mayRunAgain: false },
   userDeletion: { workflowId: (userId) => `${userId}/deletion`, mayRunAgain: true },
   emailChange: { workflowId: (accountId) => `${accountId}/email-change`, mayRunAgain: true },
+  imageImport: { workflowId: (jobId) => jobId, mayRunAgain: false },
   imageRemoval: { workflowId: (image) => `${image}/removal`, mayRunAgain: true },
   webhookDelivery: { workflowId: (holder) => holder, mayRunAgain: false },
   maintenance: { workflowId: () => 'maintenance', mayRunAgain: true },

@@ -1,6 +1,7 @@
 import { lookup } from 'node:dns/promises';
 import net from 'node:net';
 import os from 'node:os';
+import ipaddr from 'ipaddr.js';
 import { type NamedService, namedServices, type OwnService, ownServices } from '../config/own-services.ts';
 import type { Settings } from '../config/settings.ts';
 import { isOutboundAddressAllowed } from '../domain/outbound-addresses.ts';
@@ -42,7 +43,8 @@ export class OutboundGuard {
 
   #isAllowed(address: string, port: number, own: readonly OwnService[]): boolean {
     if (!isOutboundAddressAllowed(address, this.#ranges)) return false;
-    const plain = address.replace(/^::ffff:(?=\d+\.)/i, '');
+    // An IPv4 address in IPv6 clothes is what it is inside.
+    const plain = ipaddr.process(address).toString();
     const known = isOfThisMachine(plain) ? 'local' : plain;
     return !own.some((service) => service.port === port && service.address === known);
   }

@@ -22,6 +22,8 @@ export interface HttpReply {
   body: Readable;
 }
 
+class StaleConnectionError extends Error {}
+
 /** One request over HTTP or TLS. Redirects are the caller's. @throws the signal's reason, or why there is no reply */
 export class RegistryHttp {
   readonly #options: RegistryHttpOptions;
@@ -29,7 +31,7 @@ export class RegistryHttp {
 
   constructor(options: RegistryHttpOptions) {
     this.#options = options;
-    const keepAlive = { keepAlive: true, maxSockets: 16, timeout: silenceMs };
+    const keepAlive = { keepAlive: true, maxSockets: 128, timeout: silenceMs };
     const ca = options.ca ? { ca: [...tls.rootCertificates, options.ca] } : {};
     this.#agents = { 'http:': new http.Agent(keepAlive), 'https:': new https.Agent({ ...keepAlive, ...ca }) };
   }
@@ -50,11 +52,28 @@ export class RegistryHttp {
     // The address that is checked is the address that is connected to; the name is only used for TLS and `Host`.
     const target = guard ? await guard.resolve(hostname, port) : null;
     request.signal?.throwIfAborted();
+    const isRepeatable = request.method !== 'POST';
+    try {
+      return await this.#exchange(url, hostname, port, target?.address ?? hostname, request);
+    } catch (error) {
+      // The server has closed a connection of before just when the request was sent on it.
+      if (!(error instanceof StaleConnectionError) || !isRepeatable) throw error;
+      return this.#exchange(url, hostname, port, target?.address ?? hostname, request);
+    }
+  }
+
+  #exchange(
+    url: URL,
+    hostname: string,
+    port: number,
+    address: string,
+    request: Parameters<RegistryHttp['send']>[1],
+  ): Promise<HttpReply> {
     return new Promise((resolve, reject) => {
       const sent = (url.protocol === 'https:' ? https : http).request({
         agent: this.#agents[url.protocol as 'http:'],
         method: request.method,
-        host: target?.address ?? hostname,
+        host: address,
         port,
         path: `${url.pathname}${url.search}`,
         headers: { host: url.host, 'user-agent': 'sandbox-platform', ...request.headers },
@@ -64,7 +83,10 @@ export class RegistryHttp {
       const head = setTimeout(() => sent.destroy(new Error(`${url.host} does not answer`)), headMs);
       sent.on('error', (error) => {
         clearTimeout(head);
-        reject(request.signal?.aborted ? request.signal.reason : error);
+        if (request.signal?.aborted) reject(request.signal.reason);
+        else if (sent.reusedSocket && (error as NodeJS.ErrnoException).code === 'ECONNRESET') {
+          reject(new StaleConnectionError(`${url.host} has closed the connection`, { cause: error }));
+        } else reject(error);
       });
       sent.on('response', (reply) => {
         clearTimeout(head);

@@ -2,6 +2,7 @@ import { type NativeConnection, Worker } from '@temporalio/worker';
 import { createAccountMailActivities } from '../activities/account-mails.ts';
 import { createEmailChangeActivities } from '../activities/email-changes.ts';
 import { createHostWatchActivities } from '../activities/host-watch.ts';
+import { createImageImportActivities } from '../activities/image-import.ts';
 import { createMaintenanceActivities } from '../activities/maintenance.ts';
 import { createSandboxLifeActivities } from '../activities/sandbox-life.ts';
 import { createSandboxPortActivities } from '../activities/sandbox-ports.ts';
@@ -44,6 +45,7 @@ export function createControlWorker(deps: {
       ...createAccountMailActivities(deps),
       ...createEmailChangeActivities(deps),
       ...createHostWatchActivities(deps),
+      ...createImageImportActivities(deps),
       ...createMaintenanceActivities(deps),
       ...createSandboxLifeActivities(deps),
       ...createSandboxPortActivities(deps),

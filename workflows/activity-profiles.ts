@@ -72,13 +72,13 @@ export const onHost = {
 
 type OutsideKind = 'imageCopy' | 'registry' | 'money' | 'mail' | 'mailWithLink' | 'webhook';
 
-/** Calls of services outside of the platform. No workflow copies images or moves money yet. */
+/** Calls of services outside of the platform. No workflow moves money yet. */
 export const outside: Readonly<Record<OutsideKind, ActivityOptions>> = {
   /** Copies an image between registries; heartbeats with its progress, and goes on from there. */
   imageCopy: {
     taskQueue: controlTaskQueue,
     startToCloseTimeout: '1h',
-    heartbeatTimeout: '30s',
+    heartbeatTimeout: '20s',
     cancellationType: 'WAIT_CANCELLATION_COMPLETED',
     retry: { initialInterval: '10s', backoffCoefficient: 6, maximumInterval: '5m', maximumAttempts: 4 },
   },

@@ -16,6 +16,7 @@ const tables: { [kind in IdKind]?: readonly [table: string, key: string] } = {
   template: ['templates', 'template_id'],
   sandbox: ['sandboxes', 'sandbox_id'],
   quotaAllocation: ['quota_allocations', 'allocation_id'],
+  importJob: ['import_jobs', 'job_id'],
   quotaRequest: ['quota_requests', 'request_id'],
   webhookEndpoint: ['webhook_endpoints', 'endpoint_id'],
 };

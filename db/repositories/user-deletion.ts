@@ -1,5 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { AppError } from '../../domain/errors.ts';
+import { readRegistryImage } from '../../domain/template-image.ts';
 import { User } from '../entities/user.ts';
 import { lockAdmins, requireAnAdmin } from './admins.ts';
 import { recordAudit } from './audit-events.ts';
@@ -176,10 +177,11 @@ export async function removeUser(em: EntityManager, userId: string): Promise<'do
 async function removePrivateTemplates(tx: EntityManager, userId: string): Promise<void> {
   const rows = (await tx.execute(
     `delete from templates where owner_user_id = ? and visibility = 'private'
-     returning template_id, account_id, name`,
+     returning template_id, account_id, name, image`,
     [userId],
-  )) as { template_id: string; account_id: string; name: string }[];
-  for (const { template_id: templateId, account_id: accountId, name } of rows) {
+  )) as { template_id: string; account_id: string; name: string; image: string | null }[];
+  for (const { template_id: templateId, account_id: accountId, name, image } of rows) {
+    if (image && readRegistryImage(image)) requestStart(tx, 'imageRemoval', image, { image });
     const object = { objectId: templateId, accountId, userId };
     await recordEvent(tx, object, 'template.deleted', { template_id: templateId, name });
   }

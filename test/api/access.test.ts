@@ -4,6 +4,7 @@ import { createApp } from '../../api/app.ts';
 import { quotaOf } from '../../api/schemas/quota.ts';
 import { Account } from '../../db/entities/account.ts';
 import { ApiKey } from '../../db/entities/api-key.ts';
+import { ImportJob } from '../../db/entities/import-job.ts';
 import { Notification } from '../../db/entities/notification.ts';
 import { QuotaRequest } from '../../db/entities/quota-request.ts';
 import { Sandbox } from '../../db/entities/sandbox.ts';
@@ -43,6 +44,7 @@ interface Names {
   project_id: string;
   key_id: string;
   template_id: string;
+  job_id: string;
   notification_id: string;
   allocation_id: string;
   request_id: string;
@@ -141,6 +143,16 @@ const table: Record<string, Row> = {
   'POST /v1/templates/:template_id/validate': user('by_role', {
     body: () => ({ registry_image_url: 'registry.example.com/templates/web:latest' }),
   }),
+  'POST /v1/templates/import': user('by_role', {
+    body: () => ({ name: `made-${tail()}`, external_image_url: 'ghcr.io/ada/app:1' }),
+  }),
+  'POST /v1/templates/:template_id/import': user('by_role'),
+  'GET /v1/templates/:template_id/import': user('own'),
+  'DELETE /v1/templates/:template_id/import': user('own'),
+  'GET /v1/templates/storage-usage': user('account'),
+  'GET /v1/import-jobs': user('by_role'),
+  'GET /v1/import-jobs/:job_id': user('by_role'),
+  'DELETE /v1/import-jobs/:job_id': user('by_role'),
   'POST /v1/templates/:template_id/share': user('by_role'),
   'POST /v1/templates/:template_id/unshare': user('by_role'),
   'GET /v1/projects': user('by_role', {
@@ -222,7 +234,7 @@ const table: Record<string, Row> = {
 };
 
 const namesObject = (name: string) =>
-  /:(sandbox|project|key|template|notification|allocation|request|user|endpoint|delivery)_id|\/batch-/.test(name);
+  /:(sandbox|project|key|template|job|notification|allocation|request|user|endpoint|delivery)_id|\/batch-/.test(name);
 
 /** What a caller gets. `in`: the route does its work, which may still end in an error of its own. */
 function expected(name: string, row: Row, kind: Kind): string {
@@ -340,15 +352,24 @@ async function objectsOf(owner: Caller): Promise<Names> {
     key_id: await addKey(owner),
     // Not the owner, who must go on calling when a route deletes this user.
     user_id: (await api.addUser(owner)).userId,
-    template_id: await api.addTemplate({
-      accountId: owner.accountId,
-      ownerUserId: owner.userId,
-      visibility: 'private',
-    }),
+    ...(await addImport(owner)),
     notification_id: await addNotification(owner),
     ...(await addQuota(owner)),
     ...(await addWebhook(owner)),
   };
+}
+
+async function addImport(owner: Caller): Promise<Pick<Names, 'template_id' | 'job_id'>> {
+  const of = { accountId: owner.accountId, ownerUserId: owner.userId };
+  const templateId = await api.addTemplate({ ...of, visibility: 'private' });
+  const em = api.orm.em.fork();
+  const jobId = newId('importJob');
+  em.create(ImportJob, {
+    ...{ ...of, jobId, templateId, status: 'running', maxRetries: 3 },
+    ...{ externalImageUrl: 'a/b', registryImageUrl: 'c/d', registryPath: 'd' },
+  });
+  await em.flush();
+  return { template_id: templateId, job_id: jobId };
 }
 
 /** The host is not large enough for the sandboxes of all callers of all routes. */

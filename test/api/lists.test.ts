@@ -1,3 +1,5 @@
+import { ImportJob } from '../../db/entities/import-job.ts';
+import { newId } from '../../db/new-id.ts';
 import type { Json } from './contract-client.ts';
 import { startApi, type TestApi } from './test-api.ts';
 
@@ -10,12 +12,22 @@ beforeAll(async () => {
     projectId ??= project.body.data.project_id;
     await api.send(api.root, 'POST', '/v1/sandboxes', { name: `sandbox-${i}`, project_id: projectId });
     await api.send(api.root, 'POST', '/v1/api-keys', { name: `key-${i}` });
-    await api.addTemplate({});
+    await addImport();
     await api.send(api.root, 'POST', '/v1/webhooks', { url: `https://example.com/${i}`, event_types: ['template.*'] });
     await addUserOfQuotas();
   }
 });
 afterAll(() => api.stop());
+
+async function addImport(): Promise<void> {
+  const { accountId, userId: ownerUserId } = api.root;
+  const em = api.orm.em.fork();
+  em.create(ImportJob, {
+    ...{ jobId: newId('importJob'), templateId: await api.addTemplate({}), accountId, ownerUserId, status: 'running' },
+    ...{ externalImageUrl: 'a/b', registryImageUrl: 'c/d', registryPath: 'd', maxRetries: 3 },
+  });
+  await em.flush();
+}
 
 /** A user with a quota, a request for one, and so a notification of the root user. */
 async function addUserOfQuotas(): Promise<void> {

@@ -70,6 +70,12 @@ const changedTemplate = words(`
   template_id name description template_document default_cpu_count default_memory_mb visibility status registry_image_url
   registry_project registry_repository registry_tag image_size_bytes metadata ports build_started_at push_started_at
   push_completed_at build_error_message last_storage_sync_at owner_id created_at updated_at`);
+const importJobItem = words(`
+  job_id template_id status progress_percentage external_image_url registry_image_url created_at started_at completed_at`);
+const importJob = [
+  ...importJobItem,
+  ...words('updated_at last_log_message error_message skopeo_logs retry_count max_retries'),
+].sort();
 const templateDocument = { '': words('template_id template_document') };
 const sharing = { '': words('template_id visibility registry_project registry_image_url message') };
 
@@ -181,6 +187,18 @@ const contract: Record<string, Record<string, string[]>> = {
   },
   'POST /v1/templates/{template_id}/share 200': sharing,
   'POST /v1/templates/{template_id}/unshare 200': sharing,
+  'POST /v1/templates/import 202': {
+    '': words('template_id name visibility message job_id status external_image_url registry_image_url created_at'),
+  },
+  'POST /v1/templates/{template_id}/import 202': {
+    '': words('job_id template_id status external_image_url registry_image_url created_at message'),
+  },
+  'GET /v1/templates/{template_id}/import 200': { '': importJob },
+  'DELETE /v1/templates/{template_id}/import 200': { '': words('job_id status message') },
+  'GET /v1/templates/storage-usage 200': { '': words('used_gb limit_gb percentage') },
+  'GET /v1/import-jobs 200': { '': words('jobs pagination'), 'jobs[]': importJobItem, pagination },
+  'GET /v1/import-jobs/{job_id} 200': { '': importJob },
+  'DELETE /v1/import-jobs/{job_id} 200': { '': words('job_id status message') },
   'POST /v1/projects 201': { '': project },
   'GET /v1/projects 200': {
     '': ['pagination', 'projects'],
@@ -349,6 +367,9 @@ const bodies: Record<string, string[]> = {
   'PUT /v1/templates/{template_id}/status': words('status error_message push_logs registry_image_url'),
   'POST /v1/templates/{template_id}/validate': ['registry_image_url'],
   'POST /v1/templates/{template_id}/share': ['new_name'],
+  'POST /v1/templates/import': words(`
+    name external_image_url description external_registry_username external_registry_password default_cpu_count
+    default_memory_mb visibility ports custom_command ready_command`),
   'POST /v1/projects': words('name description is_default'),
   'PUT /v1/projects/{project_id}': words('name description is_default'),
   'POST /v1/api-keys': words('name description'),
@@ -395,6 +416,7 @@ const queries: Record<string, string[]> = {
   'GET /v1/auth/oidc/{issuer}/callback': words('state code iss error error_description'),
   'GET /v1/templates': [...pagingOfAccounts, ...words('status visibility name usable')],
   'GET /v1/templates/{template_id}/document': ['download'],
+  'GET /v1/import-jobs': [...pagingOfAccounts, ...words('status template_id')],
   'GET /v1/projects': [...pagingOfAccounts, 'owner_user_id'],
   'GET /v1/projects/{project_id}/sandboxes': [...paging, 'status'],
   'GET /v1/webhooks': pagingOfAccounts,
@@ -678,7 +700,7 @@ test('what creates or restarts takes an Idempotency-Key', () => {
     );
     expect([name, takes]).toEqual([
       name,
-      /^POST \/v1\/(sandboxes|templates|projects|api-keys|usage\/quota-requests|user-management\/(quota-allocations|users)|webhooks|webhooks\/\{endpoint_id\}\/test|sandboxes\/\{sandbox_id\}\/(ports|exec|restart))$/.test(
+      /^POST \/v1\/(sandboxes|templates|templates\/import|templates\/\{template_id\}\/import|projects|api-keys|usage\/quota-requests|user-management\/(quota-allocations|users)|webhooks|webhooks\/\{endpoint_id\}\/test|sandboxes\/\{sandbox_id\}\/(ports|exec|restart))$/.test(
         name,
       ),
     ]);

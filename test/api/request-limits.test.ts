@@ -25,6 +25,7 @@ describe('every route', () => {
     'POST /codec/:token/decode',
     'POST /codec/:token/encode',
     'POST /v1/templates',
+    'POST /v1/templates/import',
     'PUT /v1/templates/:template_id',
     'PUT /v1/templates/:template_id/document',
     'PUT /v1/templates/:template_id/status',

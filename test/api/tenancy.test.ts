@@ -1,4 +1,6 @@
+import { ImportJob } from '../../db/entities/import-job.ts';
 import { Notification } from '../../db/entities/notification.ts';
+import { newId } from '../../db/new-id.ts';
 import { addNotification } from '../../db/repositories/notify.ts';
 import type { Json } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
@@ -33,6 +35,14 @@ beforeAll(async () => {
   });
   await em.flush();
   const [notification] = await em.find(Notification, { userId });
+  const owned = { accountId, ownerUserId: userId };
+  const templateId = await api.addTemplate({ ...owned, visibility: 'private' });
+  const jobId = newId('importJob');
+  em.create(ImportJob, {
+    ...{ ...owned, jobId, templateId, status: 'running', maxRetries: 3 },
+    ...{ externalImageUrl: 'a/b', registryImageUrl: 'c/d', registryPath: 'd' },
+  });
+  await em.flush();
   objects = {
     port: '8080',
     sandbox_id: sandbox.body.data.sandbox_id,
@@ -44,11 +54,8 @@ beforeAll(async () => {
     notification_id: notification!.id,
     allocation_id: allocation.body.data.allocation_id,
     request_id: request.body.data.request_id,
-    template_id: await api.addTemplate({
-      accountId: member.accountId,
-      ownerUserId: member.userId,
-      visibility: 'private',
-    }),
+    template_id: templateId,
+    job_id: jobId,
   };
 });
 afterAll(() => api.stop());
@@ -80,6 +87,7 @@ async function state(): Promise<string> {
     'templates',
     'events',
     'notifications',
+    'import_jobs',
     'quota_allocations',
     'quota_requests',
   ];

@@ -1,4 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
+import { gzipSync } from 'node:zlib';
 
 export interface PushedBlob {
   bytes: Buffer;
@@ -18,7 +19,10 @@ const ociManifest = 'application/vnd.oci.image.manifest.v1+json';
 export const digestOf = (bytes: Buffer) => `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
 
 /** A layer that no other test has: what it holds does not matter to a registry. */
-export const anyLayer = (size = 1000): PushedBlob => ({ bytes: randomBytes(size), mediaType: ociLayer });
+export const anyLayer = (size = 1000): PushedBlob => ({
+  bytes: gzipSync(randomBytes(size), { level: 0 }),
+  mediaType: ociLayer,
+});
 
 /**
  * Puts an image into a registry over its HTTP API, as it is: also one that no tool would make.

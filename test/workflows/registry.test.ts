@@ -24,6 +24,7 @@ test('each id is of one workflow type, so that no two types meet', () => {
     'sbx-a/invitation',
     'sbx-a/deletion',
     'sbx-a/email-change',
+    'sbx-a',
     'sbx-a/removal',
     'sbx-a',
     'maintenance',

@@ -1,0 +1,221 @@
+import { Context } from '@temporalio/activity';
+import { ApplicationFailure } from '@temporalio/common';
+import pLimit from 'p-limit';
+import type { PlatformSecrets } from '../config/secrets.ts';
+import type { Settings } from '../config/settings.ts';
+import { Template } from '../db/entities/template.ts';
+import type { Orm } from '../db/orm.ts';
+import type { PlanCatalog } from '../db/plans.ts';
+import {
+  beginImportAttempt,
+  completeImport,
+  failImport,
+  findImportPlace,
+  type ImportEnd,
+  type ImportPlan,
+  recordImportProgress,
+} from '../db/repositories/import-progress.ts';
+import type { TemplateImage } from '../db/repositories/template-changes.ts';
+import { isImageInUse } from '../db/repositories/template-images.ts';
+import { storageExcess } from '../db/repositories/template-storage.ts';
+import { blobsOf } from '../domain/image-manifest.ts';
+import { parseImageReference } from '../domain/image-reference.ts';
+import { registryImage } from '../domain/template-image.ts';
+import { UnusableImageError } from '../registry/external-image.ts';
+import { ImageImports, type ImportProgress } from '../registry/image-import.ts';
+import { ForbiddenAddressError } from '../registry/outbound-guard.ts';
+import type { PlatformRegistry } from '../registry/platform-registry.ts';
+import { RegistryError } from '../registry/registry-client.ts';
+import { SkopeoError } from '../registry/skopeo.ts';
+
+/** Copies that run at once in one worker; others wait and heartbeat. */
+const copiesAtOnce = 10;
+const progressMs = 1000;
+const maxWaitingLines = 200;
+
+export interface ImageImportDeps {
+  orm: Orm;
+  plans: PlanCatalog;
+  secrets: PlatformSecrets;
+  settings: Settings;
+  registry: PlatformRegistry | null;
+}
+
+/** The import of an external image. Passwords are opened here, and are in no argument, result, or row that is not sealed. */
+export function createImageImportActivities({ orm, plans, secrets, settings, registry }: ImageImportDeps) {
+  const imports = registry && new ImageImports(settings, registry);
+  const turns = pLimit(copiesAtOnce);
+
+  async function copy(jobId: string, context: Context): Promise<TemplateImage> {
+    if (!registry || !imports) throw final('import_failed', 'The platform has no registry');
+    const plan = await beginImportAttempt(orm.em, jobId, context.info.attempt - 1);
+    if (!plan) throw final('import_over', 'The import is over');
+    const reference = parseImageReference(plan.externalImageUrl);
+    if (!reference) throw final('import_failed', 'The external image has no valid reference');
+    const attempt = new Attempt(orm, jobId, context);
+    try {
+      const image = await imports.copy({
+        reference,
+        credentials: credentialsOf(plan),
+        to: plan,
+        onFound: ({ manifest, sizeBytes }) => {
+          attempt.note(`found ${plan.externalImageUrl}: ${manifest.layers.length} layers, ${sizeBytes} bytes`);
+          return requireRoom(plan, blobsOf(manifest));
+        },
+        onProgress: (progress) => attempt.report(progress),
+        onLine: (line) => attempt.note(line),
+        signal: attempt.signal,
+      });
+      await attempt.end(`copied; ${attempt.bytesRead} bytes read`);
+      const { project, repository } = placeOf(plan, registry.prefix);
+      return {
+        image: registryImage(plan.path, image.digest),
+        registryImageUrl: plan.url,
+        registryProject: project,
+        registryRepository: repository,
+        registryTag: plan.tag,
+        imageSizeBytes: image.sizeBytes,
+        imageBlobs: image.blobs,
+      };
+    } catch (error) {
+      const failure = attempt.isOver ? final('import_over', 'The import is over') : failureOf(error);
+      await attempt.end(attempt.isOver ? null : `failed: ${failure.message}`);
+      context.cancellationSignal.throwIfAborted();
+      throw failure;
+    }
+  }
+
+  function credentialsOf({ templateId, username, sealedPassword }: ImportPlan) {
+    if (!username) return null;
+    const password = sealedPassword === null ? '' : secrets.openRegistryPassword(templateId, sealedPassword);
+    return { username, password };
+  }
+
+  async function requireRoom(plan: ImportPlan, blobs: ReturnType<typeof blobsOf>): Promise<void> {
+    const em = orm.em.fork();
+    const template = await em.findOne(Template, { templateId: plan.templateId });
+    if (!template) throw final('import_over', 'The import is over');
+    const excess = await storageExcess(em, plans, template, blobs);
+    if (excess) throw final('template_storage_limit_reached', noRoomText);
+  }
+
+  return {
+    /** Copies the image of a job, and goes on where an earlier attempt has stopped. @returns what the template gets */
+    async copyImage(jobId: string): Promise<TemplateImage> {
+      const context = Context.current();
+      const waiting = setInterval(() => context.heartbeat(), progressMs);
+      return turns(() => {
+        clearInterval(waiting);
+        return copy(jobId, context);
+      });
+    },
+    completeImport: (jobId: string, image: TemplateImage): Promise<ImportEnd> =>
+      completeImport(orm.em, plans, jobId, image),
+    failImport: (jobId: string, reason: string): Promise<void> => failImport(orm.em, jobId, reason),
+    failForRoom: (jobId: string): Promise<void> => failImport(orm.em, jobId, noRoomText),
+    /** Removes what a cancelled or refused import has pushed, unless something refers to it. */
+    async discardImport(jobId: string): Promise<void> {
+      const place = await findImportPlace(orm.em, jobId);
+      if (!place || !registry) return;
+      const found = await registry.find(place.path, place.tag);
+      if (!found) return;
+      const image = registryImage(place.path, found.digest);
+      if (!(await isImageInUse(orm.em, image))) await registry.remove(place.path, found.digest);
+    },
+  };
+}
+
+const noRoomText = 'The image is beyond the storage for private templates that your plan or your quota allows';
+
+/** What no attempt makes better. */
+function final(type: string, message: string): ApplicationFailure {
+  return ApplicationFailure.nonRetryable(message, type);
+}
+
+/** The public text of a failure, and whether another attempt may succeed. */
+function failureOf(error: unknown): ApplicationFailure {
+  if (error instanceof ApplicationFailure) return error;
+  if (error instanceof UnusableImageError) return final('image_unusable', error.message);
+  if (error instanceof ForbiddenAddressError) return final('address_forbidden', error.message);
+  if (error instanceof RegistryError) {
+    const isRefusal = [401, 403, 404].includes(error.status);
+    // The manifest was answered and is wrong.
+    const isWrong = error.status === 200;
+    if (isRefusal || isWrong) return final('registry_refuses', error.message);
+    return ApplicationFailure.retryable(error.message, 'registry_failed');
+  }
+  const text = 'The image could not be copied; the log of the import says more';
+  return ApplicationFailure.retryable(
+    error instanceof SkopeoError ? text : 'The image could not be copied',
+    'copy_failed',
+  );
+}
+
+function placeOf({ path }: ImportPlan, prefix: string): { project: string; repository: string } {
+  const [project = '', ...rest] = path.slice(prefix.length).split('/');
+  return { project, repository: rest.join('/') };
+}
+
+/** One attempt: its heartbeats, and what it writes to the row of the job. */
+class Attempt {
+  bytesRead = 0;
+  readonly signal: AbortSignal;
+  /** The job was cancelled, or is gone. */
+  isOver = false;
+  readonly #over = new AbortController();
+  readonly #orm: Orm;
+  readonly #jobId: string;
+  readonly #context: Context;
+  readonly #timer: NodeJS.Timeout;
+  #progress: ImportProgress | null = null;
+  #lines: string[] = [];
+  #percentage = 0;
+  #writing: Promise<void> = Promise.resolve();
+
+  constructor(orm: Orm, jobId: string, context: Context) {
+    this.#orm = orm;
+    this.#jobId = jobId;
+    this.#context = context;
+    this.signal = AbortSignal.any([context.cancellationSignal, this.#over.signal]);
+    this.#timer = setInterval(() => this.#flush(), progressMs);
+  }
+
+  note(line: string): void {
+    if (this.#lines.length < maxWaitingLines) this.#lines.push(line.replaceAll('\0', ''));
+  }
+
+  report(progress: ImportProgress): void {
+    const { bytesDone, bytesTotal } = progress;
+    this.bytesRead = progress.bytesRead;
+    this.#percentage = bytesTotal === 0 ? 0 : Math.floor((100 * bytesDone) / bytesTotal);
+    this.#progress = progress;
+  }
+
+  /** Writes what is left. @param line the last one; null: the row is not ours any more */
+  async end(line: string | null): Promise<void> {
+    clearInterval(this.#timer);
+    if (line !== null) this.note(line);
+    this.#flush();
+    await this.#writing;
+  }
+
+  #flush(): void {
+    this.#context.heartbeat(this.#progress);
+    const newLines = this.#lines;
+    this.#lines = [];
+    const percentage = this.#percentage;
+    this.#writing = this.#writing
+      .then(() => recordImportProgress(this.#orm.em, this.#jobId, { percentage, newLines }))
+      .then((isActive) => {
+        if (isActive) return;
+        this.isOver = true;
+        this.#over.abort(new Error('The import is over'));
+      })
+      // The next write tells more; an outage of the database must not end a copy.
+      .catch(() => {
+        this.#lines = [...newLines, ...this.#lines];
+      });
+  }
+}
+
+export type ImageImportActivities = ReturnType<typeof createImageImportActivities>;

@@ -1,0 +1,164 @@
+import { z } from 'zod';
+import { Template } from '../../../db/entities/template.ts';
+import { newId } from '../../../db/new-id.ts';
+import type { Identity } from '../../../db/repositories/identities.ts';
+import { addImportJob, findNewestImport, importTargetOf, pendingImport } from '../../../db/repositories/import-jobs.ts';
+import { createTemplate, type NewTemplate } from '../../../db/repositories/template-changes.ts';
+import { AppError } from '../../../domain/errors.ts';
+import { checkPlanLimits } from '../../../domain/plans.ts';
+import { checkTemplateName } from '../../../domain/template-name.ts';
+import { anyUser, callerOf } from '../../access.ts';
+import { createOnce } from '../../create-once.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { idempotencyHeaders } from '../../plugins/idempotency.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
+import {
+  bodyBytesWithDescription,
+  description,
+  optionalNonZero,
+  time,
+  withDefault,
+  withDefaultNonZero,
+} from '../../schemas/fields.ts';
+import { requireOutboundImage, requireRegistryUp, requireStorage } from '../../template-images.ts';
+import { importStatus } from '../import-jobs/import-job-schema.ts';
+import { requireVisibility } from './create.ts';
+import { importPlaceIn, importStarted } from './started-import.ts';
+import { imageReference, registryPassword, registryUsername, settingFields, templateName } from './template-body.ts';
+import { templateVisibility } from './template-schema.ts';
+
+const { metadata: _metadata, ...settings } = settingFields;
+const body = z.object({
+  name: templateName(),
+  external_image_url: imageReference,
+  description: withDefault(description(), ''),
+  external_registry_username: optionalNonZero(registryUsername),
+  external_registry_password: optionalNonZero(registryPassword).describe(
+    'Never returned; kept until the import is over',
+  ),
+  ...settings,
+  visibility: withDefaultNonZero(templateVisibility, 'private').describe(
+    '`account_shared` by account root users only, `public` by operators only',
+  ),
+});
+type Body = z.output<typeof body>;
+
+const withoutJob = z.object({
+  template_id: z.string(),
+  name: z.string(),
+  visibility: templateVisibility,
+  message: z.string(),
+});
+const withJob = withoutJob.extend({
+  job_id: z.string(),
+  status: importStatus,
+  external_image_url: z.string(),
+  registry_image_url: z.string(),
+  created_at: time(),
+});
+const imported = z.union([withJob, withoutJob]);
+
+const notStarted =
+  'The template is created, but its import could not be started; try again with POST /v1/templates/{template_id}/import';
+
+/** `POST /v1/templates/import`: makes a template of an external image and imports it. */
+export function importTemplate(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/templates/import',
+    config: { bodyBytes: bodyBytesWithDescription, access: anyUser('by_role'), idempotency: { makes: 'template' } },
+    schema: {
+      operationId: 'importTemplate',
+      tags: ['Imports'],
+      summary: 'Make a template of an external image, and import that',
+      headers: idempotencyHeaders,
+      body,
+      response: {
+        202: envelope(imported, 'The template; the fields of the job only where the import is started'),
+        ...failures(
+          ...([ofMutations, ofIdempotency, 'invalid_name', 'template_name_taken', 'plan_limit_exceeded'] as const),
+          ...(['template_limit_reached', 'admin_required', 'root_required'] as const),
+        ),
+      },
+    },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const em = deps.orm.em.fork();
+      const find = (templateId: string) => em.fork().findOne(Template, { templateId, accountId: caller.accountId });
+      const template = await createOnce(request, 'template', {
+        find,
+        create: async (templateId) => {
+          const wanted = newTemplate(deps, caller, request.body, templateId);
+          const { maxTemplates } = deps.plans.get(caller.planName);
+          const place = await placeOf(deps, { ...wanted, accountId: caller.accountId, ownerUserId: caller.userId });
+          const started = place && { ...wanted, ...pendingImport(new Date()) };
+          await createTemplate(em.fork(), caller, started ?? wanted, maxTemplates, (tx) => {
+            const owner = { accountId: caller.accountId, ownerUserId: caller.userId };
+            const { externalImageUrl = null } = wanted;
+            if (place) addImportJob(tx, { templateId, externalImageUrl, ...owner }, newId('importJob'), place);
+          });
+          return (await find(templateId))!;
+        },
+      });
+      const { templateId, name, visibility } = template;
+      const owners = { rows: 'account' as const, accountId: caller.accountId };
+      const job = await findNewestImport(em.fork(), owners, templateId);
+      const data = { template_id: templateId, name, visibility, message: job ? importStarted : notStarted };
+      if (!job) return reply.code(202).send(success(data));
+      return reply.code(202).send(
+        success({
+          ...data,
+          job_id: job.jobId,
+          status: job.status,
+          external_image_url: job.externalImageUrl,
+          registry_image_url: job.registryImageUrl,
+          created_at: job.createdAt,
+        }),
+      );
+    },
+  });
+}
+
+/** Null: the registry is away, or there is no room for another image. */
+async function placeOf(deps: ApiDependencies, template: NewTemplate) {
+  try {
+    const registry = await requireRegistryUp(deps.registry);
+    await requireStorage(deps, template as Template);
+    return importPlaceIn(registry)(importTargetOf(template as Template));
+  } catch (error) {
+    if (error instanceof AppError) return null;
+    throw error;
+  }
+}
+
+function newTemplate(deps: ApiDependencies, caller: Identity, given: Body, templateId: string): NewTemplate {
+  const name = checkTemplateName(given.name);
+  requireVisibility(caller, given.visibility);
+  if (given.visibility === 'account_shared' && !caller.isRootUser) {
+    throw new AppError('root_required', 'Only account root users import for the whole account; share it afterwards');
+  }
+  requireOutboundImage(given.external_image_url, deps.settings);
+  const password = given.external_registry_password;
+  const wanted: NewTemplate = {
+    templateId,
+    name,
+    description: given.description,
+    defaultCpuCount: given.default_cpu_count ?? 2,
+    defaultMemoryMb: given.default_memory_mb ?? 512,
+    visibility: given.visibility,
+    templateSource: 'custom',
+    customImageSource: 'external',
+    status: 'pending',
+    externalImageUrl: given.external_image_url,
+    externalRegistryUsername: given.external_registry_username ?? null,
+    registryPassword: password ? deps.sealRegistryPassword(templateId, password) : null,
+    ports: given.ports ?? [],
+    customCommand: given.custom_command ?? null,
+    readyCommand: given.ready_command ?? null,
+  };
+  const limited = { cpuCount: wanted.defaultCpuCount, memoryMb: wanted.defaultMemoryMb };
+  const names = { cpuCount: 'default_cpu_count', memoryMb: 'default_memory_mb' };
+  checkPlanLimits(deps.plans.get(caller.planName), limited, names);
+  return wanted;
+}

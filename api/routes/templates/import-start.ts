@@ -1,0 +1,52 @@
+import { findImportJob, startImport } from '../../../db/repositories/import-jobs.ts';
+import { requireChangeable } from '../../../db/repositories/template-changes.ts';
+import { anyUser, callerOf, scopeOf } from '../../access.ts';
+import { createOnce } from '../../create-once.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { idempotencyHeaders } from '../../plugins/idempotency.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
+import { requireRegistryUp, requireStorage } from '../../template-images.ts';
+import { importPlaceIn, presentStartedImport, startedImportSchema } from './started-import.ts';
+import { templatePath } from './template-path.ts';
+
+/** `POST /v1/templates/{template_id}/import`. */
+export function startTemplateImport(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/templates/:template_id/import',
+    config: { access: anyUser('by_role'), idempotency: { makes: 'importJob' } },
+    schema: {
+      operationId: 'startTemplateImport',
+      tags: ['Imports'],
+      summary: 'Import the external image of a template',
+      headers: idempotencyHeaders,
+      params: templatePath,
+      response: {
+        202: envelope(startedImportSchema, 'The import is started'),
+        ...failures(
+          ...([ofMutations, ofIdempotency, 'not_found', 'template_of_another_user'] as const),
+          ...(['template_not_external', 'template_already_imported', 'template_storage_limit_reached'] as const),
+          ...(['import_in_progress', 'registry_unavailable'] as const),
+        ),
+      },
+    },
+    handler: async (request, reply) => {
+      const by = { caller: callerOf(request), scope: scopeOf(request) };
+      const { template_id: templateId } = request.params;
+      const template = await requireChangeable(deps.orm.em.fork(), by, templateId);
+      const registry = await requireRegistryUp(deps.registry);
+      await requireStorage(deps, template);
+      const owners = { rows: 'account' as const, accountId: template.accountId ?? '' };
+      const find = (jobId: string) => findImportJob(deps.orm.em.fork(), owners, jobId);
+      const job = await createOnce(request, 'importJob', {
+        find: (jobId) => find(jobId).catch(() => null),
+        create: async (jobId) => {
+          await startImport(deps.orm.em.fork(), by, templateId, jobId, importPlaceIn(registry));
+          return find(jobId);
+        },
+      });
+      return reply.code(202).send(success(presentStartedImport(job)));
+    },
+  });
+}

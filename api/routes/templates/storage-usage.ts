@@ -1,0 +1,39 @@
+import { z } from 'zod';
+import { templateStorageBytes } from '../../../db/repositories/template-storage.ts';
+import { gbOfBytes } from '../../../domain/template-storage.ts';
+import { anyUser, callerOf } from '../../access.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures } from '../../schemas/failures.ts';
+
+/** `GET /v1/templates/storage-usage`: private images of the account; layers that they share count once. */
+export function getTemplateStorageUsage(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'GET',
+    url: '/v1/templates/storage-usage',
+    config: { access: anyUser('account') },
+    schema: {
+      operationId: 'getTemplateStorageUsage',
+      tags: ['Templates'],
+      summary: 'Read how much the private images of the account take',
+      response: {
+        200: envelope(
+          z.object({
+            used_gb: z.number().min(0).max(1e12),
+            limit_gb: z.number().min(0).max(1e12),
+            percentage: z.number().min(0).max(1e12).describe('Of the limit'),
+          }),
+          'What is used, and the limit of the plan',
+        ),
+        ...failures(),
+      },
+    },
+    handler: async (request) => {
+      const { accountId, planName } = callerOf(request);
+      const usedGb = gbOfBytes(await templateStorageBytes(deps.orm.em.fork(), { accountId }));
+      const limitGb = deps.plans.get(planName).maxTemplateStorageGb;
+      const percentage = Math.round((usedGb / limitGb) * 10_000) / 100;
+      return success({ used_gb: usedGb, limit_gb: limitGb, percentage });
+    },
+  });
+}

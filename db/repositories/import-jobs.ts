@@ -1,0 +1,174 @@
+import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
+import { AppError, notFound } from '../../domain/errors.ts';
+import { activeImportStatuses, type ImportStatus, maxImportRetries } from '../../domain/import-jobs.ts';
+import { registryProjectOf } from '../../domain/template-image.ts';
+import { ImportJob } from '../entities/import-job.ts';
+import { Template } from '../entities/template.ts';
+import { requestSignal, requestStart } from './outbox.ts';
+import { type ListedTable, type Listing, readPage } from './page.ts';
+import { readRow } from './read-row.ts';
+import { entitiesWithin, type Scope, type SqlCondition, scopeTransaction, withinScope } from './scope.ts';
+import { changeTemplate, type TemplateCaller } from './template-changes.ts';
+
+const listed: ListedTable = {
+  table: 'import_jobs',
+  alias: 'j',
+  key: 'job_id',
+  beside: 'null as nothing',
+  joins: '',
+};
+
+/** Finished jobs that a template keeps. */
+const keptJobs = 20;
+
+export const importTag = 'latest';
+
+/** What an import copies to: derived from the template, never from what a caller names. */
+export interface ImportTarget {
+  project: string;
+  repository: string;
+  tag: string;
+}
+
+export function importTargetOf(template: Template): ImportTarget {
+  const owner = { accountId: template.accountId!, ownerUserId: template.ownerUserId! };
+  return { project: registryProjectOf(owner, template.visibility), repository: template.name, tag: importTag };
+}
+
+/** How an import's target is written in the registry. */
+export interface ImportPlace {
+  path: string;
+  url: string;
+}
+
+/** Adds a job to a new or locked template, and has its workflow started. */
+export function addImportJob(
+  tx: EntityManager,
+  template: Pick<Template, 'templateId' | 'accountId' | 'ownerUserId' | 'externalImageUrl'>,
+  jobId: string,
+  place: ImportPlace,
+): void {
+  tx.create(
+    ImportJob,
+    {
+      jobId,
+      templateId: template.templateId,
+      accountId: template.accountId!,
+      ownerUserId: template.ownerUserId!,
+      status: 'pending',
+      externalImageUrl: template.externalImageUrl!,
+      registryImageUrl: place.url,
+      registryPath: place.path,
+      maxRetries: maxImportRetries,
+    },
+    { persist: true },
+  );
+  requestStart(tx, 'imageImport', jobId, { jobId });
+}
+
+/**
+ * Begins an import of a template that is there.
+ * @throws {AppError} `not_found`, `template_of_another_user`, `template_not_external`, `template_already_imported`,
+ *   `import_in_progress`
+ */
+export async function startImport(
+  em: EntityManager,
+  by: { caller: TemplateCaller; scope: Scope },
+  templateId: string,
+  jobId: string,
+  placeOf: (target: ImportTarget) => ImportPlace,
+): Promise<void> {
+  await changeTemplate(em, by, templateId, async (template, tx) => {
+    const isActive = { templateId, status: { $in: [...activeImportStatuses] } };
+    if (await tx.count(ImportJob, isActive)) {
+      throw new AppError('import_in_progress', 'An import of this template is under way');
+    }
+    requireExternal(template);
+    await removeOldJobs(tx, templateId);
+    addImportJob(tx, template, jobId, placeOf(importTargetOf(template)));
+    return pendingImport(new Date());
+  });
+}
+
+/** What a template is while its import is under way. */
+export function pendingImport(now: Date): Partial<Template> {
+  return { status: 'pushing', pushStartedAt: now, pushCompletedAt: null, buildErrorMessage: null };
+}
+
+function requireExternal(template: Template): void {
+  if (template.templateSource === 'custom' && template.customImageSource === 'imported' && template.image) {
+    throw new AppError('template_already_imported', 'The image of this template is imported already');
+  }
+  const isExternal = template.templateSource === 'custom' && template.customImageSource === 'external';
+  if (!isExternal || !template.externalImageUrl || !template.accountId) {
+    throw new AppError('template_not_external', 'The template has no external image to import');
+  }
+}
+
+async function removeOldJobs(tx: EntityManager, templateId: string): Promise<void> {
+  await tx.execute(
+    `delete from import_jobs where job_id in (select job_id from import_jobs
+       where template_id = ? and status not in ('pending', 'running') order by created_at desc offset ?)`,
+    [templateId, keptJobs - 1],
+  );
+}
+
+export type ImportFilter = { status: ImportStatus | 'ongoing'; templateId?: string | undefined };
+
+export async function listImportJobs(
+  em: EntityManager,
+  scope: Scope,
+  filter: ImportFilter,
+  listing: Listing,
+): Promise<{ jobs: ImportJob[]; total: number }> {
+  const conditions: SqlCondition[] = [withinScope(scope, 'j')];
+  if (filter.status === 'ongoing') conditions.push({ sql: "j.status in ('pending', 'running')", values: [] });
+  else conditions.push({ sql: 'j.status = ?', values: [filter.status] });
+  if (filter.templateId) conditions.push({ sql: 'j.template_id = ?', values: [filter.templateId] });
+  const { rows, total } = await readPage(em, listed, conditions, listing);
+  return { jobs: rows.map((row) => readRow(em, ImportJob, row)), total };
+}
+
+/** @throws {AppError} `not_found` */
+export async function findImportJob(em: EntityManager, scope: Scope, jobId: string): Promise<ImportJob> {
+  const job = await em.findOne(ImportJob, { jobId, ...entitiesWithin(scope) });
+  if (!job) throw notFound('Import job');
+  return job;
+}
+
+/** The job of a template that is under way, or the newest one. Null: there is none. */
+export async function findNewestImport(em: EntityManager, scope: Scope, templateId: string): Promise<ImportJob | null> {
+  const within = { templateId, ...entitiesWithin(scope) };
+  return (
+    (await em.findOne(ImportJob, { ...within, status: { $in: [...activeImportStatuses] } })) ??
+    (await em.findOne(ImportJob, within, { orderBy: { createdAt: 'desc', jobId: 'asc' } }))
+  );
+}
+
+/**
+ * Cancels a job, which must win or lose against its completion as a whole: so it is the row that decides, and the
+ * workflow is signalled in the same transaction.
+ * @throws {AppError} `not_found`: there is no such job, or none of this template that is under way; `import_not_active`
+ */
+export async function cancelImport(
+  em: EntityManager,
+  scope: Scope,
+  which: { jobId: string } | { templateId: string },
+): Promise<ImportJob> {
+  return scopeTransaction(em, scope, async (tx) => {
+    const isByTemplate = 'templateId' in which;
+    const wanted = isByTemplate ? { ...which, status: { $in: [...activeImportStatuses] } } : which;
+    const options = { lockMode: LockMode.PESSIMISTIC_WRITE } as const;
+    const job = await tx.findOne(ImportJob, { ...wanted, ...entitiesWithin(scope) }, options);
+    if (!job) throw notFound(isByTemplate ? 'Active import' : 'Import job');
+    if (job.status === 'cancelled') return job;
+    if (!activeImportStatuses.includes(job.status)) {
+      throw new AppError('import_not_active', `The import is ${job.status}`);
+    }
+    tx.assign(job, { status: 'cancelled', completedAt: new Date(), lastLogMessage: 'cancelled' });
+    const untouched = { templateId: job.templateId, status: 'pushing' as const };
+    await tx.nativeUpdate(Template, untouched, { status: 'pending', pushStartedAt: null, updatedAt: new Date() });
+    requestSignal(tx, 'imageImport', job.jobId, 'importCancelled', { jobId: job.jobId });
+    return job;
+  });
+}

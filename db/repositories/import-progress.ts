@@ -1,0 +1,153 @@
+import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
+import { activeImportStatuses } from '../../domain/import-jobs.ts';
+import { readRegistryImage } from '../../domain/template-image.ts';
+import { ImportJob } from '../entities/import-job.ts';
+import { Template } from '../entities/template.ts';
+import type { PlanCatalog } from '../plans.ts';
+import { importTag } from './import-jobs.ts';
+import { lockRow } from './lock-row.ts';
+import { addNotification } from './notify.ts';
+import { requestStart } from './outbox.ts';
+import { recordUpload, type TemplateImage } from './template-changes.ts';
+import { storageExcess } from './template-storage.ts';
+
+/** What an attempt at an import needs; the password is sealed. */
+export interface ImportPlan {
+  templateId: string;
+  externalImageUrl: string;
+  username: string | null;
+  sealedPassword: string | null;
+  path: string;
+  tag: string;
+  /** As the API shows it; this process may reach the registry by another name. */
+  url: string;
+}
+
+/** Of the log, which the tool writes about an image that someone else made. */
+const maxLogLength = 65_536;
+const maxMessageLength = 2000;
+
+/** Notes that an attempt begins. Null: the job is over, or its template is gone. */
+export async function beginImportAttempt(em: EntityManager, jobId: string, retry: number): Promise<ImportPlan | null> {
+  return em.fork().transactional(async (tx) => {
+    const job = await lockActive(tx, jobId);
+    const template = job && (await tx.findOne(Template, { templateId: job.templateId }));
+    if (!job || !template) return null;
+    tx.assign(job, { status: 'running', startedAt: job.startedAt ?? new Date(), retryCount: retry });
+    return {
+      templateId: template.templateId,
+      externalImageUrl: job.externalImageUrl,
+      username: template.externalRegistryUsername ?? null,
+      sealedPassword: template.registryPassword ?? null,
+      path: job.registryPath,
+      tag: importTag,
+      url: job.registryImageUrl,
+    };
+  });
+}
+
+/**
+ * Keeps how far an import is. The percentage never falls: an attempt that begins again has the blobs of the one before.
+ * @returns false: the job is over, and the attempt must end
+ */
+export async function recordImportProgress(
+  em: EntityManager,
+  jobId: string,
+  progress: { percentage: number; newLines: readonly string[] },
+): Promise<boolean> {
+  const text = progress.newLines.map((line) => `${line}\n`).join('');
+  const rows = (await em.fork().execute(
+    `update import_jobs set progress_percentage = greatest(progress_percentage, ?),
+            skopeo_logs = right(skopeo_logs || ?::text, ${maxLogLength}),
+            last_log_message = coalesce(?::text, last_log_message), updated_at = now()
+      where job_id = ? and status = 'running' returning 1`,
+    [Math.min(99, progress.percentage), text, progress.newLines.at(-1)?.slice(0, maxMessageLength) ?? null, jobId],
+  )) as unknown[];
+  return rows.length > 0;
+}
+
+export type ImportEnd = 'completed' | 'over' | 'no_room';
+
+/**
+ * Completes an import: the template becomes available with the image, and the password is forgotten.
+ * @returns `over`: it was cancelled or its template deleted; `no_room`: the image is beyond the limits of storage. Then
+ *   nothing refers to the image
+ */
+export async function completeImport(
+  em: EntityManager,
+  plans: PlanCatalog,
+  jobId: string,
+  image: TemplateImage,
+): Promise<ImportEnd> {
+  return em.fork().transactional(async (tx) => {
+    const found = await tx.findOne(ImportJob, { jobId }, { fields: ['accountId'], disableIdentityMap: true });
+    // Imports of one account complete one after the other: together they keep the limits of storage, too.
+    if (!found || !(await lockRow(tx, 'accounts', found.accountId))) return 'over';
+    const job = await lockActive(tx, jobId);
+    const template =
+      job && (await tx.findOne(Template, { templateId: job.templateId }, { lockMode: LockMode.PESSIMISTIC_WRITE }));
+    if (!job || !template) return 'over';
+    if ((await storageExcess(tx, plans, template, image.imageBlobs ?? [])) !== null) return 'no_room';
+    const now = new Date();
+    if (template.image && template.image !== image.image && readRegistryImage(template.image)) {
+      requestStart(tx, 'imageRemoval', template.image, { image: template.image });
+    }
+    tx.assign(job, { status: 'completed', progressPercentage: 100, completedAt: now, errorMessage: null });
+    tx.assign(template, {
+      ...image,
+      customImageSource: 'imported',
+      status: 'available',
+      registryPassword: null,
+      buildErrorMessage: null,
+      pushCompletedAt: now,
+      lastStorageSyncAt: now,
+    });
+    notify(tx, job, template, 'completed', `The image of the template ${template.name} is imported.`);
+    await recordUpload(tx, template);
+    return 'completed';
+  });
+}
+
+/** Where an import pushes to. Null: the job is gone with its template. */
+export async function findImportPlace(em: EntityManager, jobId: string): Promise<{ path: string; tag: string } | null> {
+  const job = await em.fork().findOne(ImportJob, { jobId });
+  return job && { path: job.registryPath, tag: importTag };
+}
+
+/** Ends an import that no attempt will bring further. */
+export async function failImport(em: EntityManager, jobId: string, reason: string): Promise<void> {
+  await em.fork().transactional(async (tx) => {
+    const job = await lockActive(tx, jobId);
+    if (!job) return;
+    const errorMessage = reason.slice(0, maxMessageLength);
+    tx.assign(job, { status: 'failed', completedAt: new Date(), errorMessage });
+    const template = await tx.findOne(Template, { templateId: job.templateId });
+    if (!template) return;
+    tx.assign(template, { status: 'failed', buildErrorMessage: errorMessage });
+    notify(tx, job, template, 'failed', `The import of the template ${template.name} has failed: ${errorMessage}`);
+  });
+}
+
+async function lockActive(tx: EntityManager, jobId: string): Promise<ImportJob | null> {
+  const active = { jobId, status: { $in: [...activeImportStatuses] } };
+  return tx.findOne(ImportJob, active, { lockMode: LockMode.PESSIMISTIC_WRITE });
+}
+
+function notify(
+  tx: EntityManager,
+  job: ImportJob,
+  template: Template,
+  how: 'completed' | 'failed',
+  message: string,
+): void {
+  addNotification(tx, {
+    accountId: job.accountId,
+    userId: job.ownerUserId,
+    title: how === 'completed' ? 'An import is completed' : 'An import has failed',
+    message,
+    type: `template_import_${how}`,
+    category: 'template',
+    relatedEntityType: 'template',
+    relatedEntityId: template.templateId,
+  });
+}

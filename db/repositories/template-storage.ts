@@ -1,0 +1,56 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import type { ImageBlob } from '../../domain/image-manifest.ts';
+import { bytesOfGb } from '../../domain/template-storage.ts';
+import { Account } from '../entities/account.ts';
+import type { Template } from '../entities/template.ts';
+import type { PlanCatalog } from '../plans.ts';
+import { findActiveAllocation } from './quota-allocations.ts';
+
+/**
+ * Bytes of the images of private templates; a layer that several of them share counts once.
+ * @param of an account, and where it is given one user of it
+ */
+export async function templateStorageBytes(
+  em: EntityManager,
+  of: { accountId: string; userId?: string },
+  besides: readonly ImageBlob[] = [],
+): Promise<number> {
+  const [row] = (await em.execute(
+    `select coalesce(sum(size), 0)::bigint as bytes from (
+       select distinct on (digest) digest, size from (
+         select b.digest, b.size from templates t, jsonb_to_recordset(t.image_blobs) as b(digest text, size bigint)
+          where t.account_id = ? and t.visibility = 'private' and t.image_blobs is not null
+            and (?::text is null or t.owner_user_id = ?)
+         union all select n.digest, n.size from jsonb_to_recordset(?::jsonb) as n(digest text, size bigint)
+       ) blobs) distinct_blobs`,
+    [of.accountId, of.userId ?? null, of.userId ?? null, JSON.stringify(besides)],
+  )) as { bytes: string }[];
+  return Number(row!.bytes);
+}
+
+export interface StorageLimit {
+  /** Whose: the plan's of the account, or the quota's of the user. */
+  of: 'plan' | 'quota';
+  limitGb: number;
+}
+
+/**
+ * Whether an image of a private template would be beyond what the account's plan or the owner's quota allows.
+ * @returns the limit; null: it fits
+ */
+export async function storageExcess(
+  em: EntityManager,
+  plans: PlanCatalog,
+  template: Pick<Template, 'accountId' | 'ownerUserId' | 'visibility'>,
+  blobs: readonly ImageBlob[],
+): Promise<StorageLimit | null> {
+  const { accountId, ownerUserId, visibility } = template;
+  if (visibility !== 'private' || !accountId || !ownerUserId) return null;
+  const { planName } = await em.findOneOrFail(Account, { accountId });
+  const limitGb = plans.get(planName).maxTemplateStorageGb;
+  if ((await templateStorageBytes(em, { accountId }, blobs)) > bytesOfGb(limitGb)) return { of: 'plan', limitGb };
+  const quotaGb = (await findActiveAllocation(em, ownerUserId))?.templateStorageGb ?? null;
+  if (quotaGb === null) return null;
+  const used = await templateStorageBytes(em, { accountId, userId: ownerUserId }, blobs);
+  return used > bytesOfGb(quotaGb) ? { of: 'quota', limitGb: quotaGb } : null;
+}

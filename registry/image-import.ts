@@ -1,0 +1,142 @@
+import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import type { Settings } from '../config/settings.ts';
+import { blobsOf } from '../domain/image-manifest.ts';
+import type { ImageReference } from '../domain/image-reference.ts';
+import { type ExternalImage, findExternalImage, hasZstdLayers } from './external-image.ts';
+import { ImportSource } from './import-source.ts';
+import { OutboundGuard } from './outbound-guard.ts';
+import type { PlatformRegistry, StoredImage } from './platform-registry.ts';
+import { RegistryClient, type RegistryCredentials, RegistryError } from './registry-client.ts';
+import { RegistryHttp } from './registry-http.ts';
+import { SkopeoError, skopeoCopy } from './skopeo.ts';
+
+/** How far a copy is. */
+export interface ImportProgress {
+  /** Of the blobs' bytes, those that are at the target or on their way. */
+  bytesDone: number;
+  bytesTotal: number;
+  blobsDone: number;
+  blobsTotal: number;
+  /** Bytes that this attempt has read, repeated ones included. */
+  bytesRead: number;
+}
+
+export interface ImportOptions {
+  reference: ImageReference;
+  credentials: RegistryCredentials | null;
+  to: { path: string; tag: string };
+  /** Called with the size before anything is copied; throws to refuse the image. */
+  onFound(image: ExternalImage): Promise<void>;
+  onProgress(progress: ImportProgress): void;
+  onLine(line: string): void;
+  signal: AbortSignal;
+}
+
+const progressMs = 500;
+
+/** Copies images from external registries into the platform's. */
+export class ImageImports {
+  readonly #registry: PlatformRegistry;
+  readonly #http: RegistryHttp;
+
+  constructor(settings: Settings, registry: PlatformRegistry) {
+    this.#registry = registry;
+    const { PLATFORM_IMPORT_CA_FILE: caFile } = settings;
+    this.#http = new RegistryHttp({
+      guard: new OutboundGuard(settings),
+      ...(caFile && { ca: readFileSync(caFile, 'utf8') }),
+    });
+  }
+
+  /**
+   * Copies an image. Blobs that are at the target already are not copied again.
+   * @throws {UnusableImageError | ForbiddenAddressError} no attempt can succeed
+   * @throws {RegistryError | SkopeoError} another attempt may
+   */
+  async copy(options: ImportOptions): Promise<StoredImage> {
+    const { reference, credentials, to, signal } = options;
+    const client = await this.#clientOf(reference, credentials, signal);
+    const image = await findExternalImage(client, reference, signal);
+    await options.onFound(image);
+    const there = await this.#registry.blobsThere(to.path, blobsOf(image.manifest));
+    if (there.size > 0) options.onLine(`${there.size} blobs are in the registry already and are not copied again`);
+    const password = randomBytes(24).toString('base64url');
+    const own = { username: 'import', password };
+    const authorization = `Basic ${Buffer.from(`import:${password}`).toString('base64')}`;
+    const source = await ImportSource.open(client, image.found, authorization, signal);
+    const report = () => options.onProgress(progressOf(image, source, there));
+    const reporting = setInterval(report, progressMs);
+    try {
+      const digest = await skopeoCopy({
+        from: source.reference,
+        to: `${this.#registry.address}/${to.path}:${to.tag}`,
+        credentials: new Map([
+          [source.address, own],
+          ...(this.#registry.credentials ? [[this.#registry.address, this.#registry.credentials] as const] : []),
+        ]),
+        toPlainHttp: this.#registry.origin.startsWith('http:'),
+        toCa: this.#registry.ca,
+        asGzip: hasZstdLayers(image.manifest),
+        // Addresses of uploads have a state that the registry has signed.
+        onLine: (line) =>
+          options.onLine(line.replaceAll(source.address, reference.registry).replace(/\?[^\s"\\]+/g, '')),
+        signal,
+      });
+      const stored = await this.#registry.find(to.path, digest);
+      if (!stored) throw new RegistryError('The registry does not have the image that was copied', 0);
+      return stored;
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof SkopeoError && source.failure instanceof Error) throw source.failure;
+      throw error;
+    } finally {
+      clearInterval(reporting);
+      report();
+      await source.close();
+    }
+  }
+
+  close(): void {
+    this.#http.close();
+  }
+
+  /** TLS; a registry on loopback, which operators open for trials, may speak plain HTTP as Docker has it. */
+  async #clientOf(
+    { registry, repository }: ImageReference,
+    credentials: RegistryCredentials | null,
+    signal: AbortSignal,
+  ): Promise<RegistryClient> {
+    const scheme = isLoopback(registry) && !(await this.#speaksTls(registry, signal)) ? 'http' : 'https';
+    return new RegistryClient(this.#http, { origin: `${scheme}://${registry}`, path: repository }, credentials);
+  }
+
+  async #speaksTls(registry: string, signal: AbortSignal): Promise<boolean> {
+    try {
+      const reply = await this.#http.send(new URL(`https://${registry}/v2/`), { method: 'GET', headers: {}, signal });
+      reply.body.resume();
+      return true;
+    } catch (error) {
+      signal.throwIfAborted();
+      // What OpenSSL says of an answer in plain HTTP.
+      if (/wrong version number|EPROTO|packet length too long|http request/i.test(String(error))) return false;
+      return true;
+    }
+  }
+}
+
+function isLoopback(registry: string): boolean {
+  return /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(registry.replace(/:\d+$/, ''));
+}
+
+function progressOf({ manifest }: ExternalImage, source: ImportSource, there: ReadonlySet<string>): ImportProgress {
+  const progress = { bytesDone: 0, bytesTotal: 0, blobsDone: 0, blobsTotal: 0, bytesRead: source.bytesRead };
+  for (const { digest, size } of blobsOf(manifest)) {
+    const done = there.has(digest) ? size : Math.min(size, source.readOf(digest));
+    progress.bytesDone += done;
+    progress.bytesTotal += size;
+    progress.blobsDone += Number(done === size);
+    progress.blobsTotal += 1;
+  }
+  return progress;
+}

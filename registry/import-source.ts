@@ -1,0 +1,138 @@
+import { timingSafeEqual } from 'node:crypto';
+import http from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { pipeline } from 'node:stream/promises';
+import { type FoundManifest, type RegistryClient, RegistryError } from './registry-client.ts';
+
+const passedOn = ['content-type', 'content-length', 'content-range', 'docker-content-digest', 'accept-ranges'];
+
+/**
+ * One external image as a registry on loopback, which the copying tool reads. All that leaves the machine is sent by the
+ * client behind it, so each connection is checked and the tool knows neither the external registry nor its password.
+ */
+export class ImportSource {
+  /** What the tool copies. */
+  readonly reference: string;
+  /** For the tool alone. */
+  readonly address: string;
+  /** Bytes of blobs that were read, repeated ones included. */
+  bytesRead = 0;
+  /** Why the external registry did not give what the tool asked for last. */
+  failure: unknown = null;
+  readonly #server: http.Server;
+  readonly #read = new Map<string, number>();
+
+  private constructor(server: http.Server, digest: string) {
+    this.#server = server;
+    this.address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+    this.reference = `${this.address}/image@${digest}`;
+  }
+
+  /** @param authorization that the tool must show */
+  static async open(
+    client: RegistryClient,
+    found: FoundManifest,
+    authorization: string,
+    signal: AbortSignal,
+  ): Promise<ImportSource> {
+    let source: ImportSource | undefined;
+    const server = http.createServer((request, reply) => {
+      source!.#answer(client, found, authorization, request, reply, signal).catch((error) => {
+        source!.failure ??= error;
+        // The tool sees a connection that breaks off, as it would with the external registry.
+        if (reply.headersSent) reply.destroy();
+        else reply.writeHead(502).end();
+      });
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    source = new ImportSource(server, found.digest);
+    return source;
+  }
+
+  /** Bytes of a blob that were read at its furthest. */
+  readOf(digest: string): number {
+    return this.#read.get(digest) ?? 0;
+  }
+
+  async close(): Promise<void> {
+    this.#server.closeAllConnections();
+    await new Promise((resolve) => this.#server.close(resolve));
+  }
+
+  async #answer(
+    client: RegistryClient,
+    found: FoundManifest,
+    authorization: string,
+    request: http.IncomingMessage,
+    reply: http.ServerResponse,
+    signal: AbortSignal,
+  ): Promise<void> {
+    if (!isSame(request.headers.authorization ?? '', authorization)) {
+      reply.writeHead(401, { 'www-authenticate': 'Basic realm="import"' }).end();
+      return;
+    }
+    const path = request.url ?? '';
+    if (path === '/v2/') {
+      reply.writeHead(200).end('{}');
+      return;
+    }
+    if (path === `/v2/image/manifests/${found.digest}`) {
+      const headers = { 'content-type': found.mediaType, 'docker-content-digest': found.digest };
+      reply.writeHead(200, headers).end(request.method === 'HEAD' ? undefined : found.bytes);
+      return;
+    }
+    const [, digest] = /^\/v2\/image\/blobs\/(sha\d+:[0-9a-f]+)$/.exec(path) ?? [];
+    if (!digest) {
+      reply.writeHead(404).end();
+      return;
+    }
+    await this.#answerBlob(client, digest, request, reply, signal);
+  }
+
+  async #answerBlob(
+    client: RegistryClient,
+    digest: string,
+    request: http.IncomingMessage,
+    reply: http.ServerResponse,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { range } = request.headers;
+    const gone = new AbortController();
+    reply.on('close', () => gone.abort(new Error('The copying tool has closed the connection')));
+    const upstream = await client.send({
+      method: request.method === 'HEAD' ? 'HEAD' : 'GET',
+      path: `blobs/${digest}`,
+      headers: range ? { range } : {},
+      signal: AbortSignal.any([signal, gone.signal]),
+    });
+    const headers = passedOn.flatMap((name) => {
+      const value = upstream.headers[name];
+      return typeof value === 'string' ? [[name, value] as const] : [];
+    });
+    // Redirects, challenges and whatever else an external registry may say end here.
+    const status = [200, 206, 404, 416].includes(upstream.status) ? upstream.status : 502;
+    if (status === 502)
+      this.failure = new RegistryError(`The external registry answers ${upstream.status}`, upstream.status);
+    reply.writeHead(status, Object.fromEntries(headers));
+    let at = Number(/^bytes=(\d+)-/.exec(range ?? '')?.[1] ?? 0);
+    const count = (chunk: Buffer) => {
+      if (status !== 200 && status !== 206) return;
+      this.bytesRead += chunk.length;
+      at += chunk.length;
+      this.#read.set(digest, Math.max(this.readOf(digest), at));
+    };
+    upstream.body.on('data', count);
+    try {
+      await pipeline(upstream.body, reply);
+    } catch (error) {
+      // The tool closes connections when it gives up for another reason.
+      if ((error as NodeJS.ErrnoException).code === 'ERR_STREAM_PREMATURE_CLOSE') return;
+      throw new RegistryError('The external registry has broken off the transfer', 0, error);
+    }
+  }
+}
+
+function isSame(given: string, expected: string): boolean {
+  const [a, b] = [Buffer.from(given), Buffer.from(expected)];
+  return a.length === b.length && timingSafeEqual(a, b);
+}

@@ -1,0 +1,112 @@
+import { spawn } from 'node:child_process';
+import {
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import type { RegistryCredentials } from './registry-client.ts';
+
+/** How the copying tool ended that should have succeeded; its own words. */
+export class SkopeoError extends Error {
+  override name = 'SkopeoError';
+}
+
+export interface SkopeoCopy {
+  from: string;
+  to: string;
+  /** By the address of the registry. They reach the tool by a file in memory. */
+  credentials: ReadonlyMap<string, RegistryCredentials>;
+  /** Plain HTTP to the target. */
+  toPlainHttp: boolean;
+  /** PEM of an authority of the target. */
+  toCa: string | null;
+  /** Layers are compressed again with gzip. */
+  asGzip: boolean;
+  onLine(line: string): void;
+  signal: AbortSignal;
+}
+
+const tailLength = 2000;
+/** It reads what others made, so it gets no rights, no secrets of the environment, and no cache that knows other tenants. */
+const nobody = 65_534;
+
+/** Copies an image between registries. @returns the digest of the manifest at the target */
+export async function skopeoCopy(copy: SkopeoCopy): Promise<string> {
+  copy.signal.throwIfAborted();
+  removeLeftovers();
+  const folder = mkdtempSync(path.join(memoryFolder(), `${folderPrefix}${process.pid}-`));
+  try {
+    return await run(copy, folder);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+async function run(copy: SkopeoCopy, folder: string): Promise<string> {
+  const asRoot = process.getuid?.() === 0;
+  const auths = Object.fromEntries(
+    [...copy.credentials].map(([address, { username, password }]) => [
+      address,
+      { auth: Buffer.from(`${username}:${password}`).toString('base64') },
+    ]),
+  );
+  const file = (name: string) => path.join(folder, name);
+  writeFileSync(file('auth.json'), JSON.stringify({ auths }), { mode: 0o600 });
+  mkdirSync(file('certs'));
+  if (copy.toCa) writeFileSync(file('certs/ca.crt'), copy.toCa);
+  if (asRoot) for (const name of ['', 'auth.json', 'certs']) chownSync(file(name), nobody, nobody);
+  const args = [
+    ...['--insecure-policy', 'copy', '--authfile', file('auth.json'), '--digestfile', file('digest')],
+    ...['--src-tls-verify=false'],
+    ...(copy.toPlainHttp ? ['--dest-tls-verify=false'] : []),
+    ...(copy.toCa ? ['--dest-cert-dir', file('certs')] : []),
+    ...(copy.asGzip ? ['--dest-compress-format', 'gzip'] : []),
+    ...[`docker://${copy.from}`, `docker://${copy.to}`],
+  ];
+  const child = spawn('skopeo', args, {
+    cwd: folder,
+    env: { PATH: process.env.PATH ?? '', HOME: folder, XDG_DATA_HOME: folder, XDG_RUNTIME_DIR: folder, LC_ALL: 'C' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    signal: copy.signal,
+    killSignal: 'SIGKILL',
+    ...(asRoot && { uid: nobody, gid: nobody }),
+  });
+  let tail = '';
+  for (const stream of [child.stdout!, child.stderr!]) {
+    createInterface({ input: stream }).on('line', (line) => {
+      tail = `${tail}${line}\n`.slice(-tailLength);
+      copy.onLine(line.slice(0, tailLength));
+    });
+  }
+  const code = await new Promise<number | null>((resolve, reject) => {
+    // An end by the signal is an error, too, before the process is gone.
+    child.on('error', (error) => {
+      if (error.name !== 'AbortError') reject(error);
+    });
+    child.once('close', resolve);
+  });
+  copy.signal.throwIfAborted();
+  if (code !== 0) throw new SkopeoError(tail.trim() || `skopeo ended with ${code ?? 'a signal'}`);
+  return readFileSync(file('digest'), 'utf8').trim();
+}
+
+const folderPrefix = 'sandbox-platform-import-';
+
+/** A folder in memory, where the system has one. */
+const memoryFolder = () => (existsSync('/dev/shm') ? '/dev/shm' : os.tmpdir());
+
+/** Removes what a worker that was killed has left. */
+function removeLeftovers(): void {
+  for (const name of readdirSync(memoryFolder())) {
+    const [, pid] = name.startsWith(folderPrefix) ? (/^(\d+)-/.exec(name.slice(folderPrefix.length)) ?? []) : [];
+    if (pid && !existsSync(`/proc/${pid}`)) rmSync(path.join(memoryFolder(), name), { recursive: true, force: true });
+  }
+}

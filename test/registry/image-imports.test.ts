@@ -1,0 +1,280 @@
+import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { gzipSync, zstdCompressSync } from 'node:zlib';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
+import { loadSettings } from '../../config/settings.ts';
+import { parseImageReference } from '../../domain/image-reference.ts';
+import { issueLeaf, openLocalCa } from '../../gateway/tls/local-ca.ts';
+import { UnusableImageError } from '../../registry/external-image.ts';
+import { ImageImports, type ImportProgress } from '../../registry/image-import.ts';
+import { ForbiddenAddressError } from '../../registry/outbound-guard.ts';
+import { PlatformRegistry } from '../../registry/platform-registry.ts';
+import type { Json } from '../api/contract-client.ts';
+import { anyLayer, digestOf, hasManifest, ociLayer, pushImage, putManifest } from '../support/pushed-image.ts';
+import { RegistryFront } from '../support/registry-front.ts';
+import { registryAddress } from '../support/stack.ts';
+import { until } from '../support/until.ts';
+
+let address: string;
+let origin: string;
+let front: RegistryFront;
+let registry: PlatformRegistry;
+let imports: ImageImports;
+/** Of the source and of the target; new for each test. */
+let name: string;
+
+const settingsWith = (more: Record<string, string> = {}) =>
+  loadSettings({
+    PLATFORM_SECRET_KEY: Buffer.alloc(32, 7).toString('base64'),
+    DATABASE_URL: 'postgres://127.0.0.1:5432/x',
+    PLATFORM_REGISTRY: address,
+    PLATFORM_REGISTRY_INSECURE_HTTP: 'true',
+    PLATFORM_OUTBOUND_RANGES: '127.0.0.0/8',
+    ...more,
+  });
+
+beforeAll(async () => {
+  address = await registryAddress();
+  origin = `http://${address}`;
+  registry = PlatformRegistry.of(settingsWith())!;
+  imports = new ImageImports(settingsWith(), registry);
+});
+afterAll(() => {
+  imports.close();
+  registry.close();
+});
+beforeEach(async () => {
+  name = `i${randomBytes(6).toString('hex')}`;
+  front = await RegistryFront.start(address);
+});
+afterEach(() => front.stop());
+
+interface Seen {
+  progress: ImportProgress[];
+  lines: string[];
+  size: number;
+}
+
+async function copy(
+  reference = `${front.address}/source/${name}:latest`,
+  more: {
+    credentials?: { username: string; password: string };
+    signal?: AbortSignal;
+    by?: ImageImports;
+    onLine?: () => void;
+  } = {},
+) {
+  const seen: Seen = { progress: [], lines: [], size: 0 };
+  const image = await (more.by ?? imports).copy({
+    reference: parseImageReference(reference)!,
+    credentials: more.credentials ?? null,
+    to: { path: `target/${name}`, tag: 'latest' },
+    onFound: async ({ sizeBytes }) => {
+      seen.size = sizeBytes;
+    },
+    onProgress: (progress) => seen.progress.push(progress),
+    onLine: (line) => {
+      seen.lines.push(line);
+      more.onLine?.();
+    },
+    signal: more.signal ?? AbortSignal.timeout(60_000),
+  });
+  return { image, ...seen };
+}
+
+test('an image arrives with its digest, its size and a true progress, and nothing is left in memory', async () => {
+  const pushed = await pushImage(origin, `source/${name}`, { layers: [anyLayer(300_000), anyLayer(1000)] });
+  const { image, size, progress, lines } = await copy();
+  expect(image).toMatchObject({ digest: pushed.digest, sizeBytes: pushed.sizeBytes });
+  expect(size).toBe(pushed.sizeBytes);
+  expect(progress.at(-1)).toMatchObject({ bytesDone: size, bytesTotal: size, blobsDone: 3, blobsTotal: 3 });
+  expect(lines.join('\n')).toMatch(/Copying blob/);
+  expect(await hasManifest(origin, `target/${name}`, 'latest')).toBe(true);
+  const left = fs.readdirSync('/dev/shm').filter((file) => file.startsWith(`sandbox-platform-import-${process.pid}-`));
+  expect(left).toEqual([]);
+});
+
+test.each([
+  ['a password', null],
+  ['a token for the password', 'own'],
+])('from a private registry with %s', async (_what, realm) => {
+  await pushImage(origin, `source/${name}`);
+  const credentials = { username: 'ada', password: 'a-long-secret' };
+  Object.assign(front, { password: credentials, realm });
+  const { lines } = await copy(undefined, { credentials });
+  expect(lines.join()).not.toContain('a-long-secret');
+  for (const wrong of [undefined, { username: 'ada', password: 'guess' }]) {
+    await expect(copy(undefined, wrong ? { credentials: wrong } : {})).rejects.toMatchObject({ status: 401 });
+  }
+});
+
+test('a copy that breaks off goes on without the blobs that are there', async () => {
+  const layers = [anyLayer(100_000), anyLayer(2_000_000)];
+  const { digest, sizeBytes } = await pushImage(origin, `source/${name}`, { layers });
+  front.fault = { cutAfter: 1_000_000 };
+  await expect(copy()).rejects.toThrow('The external registry has broken off the transfer');
+  expect(await hasManifest(origin, `target/${name}`, 'latest')).toBe(false);
+  front.fault = {};
+  front.bytesSent = 0;
+  const { image, progress, lines } = await copy();
+  expect(image.digest).toBe(digest);
+  expect(lines[0]).toMatch(/^[12] blobs are in the registry already/);
+  expect(front.bytesSent).toBeLessThan(sizeBytes - 99_000);
+  expect(progress.at(-1)).toMatchObject({ blobsDone: 3, bytesDone: sizeBytes });
+});
+
+test('after a kill in the middle no tool goes on, and the next copy does not copy again what has arrived', async () => {
+  const layers = [anyLayer(500_000), anyLayer(3_000_000)];
+  const { digest, sizeBytes, layers: pushed } = await pushImage(origin, `source/${name}`, { layers });
+  front.fault = { bytesPerSecond: 1_000_000 };
+  const program = path.join(import.meta.dirname, 'copying-process.ts');
+  const args = [address, `${front.address}/source/${name}:latest`, `target/${name}`];
+  const child = spawn(process.execPath, [program, ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
+  await until(async () => (await registry.blobsThere(`target/${name}`, pushed.slice(0, 1))).size === 1);
+  const tools = running('skopeo', child.pid);
+  child.kill('SIGKILL');
+  await once(child, 'close');
+  front.fault = {};
+  front.bytesSent = 0;
+  const { image } = await copy();
+  expect(image.digest).toBe(digest);
+  expect(front.bytesSent).toBeLessThan(sizeBytes - 499_000);
+  await until(() => tools.every((pid) => !fs.existsSync(`/proc/${pid}`)));
+});
+
+test('a layer that is not what its digest says is refused', async () => {
+  await pushImage(origin, `source/${name}`, { layers: [anyLayer(100_000)] });
+  front.fault = { lies: true };
+  await expect(copy()).rejects.toThrow();
+  expect(await hasManifest(origin, `target/${name}`, 'latest')).toBe(false);
+});
+
+test('over TLS with an authority of its own, where that is trusted, and not otherwise', async () => {
+  await pushImage(origin, `source/${name}`);
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'registry-ca-'));
+  const ca = await openLocalCa(folder);
+  const secure = await RegistryFront.start(address, await issueLeaf(ca, 'localhost'));
+  const reference = `localhost:${secure.address.split(':')[1]}/source/${name}`;
+  fs.writeFileSync(path.join(folder, 'authority.pem'), ca.certificatePem);
+  const trusting = new ImageImports(
+    settingsWith({ PLATFORM_IMPORT_CA_FILE: path.join(folder, 'authority.pem') }),
+    registry,
+  );
+  try {
+    await expect(copy(reference)).rejects.toMatchObject({ name: 'RegistryError', status: 0 });
+    expect(secure.asked).toEqual([]);
+    expect((await copy(reference, { by: trusting })).image.digest).toMatch(/^sha256:/);
+  } finally {
+    trusting.close();
+    await secure.stop();
+    fs.rmSync(folder, { recursive: true });
+  }
+});
+
+test('an end in the middle kills the tool at once and leaves no tag', async () => {
+  await pushImage(origin, `source/${name}`, { layers: [anyLayer(3_000_000)] });
+  front.fault = { bytesPerSecond: 200_000 };
+  const stop = new AbortController();
+  const copying = copy(undefined, { signal: stop.signal, onLine: () => stop.abort(new Error('enough')) });
+  await expect(copying).rejects.toThrow('enough');
+  expect(await hasManifest(origin, `target/${name}`, 'latest')).toBe(false);
+  expect(running('skopeo')).toEqual([]);
+});
+
+/** Programs of that name that a process has started. */
+function running(program: string, parentPid = process.pid): string[] {
+  return fs.readdirSync('/proc').filter((pid) => {
+    if (!/^\d+$/.test(pid)) return false;
+    try {
+      const [, comm, rest] = /^\d+ \((.*)\) (.*)$/s.exec(fs.readFileSync(`/proc/${pid}/stat`, 'utf8')) ?? [];
+      const [state, parent] = (rest ?? '').split(' ');
+      return comm === program && Number(parent) === parentPid && state !== 'Z';
+    } catch {
+      return false;
+    }
+  });
+}
+
+const metadata = 'http://169.254.169.254';
+
+test.each([
+  ['a redirect of a blob', () => Object.assign(front, { redirectTo: metadata })],
+  ['a token server', () => Object.assign(front, { realm: `${metadata}/token` })],
+])('%s at a closed address is never connected to', async (_what, arrange) => {
+  await pushImage(origin, `source/${name}`);
+  arrange();
+  await expect(copy()).rejects.toThrow(ForbiddenAddressError);
+});
+
+test('the platform’s own services are closed whatever range is open, by redirect and token, too', async () => {
+  await pushImage(origin, `source/${name}`);
+  await expect(copy(`${address}/source/${name}`)).rejects.toThrow(ForbiddenAddressError);
+  await expect(copy(`localhost:${address.split(':')[1]}/source/${name}`)).rejects.toThrow(ForbiddenAddressError);
+  front.redirectTo = 'http://127.0.0.1:5432';
+  await expect(copy()).rejects.toThrow(ForbiddenAddressError);
+  Object.assign(front, { redirectTo: null, realm: `http://[::ffff:127.0.0.1]:5432/token` });
+  await expect(copy()).rejects.toThrow(ForbiddenAddressError);
+});
+
+test('where no range is opened, this machine and private networks are closed', async () => {
+  const closed = new ImageImports(settingsWith({ PLATFORM_OUTBOUND_RANGES: 'none' }), registry);
+  for (const host of [front.address, 'localhost:1', '10.0.0.1', '[::1]:80', '[fd00::1]']) {
+    await expect(copy(`${host}/source/${name}`, { by: closed })).rejects.toThrow(ForbiddenAddressError);
+  }
+  closed.close();
+});
+
+test('of an image for several platforms, this one is taken; one for others only is refused', async () => {
+  const path = `source/${name}`;
+  const own = await pushImage(origin, path, { tag: 'own' });
+  const arm = await pushImage(origin, path, { tag: 'arm', config: { architecture: 's390x' } });
+  const entry = (digest: string, architecture: string) => ({
+    ...{ mediaType: 'application/vnd.oci.image.manifest.v1+json', digest, size: 500 },
+    platform: { os: 'linux', architecture },
+  });
+  const mediaType = 'application/vnd.oci.image.index.v1+json';
+  const index = (manifests: object[]) => ({ schemaVersion: 2, mediaType, manifests });
+  await putManifest(origin, path, 'both', index([entry(arm.digest, 's390x'), entry(own.digest, 'amd64')]));
+  await putManifest(origin, path, 'others', index([entry(arm.digest, 's390x')]));
+  expect((await copy(`${front.address}/${path}:both`)).image.digest).toBe(own.digest);
+  const refused = 'only for linux/s390x';
+  await expect(copy(`${front.address}/${path}:others`)).rejects.toThrow(refused);
+  await expect(copy(`${front.address}/${path}:arm`)).rejects.toThrow('The image is for linux/s390x');
+  await expect(copy(`${front.address}/${path}:gone`)).rejects.toThrow(UnusableImageError);
+});
+
+test('an image of Docker’s own formats is taken as it is', async () => {
+  const docker = 'application/vnd.docker';
+  const { digest } = await pushImage(origin, `source/${name}`, {
+    manifestType: `${docker}.distribution.manifest.v2+json`,
+    configType: `${docker}.container.image.v1+json`,
+    layers: [{ ...anyLayer(), mediaType: `${docker}.image.rootfs.diff.tar.gzip` }],
+  });
+  expect((await copy()).image.digest).toBe(digest);
+});
+
+test('layers in zstd become gzip, which every host unpacks', async () => {
+  const tar = Buffer.alloc(1024 * 20);
+  const layer = { bytes: zstdCompressSync(tar), mediaType: ociLayer.replace('gzip', 'zstd') };
+  await pushImage(origin, `source/${name}`, {
+    layers: [layer],
+    config: { rootfs: { type: 'layers', diff_ids: [digestOf(tar)] } },
+  });
+  const { image } = await copy();
+  const accept = { headers: { accept: 'application/vnd.oci.image.manifest.v1+json' } };
+  const reply = await fetch(`${origin}/v2/target/${name}/manifests/${image.digest}`, accept);
+  const manifest = (await reply.json()) as Json;
+  expect(manifest.layers).toMatchObject([{ mediaType: ociLayer }]);
+});
+
+test.each([
+  ['what is no image', { configType: 'application/vnd.cncf.helm.config.v1+json' }],
+  ['a layer of an unknown kind', { layers: [{ bytes: gzipSync('x'), mediaType: 'application/x-squashfs' }] }],
+])('%s is refused', async (_what, image) => {
+  await pushImage(origin, `source/${name}`, image);
+  await expect(copy()).rejects.toThrow(UnusableImageError);
+});

@@ -1,0 +1,115 @@
+import http from 'node:http';
+import https from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { Transform } from 'node:stream';
+
+/** What a front does to the blobs that pass it. */
+export interface BlobFault {
+  /** Breaks the connection off behind so many bytes of a blob. */
+  cutAfter?: number;
+  bytesPerSecond?: number;
+  /** Changes the first byte of layers. */
+  lies?: boolean;
+}
+
+/**
+ * A server in front of a real registry: asks for a password or a token, redirects, breaks off, is slow, or lies. Without
+ * any of that it passes everything on.
+ */
+export class RegistryFront {
+  /** Host and port. */
+  readonly address: string;
+  /** `<method> <path>` of what was asked for. */
+  readonly asked: string[] = [];
+  /** Bytes of blobs that went out. */
+  bytesSent = 0;
+  password: { username: string; password: string } | null = null;
+  /** Where tokens are given; `own`: by this server, for the password. */
+  realm: string | null = null;
+  /** Where blobs are redirected to. */
+  redirectTo: string | null = null;
+  fault: BlobFault = {};
+  readonly #server: http.Server;
+  readonly #target: string;
+
+  private constructor(server: http.Server, target: string) {
+    this.#server = server;
+    this.#target = target;
+    this.address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  }
+
+  /** @param target `host:port` of the registry */
+  static async start(target: string, tls?: https.ServerOptions): Promise<RegistryFront> {
+    let front: RegistryFront | undefined;
+    const answer: http.RequestListener = (request, reply) => front!.#answer(request, reply);
+    const server = tls ? https.createServer(tls, answer) : http.createServer(answer);
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    front = new RegistryFront(server, target);
+    return front;
+  }
+
+  async stop(): Promise<void> {
+    this.#server.closeAllConnections();
+    await new Promise((resolve) => this.#server.close(resolve));
+  }
+
+  #answer(request: http.IncomingMessage, reply: http.ServerResponse): void {
+    const path = request.url!;
+    this.asked.push(`${request.method} ${path}`);
+    const basic =
+      this.password && `Basic ${Buffer.from(`${this.password.username}:${this.password.password}`).toString('base64')}`;
+    if (path.startsWith('/token')) {
+      const isKnown = !basic || request.headers.authorization === basic;
+      reply.writeHead(isKnown ? 200 : 401).end(isKnown ? JSON.stringify({ token: 'a.b.c' }) : '');
+      return;
+    }
+    const wanted = this.realm ? 'Bearer a.b.c' : basic;
+    if (wanted && request.headers.authorization !== wanted) {
+      const realm = this.realm === 'own' ? `http://${this.address}/token` : this.realm;
+      const challenge = realm ? `Bearer realm="${realm}",service="test"` : 'Basic realm="test"';
+      reply.writeHead(401, { 'www-authenticate': challenge }).end();
+      return;
+    }
+    if (this.redirectTo && path.includes('/blobs/')) {
+      reply.writeHead(307, { location: `${this.redirectTo}${path}` }).end();
+      return;
+    }
+    this.#pass(request, reply);
+  }
+
+  #pass(request: http.IncomingMessage, reply: http.ServerResponse): void {
+    const [host, port] = this.#target.split(':');
+    const { authorization: _own, host: _host, ...headers } = request.headers;
+    const sent = http.request({ host, port, path: request.url!, method: request.method!, headers }, (upstream) => {
+      reply.writeHead(upstream.statusCode!, upstream.headers);
+      const isBlob = request.method === 'GET' && request.url!.includes('/blobs/');
+      upstream.pipe(isBlob ? this.#faulty(reply, Number(upstream.headers['content-length'])) : reply);
+      if (isBlob) reply.on('close', () => upstream.destroy());
+    });
+    sent.on('error', () => reply.destroy());
+    request.pipe(sent);
+  }
+
+  #faulty(reply: http.ServerResponse, size: number): Transform {
+    const { fault } = this;
+    let passed = 0;
+    const through = new Transform({
+      transform: (chunk: Buffer, _encoding, done) => {
+        const bytes =
+          fault.lies && passed === 0 && size > 10_000
+            ? Buffer.concat([Buffer.from([chunk[0]! ^ 1]), chunk.subarray(1)])
+            : chunk;
+        passed += bytes.length;
+        this.bytesSent += bytes.length;
+        if (fault.cutAfter !== undefined && passed > fault.cutAfter) {
+          reply.destroy();
+          return;
+        }
+        if (fault.bytesPerSecond) setTimeout(() => done(null, bytes), (1000 * bytes.length) / fault.bytesPerSecond);
+        else done(null, bytes);
+      },
+    });
+    through.pipe(reply);
+    return through;
+  }
+}

@@ -1,0 +1,242 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
+import { Event } from '../../db/entities/event.ts';
+import { Notification } from '../../db/entities/notification.ts';
+import { OutboxEntry } from '../../db/entities/outbox-entry.ts';
+import { Template } from '../../db/entities/template.ts';
+import { requestStart } from '../../db/repositories/outbox.ts';
+import type { Json } from '../api/contract-client.ts';
+import { type Caller, startApi, type TestApi } from '../api/test-api.ts';
+import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
+import { MemoryDriver } from '../support/memory-driver.ts';
+import { anyLayer, hasManifest, pushImage } from '../support/pushed-image.ts';
+import { recordHistory } from '../support/recorded-histories.ts';
+import { RegistryFront } from '../support/registry-front.ts';
+import { registryAddress } from '../support/stack.ts';
+import { until } from '../support/until.ts';
+
+/** With RECORD_HISTORIES=1 the histories are stored for the replay tests. */
+const recording = process.env.RECORD_HISTORIES === '1';
+const secret = 'a-registry-password';
+let origin: string;
+let plane: ControlPlane;
+let api: TestApi;
+let front: RegistryFront;
+let user: Caller;
+let name: string;
+
+beforeAll(async () => {
+  const address = await registryAddress();
+  origin = `http://${address}`;
+  const env = {
+    PLATFORM_REGISTRY: address,
+    PLATFORM_REGISTRY_INSECURE_HTTP: 'true',
+    PLATFORM_OUTBOUND_RANGES: '127.0.0.0/8',
+  };
+  plane = await startControlPlane({ driver: new MemoryDriver(), env });
+  const { orm, account, commands } = plane;
+  api = await startApi({ on: { orm, account, commands }, env });
+  user = await api.addUser(api.root);
+}, 120_000);
+afterAll(async () => {
+  await api.stop();
+  await plane.stop();
+});
+beforeEach(async () => {
+  name = `t${randomBytes(5).toString('hex')}`;
+  front = await RegistryFront.start(await registryAddress());
+});
+afterEach(() => front.stop());
+
+/** What a refused request answers, or the data of one that is accepted. */
+async function send(method: string, url: string, body?: Json, caller = user): Promise<Json> {
+  const reply = await api.send(caller, method, url, body);
+  return reply.status < 300 ? reply.body.data : [reply.status, reply.body.code];
+}
+
+const importOf = (more: Json = {}) =>
+  send('POST', '/v1/templates/import', { name, external_image_url: `${front.address}/source/${name}`, ...more });
+
+async function settled(jobId: string): Promise<Json> {
+  let job: Json;
+  await until(async () => {
+    job = await send('GET', `/v1/import-jobs/${jobId}`);
+    return !['pending', 'running'].includes(job.status);
+  }, 60_000);
+  return job;
+}
+
+async function closed(workflowId: string, historyName?: string): Promise<string> {
+  const handle = plane.client.workflow.getHandle(workflowId);
+  await until(async () => (await handle.describe()).status.name !== 'RUNNING', 60_000);
+  if (recording && historyName) await recordHistory(plane.client, historyName, workflowId);
+  return (await handle.describe()).status.name;
+}
+
+const template = (templateId: string) => plane.orm.em.fork().findOneOrFail(Template, { templateId });
+
+test('a private image becomes a template that sandboxes are made from', async () => {
+  front.password = { username: 'ada', password: secret };
+  const pushed = await pushImage(origin, `source/${name}`, { layers: [anyLayer(200_000)] });
+  const begun = await importOf({ external_registry_username: 'ada', external_registry_password: secret });
+  expect(begun).toMatchObject({ name, visibility: 'private', message: 'The import is started' });
+  expect(['pending', 'running']).toContain(begun.status);
+  const job = await settled(begun.job_id);
+  expect(job).toMatchObject({
+    ...{ status: 'completed', progress_percentage: 100, retry_count: 0, max_retries: 3, error_message: null },
+    ...{ started_at: expect.any(String), completed_at: expect.any(String), template_id: begun.template_id },
+    skopeo_logs: expect.stringContaining('Copying blob'),
+    last_log_message: expect.stringContaining('copied'),
+  });
+  expect(await closed(begun.job_id, 'image-import-completed')).toBe('COMPLETED');
+  const row = await template(begun.template_id);
+  expect(row).toMatchObject({
+    ...{ status: 'available', customImageSource: 'imported', registryPassword: null, imageSizeBytes: pushed.sizeBytes },
+    image: `registry:${user.userId}/${name}@${pushed.digest}`,
+  });
+  const { data } = (await api.send(user, 'POST', '/v1/sandboxes', { template: name })).body;
+  expect(data.template_id).toBe(begun.template_id);
+  const em = plane.orm.em.fork();
+  expect(await em.find(Event, { objectId: begun.template_id })).toMatchObject([
+    { type: 'template.uploaded', sequence: 1 },
+  ]);
+  expect(await em.find(Notification, { relatedEntityId: begun.template_id })).toMatchObject([
+    { type: 'template_import_completed', userId: user.userId },
+  ]);
+  const { events } = await plane.client.workflow.getHandle(begun.job_id).fetchHistory();
+  expect(`${JSON.stringify(events)}${JSON.stringify(job)}${api.log.join()}`).not.toContain(secret);
+  const again = await send('POST', `/v1/templates/${begun.template_id}/import`);
+  expect(again).toEqual([400, 'template_already_imported']);
+  expect(await send('GET', `/v1/templates/${begun.template_id}/import`)).toMatchObject({ job_id: begun.job_id });
+  expect(await send('DELETE', `/v1/templates/${begun.template_id}/import`)).toEqual([404, 'not_found']);
+  expect(await send('DELETE', `/v1/import-jobs/${begun.job_id}`)).toEqual([409, 'import_not_active']);
+});
+
+test('a wrong password fails at once, with a clear text; with the right one the import succeeds', async () => {
+  front.password = { username: 'ada', password: secret };
+  await pushImage(origin, `source/${name}`);
+  const begun = await importOf({ external_registry_username: 'ada', external_registry_password: 'guess' });
+  const job = await settled(begun.job_id);
+  expect(job).toMatchObject({ status: 'failed', retry_count: 0, error_message: 'The registry refuses access' });
+  expect(await closed(begun.job_id, 'image-import-failed')).toBe('FAILED');
+  expect(await template(begun.template_id)).toMatchObject({ status: 'failed', buildErrorMessage: job.error_message });
+  const url = `/v1/templates/${begun.template_id}`;
+  await send('PUT', url, { external_registry_password: secret });
+  const second = await send('POST', `${url}/import`);
+  expect(second.message).toBe('The import is started');
+  expect((await settled(second.job_id)).status).toBe('completed');
+  const newest = await send('GET', `${url}/import`);
+  expect([newest.job_id, newest.progress_percentage]).toEqual([second.job_id, 100]);
+});
+
+test('one import at a time; a cancel ends it at once, leaves nothing in the registry, and another may begin', async () => {
+  await pushImage(origin, `source/${name}`, { layers: [anyLayer(4_000_000)] });
+  front.fault = { bytesPerSecond: 300_000 };
+  const begun = await importOf();
+  const url = `/v1/templates/${begun.template_id}`;
+  expect(await send('POST', `${url}/import`)).toEqual([409, 'import_in_progress']);
+  expect(await send('PUT', `${url}/status`, { status: 'available' })).toEqual([409, 'import_in_progress']);
+  await until(async () => (await send('GET', `/v1/import-jobs/${begun.job_id}`)).progress_percentage > 0, 60_000);
+  const { jobs } = await send('GET', `/v1/import-jobs?template_id=${begun.template_id}`);
+  expect(jobs).toMatchObject([{ job_id: begun.job_id, status: 'running' }]);
+  const cancelled = await send('DELETE', `${url}/import`);
+  expect(cancelled).toEqual({ job_id: begun.job_id, status: 'cancelled', message: expect.any(String) });
+  expect(await closed(begun.job_id, 'image-import-cancelled')).toBe('COMPLETED');
+  expect(await hasManifest(origin, `${user.userId}/${name}`, 'latest')).toBe(false);
+  expect((await template(begun.template_id)).status).toBe('pending');
+  expect((await send('GET', '/v1/import-jobs?status=cancelled')).jobs).toMatchObject([{ job_id: begun.job_id }]);
+  front.fault = {};
+  const second = await send('POST', `${url}/import`);
+  expect((await settled(second.job_id)).status).toBe('completed');
+});
+
+test('an image beyond the quota of the user is refused before it is copied; storage counts shared layers once', async () => {
+  const member = await api.addUser(api.root);
+  const layers = [anyLayer(500_000)];
+  const usage = async () => (await send('GET', '/v1/templates/storage-usage', undefined, member)).used_gb * 1024 ** 3;
+  const before = await usage();
+  const quota = (gb: number) =>
+    send(
+      'POST',
+      '/v1/user-management/quota-allocations',
+      { user_id: member.userId, template_storage_gb: gb },
+      api.root,
+    );
+  await quota(0.0006);
+  const jobOf = async (more: object[]) => {
+    name = `t${randomBytes(5).toString('hex')}`;
+    await pushImage(origin, `source/${name}`, { layers: [...layers, ...(more as typeof layers)] });
+    const body = { name, external_image_url: `${front.address}/source/${name}` };
+    const begun = await send('POST', '/v1/templates/import', body, member);
+    let job: Json;
+    await until(async () => {
+      job = await send('GET', `/v1/import-jobs/${begun.job_id}`, undefined, member);
+      return ['completed', 'failed'].includes(job.status);
+    }, 60_000);
+    return job;
+  };
+  expect((await jobOf([])).status).toBe('completed');
+  expect((await jobOf([anyLayer(10_000)])).status).toBe('completed');
+  const used = (await usage()) - before;
+  expect([used > 510_000, used < 530_000]).toEqual([true, true]);
+  const refused = await jobOf([anyLayer(200_000)]);
+  expect(refused).toMatchObject({ status: 'failed', retry_count: 0, error_message: expect.stringContaining('quota') });
+  expect(front.asked.filter((line) => line.startsWith(`GET /v2/source/${name}/blobs`)).length).toBeLessThanOrEqual(1);
+});
+
+test('while the registry is away, a template is made and says so; a later import is 503', async () => {
+  const env = {
+    PLATFORM_REGISTRY: '127.0.0.1:9',
+    PLATFORM_REGISTRY_INSECURE_HTTP: 'true',
+    PLATFORM_OUTBOUND_RANGES: '127.0.0.0/8',
+  };
+  const { orm, account, commands } = plane;
+  const away = await startApi({ on: { orm, account, commands }, env });
+  try {
+    const body = { name, external_image_url: `${front.address}/source/${name}` };
+    const made = await away.send(user, 'POST', '/v1/templates/import', body);
+    expect([made.status, made.body.data]).toEqual([
+      202,
+      {
+        template_id: expect.any(String),
+        name,
+        visibility: 'private',
+        message: expect.stringContaining('could not be started'),
+      },
+    ]);
+    const started = await away.send(user, 'POST', `/v1/templates/${made.body.data.template_id}/import`);
+    expect([started.status, started.body.code]).toEqual([503, 'registry_unavailable']);
+  } finally {
+    await away.stop();
+  }
+});
+
+test('who may import for whom', async () => {
+  expect(await importOf({ visibility: 'account_shared' })).toEqual([403, 'root_required']);
+  expect(await importOf({ visibility: 'public' })).toEqual([403, 'admin_required']);
+  expect(await importOf({ external_image_url: 'not an image' })).toEqual([400, 'validation_failed']);
+  expect(await importOf({ external_image_url: '10.0.0.1/a/b' })).toEqual([400, 'validation_failed']);
+  const made = await send('POST', '/v1/templates', { name });
+  expect(await send('POST', `/v1/templates/${made.template_id}/import`)).toEqual([400, 'template_not_external']);
+});
+
+test('an image that nothing refers to is removed from the registry, another stays', async () => {
+  const { digest } = await pushImage(origin, `${user.userId}/${name}`);
+  const image = `registry:${user.userId}/${name}@${digest}`;
+  const templateId = await api.addTemplate({ accountId: user.accountId, ownerUserId: user.userId, image, name });
+  const remove = async () => {
+    const em = plane.orm.em.fork();
+    requestStart(em, 'imageRemoval', image, { image });
+    await em.flush();
+    const handle = plane.client.workflow.getHandle<() => Promise<boolean>>(`${image}/removal`);
+    const workflowId = `${image}/removal`;
+    await until(async () => (await plane.orm.em.fork().count(OutboxEntry, { workflowId })) === 0);
+    return handle.result();
+  };
+  expect(await remove()).toBe(false);
+  expect(await hasManifest(origin, `${user.userId}/${name}`, digest)).toBe(true);
+  await plane.orm.em.fork().nativeDelete(Template, { templateId });
+  expect(await remove()).toBe(true);
+  expect(await hasManifest(origin, `${user.userId}/${name}`, digest)).toBe(false);
+  if (recording) await recordHistory(plane.client, 'image-removal', `${image}/removal`);
+});

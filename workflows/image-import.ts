@@ -1,0 +1,59 @@
+import { ApplicationFailure } from '@temporalio/common';
+import {
+  ActivityFailure,
+  CancellationScope,
+  defineSignal,
+  isCancellation,
+  proxyActivities,
+  proxyLocalActivities,
+  setCurrentDetails,
+  setHandler,
+} from '@temporalio/workflow';
+import type { ImageImportActivities } from '../activities/image-import.ts';
+import type { ImageImportInput } from '../domain/workflow-registry.ts';
+import { database, outside } from './activity-profiles.ts';
+
+/** The row of the job says `cancelled` already. */
+export const importCancelledSignal = defineSignal<[{ jobId: string }]>('importCancelled');
+
+const copying = proxyActivities<ImageImportActivities>(outside.imageCopy);
+const cleaning = proxyActivities<ImageImportActivities>(outside.registry);
+const rows = proxyLocalActivities<ImageImportActivities>(database);
+
+/**
+ * The import of an external image: copies it, with retries, and makes the template available with it. A cancelled job is
+ * not written any more; what it has pushed is removed. Workflow id: `job-…`.
+ */
+export async function imageImport({ jobId }: ImageImportInput): Promise<void> {
+  const copyScope = new CancellationScope();
+  setHandler(importCancelledSignal, () => copyScope.cancel());
+  setCurrentDetails('copying the image');
+  try {
+    const image = await copyScope.run(() => copying.copyImage(jobId));
+    const end = await rows.completeImport(jobId, image);
+    if (end === 'no_room') await rows.failForRoom(jobId);
+    setCurrentDetails(end);
+    if (end !== 'completed') await cleaning.discardImport(jobId);
+  } catch (error) {
+    // An operator may have cancelled the workflow itself.
+    await CancellationScope.nonCancellable(async () => {
+      // Has no effect on a job that is cancelled already.
+      await rows.failImport(jobId, reasonOf(error));
+      await cleaning.discardImport(jobId);
+    });
+    if (isCancellation(error) || typeOf(error) === 'import_over') return;
+    throw error;
+  }
+}
+
+function causeOf(error: unknown): ApplicationFailure | null {
+  const cause = error instanceof ActivityFailure ? error.cause : error;
+  return cause instanceof ApplicationFailure ? cause : null;
+}
+
+const typeOf = (error: unknown) => causeOf(error)?.type ?? null;
+
+function reasonOf(error: unknown): string {
+  if (isCancellation(error)) return 'The import was cancelled by an operator';
+  return causeOf(error)?.message || 'The image could not be copied in time';
+}
