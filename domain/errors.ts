@@ -44,6 +44,7 @@ export const errorStatus = {
   invalid_webhook_url: 400,
   unsupported_event_type: 400,
   webhook_limit_reached: 400,
+  balance_too_low: 400,
   unauthenticated: 401,
   invalid_credentials: 401,
   identity_not_proven: 401,

@@ -26,6 +26,9 @@ export const idPrefixes = {
   importJob: 'job',
   webhookEndpoint: 'whk',
   webhookDelivery: 'whd',
+  ledgerTransaction: 'ltx',
+  invoice: 'inv',
+  planChange: 'chg',
 } as const;
 
 export type IdKind = keyof typeof idPrefixes;

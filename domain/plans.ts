@@ -1,3 +1,5 @@
+import type { Amount } from './billing/money.ts';
+import type { BillingInterval } from './billing/periods.ts';
 import { AppError } from './errors.ts';
 
 /** A subscription plan and its limits. Money is a decimal in text, never a float. */
@@ -5,9 +7,10 @@ export interface Plan {
   planName: string;
   displayName: string;
   description: string;
-  priceAmount: string;
+  /** Of one period. */
+  priceAmount: Amount;
   currency: string;
-  billingInterval: string;
+  billingInterval: BillingInterval;
   isFree: boolean;
   maxConcurrentSandboxes: number;
   maxCpuCoresPerSandbox: number;

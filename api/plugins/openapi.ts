@@ -40,11 +40,19 @@ export const openapi = fp<{ serverUrl: string }>(
           },
         },
         security: [{ apiKey: [] }, { authorization: [] }, { accessToken: [] }],
-        tags: ['Sandboxes', 'Templates', 'Projects', 'API keys', 'Sign-in', 'Users', 'Webhooks', 'Operation'].map(
-          (name) => ({
-            name,
-          }),
-        ),
+        tags: [
+          'Sandboxes',
+          'Templates',
+          'Projects',
+          'API keys',
+          'Sign-in',
+          'Users',
+          'Webhooks',
+          'Billing',
+          'Operation',
+        ].map((name) => ({
+          name,
+        })),
       },
       transform: (route) => {
         const transformed = jsonSchemaTransform(route);

@@ -2,6 +2,7 @@ import type { Api, ApiDependencies } from '../dependencies.ts';
 import { apiKeyRoutes } from './api-keys/index.ts';
 import { listAuditLog } from './audit-events/list.ts';
 import { authRoutes } from './auth/index.ts';
+import { billingRoutes } from './billing/index.ts';
 import { importJobRoutes } from './import-jobs/index.ts';
 import { notificationRoutes } from './notifications/index.ts';
 import { listPlatformRegions } from './platform-regions/list.ts';
@@ -30,4 +31,5 @@ export const routes: readonly ((api: Api, deps: ApiDependencies) => void)[] = [
   listAuditLog,
   ...usageRoutes,
   ...webhookRoutes,
+  ...billingRoutes,
 ];

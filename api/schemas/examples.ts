@@ -154,6 +154,7 @@ export const fieldExamples: Readonly<Record<string, unknown>> = {
   template_ready_command: '{"exec": {"command": ["test", "-f", "/tmp/ready"]}}',
   timeout: 300,
   title: 'hello ends in 5 minutes',
+  transaction_id: 'ltx-3w7xj4r6t9ypz1hdn5k2',
   token: 'sT4vK9wq2Zx8mN1cB6yR3hJ7pL0dF5gA_eU-oI2kWxQ',
   total: 1,
   total_uptime_hours: 1.5,
@@ -240,5 +241,6 @@ export const bodyExamples: Readonly<Record<string, object>> = {
   },
   updateWebhook: { event_types: ['sandbox.started', 'sandbox.failed'], is_active: true },
   rollWebhookSecret: { secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw' },
+  changeCredits: { action: 'grant', amount: 25, description: 'For the first month' },
   changePassword: { current_password: 'correct-horse', new_password: 'seven-brown-otters-9' },
 };

@@ -51,6 +51,7 @@ interface Names {
   user_id: string;
   endpoint_id: string;
   delivery_id: string;
+  account_id: string;
 }
 
 const user = (rows: Row['rows'], more: Omit<Row, 'who' | 'rows'> = {}): Row => ({ who: 'user', rows, ...more });
@@ -188,6 +189,12 @@ const table: Record<string, Row> = {
   'GET /v1/webhooks/:endpoint_id/deliveries': user('by_role'),
   'GET /v1/webhooks/:endpoint_id/deliveries/:delivery_id': user('by_role'),
   'POST /v1/webhooks/:endpoint_id/deliveries/:delivery_id/redeliver': user('by_role'),
+  'GET /v1/billing/balance': root(),
+  'GET /v1/billing/balance/changes': root(),
+  'POST /v1/accounts/:account_id/credits': {
+    ...{ who: 'operator', rows: 'everything' },
+    body: () => ({ action: 'grant', amount: 1 }),
+  },
   'GET /v1/notifications': user('own', {
     owners: (data) => data.notifications.map((each: Json) => each.user_id),
   }),
@@ -348,6 +355,7 @@ async function objectsOf(owner: Caller): Promise<Names> {
   await api.orm.em.fork().nativeUpdate(Sandbox, { sandboxId }, { agentAddress: null });
   return {
     sandbox_id: sandboxId,
+    account_id: owner.accountId,
     project_id: projectId,
     key_id: await addKey(owner),
     // Not the owner, who must go on calling when a route deletes this user.

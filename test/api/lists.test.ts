@@ -15,6 +15,7 @@ beforeAll(async () => {
     await addImport();
     await api.send(api.root, 'POST', '/v1/webhooks', { url: `https://example.com/${i}`, event_types: ['template.*'] });
     await addUserOfQuotas();
+    await api.send(api.root, 'POST', `/v1/accounts/${api.root.accountId}/credits`, { action: 'grant', amount: i });
   }
 });
 afterAll(() => api.stop());

@@ -101,6 +101,7 @@ const quotaRequest = [
   ...words('request_id user_id account_id reason status reviewed_by reviewed_at review_notes created_at updated_at'),
 ].sort();
 const quotaRequests = { '': words('requests pagination'), 'requests[]': quotaRequest, pagination };
+const balanceChange = words('transaction_id account_id kind description amount currency created_at');
 const webhook = words(`
   endpoint_id url event_types is_active disabled_reason description scope timeout_seconds max_retries public_key has_secret
   total_deliveries successful_deliveries failed_deliveries last_delivery_at last_success_at last_failure_at created_at
@@ -247,6 +248,9 @@ const contract: Record<string, Record<string, string[]>> = {
   'PUT /v1/user-management/quota-allocations/{allocation_id} 200': { '': allocation },
   'POST /v1/user-management/quota-allocations/{allocation_id}/revoke 200': { '': allocation },
   'DELETE /v1/user-management/quota-allocations/{allocation_id} 200': { '': words('allocation_id deleted') },
+  'GET /v1/billing/balance 200': { '': words('account_id balance currency') },
+  'GET /v1/billing/balance/changes 200': { '': words('changes pagination'), 'changes[]': balanceChange, pagination },
+  'POST /v1/accounts/{account_id}/credits 201': { '': balanceChange },
   'GET /v1/notifications 200': {
     '': words('notifications pagination unread_count'),
     'notifications[]': notification,
@@ -380,6 +384,7 @@ const bodies: Record<string, string[]> = {
     'url event_types is_active description scope timeout_seconds max_retries secret',
   ),
   'POST /v1/webhooks/{endpoint_id}/roll-secret': ['secret'],
+  'POST /v1/accounts/{account_id}/credits': words('action amount description'),
   'POST /v1/auth/sign-in': words('email password'),
   'POST /v1/auth/forgot-password': ['email'],
   'POST /v1/auth/reset-password': words('token new_password'),
@@ -419,6 +424,7 @@ const queries: Record<string, string[]> = {
   'GET /v1/import-jobs': [...pagingOfAccounts, ...words('status template_id')],
   'GET /v1/projects': [...pagingOfAccounts, 'owner_user_id'],
   'GET /v1/projects/{project_id}/sandboxes': [...paging, 'status'],
+  'GET /v1/billing/balance/changes': pagingOfAccounts,
   'GET /v1/webhooks': pagingOfAccounts,
   'GET /v1/webhooks/{endpoint_id}/deliveries': ['limit'],
   'GET /v1/audit-events': [...pagingOfAccounts, ...words('start end actor_user_id object_id action')],
@@ -700,7 +706,7 @@ test('what creates or restarts takes an Idempotency-Key', () => {
     );
     expect([name, takes]).toEqual([
       name,
-      /^POST \/v1\/(sandboxes|templates|templates\/import|templates\/\{template_id\}\/import|projects|api-keys|usage\/quota-requests|user-management\/(quota-allocations|users)|webhooks|webhooks\/\{endpoint_id\}\/test|sandboxes\/\{sandbox_id\}\/(ports|exec|restart))$/.test(
+      /^POST \/v1\/(sandboxes|templates|templates\/import|templates\/\{template_id\}\/import|projects|api-keys|usage\/quota-requests|user-management\/(quota-allocations|users)|webhooks|webhooks\/\{endpoint_id\}\/test|sandboxes\/\{sandbox_id\}\/(ports|exec|restart)|accounts\/\{account_id\}\/credits)$/.test(
         name,
       ),
     ]);

@@ -45,6 +45,7 @@ beforeAll(async () => {
   await em.flush();
   objects = {
     port: '8080',
+    account_id: member.accountId,
     sandbox_id: sandbox.body.data.sandbox_id,
     project_id: project.body.data.project_id,
     key_id: member.keyId,
@@ -118,11 +119,12 @@ describe.each([
             ? { project_id: caller.projectId }
             : bodies[operation.operationId];
         const reply = await api.send(caller, method.toUpperCase(), url, body);
-        // Who is no root hears so before any object is looked for.
-        const isRefused = caller.accountId === member.accountId && operation['x-access'].who === 'account_root';
+        // A caller who may not use the route hears so before any object is looked for.
+        const { who } = operation['x-access'];
+        const isRefused = who === 'operator' || (caller.accountId === member.accountId && who === 'account_root');
         expect([operation.operationId, reply.status, reply.body.code]).toEqual([
           operation.operationId,
-          ...(isRefused ? [403, 'root_required'] : [404, 'not_found']),
+          ...(isRefused ? [403, who === 'operator' ? 'admin_required' : 'root_required'] : [404, 'not_found']),
         ]);
         tried++;
       }

@@ -56,6 +56,21 @@ test('the runtime role adds audit events and reads them, and can do nothing else
   expect(await run('select event_id from audit_events')).toEqual([{ event_id: 'aud-1' }]);
 });
 
+test('the runtime role adds to the ledger and reads it, and can do nothing else with it', async () => {
+  for (const table of ['ledger_transactions', 'ledger_entries']) {
+    expect(await run(`select count(*)::int as n from ${table}`)).toEqual([{ n: 0 }]);
+    for (const sql of [
+      `update ${table} set currency = 'EUR'`,
+      `delete from ${table}`,
+      `truncate ${table}`,
+      `alter table ${table} disable trigger all`,
+      'create or replace function keep_ledger() returns trigger language plpgsql as $$ begin return old; end $$',
+    ]) {
+      await expect(run(sql)).rejects.toThrow(/permission denied|must be (owner|able)/);
+    }
+  }
+});
+
 test('the purge, which runs as the owner, removes what is older than a year and nothing else', async () => {
   await addEvent('aud-2');
   for (let index = 0; index < 5; index++) await addEvent(`aud-old-${index}`, old);

@@ -159,3 +159,20 @@ test.each([
   expect(stderr).toContain(text);
   expect(stderr).not.toContain('    at ');
 });
+
+test('credit is granted and taken back, in amounts of the currency only', async () => {
+  const { accountId } = JSON.parse((await admin('create-account', '--email', 'credit@example.com')).stdout);
+  const granted = await admin('grant-credit', '--account', accountId, '--amount', '25.00');
+  expect(JSON.parse(granted.stdout)).toMatchObject({ accountId, balance: '25.00', currency: 'USD' });
+  const refunded = await admin('refund-credit', '--account', accountId, '--amount', '5');
+  expect(JSON.parse(refunded.stdout)).toMatchObject({ balance: '20.00' });
+  for (const [command, amount, message] of [
+    ['refund-credit', '20.01', 'has a balance of 20.00 USD'],
+    ['grant-credit', '0.001', 'not an amount'],
+    ['grant-credit', '0', 'not an amount'],
+    ['grant-credit', 'NaN', 'not an amount'],
+  ] as const) {
+    const { code, stderr } = await admin(command, '--account', accountId, `--amount=${amount}`);
+    expect([code, stderr]).toEqual([1, expect.stringContaining(message)]);
+  }
+}, 180_000);

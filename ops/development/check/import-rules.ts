@@ -20,7 +20,7 @@ const everything = [
 export const importRules: Readonly<Record<string, ImportRule>> = {
   domain: {
     from: [],
-    packages: ['@zxcvbn-ts/language-common', 'decimal.js', 'ipaddr.js', 'luxon', 'node:crypto', 'node:zlib', 'zod'],
+    packages: ['@zxcvbn-ts/language-common', 'big.js', 'ipaddr.js', 'luxon', 'node:crypto', 'node:zlib', 'zod'],
   },
   config: { from: [] },
   db: { from: ['config', 'domain'] },

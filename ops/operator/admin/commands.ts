@@ -5,13 +5,16 @@ import { accountPageUrl } from '../../../config/public-urls.ts';
 import { constraintError } from '../../../db/constraint-errors.ts';
 import { Account } from '../../../db/entities/account.ts';
 import { User } from '../../../db/entities/user.ts';
+import { newId } from '../../../db/new-id.ts';
 import { addAccountLink } from '../../../db/repositories/account-links.ts';
 import { createAccount } from '../../../db/repositories/accounts.ts';
 import { lockAdmins, requireAnAdmin } from '../../../db/repositories/admins.ts';
 import { recordAudit } from '../../../db/repositories/audit-events.ts';
+import { balanceOf, changeCredit } from '../../../db/repositories/ledger.ts';
 import { listDeadEntries, reviveEntries } from '../../../db/repositories/outbox.ts';
 import { findResettableUser } from '../../../db/repositories/passwords.ts';
 import { rotateTokenKeys } from '../../../db/repositories/token-keys.ts';
+import { isPositive, readAmount } from '../../../domain/billing/money.ts';
 import { emailKey, readEmailAddress } from '../../../domain/email-address.ts';
 import { passwordResetSeconds } from '../../../domain/password-reset.ts';
 import type { PlatformDatabase } from './database.ts';
@@ -133,6 +136,20 @@ export const commands: Record<string, OperatorCommand> = {
     run: (database, values) => setRole(database, required(values, 'email'), 'user'),
   },
 
+  'grant-credit': {
+    usage: '--account acc-… --amount 25.00 [--description D]',
+    does: "Adds to an account's balance, which pays for invoices",
+    options: { account: text, amount: text, description: text },
+    run: (database, values) => moveCredit(database, values, 'grant'),
+  },
+
+  'refund-credit': {
+    usage: '--account acc-… --amount 25.00 [--description D]',
+    does: 'Takes unused credit back that you pay out outside of the platform',
+    options: { account: text, amount: text, description: text },
+    run: (database, values) => moveCredit(database, values, 'refund'),
+  },
+
   'list-dead-letters': {
     usage: '',
     does: 'Starts and signals of workflows that failed too often, with the last error',
@@ -156,6 +173,19 @@ export const commands: Record<string, OperatorCommand> = {
     },
   },
 };
+
+async function moveCredit({ orm, plans }: PlatformDatabase, values: Values, action: 'grant' | 'refund') {
+  const accountId = required(values, 'account');
+  const given = required(values, 'amount');
+  const { currency } = plans;
+  const amount = readAmount(given, currency);
+  if (amount === null || !isPositive(amount)) throw new OperatorError(`${given} is not an amount of ${currency}`);
+  const transactionId = newId('ledgerTransaction');
+  const description = optional(values, 'description') ?? 'By the operator of the platform';
+  await changeCredit(orm.em, { transactionId, accountId, action, amount, currency, description });
+  const balance = await balanceOf(orm.em.fork(), accountId, currency);
+  return { transactionId, accountId, balance, currency };
+}
 
 async function makeResetLink({ orm, settings }: PlatformDatabase, email: string) {
   const userId = await findResettableUser(orm.em, { email });

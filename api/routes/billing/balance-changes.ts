@@ -1,0 +1,36 @@
+import { z } from 'zod';
+import { listBalanceChanges as readChanges } from '../../../db/repositories/ledger.ts';
+import { accountRoot, scopeOf } from '../../access.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { accountQuery } from '../../schemas/account-filter.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofPaging } from '../../schemas/failures.ts';
+import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/paging.ts';
+import { balanceChangeSchema, presentBalanceChange } from './balance-schema.ts';
+
+/** `GET /v1/billing/balance/changes`: what added to the credit of the account, and what it was used for. */
+export function listBalanceChanges(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'GET',
+    url: '/v1/billing/balance/changes',
+    config: { access: accountRoot('account') },
+    schema: {
+      operationId: 'listBalanceChanges',
+      tags: ['Billing'],
+      summary: "List what changed the account's credit, newest first",
+      querystring: z.object({ ...pagingQuery, ...accountQuery }),
+      response: {
+        200: envelope(
+          z.object({ changes: z.array(balanceChangeSchema), pagination: paginationSchema }),
+          'A page of changes',
+        ),
+        ...failures(ofPaging, 'root_required', 'admin_required', 'not_found'),
+      },
+    },
+    handler: async (request) => {
+      const listing = listingOf(request.query, 50);
+      const { changes, total } = await readChanges(deps.orm.em.fork(), scopeOf(request), listing);
+      return success({ changes: changes.map(presentBalanceChange), pagination: paginationOf(listing, total) });
+    },
+  });
+}

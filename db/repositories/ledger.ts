@@ -1,0 +1,156 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import {
+  grantEntries,
+  type LedgerAccount,
+  type LedgerEntries,
+  type LedgerKind,
+  refundEntries,
+} from '../../domain/billing/ledger.ts';
+import { type Amount, compare, decimal, inUnits, isZero } from '../../domain/billing/money.ts';
+import { AppError, notFound } from '../../domain/errors.ts';
+import { newId } from '../new-id.ts';
+import { recordAudit } from './audit-events.ts';
+import { lockRow } from './lock-row.ts';
+import { type ListedTable, type Listing, readOne, readPage } from './page.ts';
+import { type Scope, withinScope } from './scope.ts';
+
+export interface LedgerPosting {
+  /** By default a new one. */
+  transactionId?: string;
+  accountId: string;
+  kind: LedgerKind;
+  currency: string;
+  description: string;
+  /** What it is about, such as a charge: each is booked once. Null: there may be any number. */
+  reference: string | null;
+  entries: LedgerEntries;
+}
+
+/**
+ * Books a transaction, in the database transaction of `tx` that makes it true. The database refuses entries that do not
+ * sum to zero when that commits.
+ * @returns false: the reference is booked already, and nothing was added
+ */
+export async function post(tx: EntityManager, posting: LedgerPosting): Promise<boolean> {
+  const { accountId, kind, currency, description, reference } = posting;
+  const entries = posting.entries.filter(({ amount }) => !isZero(amount));
+  if (entries.length === 0) return true;
+  const transactionId = posting.transactionId ?? newId('ledgerTransaction');
+  const added = (await tx.execute(
+    `insert into ledger_transactions (transaction_id, account_id, kind, currency, description, reference)
+     values (?, ?, ?, ?, ?, ?) on conflict (reference) do nothing returning 1`,
+    [transactionId, accountId, kind, currency, description, reference],
+  )) as unknown[];
+  if (added.length === 0) return false;
+  for (const { ledgerAccount, amount } of entries) {
+    await tx.execute(
+      `insert into ledger_entries (transaction_id, account_id, currency, ledger_account, amount)
+       values (?, ?, ?, ?, ?::numeric)`,
+      [transactionId, accountId, currency, ledgerAccount, amount],
+    );
+  }
+  return true;
+}
+
+/** The credit that an account has. Lock the account's row first where something depends on it. */
+export async function balanceOf(em: EntityManager, accountId: string, currency: string): Promise<Amount> {
+  const [row] = (await em.execute(
+    `select (-coalesce(sum(amount), 0))::text as balance from ledger_entries
+      where account_id = ? and currency = ? and ledger_account = 'balance'`,
+    [accountId, currency],
+  )) as { balance: string }[];
+  return inUnits(decimal(row!.balance), currency);
+}
+
+export interface CreditChange {
+  transactionId: string;
+  accountId: string;
+  action: 'grant' | 'refund';
+  amount: Amount;
+  currency: string;
+  description: string;
+}
+
+/**
+ * Gives credit to an account, or takes unused credit back that is paid out outside of the platform.
+ * @throws {AppError} `not_found`: there is no such account; `balance_too_low`
+ */
+export async function changeCredit(em: EntityManager, change: CreditChange): Promise<void> {
+  const { transactionId, accountId, action, amount, currency, description } = change;
+  await em.fork().transactional(async (tx) => {
+    if (!(await lockRow(tx, 'accounts', accountId))) throw notFound('Account');
+    const before = await balanceOf(tx, accountId, currency);
+    if (action === 'refund' && compare(before, amount) < 0) {
+      throw new AppError('balance_too_low', `The account has a balance of ${before} ${currency}`);
+    }
+    await post(tx, {
+      ...{ transactionId, accountId, currency, description, reference: null },
+      kind: action === 'grant' ? 'credit_granted' : 'credit_refunded',
+      entries: action === 'grant' ? grantEntries(amount, currency) : refundEntries(amount, currency),
+    });
+    const after = await balanceOf(tx, accountId, currency);
+    const [then, now] = [before, after].map((balance) => ({ balance: `${balance} ${currency}` }));
+    await recordAudit(tx, { accountId, objectId: transactionId, before: then!, after: now! });
+  });
+}
+
+/** A transaction as its customer sees it: what it did to the balance. */
+export interface BalanceChange {
+  transactionId: string;
+  accountId: string;
+  kind: LedgerKind;
+  description: string;
+  /** Positive: credit was added. */
+  amount: Amount;
+  currency: string;
+  createdAt: Date;
+}
+
+/** Transactions that move the balance, as a table of their own. */
+const listed: ListedTable = {
+  table: `(select t.*, (-e.amount)::text as amount from ledger_transactions t
+             join ledger_entries e on e.transaction_id = t.transaction_id and e.ledger_account = 'balance')`,
+  alias: 'c',
+  key: 'transaction_id',
+  beside: 'null as nothing',
+  joins: '',
+};
+
+export async function listBalanceChanges(
+  em: EntityManager,
+  scope: Scope,
+  listing: Listing,
+): Promise<{ changes: BalanceChange[]; total: number }> {
+  const { rows, total } = await readPage(em, listed, [withinScope(scope, 'c')], listing);
+  return { changes: rows.map(balanceChangeOf), total };
+}
+
+export async function findBalanceChange(em: EntityManager, transactionId: string): Promise<BalanceChange | null> {
+  const row = await readOne(em, listed, [{ sql: 'c.transaction_id = ?', values: [transactionId] }]);
+  return row && balanceChangeOf(row);
+}
+
+function balanceChangeOf(row: Record<string, unknown>): BalanceChange {
+  const currency = row.currency as string;
+  return {
+    transactionId: row.transaction_id as string,
+    accountId: row.account_id as string,
+    kind: row.kind as LedgerKind,
+    description: row.description as string,
+    amount: inUnits(decimal(row.amount as string), currency),
+    currency,
+    createdAt: new Date(row.created_at as string),
+  };
+}
+
+/** The sum of each ledger account of a customer, in text. For reconciliation. */
+export async function ledgerSums(
+  em: EntityManager,
+  accountId: string,
+): Promise<{ currency: string; ledgerAccount: LedgerAccount; sum: Amount }[]> {
+  return (await em.execute(
+    `select currency, ledger_account as "ledgerAccount", sum(amount)::text as sum from ledger_entries
+      where account_id = ? group by 1, 2 order by 1, 2`,
+    [accountId],
+  )) as { currency: string; ledgerAccount: LedgerAccount; sum: string }[];
+}

@@ -1,0 +1,46 @@
+/** A period of a subscription: from `startMs` until before `endMs`, in Unix milliseconds. */
+export interface Period {
+  /** 0 is the period that begins at the anchor. */
+  index: number;
+  startMs: number;
+  endMs: number;
+}
+
+export type BillingInterval = 'month' | 'year';
+
+const monthsOf: Readonly<Record<BillingInterval, number>> = { month: 1, year: 12 };
+
+/**
+ * The period of a moment. Period n begins n months after the anchor, at the anchor's time of day in UTC; in a month that
+ * lacks the anchor's day, on its last day. Each start is counted from the anchor, so one in a short month moves no later
+ * one: 31 January, 28 February, 31 March.
+ */
+export function periodAt(anchorMs: number, interval: BillingInterval, atMs: number): Period {
+  const anchor = new Date(anchorMs);
+  const at = new Date(atMs);
+  const months = (at.getUTCFullYear() - anchor.getUTCFullYear()) * 12 + at.getUTCMonth() - anchor.getUTCMonth();
+  let index = Math.floor(months / monthsOf[interval]);
+  // The month of the moment may begin in the period before.
+  if (startOf(anchorMs, interval, index) > atMs) index -= 1;
+  return period(anchorMs, interval, index);
+}
+
+/** The period with this number. */
+export function period(anchorMs: number, interval: BillingInterval, index: number): Period {
+  return { index, startMs: startOf(anchorMs, interval, index), endMs: startOf(anchorMs, interval, index + 1) };
+}
+
+function startOf(anchorMs: number, interval: BillingInterval, index: number): number {
+  const anchor = new Date(anchorMs);
+  const months = anchor.getUTCMonth() + index * monthsOf[interval];
+  const year = anchor.getUTCFullYear() + Math.floor(months / 12);
+  const month = ((months % 12) + 12) % 12;
+  const day = Math.min(anchor.getUTCDate(), daysOf(year, month));
+  const timeOfDay = anchorMs - Date.UTC(anchor.getUTCFullYear(), anchor.getUTCMonth(), anchor.getUTCDate());
+  return Date.UTC(year, month, day) + timeOfDay;
+}
+
+/** Day 0 of the next month is the last one of this. */
+function daysOf(year: number, month: number): number {
+  return new Date(Date.UTC(year, month + 1, 0)).getUTCDate();
+}
