@@ -21,6 +21,8 @@ const neverViolated = [
   'email_changes_new_token_hash_key',
   'email_changes_pending',
   'events_object_id_sequence_key',
+  'ledger_transactions_reference_key',
+  'ledger_transactions_transaction_id_account_id_currency_key',
   'projects_default',
   'quota_allocations_active',
   'quota_requests_pending',
