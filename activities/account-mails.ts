@@ -10,6 +10,7 @@ import { addEmailChangeToken } from '../db/repositories/email-changes.ts';
 import { findResettableUser } from '../db/repositories/passwords.ts';
 import { findMailReader } from '../db/repositories/users.ts';
 import type { EmailSide } from '../domain/email-change.ts';
+import type { UserId } from '../domain/ids.ts';
 import { type Mailer, MailRejectedError } from '../mail/mailer.ts';
 import type { MailContent } from '../mail/message.ts';
 import { emailChangeMail } from '../mail/templates/email-change.ts';
@@ -37,13 +38,13 @@ export function createAccountMailActivities(deps: {
     }
   }
 
-  async function findReaderOfLinks(userId: string) {
+  async function findReaderOfLinks(userId: UserId) {
     return (await findResettableUser(orm.em, { userId })) && findMailReader(orm.em, userId);
   }
 
   return {
     /** Makes the link and mails it. A user who is gone, disabled, or signs in through an identity provider gets none. */
-    async sendPasswordResetMail({ userId, expiresAtMs }: { userId: string; expiresAtMs: number }): Promise<void> {
+    async sendPasswordResetMail({ userId, expiresAtMs }: { userId: UserId; expiresAtMs: number }): Promise<void> {
       const reader = await findReaderOfLinks(userId);
       if (!reader) return;
       const expiresAt = new Date(expiresAtMs);
@@ -57,7 +58,7 @@ export function createAccountMailActivities(deps: {
      * Makes the link to a first password and mails it. A user who is gone, disabled, or has signed in through an identity
      * provider meanwhile gets none.
      */
-    async sendInvitationMail({ userId, expiresAtMs }: { userId: string; expiresAtMs: number }): Promise<void> {
+    async sendInvitationMail({ userId, expiresAtMs }: { userId: UserId; expiresAtMs: number }): Promise<void> {
       const reader = await findReaderOfLinks(userId);
       if (!reader) return;
       const expiresAt = new Date(expiresAtMs);

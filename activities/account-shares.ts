@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { AccountId } from '../domain/ids.ts';
 
 /** How long work waits for its account's share before it is refused. It holds an activity slot meanwhile. */
 const maxWaitMs = 2000;
@@ -24,7 +25,7 @@ export class AccountShares {
   }
 
   /** @throws {ShareInUse} when the account uses its share already, and the errors of `work` */
-  async run<Result>(accountId: string, signal: AbortSignal, work: () => Promise<Result>): Promise<Result> {
+  async run<Result>(accountId: AccountId, signal: AbortSignal, work: () => Promise<Result>): Promise<Result> {
     if (!this.#isFree(accountId)) await this.#wait(accountId, signal);
     add(this.#running, accountId, 1);
     try {
@@ -34,7 +35,7 @@ export class AccountShares {
     }
   }
 
-  async #wait(accountId: string, signal: AbortSignal): Promise<void> {
+  async #wait(accountId: AccountId, signal: AbortSignal): Promise<void> {
     if ((this.#waiting.get(accountId) ?? 0) >= this.#share) throw inUse();
     add(this.#waiting, accountId, 1);
     try {
@@ -48,7 +49,7 @@ export class AccountShares {
     }
   }
 
-  #isFree(accountId: string): boolean {
+  #isFree(accountId: AccountId): boolean {
     return (this.#running.get(accountId) ?? 0) < this.#share;
   }
 }

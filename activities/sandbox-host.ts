@@ -4,6 +4,7 @@ import type { Orm } from '../db/orm.ts';
 import type { PlanCatalog } from '../db/plans.ts';
 import { SandboxLifeRepository } from '../db/repositories/sandbox-life.ts';
 import { AppError } from '../domain/errors.ts';
+import type { SandboxId } from '../domain/ids.ts';
 import { noLife } from '../domain/life-plan.ts';
 import {
   type MountCredentials,
@@ -47,7 +48,7 @@ export function createSandboxHostActivities(
   const onHost = hostWork();
   const life = new SandboxLifeRepository(deps.orm.em, deps.plans);
 
-  const rowOf = async (sandboxId: string): Promise<Sandbox> => {
+  const rowOf = async (sandboxId: SandboxId): Promise<Sandbox> => {
     const row = await life.find(sandboxId);
     if (!row) throw ApplicationFailure.nonRetryable(`There is no sandbox ${sandboxId}`, 'sandbox_absent');
     return row;
@@ -67,7 +68,7 @@ export function createSandboxHostActivities(
      * @param sealedCredentials of its mounts, by slot, encrypted for this host; null where it has none
      * @param run the number of this start; absent from workflows of earlier versions
      */
-    startSandbox(sandboxId: string, sealedCredentials?: string | null, run?: number): Promise<HostedPlace> {
+    startSandbox(sandboxId: SandboxId, sealedCredentials?: string | null, run?: number): Promise<HostedPlace> {
       return onHost(async (signal) => {
         // Recorded here and not by the workflow: the caller waits for one round trip less.
         const row = await life.begin(sandboxId, run ?? null);
@@ -89,7 +90,7 @@ export function createSandboxHostActivities(
     },
 
     /** `running` → `pausing`; freezes the processes. */
-    pauseSandbox(sandboxId: string, reason: SandboxReason, askedMs: number): Promise<void> {
+    pauseSandbox(sandboxId: SandboxId, reason: SandboxReason, askedMs: number): Promise<void> {
       return onHost(async (signal) => {
         const { accountId } = await life.beginPause(sandboxId, reason, new Date(askedMs));
         await shares.run(accountId, signal, () => deps.driver.pause(sandboxId, signal));
@@ -97,7 +98,7 @@ export function createSandboxHostActivities(
     },
 
     /** `paused` → `resuming`, when admitted; thaws the processes, or starts the sandbox again on its disk. */
-    resumeSandbox(sandboxId: string, storage?: StorageChange | null, run?: number): Promise<HostedPlace> {
+    resumeSandbox(sandboxId: SandboxId, storage?: StorageChange | null, run?: number): Promise<HostedPlace> {
       return onHost(async (signal) => {
         const before = await rowOf(sandboxId);
         const { plan, bestEffort } = planMounts(before, storage ?? null);
@@ -114,7 +115,7 @@ export function createSandboxHostActivities(
      * `running` or `paused` → `resuming`; ends the processes and starts the sandbox on its disk. A refusal comes before any
      * process is ended.
      */
-    restartSandbox(sandboxId: string, storage: StorageChange | null, run: number): Promise<HostedPlace> {
+    restartSandbox(sandboxId: SandboxId, storage: StorageChange | null, run: number): Promise<HostedPlace> {
       return onHost(async (signal) => {
         const before = await rowOf(sandboxId);
         const { plan, bestEffort } = planMounts(before, storage);
@@ -132,17 +133,17 @@ export function createSandboxHostActivities(
      * Maps UDP ports of the host to the sandbox as its row says.
      * @param removing a port to leave out
      */
-    exposePorts(sandboxId: string, removing: number | null): Promise<void> {
+    exposePorts(sandboxId: SandboxId, removing: number | null): Promise<void> {
       return onHost(async () => deps.driver.exposeUdp(sandboxId, udpMappings(await rowOf(sandboxId), removing)));
     },
 
     /** Ends the processes and keeps the disk. */
-    stopSandbox(sandboxId: string): Promise<void> {
+    stopSandbox(sandboxId: SandboxId): Promise<void> {
       return onHost(() => deps.driver.stop(sandboxId));
     },
 
     /** Removes everything that is left of the sandbox. */
-    removeSandbox(sandboxId: string): Promise<void> {
+    removeSandbox(sandboxId: SandboxId): Promise<void> {
       return onHost(() => deps.driver.remove(sandboxId));
     },
   };

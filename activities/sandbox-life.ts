@@ -10,6 +10,7 @@ import {
   warnOfTimeout,
 } from '../db/repositories/sandbox-warnings.ts';
 import { AppError } from '../domain/errors.ts';
+import type { SandboxId } from '../domain/ids.ts';
 import type { LifecycleOutcome, SandboxReason, SandboxStatus } from '../domain/sandbox-state.ts';
 import { isOver } from '../domain/sandbox-state.ts';
 
@@ -21,73 +22,78 @@ export function createSandboxLifeActivities({ orm, plans }: { orm: Orm; plans: P
   const life = new SandboxLifeRepository(orm.em, plans);
 
   return {
-    async recordRunning(sandboxId: string, place: RunningPlace, atMs: number): Promise<void> {
+    async recordRunning(sandboxId: SandboxId, place: RunningPlace, atMs: number): Promise<void> {
       await refusing(life.run(sandboxId, place, new Date(atMs)));
     },
-    async recordPausing(sandboxId: string, reason: SandboxReason, atMs: number): Promise<void> {
+    async recordPausing(sandboxId: SandboxId, reason: SandboxReason, atMs: number): Promise<void> {
       await refusing(life.beginPause(sandboxId, reason, new Date(atMs)));
     },
-    async recordPauseFailed(sandboxId: string): Promise<void> {
+    async recordPauseFailed(sandboxId: SandboxId): Promise<void> {
       await refusing(life.cancelPause(sandboxId));
     },
-    async recordPaused(sandboxId: string, reason: SandboxReason, atMs: number, memoryKept: boolean): Promise<void> {
+    async recordPaused(sandboxId: SandboxId, reason: SandboxReason, atMs: number, memoryKept: boolean): Promise<void> {
       await refusing(life.pause(sandboxId, reason, new Date(atMs), memoryKept));
     },
     /** Also admits the resume. Fails with the code of the refusal. */
-    async recordResuming(sandboxId: string, run?: number): Promise<void> {
+    async recordResuming(sandboxId: SandboxId, run?: number): Promise<void> {
       await refusing(life.beginResume(sandboxId, run ?? null));
     },
     /** @returns why the sandbox is paused now; a resume that was not admitted leaves the reason as it was */
-    async recordResumeFailed(sandboxId: string, memoryKept: boolean): Promise<{ reason: SandboxReason | null }> {
+    async recordResumeFailed(sandboxId: SandboxId, memoryKept: boolean): Promise<{ reason: SandboxReason | null }> {
       const { reason } = await refusing(life.cancelResume(sandboxId, memoryKept));
       return { reason: reason ?? null };
     },
     /** @returns the status now: `running` or `paused` as before, or `paused` without processes */
     async recordRestartFailed(
-      sandboxId: string,
+      sandboxId: SandboxId,
       from: 'running' | 'paused',
     ): Promise<{ status: SandboxStatus; reason: SandboxReason | null }> {
       const { status, reason } = await refusing(life.cancelRestart(sandboxId, from));
       return { status, reason: reason ?? null };
     },
-    async recordTerminating(sandboxId: string, reason: SandboxReason): Promise<void> {
+    async recordTerminating(sandboxId: SandboxId, reason: SandboxReason): Promise<void> {
       await refusing(life.beginTermination(sandboxId, reason));
     },
-    async recordStopped(sandboxId: string, atMs: number): Promise<void> {
+    async recordStopped(sandboxId: SandboxId, atMs: number): Promise<void> {
       await refusing(life.stop(sandboxId, new Date(atMs)));
     },
     /** @param cleaned false when the host could not be reached; its reconciliation then gives the room back */
     async recordTerminated(
-      sandboxId: string,
+      sandboxId: SandboxId,
       outcome: LifecycleOutcome,
       atMs: number,
       cleaned: boolean,
     ): Promise<void> {
       await refusing(life.endTermination(sandboxId, outcome, new Date(atMs), cleaned));
     },
-    async recordFailed(sandboxId: string, reason: SandboxReason, failure: SandboxFailure, atMs: number): Promise<void> {
+    async recordFailed(
+      sandboxId: SandboxId,
+      reason: SandboxReason,
+      failure: SandboxFailure,
+      atMs: number,
+    ): Promise<void> {
       await refusing(life.fail(sandboxId, reason, failure, new Date(atMs)));
       await notifyOfFailure(orm.em, sandboxId, failure);
     },
-    async recordMemoryLost(sandboxId: string): Promise<void> {
+    async recordMemoryLost(sandboxId: SandboxId): Promise<void> {
       await refusing(life.loseMemory(sandboxId));
     },
-    async recordCleaned(sandboxId: string): Promise<void> {
+    async recordCleaned(sandboxId: SandboxId): Promise<void> {
       await refusing(life.releaseRoom(sandboxId));
     },
-    async recordForgotten(sandboxId: string, atMs: number): Promise<void> {
+    async recordForgotten(sandboxId: SandboxId, atMs: number): Promise<void> {
       await refusing(life.forget(sandboxId, new Date(atMs)));
     },
-    async recordTimeout(sandboxId: string, timeoutSeconds: number, fromMs: number | null): Promise<void> {
+    async recordTimeout(sandboxId: SandboxId, timeoutSeconds: number, fromMs: number | null): Promise<void> {
       await refusing(life.setTimeout(sandboxId, timeoutSeconds, fromMs === null ? null : new Date(fromMs)));
     },
     /** Chooses another host when the first did not start the sandbox. Fails with `no_capacity` when there is none. */
-    async placeAgain(sandboxId: string): Promise<{ hostId: string; region: string }> {
+    async placeAgain(sandboxId: SandboxId): Promise<{ hostId: string; region: string }> {
       const row = await refusing(life.placeAgain(sandboxId));
       return { hostId: row.hostId, region: row.region };
     },
     /** What a sandbox whose workflow has closed left behind. Null: there is no such sandbox. */
-    async findRemains(sandboxId: string): Promise<SandboxRemains | null> {
+    async findRemains(sandboxId: SandboxId): Promise<SandboxRemains | null> {
       const row = await life.find(sandboxId);
       if (!row) return null;
       return {
@@ -98,13 +104,13 @@ export function createSandboxLifeActivities({ orm, plans }: { orm: Orm; plans: P
       };
     },
 
-    async warnOfTimeout(sandboxId: string, deadlineMs: number, beforeSeconds: number): Promise<void> {
+    async warnOfTimeout(sandboxId: SandboxId, deadlineMs: number, beforeSeconds: number): Promise<void> {
       await warnOfTimeout(orm.em, sandboxId, new Date(deadlineMs), beforeSeconds);
     },
-    async warnOfExpiry(sandboxId: string, expiresMs: number): Promise<void> {
+    async warnOfExpiry(sandboxId: SandboxId, expiresMs: number): Promise<void> {
       await warnOfExpiry(orm.em, sandboxId, new Date(expiresMs));
     },
-    async warnOfDiskPressure(sandboxId: string, pausedAtMs: number): Promise<void> {
+    async warnOfDiskPressure(sandboxId: SandboxId, pausedAtMs: number): Promise<void> {
       await warnOfDiskPressure(orm.em, sandboxId, new Date(pausedAtMs));
     },
   };

@@ -1,13 +1,14 @@
 import type { Orm } from '../db/orm.ts';
 import { findSandboxesToEnd, handOver, removeUser } from '../db/repositories/user-deletion.ts';
+import type { UserId } from '../domain/ids.ts';
 
 /** Steps of the deletion of a user. Each does a bounded part, and may be repeated at any time. */
 export function createUserDeletionActivities({ orm }: { orm: Orm }) {
   return {
-    findSandboxesToEnd: (userId: string) => findSandboxesToEnd(orm.em, userId),
+    findSandboxesToEnd: (userId: UserId) => findSandboxesToEnd(orm.em, userId),
     /** @returns how many rows changed their owner; 0: none is left */
-    handOver: (userId: string): Promise<number> => handOver(orm.em, userId),
-    removeUser: (userId: string) => removeUser(orm.em, userId),
+    handOver: (userId: UserId): Promise<number> => handOver(orm.em, userId),
+    removeUser: (userId: UserId) => removeUser(orm.em, userId),
   };
 }
 

@@ -1,6 +1,7 @@
 import { createSecretKey, type KeyObject } from 'node:crypto';
 import { errors, jwtVerify, SignJWT } from 'jose';
 import type { StartedSession } from '../db/repositories/sign-ins.ts';
+import { isId, type UserId } from '../domain/ids.ts';
 
 /** RFC 9068: a token of another kind, signed with a key of ours, is none. */
 const type = 'at+jwt';
@@ -12,7 +13,7 @@ const mostKeys = 100;
 /** What a genuine token claims. Whether its session goes on is the database's to say. */
 export interface AccessClaims {
   sessionId: string;
-  userId: string;
+  userId: UserId;
   keyId: string;
 }
 
@@ -28,7 +29,7 @@ export class AccessTokens {
     this.#derive = derive;
   }
 
-  make(session: StartedSession, userId: string): Promise<string> {
+  make(session: StartedSession, userId: UserId): Promise<string> {
     return new SignJWT({ sid: session.sessionId })
       .setProtectedHeader({ alg: 'HS256', typ: type, kid: session.keyId })
       .setIssuer(issuer)
@@ -52,8 +53,9 @@ export class AccessTokens {
         },
         { algorithms: ['HS256'], typ: type, issuer, audience, requiredClaims: ['sub', 'sid', 'exp'] },
       );
-      if (keyId === '' || typeof payload.sid !== 'string') return null;
-      return { sessionId: payload.sid, userId: payload.sub!, keyId };
+      const { sid: sessionId, sub: userId = '' } = payload;
+      if (keyId === '' || typeof sessionId !== 'string' || !isId('user', userId)) return null;
+      return { sessionId, userId, keyId };
     } catch (error) {
       if (error instanceof errors.JOSEError) return null;
       throw error;

@@ -1,33 +1,36 @@
 import type { FastifyRequest } from 'fastify';
 import { isDuplicate } from '../db/constraint-errors.ts';
 import { newId } from '../db/new-id.ts';
-import type { IdKind } from '../domain/ids.ts';
+import { type Id, type IdKind, isId } from '../domain/ids.ts';
 
 /**
  * Creates what a POST asks for, under an id that is fixed before the work. A request with an `Idempotency-Key` that
  * repeats one whose process died has the same id, and finds what the first one created.
  * @param work.find null: the first request did not get that far
  */
-export async function createOnce<Created>(
+export async function createOnce<Created, Kind extends IdKind>(
   request: FastifyRequest,
-  kind: IdKind,
-  work: { find(id: string): Promise<Created | null>; create(id: string): Promise<Created> },
+  kind: Kind,
+  work: { find(id: Id<Kind>): Promise<Created | null>; create(id: Id<Kind>): Promise<Created> },
 ): Promise<Created> {
   const { makes } = request.routeOptions.config.idempotency ?? {};
   if (makes !== kind) throw new Error(`${request.routeOptions.url} makes ${makes}, not ${kind}`);
   const claimed = request.idempotentObject;
   if (!claimed) {
-    request.createdObject = newId(kind);
-    return work.create(request.createdObject);
+    const id = newId(kind);
+    request.createdObject = id;
+    return work.create(id);
   }
-  request.createdObject = claimed.id;
-  const found = claimed.takenOver ? await work.find(claimed.id) : null;
+  const { id } = claimed;
+  if (!isId(kind, id)) throw new Error(`The claim of ${request.routeOptions.url} is not for a ${kind}`);
+  request.createdObject = id;
+  const found = claimed.takenOver ? await work.find(id) : null;
   if (found) return found;
   try {
-    return await work.create(claimed.id);
+    return await work.create(id);
   } catch (error) {
     // The first request was slow, not dead: it created the object after this one looked.
-    const created = isDuplicate(error) ? await work.find(claimed.id) : null;
+    const created = isDuplicate(error) ? await work.find(id) : null;
     if (created) return created;
     throw error;
   }

@@ -11,6 +11,7 @@ import type { Logger } from 'pino';
 import type { Settings } from '../config/settings.ts';
 import type { Orm } from '../db/orm.ts';
 import type { PlanCatalog } from '../db/plans.ts';
+import type { SandboxId, TemplateId } from '../domain/ids.ts';
 import type { PlatformRegistry } from '../registry/platform-registry.ts';
 import type { WebhookKeys } from '../webhooks/keys.ts';
 import type { AccessTokens } from './access-tokens.ts';
@@ -29,11 +30,11 @@ export interface ApiDependencies {
   settings: Settings;
   sandboxCommands: SandboxCommands;
   /** The token `X-Access-Token` must carry to a sandbox's agent; derived, never stored. */
-  deriveAgentToken(sandboxId: string): string;
+  deriveAgentToken(sandboxId: SandboxId): string;
   /** Closes what only the sandbox's host may read. */
-  sealFor(sandboxId: string, document: unknown): string;
+  sealFor(sandboxId: SandboxId, document: unknown): string;
   /** Closes the password of an external registry, for the import of the template. */
-  sealRegistryPassword(templateId: string, password: string): string;
+  sealRegistryPassword(templateId: TemplateId, password: string): string;
   /** Null: the settings name none. */
   registry: PlatformRegistry | null;
   sandboxAgents: SandboxAgents;

@@ -1,5 +1,6 @@
 import { BoundedCounts } from '../domain/bounded-counts.ts';
 import { AppError } from '../domain/errors.ts';
+import type { SandboxId } from '../domain/ids.ts';
 
 /**
  * How many exec streams are open in this process. Each holds a connection to its reader, one to the agent and timers for
@@ -19,7 +20,7 @@ export class ExecStreamLimits {
    * @returns removes it from the counts
    * @throws {AppError} `too_many_requests`, `exec_stream_limit_reached`
    */
-  add(caller: string, sandboxId: string): () => void {
+  add(caller: string, sandboxId: SandboxId): () => void {
     if (!this.#ofCallers.tryAdd(caller)) {
       throw new AppError('too_many_requests', 'You have too many exec streams open; close one of them');
     }

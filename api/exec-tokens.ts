@@ -1,4 +1,5 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
+import type { SandboxId } from '../domain/ids.ts';
 
 /** A run, and the key or the session with which its stream is opened. */
 export interface StreamedRun {
@@ -18,13 +19,13 @@ export class ExecTokens {
   }
 
   /** @param run.credentialId the token works for as long as this key or session does */
-  make(sandboxId: string, run: StreamedRun, expiresAt: Date): string {
+  make(sandboxId: SandboxId, run: StreamedRun, expiresAt: Date): string {
     const claims = `${run.runId}.${run.credentialId}.${Math.ceil(expiresAt.getTime() / 1000).toString(36)}`;
     return `${claims}.${this.#sign(sandboxId, claims).toString('base64url')}`;
   }
 
   /** The run that a token opens; null when it is not a token of this sandbox, or has expired. */
-  open(sandboxId: string, token: string, now = new Date()): StreamedRun | null {
+  open(sandboxId: SandboxId, token: string, now = new Date()): StreamedRun | null {
     const [runId = '', credentialId = '', expires = '', signature = '', ...rest] = token.split('.');
     const given = Buffer.from(signature, 'base64url');
     const expected = this.#sign(sandboxId, `${runId}.${credentialId}.${expires}`);
@@ -32,7 +33,7 @@ export class ExecTokens {
     return Number.parseInt(expires, 36) * 1000 > now.getTime() ? { runId, credentialId } : null;
   }
 
-  #sign(sandboxId: string, claims: string): Buffer {
+  #sign(sandboxId: SandboxId, claims: string): Buffer {
     return createHmac('sha256', this.#key).update(`${sandboxId}.${claims}`).digest();
   }
 }

@@ -7,6 +7,7 @@ import { findProfile } from '../db/repositories/users.ts';
 import { clientKey } from '../domain/client-address.ts';
 import { emailKey, readEmailAddress } from '../domain/email-address.ts';
 import { AppError } from '../domain/errors.ts';
+import type { UserId } from '../domain/ids.ts';
 import { checkNewPassword } from '../domain/password-rules.ts';
 import type { ApiDependencies } from './dependencies.ts';
 import { requireNoWait } from './sign-in.ts';
@@ -53,7 +54,7 @@ export async function setPasswordByLink(
  */
 export async function changeOwnPassword(
   deps: ApiDependencies,
-  change: { userId: string; current: string; next: string; address: string },
+  change: { userId: UserId; current: string; next: string; address: string },
 ): Promise<void> {
   const { em } = deps.orm;
   const address = clientKey(change.address);

@@ -1,6 +1,7 @@
 import { type Client, WorkflowExecutionAlreadyStartedError, WorkflowNotFoundError } from '@temporalio/client';
 import type { Logger } from 'pino';
 import { AppError } from '../domain/errors.ts';
+import type { UserId } from '../domain/ids.ts';
 import { passwordResetSeconds } from '../domain/password-reset.ts';
 import { workflowKinds } from '../domain/workflow-registry.ts';
 import { startOptions } from '../temporal/workflow-starts.ts';
@@ -11,9 +12,9 @@ export interface PasswordResets {
    * Has a link mailed to a user.
    * @throws {AppError} `password_reset_pending`: the one before still works; `temporarily_unavailable`
    */
-  request(userId: string): Promise<void>;
+  request(userId: UserId): Promise<void>;
   /** Lets another reset begin. Should it not come to pass, the limit ends by itself. */
-  passwordWasSet(userId: string): void;
+  passwordWasSet(userId: UserId): void;
 }
 
 /** Holds no state: the running workflow of a user is the limit of one link at a time. */
@@ -26,7 +27,7 @@ export class TemporalPasswordResets implements PasswordResets {
     this.#logger = deps.logger;
   }
 
-  async request(userId: string): Promise<void> {
+  async request(userId: UserId): Promise<void> {
     try {
       await this.#client.workflow.start('passwordReset', startOptions('passwordReset', userId, { userId }));
     } catch (error) {
@@ -35,7 +36,7 @@ export class TemporalPasswordResets implements PasswordResets {
     }
   }
 
-  passwordWasSet(userId: string): void {
+  passwordWasSet(userId: UserId): void {
     this.#client.workflow
       .getHandle(workflowIdOf(userId))
       .signal('passwordSet')
@@ -45,7 +46,7 @@ export class TemporalPasswordResets implements PasswordResets {
       });
   }
 
-  async #pending(userId: string): Promise<AppError> {
+  async #pending(userId: UserId): Promise<AppError> {
     const { startTime } = await this.#client.workflow.getHandle(workflowIdOf(userId)).describe();
     const secondsLeft = passwordResetSeconds - (Date.now() - startTime.getTime()) / 1000;
     const minutes = Math.min(30, Math.max(1, Math.ceil(secondsLeft / 60)));

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { SandboxId } from '../domain/ids.ts';
 import {
   type AgentReply,
   callAgent,
@@ -14,7 +15,7 @@ const maxReplyBytes = 1024 * 1024;
 
 /** Where the agent of a running sandbox listens, inside the hosts' network. */
 export interface AgentPlace {
-  sandboxId: string;
+  sandboxId: SandboxId;
   address: string;
   port: number;
 }
@@ -66,10 +67,10 @@ export class AgentUnreachable extends Error {
 
 /** Calls the platform's own paths of agents. Every method throws `AgentUnreachable`. */
 export class SandboxAgents {
-  readonly #platformToken: (sandboxId: string) => string;
+  readonly #platformToken: (sandboxId: SandboxId) => string;
 
   /** @param platformToken derives the token that opens a sandbox's platform paths */
-  constructor(platformToken: (sandboxId: string) => string) {
+  constructor(platformToken: (sandboxId: SandboxId) => string) {
     this.#platformToken = platformToken;
   }
 

@@ -15,6 +15,7 @@ import { hasLease } from '../db/repositories/hosts.ts';
 import { removeStartOf } from '../db/repositories/outbox.ts';
 import { findSandboxStatus } from '../db/repositories/sandbox-status.ts';
 import { AppError } from '../domain/errors.ts';
+import type { SandboxId } from '../domain/ids.ts';
 import { lifeStartOf } from '../domain/life-plan.ts';
 import type { StorageChange } from '../domain/object-storage.ts';
 import type { Port } from '../domain/ports.ts';
@@ -151,7 +152,7 @@ export class TemporalSandboxCommands implements SandboxCommands {
   }
 
   /** Its workflow is over, so another cleans up what it left. */
-  async #terminateEnded(sandboxId: string, forget: boolean): Promise<{ alreadyTerminated: boolean }> {
+  async #terminateEnded(sandboxId: SandboxId, forget: boolean): Promise<{ alreadyTerminated: boolean }> {
     const now = await findSandboxStatus(this.#orm.em, sandboxId);
     if (isAlreadyTerminated(now?.status, forget)) return { alreadyTerminated: true };
     try {
@@ -183,7 +184,7 @@ export class TemporalSandboxCommands implements SandboxCommands {
   }
 
   async #send<R, A extends [unknown, ...unknown[]]>(
-    sandboxId: string,
+    sandboxId: SandboxId,
     update: UpdateDefinition<R, A>,
     args: A,
   ): Promise<R> {
@@ -220,7 +221,7 @@ export class TemporalSandboxCommands implements SandboxCommands {
     }
   }
 
-  async #waitForRow(sandboxId: string): Promise<void> {
+  async #waitForRow(sandboxId: SandboxId): Promise<void> {
     const until = Date.now() + startPatienceMs;
     while (Date.now() < until) {
       const row = await findSandboxStatus(this.#orm.em, sandboxId);

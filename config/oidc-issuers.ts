@@ -1,5 +1,6 @@
 import fs from 'node:fs';
 import { z } from 'zod';
+import { type AccountId, isId } from '../domain/ids.ts';
 
 const isLoopback = (host: string) => /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(host);
 
@@ -30,7 +31,7 @@ const oidcIssuer = z.strictObject({
   /** On the button of the sign-in page. */
   label: z.string().regex(/^(?=.*\S)[^\p{C}\p{Zl}\p{Zp}]{1,64}$/u, 'must have 1 to 64 printable characters'),
   /** Whose users sign in here. */
-  account_id: z.string().regex(/^acc-[a-z0-9]{1,40}$/, 'must be the id of an account'),
+  account_id: z.string().refine((text) => isId('account', text), 'must be the id of an account'),
   /** Domains of e-mail addresses that this issuer may vouch for. Their subdomains are domains of their own. */
   domains: z.array(emailDomain).min(1).max(100),
   /** Make a user for everyone with such an address. Otherwise only invited users come in. */
@@ -72,7 +73,7 @@ export function readClientSecret({ id, client_secret_file: file }: OidcIssuer): 
 }
 
 /** Whether a user of an account with this e-mail can sign in through one of the issuers. */
-export function isIssuerFor(issuers: readonly OidcIssuer[], accountId: string, email: string): boolean {
+export function isIssuerFor(issuers: readonly OidcIssuer[], accountId: AccountId, email: string): boolean {
   const domain = email.split('@')[1]!;
   return issuers.some((issuer) => issuer.account_id === accountId && issuer.domains.includes(domain));
 }

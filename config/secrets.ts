@@ -1,4 +1,5 @@
 import { createHmac, hkdfSync } from 'node:crypto';
+import type { SandboxId, TemplateId } from '../domain/ids.ts';
 import { open, seal } from './sealed-box.ts';
 
 /**
@@ -11,9 +12,9 @@ export interface PlatformSecrets {
   /** Opens the codec server. */
   codecAccessToken: string;
   /** `envd_access_token`: what a sandbox's owner shows to its agent. */
-  agentToken(sandboxId: string): string;
+  agentToken(sandboxId: SandboxId): string;
   /** Opens the agent's platform paths; never leaves the platform. */
-  platformToken(sandboxId: string): string;
+  platformToken(sandboxId: SandboxId): string;
   /** Signs the tokens that open the stream of one run. */
   execTokenKey: Buffer;
   /** Signs access tokens whose header names this key id. */
@@ -27,13 +28,13 @@ export interface PlatformSecrets {
   /** Closes what a browser keeps while its user signs in at an identity provider. */
   pendingSignInKey: Buffer;
   /** Closes what must reach a sandbox's host unread by anyone between: credentials of its mounts. */
-  sealFor(sandboxId: string, document: unknown): string;
+  sealFor(sandboxId: SandboxId, document: unknown): string;
   /** @throws {Error} when it was not closed for this sandbox */
-  openFor<Document>(sandboxId: string, sealed: string): Document;
+  openFor<Document>(sandboxId: SandboxId, sealed: string): Document;
   /** Closes the password of an external registry until the import of a template has used it. */
-  sealRegistryPassword(templateId: string, password: string): string;
+  sealRegistryPassword(templateId: TemplateId, password: string): string;
   /** @throws {Error} when it was not closed for this template */
-  openRegistryPassword(templateId: string, sealed: string): string;
+  openRegistryPassword(templateId: TemplateId, sealed: string): string;
   /** 32 bytes that an endpoint's ed25519 key is made from; each number gives another key. */
   webhookKeySeed(endpointId: string, keyNumber: number): Buffer;
   /** Encrypts a secret that a caller gave for the signatures of a webhook endpoint. */
@@ -56,7 +57,7 @@ export function deriveSecrets(settings: {
   const linkKey = derive('account-link');
   const webhookKey = derive('webhook-signature');
   const webhookSecretKey = derive('webhook-secret');
-  const tokenFor = (key: Buffer, sandboxId: string) => createHmac('sha256', key).update(sandboxId).digest('base64url');
+  const tokenFor = (key: Buffer, subject: string) => createHmac('sha256', key).update(subject).digest('base64url');
   return {
     codecKeys: parseCodecKeys(settings.PLATFORM_CODEC_KEYS) ?? new Map([['derived-1', derive('payload-codec')]]),
     codecAccessToken: derive('codec-access').toString('base64url'),

@@ -1,6 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import pLimit, { type LimitFunction } from 'p-limit';
 import { AppError } from '../domain/errors.ts';
+import type { AccountId } from '../domain/ids.ts';
 
 /** Fewer than the connections of a pool, so that no account holds all of them. */
 const transactionsPerAccount = 2;
@@ -16,7 +17,7 @@ const turns = new Map<string, { limit: LimitFunction; users: number }>();
  */
 export async function accountTransaction<T>(
   em: EntityManager,
-  accountId: string,
+  accountId: AccountId | 'every account',
   work: (tx: EntityManager) => Promise<T>,
 ): Promise<T> {
   const turn = turns.get(accountId) ?? { limit: pLimit(transactionsPerAccount), users: 0 };

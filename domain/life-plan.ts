@@ -1,12 +1,13 @@
+import type { AccountId, ProjectId, SandboxId, TemplateId, UserId } from './ids.ts';
 import type { MountSlot } from './object-storage.ts';
 
 /** What does not change in a sandbox's life, but for its host and its project. Its workflow is started with it. */
 export interface LifePlan {
   hostId: string;
-  accountId: string;
-  userId: string;
-  projectId: string;
-  templateId: string;
+  accountId: AccountId;
+  userId: UserId;
+  projectId: ProjectId;
+  templateId: TemplateId;
   region: string;
   autoPause: boolean;
   /** Null: a paused one is kept without end. */
@@ -15,7 +16,7 @@ export interface LifePlan {
 
 /** What a sandbox's workflow (type `sandbox`, id `sbx-…`) is started with: ids and settings, no secret. */
 export interface LifeStart {
-  sandboxId: string;
+  sandboxId: SandboxId;
   plan: LifePlan;
   timeoutSeconds: number;
   /** It has mounts, whose credentials come by an update of their own; its host is asked only once they are there. */
@@ -24,12 +25,12 @@ export interface LifeStart {
 
 /** Reads a sandbox's start from its row. */
 export function lifeStartOf(row: {
-  sandboxId: string;
+  sandboxId: SandboxId;
   hostId: string;
-  accountId: string;
-  ownerUserId: string;
-  projectId: string;
-  templateId: string;
+  accountId: AccountId;
+  ownerUserId: UserId;
+  projectId: ProjectId;
+  templateId: TemplateId;
   region: string;
   autoPause: boolean;
   persistenceDays?: number | null;

@@ -1,3 +1,4 @@
+import type { AccountId, UserId } from './ids.ts';
 import type { ImageReference } from './image-reference.ts';
 
 /** An image in the platform's registry: its project, the repository in it, and the tag or the digest of its manifest. */
@@ -13,7 +14,10 @@ type Visibility = 'private' | 'account_shared' | 'public';
  * The project that holds the images of templates of a visibility: one for each user, one that the account shares, and
  * one of the account's public templates.
  */
-export function registryProjectOf(owner: { accountId: string; ownerUserId: string }, visibility: Visibility): string {
+export function registryProjectOf(
+  owner: { accountId: AccountId; ownerUserId: UserId },
+  visibility: Visibility,
+): string {
   switch (visibility) {
     case 'private':
       return owner.ownerUserId;
@@ -26,7 +30,7 @@ export function registryProjectOf(owner: { accountId: string; ownerUserId: strin
 
 /** Whether a caller may read the images of a project. */
 export function mayReadProject(
-  caller: { accountId: string; userId: string; role: 'user' | 'admin' },
+  caller: { accountId: AccountId; userId: UserId; role: 'user' | 'admin' },
   project: string,
 ): boolean {
   return (

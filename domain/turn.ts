@@ -1,4 +1,5 @@
 import { createHmac } from 'node:crypto';
+import type { SandboxId } from './ids.ts';
 
 /** A TURN server as clients reach it. */
 export interface TurnAddress {
@@ -24,7 +25,7 @@ export interface IceServer extends TurnCredential {
  */
 export function turnCredential(options: {
   secret: string;
-  sandboxId: string;
+  sandboxId: SandboxId;
   ttlSeconds: number;
   now: Date;
 }): TurnCredential {

@@ -1,3 +1,4 @@
+import type { AccountId, ProjectId, SandboxId, UserId } from './ids.ts';
 import type { LifeStart } from './life-plan.ts';
 
 /**
@@ -6,7 +7,7 @@ import type { LifeStart } from './life-plan.ts';
  */
 export interface Workflows {
   /** The life of a sandbox. */
-  sandbox: { input: LifeStart; signals: { projectSwitched: { projectId: string } } };
+  sandbox: { input: LifeStart; signals: { projectSwitched: { projectId: ProjectId } } };
   /** Terminates or deletes a sandbox whose life is over. */
   sandboxDeletion: { input: SandboxDeletionInput; signals: Record<never, never> };
   /** Ends the sandboxes of one batch request. */
@@ -36,13 +37,13 @@ export type WorkflowInput<Type extends WorkflowType> = Workflows[Type]['input'];
 export type SignalName<Type extends WorkflowType> = keyof Workflows[Type]['signals'] & string;
 
 export interface SandboxDeletionInput {
-  sandboxId: string;
+  sandboxId: SandboxId;
   /** Make it answer 404 afterwards. */
   forget: boolean;
 }
 
 export interface BatchEndingInput {
-  sandboxIds: string[];
+  sandboxIds: SandboxId[];
   /** Make each sandbox answer 404 once its data is gone. */
   forget: boolean;
 }
@@ -52,19 +53,19 @@ export interface HostInput {
 }
 
 export interface PasswordResetInput {
-  userId: string;
+  userId: UserId;
 }
 
 export interface UserInvitationInput {
-  userId: string;
+  userId: UserId;
 }
 
 export interface UserDeletionInput {
-  userId: string;
+  userId: UserId;
 }
 
 export interface EmailChangeInput {
-  accountId: string;
+  accountId: AccountId;
   changeId: string;
 }
 
@@ -79,7 +80,7 @@ export interface ImageRemovalInput {
 
 export interface WebhookDeliveryInput {
   deliveryId: string;
-  accountId: string;
+  accountId: AccountId;
   /** RFC 3339; finds the row among the partitions. */
   createdAt: string;
   /** The workflow's own id: only who holds a delivery writes its row. */

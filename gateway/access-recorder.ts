@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import type { SandboxId } from '../domain/ids.ts';
 
 /** Ids kept while they cannot be written; more are forgotten, this is only a time to the minute. */
 const maxPending = 100_000;
@@ -6,7 +7,7 @@ const maxPending = 100_000;
 const minuteMs = 60_000;
 
 /** Hands on which sandboxes were last used in a minute, and its beginning. */
-export type RecordAccess = (sandboxIds: string[], minute: Date) => Promise<void>;
+export type RecordAccess = (sandboxIds: SandboxId[], minute: Date) => Promise<void>;
 
 /** Collects when sandboxes were last used, for `last_accessed_at`, and hands that on at most once in a while. */
 export class AccessRecorder {
@@ -14,7 +15,7 @@ export class AccessRecorder {
   readonly #logger: Logger;
   readonly #timer: NodeJS.Timeout;
   /** The beginning of the minute of the last use, Unix milliseconds. */
-  #touched = new Map<string, number>();
+  #touched = new Map<SandboxId, number>();
   #writing: Promise<void> = Promise.resolve();
 
   constructor(recordAccess: RecordAccess, logger: Logger, intervalMs = minuteMs) {
@@ -23,7 +24,7 @@ export class AccessRecorder {
     this.#timer = setInterval(() => void this.flush(), intervalMs).unref();
   }
 
-  touch(sandboxId: string): void {
+  touch(sandboxId: SandboxId): void {
     if (this.#touched.size < maxPending) this.#touched.set(sandboxId, Math.floor(Date.now() / minuteMs) * minuteMs);
   }
 

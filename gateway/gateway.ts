@@ -1,6 +1,7 @@
 import type net from 'node:net';
 import type { Logger } from 'pino';
 import { type CountExchange, noOtherProcesses } from '../domain/bounded-counts.ts';
+import type { SandboxId } from '../domain/ids.ts';
 import { AccessRecorder, type RecordAccess } from './access-recorder.ts';
 import { BoundedLog } from './bounded-log.ts';
 import { defaultLimits, type GatewayLimits } from './connection-limits.ts';
@@ -50,7 +51,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   const limits = { ...defaultLimits, ...options.limits };
   const pool = new UpstreamPool(routes);
   const recorder = new AccessRecorder(options.recordAccess, logger, options.accessIntervalMs);
-  const onAccess = (sandboxId: string) => recorder.touch(sandboxId);
+  const onAccess = (sandboxId: SandboxId) => recorder.touch(sandboxId);
   const log = new BoundedLog(logger);
   const proxy = new SandboxProxy({ baseDomain, trustProxy, limits, counts, routes, pool, onAccess, logger, log });
   const front = {

@@ -1,4 +1,5 @@
 import pLimit from 'p-limit';
+import type { SandboxId } from '../domain/ids.ts';
 import type { Exchange } from './exchange.ts';
 import type { RouteTable } from './routes.ts';
 
@@ -11,7 +12,7 @@ const lookupsAtOnce = 8;
  */
 export class OpenPrivateExchanges {
   readonly #routes: RouteTable;
-  readonly #open = new Map<string, Set<Exchange>>();
+  readonly #open = new Map<SandboxId, Set<Exchange>>();
   readonly #limit = pLimit(lookupsAtOnce);
 
   constructor(routes: RouteTable) {
@@ -25,7 +26,7 @@ export class OpenPrivateExchanges {
   }
 
   /** @returns forgets it again, when it is over */
-  add(sandboxId: string, exchange: Exchange): () => void {
+  add(sandboxId: SandboxId, exchange: Exchange): () => void {
     const open = this.#open.get(sandboxId) ?? new Set();
     this.#open.set(sandboxId, open);
     open.add(exchange);
@@ -37,7 +38,7 @@ export class OpenPrivateExchanges {
     };
   }
 
-  async #check(sandboxId: string): Promise<void> {
+  async #check(sandboxId: SandboxId): Promise<void> {
     // Where the route cannot be known now, the news are interrupted, too, and call again when they are back.
     const route = await this.#routes.find(sandboxId).catch(() => null);
     if (!route?.isLocked) return;

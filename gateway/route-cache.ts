@@ -1,3 +1,4 @@
+import type { SandboxId } from '../domain/ids.ts';
 import type { RouteChanges, RouteSource, RouteTable, SandboxRoute } from './routes.ts';
 
 interface CacheEntry {
@@ -27,11 +28,11 @@ export class RouteCache implements RouteTable {
   readonly #shortTtlMs: number;
   readonly #lookupTimeoutMs: number;
   /** Least recently used first. */
-  readonly #entries = new Map<string, CacheEntry>();
+  readonly #entries = new Map<SandboxId, CacheEntry>();
   /** Ids that no sandbox has, with the end of that knowledge. Apart, so that guesses never push out real routes. */
-  readonly #unknown = new Map<string, number>();
-  readonly #lookups = new Map<string, Promise<SandboxRoute | null>>();
-  readonly #listeners: ((sandboxId: string | null) => void)[] = [];
+  readonly #unknown = new Map<SandboxId, number>();
+  readonly #lookups = new Map<SandboxId, Promise<SandboxRoute | null>>();
+  readonly #listeners: ((sandboxId: SandboxId | null) => void)[] = [];
 
   constructor(source: RouteSource, changes: RouteChanges, options: RouteCacheOptions = {}) {
     this.#source = source;
@@ -44,7 +45,7 @@ export class RouteCache implements RouteTable {
   }
 
   /** Rejects with the source's error when the route is neither kept nor to be found now. */
-  find(sandboxId: string): Promise<SandboxRoute | null> {
+  find(sandboxId: SandboxId): Promise<SandboxRoute | null> {
     const now = performance.now();
     const entry = this.#entries.get(sandboxId);
     if (entry) {
@@ -58,19 +59,19 @@ export class RouteCache implements RouteTable {
     return this.#lookups.get(sandboxId) ?? this.#lookUp(sandboxId);
   }
 
-  onChange(listener: (sandboxId: string | null) => void): void {
+  onChange(listener: (sandboxId: SandboxId | null) => void): void {
     this.#listeners.push(listener);
   }
 
   /** Forgets one sandbox, as if a change of it had arrived. */
-  drop(sandboxId: string): void {
+  drop(sandboxId: SandboxId): void {
     this.#entries.delete(sandboxId);
     this.#unknown.delete(sandboxId);
     this.#lookups.delete(sandboxId);
     for (const listener of this.#listeners) listener(sandboxId);
   }
 
-  suspect(sandboxId: string): boolean {
+  suspect(sandboxId: SandboxId): boolean {
     const entry = this.#entries.get(sandboxId);
     if (entry && performance.now() - entry.lookedUpAtMs < this.#shortTtlMs) return false;
     this.drop(sandboxId);
@@ -88,7 +89,7 @@ export class RouteCache implements RouteTable {
     for (const listener of this.#listeners) listener(null);
   }
 
-  #lookUp(sandboxId: string): Promise<SandboxRoute | null> {
+  #lookUp(sandboxId: SandboxId): Promise<SandboxRoute | null> {
     const lookup = within(this.#source.find(sandboxId), this.#lookupTimeoutMs).then(
       (route) => {
         if (this.#lookups.get(sandboxId) === lookup) {
@@ -106,7 +107,7 @@ export class RouteCache implements RouteTable {
     return lookup;
   }
 
-  #keep(sandboxId: string, route: SandboxRoute | null): void {
+  #keep(sandboxId: SandboxId, route: SandboxRoute | null): void {
     const now = performance.now();
     const shortEnd = now + this.#shortTtlMs;
     if (!route) {

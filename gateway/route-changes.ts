@@ -3,6 +3,7 @@ import net from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import type { Logger } from 'pino';
+import type { SandboxId } from '../domain/ids.ts';
 import type { RouteChanges } from './routes.ts';
 
 /** The channel of NOTIFY on which Postgres announces changed routes; the payload is the sandbox id. */
@@ -26,7 +27,7 @@ export interface PostgresRouteChangesOptions {
  */
 export class PostgresRouteChanges implements RouteChanges {
   readonly #options: Required<PostgresRouteChangesOptions>;
-  readonly #changeListeners: ((sandboxId: string) => void)[] = [];
+  readonly #changeListeners: ((sandboxId: SandboxId) => void)[] = [];
   readonly #liveListeners: ((live: boolean) => void)[] = [];
   readonly #closing = new AbortController();
   #live = false;
@@ -40,7 +41,7 @@ export class PostgresRouteChanges implements RouteChanges {
     return this.#live;
   }
 
-  onChange(listener: (sandboxId: string) => void): void {
+  onChange(listener: (sandboxId: SandboxId) => void): void {
     this.#changeListeners.push(listener);
   }
 
@@ -108,7 +109,7 @@ export class PostgresRouteChanges implements RouteChanges {
       });
     client.on('notification', ({ channel, payload }) => {
       if (channel === echoChannel) echo?.();
-      else if (payload) for (const listener of this.#changeListeners) listener(payload);
+      else if (payload) for (const listener of this.#changeListeners) listener(payload as SandboxId);
     });
     try {
       await client.connect();

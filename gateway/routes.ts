@@ -1,3 +1,5 @@
+import type { SandboxId } from '../domain/ids.ts';
+
 /** One port object of a sandbox, as far as the gateway needs it. */
 export interface RoutePort {
   /** The number callers use in `<port>-<sandbox_domain>`. */
@@ -10,7 +12,7 @@ export interface RoutePort {
 
 /** Where a sandbox is and who may reach it. */
 export interface SandboxRoute {
-  sandboxId: string;
+  sandboxId: SandboxId;
   /** Only `running` is served. */
   status: string;
   /** IPv4 address on the host's bridge; null before it is placed and after it is gone. */
@@ -27,7 +29,7 @@ export interface SandboxRoute {
 /** Where routes come from: one query by id. */
 export interface RouteSource {
   /** The route of a sandbox, null when there is none by that id. Rejects when it cannot be known now. */
-  find(sandboxId: string): Promise<SandboxRoute | null>;
+  find(sandboxId: SandboxId): Promise<SandboxRoute | null>;
 }
 
 /** Routes that also report when one may have changed. */
@@ -36,15 +38,15 @@ export interface RouteTable extends RouteSource {
    * Nothing was reached where a route led. Forgets the route unless it was looked up just now; true when it did, so
    * that another look-up may tell something new.
    */
-  suspect(sandboxId: string): boolean;
+  suspect(sandboxId: SandboxId): boolean;
   /** Calls back with the id of a sandbox whose route may have changed, or null when any may have. */
-  onChange(listener: (sandboxId: string | null) => void): void;
+  onChange(listener: (sandboxId: SandboxId | null) => void): void;
 }
 
 /** News of changed routes. While it is not `live`, changes may be missed. */
 export interface RouteChanges {
   readonly live: boolean;
-  onChange(listener: (sandboxId: string) => void): void;
+  onChange(listener: (sandboxId: SandboxId) => void): void;
   /** Called after `live` has turned. */
   onLiveChange(listener: (live: boolean) => void): void;
 }

@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import { BoundedCounts, type CountExchange } from '../domain/bounded-counts.ts';
 import { clientKey } from '../domain/client-address.ts';
+import type { SandboxId } from '../domain/ids.ts';
 import type { BoundedLog } from './bounded-log.ts';
 import type { GatewayLimits } from './connection-limits.ts';
 import { GatewayError } from './error-reply.ts';
@@ -33,7 +34,7 @@ export interface SandboxProxyOptions {
   routes: RouteTable;
   pool: UpstreamPool;
   /** Hears of every sandbox that is used. */
-  onAccess: (sandboxId: string) => void;
+  onAccess: (sandboxId: SandboxId) => void;
   logger: Logger;
   /** For what tenants cause. */
   log: BoundedLog;
@@ -139,7 +140,7 @@ export class SandboxProxy {
     exchange.finish(exchange.method === 'HEAD' ? body.subarray(0, 0) : body, [], () => undefined);
   }
 
-  async #findRoute(sandboxId: string): Promise<SandboxRoute> {
+  async #findRoute(sandboxId: SandboxId): Promise<SandboxRoute> {
     let route: SandboxRoute | null;
     try {
       route = await this.#options.routes.find(sandboxId);
@@ -203,7 +204,7 @@ export class SandboxProxy {
     return key;
   }
 
-  #countSandbox(sandboxId: string, releases: (() => void)[]): void {
+  #countSandbox(sandboxId: SandboxId, releases: (() => void)[]): void {
     if (!this.#perSandbox.tryAdd(sandboxId)) {
       throw new GatewayError(503, 'sandbox_busy', 'The sandbox has as many requests under way as it may', {
         retryAfterSeconds: 1,
@@ -225,7 +226,7 @@ export class SandboxProxy {
     return new GatewayError(500, 'internal_error', 'Something went wrong', { closesConnection: true });
   }
 
-  #log(exchange: Exchange, sandboxId: string, port: number | null, completed: boolean, startedAt: number): void {
+  #log(exchange: Exchange, sandboxId: SandboxId, port: number | null, completed: boolean, startedAt: number): void {
     this.#options.logger.debug(
       {
         requestId: exchange.requestId,

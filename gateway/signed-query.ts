@@ -1,4 +1,5 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
+import type { SandboxId } from '../domain/ids.ts';
 
 /** What a signature allows: `read` is GET, HEAD and OPTIONS; `write` is everything, WebSockets included. */
 export type SignedOperation = 'read' | 'write';
@@ -13,7 +14,7 @@ export function secretsEqual(left: string, right: string): boolean {
 
 /** What a signature opens: one port of one sandbox, for one path of it or, as `/`, for all of it. */
 export interface SignedPort {
-  sandboxId: string;
+  sandboxId: SandboxId;
   /** As the host name has it. */
   port: number;
   path: string;
@@ -37,7 +38,7 @@ export function signQuery(
 
 /** Whether the query of `target` carries a signature that allows a request which needs `needed` at this port. */
 export function isQuerySigned(
-  { target, sandboxId, port }: { target: string; sandboxId: string; port: number },
+  { target, sandboxId, port }: { target: string; sandboxId: SandboxId; port: number },
   needed: SignedOperation,
   accessToken: string,
   nowMs: number,

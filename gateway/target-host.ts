@@ -1,7 +1,9 @@
+import type { SandboxId } from '../domain/ids.ts';
+
 /** What a Host names: the platform itself, a sandbox's agent, or a port of a sandbox. */
 export type TargetHost =
   | { kind: 'base' }
-  | { kind: 'sandbox'; sandboxId: string /** Null: the agent. */; port: number | null }
+  | { kind: 'sandbox'; sandboxId: SandboxId /** Null: the agent. */; port: number | null }
   | { kind: 'unknown' }
   | { kind: 'malformed' };
 
@@ -25,7 +27,7 @@ export function readTargetHost(authority: string, baseDomain: string): TargetHos
   if (!parts) return { kind: 'unknown' };
   const port = parts[1] === undefined ? null : Number(parts[1]);
   if (port !== null && port > 65535) return { kind: 'unknown' };
-  return { kind: 'sandbox', sandboxId: parts[2]!, port };
+  return { kind: 'sandbox', sandboxId: parts[2] as SandboxId, port };
 }
 
 /** Whether a TLS server name may carry requests for the base domain: none at all, the base domain, or one under it. */

@@ -1,3 +1,4 @@
+import type { AccountId, SandboxId } from '../domain/ids.ts';
 import type { MountCredentials, MountSlot } from '../domain/object-storage.ts';
 import type { UdpMapping } from '../domain/ports.ts';
 import type { ReadyProbe, SandboxCommand } from '../domain/template-commands.ts';
@@ -22,7 +23,7 @@ export interface SandboxDriver {
    * Freezes every process. Pausing a paused one succeeds.
    * @throws {DriverError} `pause_failed` when the freeze does not take in time; the sandbox then runs on.
    */
-  pause(sandboxId: string, signal?: AbortSignal): Promise<void>;
+  pause(sandboxId: SandboxId, signal?: AbortSignal): Promise<void>;
 
   /**
    * Thaws a paused sandbox, or starts it again on its disk when its processes are gone (from `spec`).
@@ -47,19 +48,19 @@ export interface SandboxDriver {
    * Makes these ports of the host lead to UDP ports of a sandbox that runs or is frozen, and no others.
    * @throws {DriverError} `sandbox_absent`
    */
-  exposeUdp(sandboxId: string, ports: readonly UdpMapping[]): Promise<void>;
+  exposeUdp(sandboxId: SandboxId, ports: readonly UdpMapping[]): Promise<void>;
 
   /**
    * Ends every process and takes its network away; the disk stays. Works in every state, absent included. Cancels a
    * create, a resume or a pause of the sandbox that is under way or waits, and needs nothing from its agent.
    */
-  stop(sandboxId: string): Promise<void>;
+  stop(sandboxId: SandboxId): Promise<void>;
 
   /** Removes everything that is left: disk, folders, reservations of addresses. Works in every state, absent included. */
-  remove(sandboxId: string): Promise<void>;
+  remove(sandboxId: SandboxId): Promise<void>;
 
   /** The state on this machine, read afresh. */
-  inspect(sandboxId: string): Promise<SandboxInspection>;
+  inspect(sandboxId: SandboxId): Promise<SandboxInspection>;
 
   /** Everything this host holds, for reconciliation. */
   list(): Promise<SandboxInspection[]>;
@@ -79,11 +80,11 @@ export interface SandboxDriver {
 
 /** What a sandbox is made from. */
 export interface SandboxSpec {
-  sandboxId: string;
+  sandboxId: SandboxId;
   /** The number of this start or resume; given back with what is seen of the processes it brings up. */
   run: number | null;
   /** The account that has it: the host shares what it can do at once between accounts. */
-  accountId: string;
+  accountId: AccountId;
   /** Image reference: `registry/repository@sha256:…`, `registry/repository:tag`, `builtin:base` or `builtin:code-interpreter`. */
   image: string;
   cpuCount: number;
@@ -142,7 +143,7 @@ export interface SandboxPlace {
 }
 
 export interface SandboxInspection {
-  sandboxId: string;
+  sandboxId: SandboxId;
   /** `exited`: its processes ended, its disk is there. `absent`: nothing of it is left. */
   state: 'running' | 'paused' | 'exited' | 'absent';
   /** The start or resume that last brought up its processes; null where none is known. */
@@ -153,7 +154,7 @@ export interface SandboxInspection {
 
 /** Counters and levels of one running sandbox at one moment. */
 export interface SandboxUsage {
-  sandboxId: string;
+  sandboxId: SandboxId;
   /** The moment, and the one its counters count from; milliseconds of a clock that never jumps. */
   atMs: number;
   sinceMs: number;
@@ -170,7 +171,7 @@ export interface SandboxUsage {
 
 /** How the processes of a sandbox ended; kept for `failed` sandboxes. */
 export interface SandboxExit {
-  sandboxId: string;
+  sandboxId: SandboxId;
   /** The start or resume that brought them up. */
   run: number | null;
   /** Null: they are gone, and nothing recorded how they ended. */

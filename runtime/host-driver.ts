@@ -1,3 +1,4 @@
+import type { SandboxId } from '../domain/ids.ts';
 import type { DiskRoom } from './disk/disk-room.ts';
 import type { SandboxDriver, SandboxSpec } from './driver.ts';
 
@@ -28,7 +29,7 @@ export interface DiskFence extends HostFence {
 
 /** The disk space of the host that a running sandbox occupies. */
 export interface DiskUse {
-  sandboxId: string;
+  sandboxId: SandboxId;
   /** The start or resume that brought up its processes; null where none was numbered. */
   run: number | null;
   /** Includes what it wrote and what is not on the disk yet. */
@@ -39,7 +40,7 @@ export interface DiskUse {
 
 /** A sandbox whose link should be there. */
 export interface LinkedSandbox {
-  sandboxId: string;
+  sandboxId: SandboxId;
   allowInternetAccess: boolean;
 }
 
@@ -60,25 +61,25 @@ export interface HostDriver extends SandboxDriver {
   /** Of each sandbox that is not paused. */
   diskUse(): Promise<DiskUse[]>;
   /** Freezes its processes and returns at once; `pause` makes it a pause. */
-  halt(sandboxId: string): Promise<void>;
+  halt(sandboxId: SandboxId): Promise<void>;
   /** Ends its processes, whatever else is under way with it; its disk stays. `onExit` is not called. */
-  endAtOnce(sandboxId: string): Promise<void>;
+  endAtOnce(sandboxId: SandboxId): Promise<void>;
   /** Removes everything of this copy that belongs to no sandbox of the list. Call it when the host starts. */
-  reconcile(knownSandboxIds: Iterable<string>): Promise<unknown>;
+  reconcile(knownSandboxIds: Iterable<SandboxId>): Promise<unknown>;
   /**
    * Makes links and routes of running and frozen sandboxes again that were taken away from outside.
    * @returns the sandboxes that had lost something
    */
-  repairLinks(sandboxes: readonly LinkedSandbox[]): Promise<string[]>;
+  repairLinks(sandboxes: readonly LinkedSandbox[]): Promise<SandboxId[]>;
   /** Which of these run without their agent, and should get it again now. */
-  withoutAgent(sandboxIds: Iterable<string>): string[];
+  withoutAgent(sandboxIds: Iterable<SandboxId>): SandboxId[];
   /**
    * Starts the agent of a running sandbox again if it has ended; everything else in the sandbox goes on. Returns once the
    * agent runs, or has not come in time. What goes wrong is logged, and the sandbox is due again later.
    */
   restartAgent(spec: SandboxSpec): Promise<void>;
   /** Which sandbox has this address now. Null: none. */
-  sandboxAt(address: string): Promise<string | null>;
+  sandboxAt(address: string): Promise<SandboxId | null>;
   /** Stops watching and ends the warm pool; sandboxes go on. */
   close(): Promise<void>;
 }

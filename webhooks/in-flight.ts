@@ -1,3 +1,5 @@
+import type { AccountId } from '../domain/ids.ts';
+
 /** How many requests may be under way at once in this process. */
 export interface InFlightLimits {
   total: number;
@@ -44,7 +46,7 @@ export class InFlight {
   }
 
   /** @returns what ends it; null: there is no room */
-  enter(endpointId: string, accountId: string): (() => void) | null {
+  enter(endpointId: string, accountId: AccountId): (() => void) | null {
     const ofAccount = this.#accounts.get(accountId) ?? 0;
     if (this.room <= 0 || ofAccount >= this.#limits.perAccount || this.#roomOf(endpointId) <= 0) return null;
     const requests = this.#endpoints.get(endpointId) ?? new Set();

@@ -2,6 +2,7 @@ import { statSync } from 'node:fs';
 import type { Logger } from 'pino';
 import type { Orm } from '../db/orm.ts';
 import { setFullDisk } from '../db/repositories/hosts.ts';
+import type { SandboxId } from '../domain/ids.ts';
 import type { FullDisk } from '../domain/placement.ts';
 import { ensureBallast, releaseBallastIfFull } from '../runtime/disk/ballast.ts';
 import { type DiskRoom, hasRoomToAdmit, readDiskRoom } from '../runtime/disk/disk-room.ts';
@@ -26,7 +27,7 @@ const ballastEveryMs = 10_000;
 
 interface Measure {
   atMs: number;
-  uses: Map<string, number>;
+  uses: Map<SandboxId, number>;
 }
 
 /**
@@ -46,8 +47,8 @@ export class DiskWatch {
   #fullDisk: FullDisk | null | undefined;
   #measures: Measure[] = [];
   /** Those that were made to stand still, and when their workflow was last asked to pause them. */
-  readonly #halted = new Map<string, number>();
-  readonly #ended = new Set<string>();
+  readonly #halted = new Map<SandboxId, number>();
+  readonly #ended = new Set<SandboxId>();
   /** The first look makes the ballast: a disk may be full before the host has run for long. */
   #ballastAtMs = Number.NEGATIVE_INFINITY;
 
@@ -156,12 +157,12 @@ export class DiskWatch {
     }
   }
 
-  #ask(sandboxId: string, run: number | null): void {
+  #ask(sandboxId: SandboxId, run: number | null): void {
     this.#halted.set(sandboxId, performance.now());
     this.#report(sandboxId, { run, ended: false });
   }
 
-  async #end(sandboxId: string, run: number | null): Promise<void> {
+  async #end(sandboxId: SandboxId, run: number | null): Promise<void> {
     this.#ended.add(sandboxId);
     this.#deps.logger.warn({ sandboxId }, 'ended: it went on writing to the last of the disk');
     // Reported first, or else the end may be seen and reported as a loss of memory before.
@@ -170,7 +171,7 @@ export class DiskWatch {
   }
 
   /** In the background: a Temporal that has no room on its disk answers only after this watch has made some. */
-  #report(sandboxId: string, report: { run: number | null; ended: boolean }): void {
+  #report(sandboxId: SandboxId, report: { run: number | null; ended: boolean }): void {
     this.#deps.facts.diskPressure(sandboxId, report).catch((error) => {
       this.#deps.logger.warn({ err: error, sandboxId }, 'disk pressure could not be reported to its workflow');
     });

@@ -11,6 +11,7 @@ import {
   sandboxesOnHost,
 } from '../db/repositories/hosts.ts';
 import { SandboxLifeRepository } from '../db/repositories/sandbox-life.ts';
+import type { SandboxId } from '../domain/ids.ts';
 import { isOver } from '../domain/sandbox-state.ts';
 import { DriverError, type SandboxDriver, type SandboxInspection, type SandboxSpec } from '../runtime/driver.ts';
 import type { HostDriver } from '../runtime/host-driver.ts';
@@ -41,7 +42,7 @@ export class HostReconciliation {
   readonly #specOf: (row: Sandbox) => SandboxSpec;
   readonly #logger: Logger;
   readonly #stopping = new AbortController();
-  readonly #reports = new Map<string, { run: number | null; lost: Loss; sentAtMs: number; underWay: boolean }>();
+  readonly #reports = new Map<SandboxId, { run: number | null; lost: Loss; sentAtMs: number; underWay: boolean }>();
   #running: Promise<void> | null = null;
 
   constructor(deps: {
@@ -85,7 +86,7 @@ export class HostReconciliation {
   }
 
   /** What goes wrong with one sandbox is logged, and does not keep this host from its others. */
-  async #alone(sandboxId: string, act: () => Promise<void>): Promise<void> {
+  async #alone(sandboxId: SandboxId, act: () => Promise<void>): Promise<void> {
     try {
       await act();
     } catch (error) {
@@ -173,7 +174,7 @@ export class HostReconciliation {
   }
 
   /** Sends in the background, so that a Temporal that is away does not keep other sandboxes from being looked at. */
-  #report(sandboxId: string, { run }: SandboxInspection, lost: Loss, send: () => Promise<void>): void {
+  #report(sandboxId: SandboxId, { run }: SandboxInspection, lost: Loss, send: () => Promise<void>): void {
     const before = this.#reports.get(sandboxId);
     const isRecent =
       before?.run === run && before.lost === lost && performance.now() - before.sentAtMs < reportAgainAfterMs;

@@ -6,6 +6,7 @@ import {
   type MeteredUsage,
   sandboxesSampledSince,
 } from '../db/repositories/sandbox-metrics.ts';
+import type { SandboxId } from '../domain/ids.ts';
 import type { SandboxDriver, SandboxUsage } from '../runtime/driver.ts';
 
 const intervalMs = 5000;
@@ -29,9 +30,9 @@ export class MetricsSampler {
   #looking: Promise<void> = Promise.resolve();
   #stopped = false;
   /** The last look that was stored, of each sandbox. */
-  #previous = new Map<string, SandboxUsage>();
+  #previous = new Map<SandboxId, SandboxUsage>();
   /** The minute under way, and the sandboxes that were seen in it. */
-  #minute: { startMs: number; sandboxIds: Set<string> } | null = null;
+  #minute: { startMs: number; sandboxIds: Set<SandboxId> } | null = null;
 
   /**
    * @param deps.clock Unix milliseconds

@@ -12,6 +12,7 @@ import {
   type TemplateUse,
   wantedCores,
 } from '../domain/host-room.ts';
+import type { SandboxId } from '../domain/ids.ts';
 import type { Resource } from '../domain/placement.ts';
 import type { HostDriver } from '../runtime/host-driver.ts';
 import type { MachineLoad } from '../runtime/machine-load.ts';
@@ -35,9 +36,9 @@ export class RoomReporter {
   /** What the last look at the sandboxes found; null once it was reported. */
   #look: readonly MeteredUsage[] | null = null;
   #uses: ProcessorUse[] = [];
-  readonly #sizes = new Map<string, SizedSandbox>();
+  readonly #sizes = new Map<SandboxId, SizedSandbox>();
   /** Sandboxes whose rows say that they are measured. */
-  readonly #measured = new Set<string>();
+  readonly #measured = new Set<SandboxId>();
   #disk: { atMs: number; freeMb: number }[] = [];
   #shortOf: readonly Resource[] = [];
 

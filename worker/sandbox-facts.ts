@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import type { Logger } from 'pino';
+import type { SandboxId } from '../domain/ids.ts';
 import type { SandboxExit } from '../runtime/driver.ts';
 import { type HostReport, hostReportSignal } from '../workflows/sandbox/messages.ts';
 
@@ -38,7 +39,7 @@ export class SandboxFacts {
    * @param at when they ran last
    * @throws {Error} when the host stops before the report is accepted
    */
-  async memoryLost(sandboxId: string, run: number | null, at: Date): Promise<void> {
+  async memoryLost(sandboxId: SandboxId, run: number | null, at: Date): Promise<void> {
     await this.#report(sandboxId, { kind: 'memoryLost', run, at: at.toISOString() });
   }
 
@@ -46,7 +47,7 @@ export class SandboxFacts {
    * Nothing of it is left on this host, its disk included.
    * @throws {Error} when the host stops before the report is accepted
    */
-  async diskLost(sandboxId: string, run: number | null): Promise<void> {
+  async diskLost(sandboxId: SandboxId, run: number | null): Promise<void> {
     await this.#report(sandboxId, { kind: 'diskLost', run });
   }
 
@@ -54,7 +55,7 @@ export class SandboxFacts {
    * The disk of the host is nearly full, and the host has frozen or ended its processes for that.
    * @throws {Error} when the host stops before the report is accepted
    */
-  async diskPressure(sandboxId: string, { run, ended }: { run: number | null; ended: boolean }): Promise<void> {
+  async diskPressure(sandboxId: SandboxId, { run, ended }: { run: number | null; ended: boolean }): Promise<void> {
     await this.#report(sandboxId, { kind: 'diskPressure', run, ended });
   }
 
@@ -62,7 +63,7 @@ export class SandboxFacts {
     this.#stopping.abort(new Error('the host is stopping'));
   }
 
-  async #report(sandboxId: string, report: HostReport): Promise<void> {
+  async #report(sandboxId: SandboxId, report: HostReport): Promise<void> {
     const { signal } = this.#stopping;
     for (let waitMs = firstRetryMs; ; waitMs = Math.min(waitMs * 2, longestRetryMs)) {
       signal.throwIfAborted();

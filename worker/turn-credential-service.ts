@@ -2,6 +2,7 @@ import http from 'node:http';
 import type net from 'node:net';
 import type { Logger } from 'pino';
 import type { TurnSettings } from '../config/turn-settings.ts';
+import type { SandboxId } from '../domain/ids.ts';
 import { iceServers, turnCredential } from '../domain/turn.ts';
 
 /** What one address may ask for within a second. */
@@ -19,14 +20,14 @@ const clientTimeoutMs = 5000;
  */
 export class TurnCredentialService {
   readonly #turn: TurnSettings;
-  readonly #sandboxAt: (address: string) => Promise<string | null>;
+  readonly #sandboxAt: (address: string) => Promise<SandboxId | null>;
   readonly #logger: Logger;
   readonly #server: http.Server;
   #asked = new Map<string, number>();
   #second = 0;
   readonly #connections = new Map<string, number>();
 
-  constructor(deps: { turn: TurnSettings; sandboxAt(address: string): Promise<string | null>; logger: Logger }) {
+  constructor(deps: { turn: TurnSettings; sandboxAt(address: string): Promise<SandboxId | null>; logger: Logger }) {
     this.#turn = deps.turn;
     this.#sandboxAt = deps.sandboxAt;
     this.#logger = deps.logger;

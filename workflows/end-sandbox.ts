@@ -1,5 +1,6 @@
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import { executeChild, getExternalWorkflowHandle, isCancellation, sleep } from '@temporalio/workflow';
+import type { SandboxId } from '../domain/ids.ts';
 import { workflowKinds } from '../domain/workflow-registry.ts';
 import { rows } from './sandbox/activities.ts';
 import { endSignal } from './sandbox/messages.ts';
@@ -9,7 +10,7 @@ const firstRetryMs = 250;
 const longestRetryMs = 30_000;
 
 /** Asks a sandbox to end; returns when its own workflow has been told, or when there is nothing left to end. */
-export async function endSandbox(sandboxId: string, forget: boolean): Promise<void> {
+export async function endSandbox(sandboxId: SandboxId, forget: boolean): Promise<void> {
   for (let retryMs = firstRetryMs; ; retryMs = Math.min(2 * retryMs, longestRetryMs)) {
     try {
       return await getExternalWorkflowHandle(sandboxId).signal(endSignal, { forget });
@@ -24,7 +25,7 @@ export async function endSandbox(sandboxId: string, forget: boolean): Promise<vo
   }
 }
 
-async function cleanUp(sandboxId: string, forget: boolean): Promise<void> {
+async function cleanUp(sandboxId: SandboxId, forget: boolean): Promise<void> {
   try {
     await executeChild(sandboxDeletion, {
       workflowId: workflowKinds.sandboxDeletion.workflowId(sandboxId),

@@ -1,3 +1,4 @@
+import type { SandboxId } from '../domain/ids.ts';
 import type { SandboxDeletionInput } from '../domain/workflow-registry.ts';
 import { cleaningOn, rows } from './sandbox/activities.ts';
 
@@ -20,7 +21,7 @@ export async function sandboxDeletion({ sandboxId, forget }: SandboxDeletionInpu
   if (forget) await rows.recordForgotten(sandboxId, Date.now());
 }
 
-async function clean(sandboxId: string, hostId: string): Promise<boolean> {
+async function clean(sandboxId: SandboxId, hostId: string): Promise<boolean> {
   try {
     await cleaningOn(hostId).stopSandbox(sandboxId);
     await cleaningOn(hostId).removeSandbox(sandboxId);

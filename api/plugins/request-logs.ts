@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
+import type { SandboxId } from '../../domain/ids.ts';
 
 /** One line a request, without headers, query or body: those may carry secrets. */
 export const requestLogs = fp(
@@ -34,6 +35,6 @@ function pathOf(request: FastifyRequest): string {
 /** A sandbox's id is its workflow's id, so one search finds the request and the history. */
 function workflowIdOf(request: FastifyRequest): string | undefined {
   if (request.workflowId) return request.workflowId;
-  const params = request.params as { sandbox_id?: string } | undefined;
+  const params = request.params as { sandbox_id?: SandboxId } | undefined;
   return params?.sandbox_id;
 }

@@ -1,4 +1,12 @@
 import { z } from 'zod';
+import type { Id, IdKind } from '../../domain/ids.ts';
+
+/**
+ * An id that a caller gives. Its type says what it is meant to be: a text of another shape is the id of nothing, and
+ * looking it up finds nothing.
+ */
+export const givenId = <Kind extends IdKind>(_kind: Kind, schema = z.string()) =>
+  schema as unknown as z.ZodType<Id<Kind>, string>;
 
 /** A time in a reply; sent as RFC 3339 in UTC. */
 export const time = () => z.date();

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { pino } from 'pino';
+import type { SandboxId } from '../../domain/ids.ts';
 import { createGateway } from '../../gateway/gateway.ts';
 import { RouteCache } from '../../gateway/route-cache.ts';
 import { openCertificates } from '../../gateway/tls/certificates.ts';
@@ -14,7 +15,7 @@ process.once('exit', () => rmSync(dataDir, { recursive: true }));
 process.once('SIGTERM', () => process.exit(0));
 const baseDomain = 'sandbox.localhost';
 const route = {
-  sandboxId: 'sbx-bench',
+  sandboxId: 'sbx-bench' as SandboxId,
   status: 'running',
   address: '127.0.0.1',
   agentPort,

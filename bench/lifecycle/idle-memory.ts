@@ -1,8 +1,9 @@
 import fs from 'node:fs';
 import path from 'node:path';
+import type { SandboxId } from '../../domain/ids.ts';
 
 /** MiB that the kernel counts against the processes of a sandbox: their own memory, and the cache of what they read. */
-export function sandboxMemoryMib(sandboxId: string): { total: number; anonymous: number } {
+export function sandboxMemoryMib(sandboxId: SandboxId): { total: number; anonymous: number } {
   const folder = findCgroup('/sys/fs/cgroup', sandboxId);
   if (!folder) throw new Error(`no control group of ${sandboxId}`);
   const read = (name: string) => fs.readFileSync(path.join(folder, name), 'utf8');

@@ -1,4 +1,5 @@
 import { Client } from 'pg';
+import type { SandboxId } from '../../domain/ids.ts';
 import type { PlatformClient } from '../../ops/development/client/platform-client.ts';
 import { inTurn, timed } from '../statistics.ts';
 
@@ -6,7 +7,7 @@ import { inTurn, timed } from '../statistics.ts';
 export async function measureListPage(
   platform: PlatformClient,
   databaseUrl: string,
-  sandboxId: string,
+  sandboxId: SandboxId,
   sandboxes: number,
   times: number,
 ): Promise<number[]> {

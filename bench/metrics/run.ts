@@ -1,4 +1,5 @@
 import { createOrm, type Orm } from '../../db/orm.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import type { PlatformClient } from '../../ops/development/client/platform-client.ts';
 import { runningPlatformEnv } from '../../ops/local-stack/supervisor/running-platform.ts';
 import { RunningPlatform } from '../../test/support/running-platform.ts';
@@ -53,7 +54,7 @@ try {
 }
 
 /** Rows that run, though nothing does. */
-async function copySandbox(orm: Orm, sandboxId: string, count: number): Promise<string[]> {
+async function copySandbox(orm: Orm, sandboxId: SandboxId, count: number): Promise<SandboxId[]> {
   const em = orm.em.fork();
   const names = (await em.execute(
     `select column_name as name from information_schema.columns
@@ -65,7 +66,7 @@ async function copySandbox(orm: Orm, sandboxId: string, count: number): Promise<
      select 'sbx-bench' || n, false, false, ${columns} from sandboxes, generate_series(1, ?::int) n where sandbox_id = ?
      returning sandbox_id`,
     [count, sandboxId],
-  )) as { sandbox_id: string }[];
+  )) as { sandbox_id: SandboxId }[];
   return made.map((row) => row.sandbox_id);
 }
 
@@ -95,7 +96,7 @@ async function fillWeek(orm: Orm, ids: readonly string[]): Promise<void> {
   await em.execute('analyze sandbox_metrics, sandbox_metrics_minutes, sandbox_metrics_quarters');
 }
 
-async function readWeek(client: PlatformClient, sandboxId: string): Promise<number[]> {
+async function readWeek(client: PlatformClient, sandboxId: SandboxId): Promise<number[]> {
   const read = async () => {
     const start = Date.now() - days * 86_400_000;
     const { body } = await client.request<{ metrics: unknown[] }>(

@@ -4,6 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { pino } from 'pino';
 import type { Orm } from '../../db/orm.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import { Cgroups } from '../../runtime/oci/cgroups.ts';
 import { UsageMeter } from '../../runtime/oci/usage-meter.ts';
 import { MetricsSampler } from '../../worker/metrics-sampler.ts';
@@ -23,7 +24,11 @@ export interface SamplesCost {
  * @param sandboxIds rows that are there
  * @param orm with one connection, so that its server process is one
  */
-export async function measureSamplesCost(orm: Orm, sandboxIds: readonly string[], looks: number): Promise<SamplesCost> {
+export async function measureSamplesCost(
+  orm: Orm,
+  sandboxIds: readonly SandboxId[],
+  looks: number,
+): Promise<SamplesCost> {
   const cgroups = new Cgroups(`bench-metrics-${process.pid}`);
   const processes: ChildProcess[] = [];
   try {

@@ -1,11 +1,12 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
+import type { AccountId } from '../../domain/ids.ts';
 
 /** The tenant: users, projects and sandboxes belong to exactly one. */
 export const Account = defineEntity({
   name: 'Account',
   tableName: 'accounts',
   properties: {
-    accountId: p.string().primary(),
+    accountId: p.string().$type<AccountId>().primary(),
     email: p.string(),
     displayName: p.string(),
     description: p.string().default(''),

@@ -1,13 +1,14 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
+import type { AccountId, ApiKeyId, UserId } from '../../domain/ids.ts';
 
 /** An API key; of the secret only its SHA-256 and its first characters are kept. */
 export const ApiKey = defineEntity({
   name: 'ApiKey',
   tableName: 'api_keys',
   properties: {
-    keyId: p.string().primary(),
-    accountId: p.string(),
-    userId: p.string(),
+    keyId: p.string().$type<ApiKeyId>().primary(),
+    accountId: p.string().$type<AccountId>(),
+    userId: p.string().$type<UserId>(),
     name: p.string(),
     description: p.string().default(''),
     secretHash: p.string().hidden(),

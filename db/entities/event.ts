@@ -1,4 +1,5 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
+import type { AccountId, UserId } from '../../domain/ids.ts';
 
 /** A fact about an object, numbered from 1 without gaps. Webhooks and notifications hang off these rows. */
 export const Event = defineEntity({
@@ -6,8 +7,8 @@ export const Event = defineEntity({
   tableName: 'events',
   properties: {
     eventId: p.string().primary(),
-    accountId: p.string(),
-    userId: p.string().nullable(),
+    accountId: p.string().$type<AccountId>(),
+    userId: p.string().$type<UserId>().nullable(),
     objectId: p.string(),
     sequence: p.integer(),
     type: p.string(),

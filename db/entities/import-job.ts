@@ -1,4 +1,5 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
+import type { AccountId, TemplateId, UserId } from '../../domain/ids.ts';
 import type { ImportStatus } from '../../domain/import-jobs.ts';
 
 /** The copy of an external image into the platform's registry. */
@@ -7,9 +8,9 @@ export const ImportJob = defineEntity({
   tableName: 'import_jobs',
   properties: {
     jobId: p.string().primary(),
-    templateId: p.string(),
-    accountId: p.string(),
-    ownerUserId: p.string(),
+    templateId: p.string().$type<TemplateId>(),
+    accountId: p.string().$type<AccountId>(),
+    ownerUserId: p.string().$type<UserId>(),
     status: p.string().$type<ImportStatus>(),
     progressPercentage: p.integer().default(0),
     externalImageUrl: p.string(),

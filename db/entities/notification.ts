@@ -1,4 +1,5 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
+import type { AccountId, UserId } from '../../domain/ids.ts';
 
 /** A message to one user inside the product. */
 export const Notification = defineEntity({
@@ -6,8 +7,8 @@ export const Notification = defineEntity({
   tableName: 'notifications',
   properties: {
     id: p.string().primary(),
-    accountId: p.string(),
-    userId: p.string(),
+    accountId: p.string().$type<AccountId>(),
+    userId: p.string().$type<UserId>(),
     title: p.string(),
     message: p.string(),
     type: p.string(),

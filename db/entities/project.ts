@@ -1,13 +1,14 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
+import type { AccountId, ProjectId, UserId } from '../../domain/ids.ts';
 
 /** A group of sandboxes of one user; each user has exactly one default. */
 export const Project = defineEntity({
   name: 'Project',
   tableName: 'projects',
   properties: {
-    projectId: p.string().primary(),
-    accountId: p.string(),
-    ownerUserId: p.string(),
+    projectId: p.string().$type<ProjectId>().primary(),
+    accountId: p.string().$type<AccountId>(),
+    ownerUserId: p.string().$type<UserId>(),
     name: p.string(),
     description: p.string().default(''),
     status: p.string().$type<'active'>().default('active'),

@@ -1,4 +1,5 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
+import type { AccountId, UserId } from '../../domain/ids.ts';
 import type { AllocationStatus } from '../../domain/quotas.ts';
 import { quotaColumns } from './quota-columns.ts';
 
@@ -8,9 +9,9 @@ export const QuotaAllocation = defineEntity({
   tableName: 'quota_allocations',
   properties: {
     allocationId: p.string().primary(),
-    accountId: p.string(),
-    userId: p.string(),
-    allocatedByUserId: p.string(),
+    accountId: p.string().$type<AccountId>(),
+    userId: p.string().$type<UserId>(),
+    allocatedByUserId: p.string().$type<UserId>(),
     ...quotaColumns,
     status: p.string().$type<AllocationStatus>().default('active'),
     createdAt: p.datetime(3).onCreate(() => new Date()),

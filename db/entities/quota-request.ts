@@ -1,4 +1,5 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
+import type { AccountId, UserId } from '../../domain/ids.ts';
 import type { QuotaRequestStatus } from '../../domain/quotas.ts';
 import { quotaColumns } from './quota-columns.ts';
 
@@ -8,8 +9,8 @@ export const QuotaRequest = defineEntity({
   tableName: 'quota_requests',
   properties: {
     requestId: p.string().primary(),
-    accountId: p.string(),
-    userId: p.string(),
+    accountId: p.string().$type<AccountId>(),
+    userId: p.string().$type<UserId>(),
     ...quotaColumns,
     reason: p.string(),
     status: p.string().$type<QuotaRequestStatus>().default('pending'),

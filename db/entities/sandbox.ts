@@ -1,4 +1,5 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
+import type { AccountId, ProjectId, SandboxId, TemplateId, UserId } from '../../domain/ids.ts';
 import type { MountSlot } from '../../domain/object-storage.ts';
 import type { Port } from '../../domain/ports.ts';
 import type { LifecycleOutcome, SandboxReason, SandboxStatus, SandboxSubstatus } from '../../domain/sandbox-state.ts';
@@ -17,14 +18,14 @@ export const Sandbox = defineEntity({
   name: 'Sandbox',
   tableName: 'sandboxes',
   properties: {
-    sandboxId: p.string().primary(),
-    accountId: p.string(),
-    ownerUserId: p.string(),
-    projectId: p.string(),
+    sandboxId: p.string().$type<SandboxId>().primary(),
+    accountId: p.string().$type<AccountId>(),
+    ownerUserId: p.string().$type<UserId>(),
+    projectId: p.string().$type<ProjectId>(),
     name: p.string(),
     description: p.string().default(''),
 
-    templateId: p.string(),
+    templateId: p.string().$type<TemplateId>(),
     /** As the template was when the sandbox was made; it may change or go. */
     templateName: p.string(),
     templateSource: p.string(),

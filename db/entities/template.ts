@@ -1,4 +1,5 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
+import type { AccountId, TemplateId, UserId } from '../../domain/ids.ts';
 import type { ImageBlob } from '../../domain/image-manifest.ts';
 import type { Port } from '../../domain/ports.ts';
 
@@ -7,10 +8,10 @@ export const Template = defineEntity({
   name: 'Template',
   tableName: 'templates',
   properties: {
-    templateId: p.string().primary(),
+    templateId: p.string().$type<TemplateId>().primary(),
     /** Null for what the platform brings itself. */
-    accountId: p.string().nullable(),
-    ownerUserId: p.string().nullable(),
+    accountId: p.string().$type<AccountId>().nullable(),
+    ownerUserId: p.string().$type<UserId>().nullable(),
     name: p.string(),
     description: p.string().default(''),
     defaultCpuCount: p.integer(),
@@ -41,8 +42,8 @@ export const Template = defineEntity({
     pushCompletedAt: p.datetime(3).nullable(),
     buildErrorMessage: p.string().nullable(),
     lastStorageSyncAt: p.datetime(3).nullable(),
-    parentTemplateId: p.string().nullable(),
-    rootTemplateId: p.string().nullable(),
+    parentTemplateId: p.string().$type<TemplateId>().nullable(),
+    rootTemplateId: p.string().$type<TemplateId>().nullable(),
     templateDocument: p.text().nullable(),
     createdAt: p.datetime(3).onCreate(() => new Date()),
     updatedAt: p

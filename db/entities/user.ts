@@ -1,12 +1,13 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
+import type { AccountId, UserId } from '../../domain/ids.ts';
 
 /** A person of an account. `role` admin is the platform's operator; `isRootUser` administers the account. */
 export const User = defineEntity({
   name: 'User',
   tableName: 'users',
   properties: {
-    userId: p.string().primary(),
-    accountId: p.string(),
+    userId: p.string().$type<UserId>().primary(),
+    accountId: p.string().$type<AccountId>(),
     email: p.string(),
     username: p.string(),
     displayName: p.string(),

@@ -1,4 +1,5 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
+import type { AccountId, UserId } from '../../domain/ids.ts';
 
 /** Where the events of a user's objects, or of all of an account's, are sent. */
 export const WebhookEndpoint = defineEntity({
@@ -6,9 +7,9 @@ export const WebhookEndpoint = defineEntity({
   tableName: 'webhook_endpoints',
   properties: {
     endpointId: p.string().primary(),
-    accountId: p.string(),
+    accountId: p.string().$type<AccountId>(),
     /** Whose events it receives; null: those of the whole account. */
-    userId: p.string().nullable(),
+    userId: p.string().$type<UserId>().nullable(),
     url: p.string(),
     /** Types, families such as `sandbox.*`, or `*`. */
     eventTypes: p.array(),

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { EntityManager } from '@mikro-orm/postgresql';
+import type { UserId } from '../../domain/ids.ts';
 
 export type LinkPurpose = 'password-reset';
 
@@ -14,7 +15,7 @@ function hashLinkToken(token: string): string {
  */
 export async function addAccountLink(
   em: EntityManager,
-  link: { token: string; purpose: LinkPurpose; userId: string; provesEmail: boolean; expiresAt: Date },
+  link: { token: string; purpose: LinkPurpose; userId: UserId; provesEmail: boolean; expiresAt: Date },
 ): Promise<void> {
   await em.fork().execute(
     `insert into account_links (token_hash, purpose, user_id, proves_email, expires_at) values (?, ?, ?, ?, ?)
@@ -24,7 +25,7 @@ export async function addAccountLink(
 }
 
 export interface AccountLink {
-  userId: string;
+  userId: UserId;
   email: string;
   username: string;
   displayName: string;
@@ -45,7 +46,7 @@ export async function findAccountLink(
     `select u.user_id, u.email, u.username, u.display_name, u.password_hash
        from account_links l join users u using (user_id) where ${usable}`,
     [hashLinkToken(token), purpose],
-  )) as { user_id: string; email: string; username: string; display_name: string; password_hash: string | null }[];
+  )) as { user_id: UserId; email: string; username: string; display_name: string; password_hash: string | null }[];
   if (!row) return null;
   return {
     userId: row.user_id,
@@ -65,11 +66,11 @@ export async function useAccountLink(
   em: EntityManager,
   token: string,
   purpose: LinkPurpose,
-): Promise<{ userId: string; provesEmail: boolean } | null> {
+): Promise<{ userId: UserId; provesEmail: boolean } | null> {
   const [row] = (await em.execute(
     `update account_links l set ended_at = now() from users u where u.user_id = l.user_id and ${usable}
      returning l.user_id, l.proves_email`,
     [hashLinkToken(token), purpose],
-  )) as { user_id: string; proves_email: boolean }[];
+  )) as { user_id: UserId; proves_email: boolean }[];
   return row ? { userId: row.user_id, provesEmail: row.proves_email } : null;
 }

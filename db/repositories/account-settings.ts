@@ -1,4 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import type { AccountId } from '../../domain/ids.ts';
 import { Account } from '../entities/account.ts';
 import { recordAudit } from './audit-events.ts';
 import { lockRow } from './lock-row.ts';
@@ -7,7 +8,7 @@ import { scopeTransaction } from './scope.ts';
 /** Changes what an account says of itself. @returns the account as it is now */
 export function changeAccount(
   em: EntityManager,
-  accountId: string,
+  accountId: AccountId,
   change: { displayName?: string | undefined; description?: string | undefined },
 ): Promise<Account> {
   return scopeTransaction(em, { rows: 'account', accountId }, async (tx) => {

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { makeApiKey } from '../../domain/api-key.ts';
+import type { AccountId, ApiKeyId, ProjectId, UserId } from '../../domain/ids.ts';
 import { Account } from '../entities/account.ts';
 import { ApiKey } from '../entities/api-key.ts';
 import { Project } from '../entities/project.ts';
@@ -16,10 +17,10 @@ export interface NewAccount {
 }
 
 export interface MadeAccount {
-  accountId: string;
-  userId: string;
-  projectId: string;
-  keyId: string;
+  accountId: AccountId;
+  userId: UserId;
+  projectId: ProjectId;
+  keyId: ApiKeyId;
   /** Returned once; only its hash is stored. */
   apiKey: string;
 }

@@ -1,6 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { AppError, notFound } from '../../domain/errors.ts';
 import { expectedUse } from '../../domain/host-room.ts';
+import type { AccountId, TemplateId, UserId } from '../../domain/ids.ts';
 import { lifeStartOf } from '../../domain/life-plan.ts';
 import {
   chooseHost,
@@ -91,7 +92,7 @@ export async function admitSandbox(
 }
 
 /** A template that is being deleted takes no more sandboxes, and one that has some is not deleted. */
-async function keepTemplate(tx: EntityManager, templateId: string): Promise<void> {
+async function keepTemplate(tx: EntityManager, templateId: TemplateId): Promise<void> {
   const found = (await tx.execute('select 1 from templates where template_id = ? for key share', [
     templateId,
   ])) as unknown[];
@@ -153,8 +154,8 @@ async function lockAccountForOneMore(
 /** Sandboxes that count now, of the account and of one user, and what the user's quota allows; null: no limit. */
 async function countConcurrent(
   tx: EntityManager,
-  accountId: string,
-  userId: string,
+  accountId: AccountId,
+  userId: UserId,
 ): Promise<{ ofAccount: number; ofUser: number; userLimit: number | null }> {
   const [row] = (await tx.execute(
     `select count(*)::int as of_account, (count(*) filter (where owner_user_id = ?))::int as of_user,

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
 import { makeApiKey } from '../../domain/api-key.ts';
 import { AppError, notFound } from '../../domain/errors.ts';
+import type { AccountId, ApiKeyId, UserId } from '../../domain/ids.ts';
 import { accountTransaction } from '../account-transaction.ts';
 import { ApiKey } from '../entities/api-key.ts';
 import { User } from '../entities/user.ts';
@@ -24,7 +25,7 @@ const mostKeysOfUser = 100;
 export const apiKeySortColumns = ['created_at', 'updated_at', 'last_used_at', 'name'] as const;
 
 export interface ApiKeyFilter {
-  userId?: string | undefined;
+  userId?: UserId | undefined;
   isActive?: boolean | undefined;
   /** Part of the name. */
   search?: string | undefined;
@@ -40,7 +41,7 @@ const listed: ListedTable = {
 };
 
 /** The key a caller may see. */
-export async function findApiKeyView(em: EntityManager, scope: Scope, keyId: string): Promise<ApiKeyView | null> {
+export async function findApiKeyView(em: EntityManager, scope: Scope, keyId: ApiKeyId): Promise<ApiKeyView | null> {
   const row = await readOne(em, listed, [{ sql: 'k.key_id = ?', values: [keyId] }, withinScope(scope, 'k', 'user_id')]);
   return row && readView(em, row);
 }
@@ -67,8 +68,8 @@ export async function listApiKeyViews(
  */
 export async function createApiKey(
   em: EntityManager,
-  owner: { accountId: string; userId: string },
-  wanted: { keyId: string; name: string; description: string },
+  owner: { accountId: AccountId; userId: UserId },
+  wanted: { keyId: ApiKeyId; name: string; description: string },
   planLimit: number,
 ): Promise<{ key: ApiKey; secret: string }> {
   const secret = makeApiKey(randomBytes(32));
@@ -98,7 +99,7 @@ export async function createApiKey(
 export async function updateApiKey(
   em: EntityManager,
   scope: Scope,
-  keyId: string,
+  keyId: ApiKeyId,
   change: { name?: string | undefined; description?: string | undefined },
 ): Promise<ApiKey> {
   return scopeTransaction(em, scope, async (tx) => {
@@ -118,7 +119,7 @@ export async function updateApiKey(
 export async function setApiKeyActive(
   em: EntityManager,
   scope: Scope,
-  keyId: string,
+  keyId: ApiKeyId,
   isActive: boolean,
   planLimit: number,
 ): Promise<void> {
@@ -132,7 +133,7 @@ export async function setApiKeyActive(
 }
 
 /** @throws {AppError} `not_found` */
-export async function deleteApiKey(em: EntityManager, scope: Scope, keyId: string): Promise<void> {
+export async function deleteApiKey(em: EntityManager, scope: Scope, keyId: ApiKeyId): Promise<void> {
   await scopeTransaction(em, scope, async (tx) => {
     const key = await lockKey(tx, scope, keyId);
     tx.remove(key);
@@ -144,7 +145,7 @@ export async function deleteApiKey(em: EntityManager, scope: Scope, keyId: strin
 export async function activeKeyLimit(
   em: EntityManager,
   scope: Scope,
-  userId: string,
+  userId: UserId,
   planLimit: number,
 ): Promise<number> {
   const user = await em.findOne(User, { ...entitiesWithin(scope, 'userId'), userId }, { fields: ['maxActiveApiKeys'] });
@@ -157,7 +158,7 @@ function auditedFields(key: ApiKey): AuditedFields {
   return { user_id: userId, name, description: description.slice(0, 1000), is_active: isActive };
 }
 
-async function lockForOneMore(tx: EntityManager, userId: string, planLimit: number): Promise<number> {
+async function lockForOneMore(tx: EntityManager, userId: UserId, planLimit: number): Promise<number> {
   await lockRow(tx, 'users', userId);
   const user = await tx.findOneOrFail(User, { userId }, { refresh: true });
   const limit = user.maxActiveApiKeys ?? planLimit;
@@ -170,7 +171,7 @@ async function lockForOneMore(tx: EntityManager, userId: string, planLimit: numb
   return limit;
 }
 
-async function lockKey(tx: EntityManager, scope: Scope, keyId: string): Promise<ApiKey> {
+async function lockKey(tx: EntityManager, scope: Scope, keyId: ApiKeyId): Promise<ApiKey> {
   const key = await tx.findOne(
     ApiKey,
     { keyId, ...entitiesWithin(scope, 'userId') },

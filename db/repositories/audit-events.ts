@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { EntityManager } from '@mikro-orm/postgresql';
+import type { AccountId, UserId } from '../../domain/ids.ts';
 import { newId } from '../new-id.ts';
 import { containing, type ListedTable, type Listing, readPage } from './page.ts';
 import { type Scope, withinScope } from './scope.ts';
@@ -7,8 +8,8 @@ import { type Scope, withinScope } from './scope.ts';
 /** Who acts, and by which request or command. */
 export interface AuditedRequest {
   /** Of what the request works on. Null: it has no caller, or concerns no account. */
-  accountId: string | null;
-  userId: string | null;
+  accountId: AccountId | null;
+  userId: UserId | null;
   keyId: string | null;
   sessionId: string | null;
   /** Of the client; for an operator's command, the user and the machine. */
@@ -29,7 +30,7 @@ export type AuditedFields = Record<string, string | number | boolean | null>;
 /** What an event says beside who made it. */
 export interface AuditedChange {
   /** Of the object. Null: the whole platform is changed. */
-  accountId: string | null;
+  accountId: AccountId | null;
   objectId: string | null;
   before: AuditedFields | null;
   after: AuditedFields | null;
@@ -77,7 +78,7 @@ export async function insertAuditEvent(
 
 export interface AuditEvent {
   eventId: string;
-  accountId: string | null;
+  accountId: AccountId | null;
   actorUserId: string | null;
   actorKeyId: string | null;
   actorSessionId: string | null;
@@ -93,7 +94,7 @@ export interface AuditEvent {
 export interface AuditFilter {
   from?: Date | undefined;
   to?: Date | undefined;
-  actorUserId?: string | undefined;
+  actorUserId?: UserId | undefined;
   objectId?: string | undefined;
   /** Part of the action's name. */
   action?: string | undefined;
@@ -124,7 +125,7 @@ export async function listAuditEvents(
 }
 
 function readEvent(row: Record<string, unknown>): AuditEvent {
-  const text = (name: string) => (row[name] as string | null) ?? null;
+  const text = <Text extends string = string>(name: string) => (row[name] as Text | null) ?? null;
   return {
     eventId: String(row.event_id),
     accountId: text('account_id'),

@@ -3,6 +3,7 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import { emailKey } from '../../domain/email-address.ts';
 import { type EmailSide, emailChangeSeconds } from '../../domain/email-change.ts';
 import { AppError } from '../../domain/errors.ts';
+import type { AccountId, UserId } from '../../domain/ids.ts';
 import { Account } from '../entities/account.ts';
 import { newId } from '../new-id.ts';
 import { recordAudit } from './audit-events.ts';
@@ -19,7 +20,7 @@ const closingSeconds = 10;
  */
 export async function requestEmailChange(
   em: EntityManager,
-  by: { accountId: string; userId: string },
+  by: { accountId: AccountId; userId: UserId },
   asked: { currentEmail: string; newEmail: string },
 ): Promise<void> {
   const { accountId } = by;
@@ -46,7 +47,7 @@ export async function requestEmailChange(
   });
 }
 
-async function requireFree(tx: EntityManager, accountId: string, email: string): Promise<void> {
+async function requireFree(tx: EntityManager, accountId: AccountId, email: string): Promise<void> {
   const taken = (await tx.execute(
     `select 1 from users where lower(email) = ?
      union all select 1 from accounts where lower(email) = ? and account_id <> ? limit 1`,
@@ -56,7 +57,7 @@ async function requireFree(tx: EntityManager, accountId: string, email: string):
     throw new AppError('email_taken', 'A user or an account with this e-mail address exists already');
 }
 
-async function requireNoRecentChange(tx: EntityManager, accountId: string): Promise<void> {
+async function requireNoRecentChange(tx: EntityManager, accountId: AccountId): Promise<void> {
   const [row] = (await tx.execute(
     `select extract(epoch from max(greatest(
               created_at + interval '${emailChangeSeconds} seconds',
@@ -76,7 +77,7 @@ async function requireNoRecentChange(tx: EntityManager, accountId: string): Prom
 /** How far the newest change of an account is. */
 export async function findEmailChangeStatus(
   em: EntityManager,
-  accountId: string,
+  accountId: AccountId,
 ): Promise<{ isPending: boolean; confirmations: 0 | 1 | 2 }> {
   const [row] = (await em.fork().execute(
     `select status = 'pending' and expires_at > now() as is_pending, status,
@@ -90,7 +91,7 @@ export async function findEmailChangeStatus(
 }
 
 /** Ends pending changes; their links no longer work. A user who is not root ends only their own. @returns how many */
-export async function clearEmailChanges(em: EntityManager, scope: Scope & { accountId: string }): Promise<number> {
+export async function clearEmailChanges(em: EntityManager, scope: Scope & { accountId: AccountId }): Promise<number> {
   return scopeTransaction(em, scope, async (tx) => {
     await lockRow(tx, 'accounts', scope.accountId);
     const rows = (await tx.execute(
@@ -149,7 +150,7 @@ export async function confirmEmailChange(em: EntityManager, token: string): Prom
 
 interface ChangeRow {
   change_id: string;
-  account_id: string;
+  account_id: AccountId;
   current_email: string;
   new_email: string;
   current_token_hash: string | null;

@@ -1,4 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import type { AccountId, UserId } from '../../domain/ids.ts';
 import { Event } from '../entities/event.ts';
 import type { Sandbox } from '../entities/sandbox.ts';
 import { newId } from '../new-id.ts';
@@ -19,9 +20,9 @@ export type SandboxEventType =
 export interface EventObject {
   /** Prefixed, so that no two objects share it. */
   objectId: string;
-  accountId: string;
+  accountId: AccountId;
   /** Null: the object belongs to the account alone. */
-  userId: string | null;
+  userId: UserId | null;
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { expectedUse, type FreeRoom, lessExpected, type TemplateUse } from '../../domain/host-room.ts';
+import type { SandboxId, TemplateId } from '../../domain/ids.ts';
 import type { FullDisk, HostRoom } from '../../domain/placement.ts';
 
 /** A host that has not measured itself for this long takes nothing: its figures say nothing of now. */
@@ -76,7 +77,7 @@ function freeOf(row: RoomRow): FreeRoom | null {
 }
 
 /** Null: no sandbox of this template has been measured. */
-export async function templateUse(tx: EntityManager, templateId: string): Promise<TemplateUse | null> {
+export async function templateUse(tx: EntityManager, templateId: TemplateId): Promise<TemplateUse | null> {
   const [row] = (await tx.execute('select cpu, memory_mb from template_peaks where template_id = ?', [templateId])) as {
     cpu: number;
     memory_mb: number;
@@ -85,7 +86,7 @@ export async function templateUse(tx: EntityManager, templateId: string): Promis
 }
 
 /** Has sandboxes of a template count with this until a host has measured some. */
-export async function guessTemplateUse(em: EntityManager, templateId: string, use: TemplateUse): Promise<void> {
+export async function guessTemplateUse(em: EntityManager, templateId: TemplateId, use: TemplateUse): Promise<void> {
   await em.execute('insert into template_peaks (template_id, cpu, memory_mb) values (?, ?, ?) on conflict do nothing', [
     templateId,
     use.cpu,
@@ -135,16 +136,16 @@ export async function storeRoom(em: EntityManager, hostId: string, report: RoomR
 }
 
 export interface SizedSandbox {
-  sandboxId: string;
-  templateId: string;
+  sandboxId: SandboxId;
+  templateId: TemplateId;
   cpuCount: number;
 }
 
-export async function sizesOf(em: EntityManager, sandboxIds: readonly string[]): Promise<SizedSandbox[]> {
+export async function sizesOf(em: EntityManager, sandboxIds: readonly SandboxId[]): Promise<SizedSandbox[]> {
   const rows = (await em
     .fork()
     .execute('select sandbox_id, template_id, cpu_count from sandboxes where sandbox_id = any(?::text[])', [
       `{${sandboxIds.join(',')}}`,
-    ])) as { sandbox_id: string; template_id: string; cpu_count: number }[];
+    ])) as { sandbox_id: SandboxId; template_id: TemplateId; cpu_count: number }[];
   return rows.map((row) => ({ sandboxId: row.sandbox_id, templateId: row.template_id, cpuCount: row.cpu_count }));
 }

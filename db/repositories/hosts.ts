@@ -1,4 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import type { SandboxId } from '../../domain/ids.ts';
 import type { FullDisk } from '../../domain/placement.ts';
 import { Host } from '../entities/host.ts';
 import { Sandbox } from '../entities/sandbox.ts';
@@ -100,7 +101,7 @@ export async function rejoin(em: EntityManager, hostId: string): Promise<void> {
 }
 
 export interface BoundSandbox {
-  sandboxId: string;
+  sandboxId: SandboxId;
   /** The number of its last start or resume that began; null: none has. */
   run: number | null;
 }
@@ -120,7 +121,7 @@ export async function countDisksOn(em: EntityManager, hostId: string): Promise<n
 
 /** A sandbox that no work is under way for, as reconciliation compares it. */
 export interface RestingSandbox {
-  sandboxId: string;
+  sandboxId: SandboxId;
   status: 'running' | 'paused';
   holdsCompute: boolean;
   allowInternetAccess: boolean;
@@ -144,7 +145,7 @@ export async function restingSandboxes(em: EntityManager, hostId: string): Promi
 }
 
 /** Those of these sandboxes that run on this host. */
-export async function runningSandboxes(em: EntityManager, hostId: string, sandboxIds: string[]): Promise<Sandbox[]> {
+export async function runningSandboxes(em: EntityManager, hostId: string, sandboxIds: SandboxId[]): Promise<Sandbox[]> {
   if (sandboxIds.length === 0) return [];
   return em.fork().find(Sandbox, { hostId, status: 'running', sandboxId: { $in: sandboxIds } });
 }

@@ -1,13 +1,14 @@
 import { createHash } from 'node:crypto';
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { isApiKeyShape } from '../../domain/api-key.ts';
+import type { AccountId, ApiKeyId, UserId } from '../../domain/ids.ts';
 
 /** Who is calling, as every route needs to know it. */
 export interface Identity {
-  accountId: string;
-  userId: string;
+  accountId: AccountId;
+  userId: UserId;
   /** Null for an access token. */
-  keyId: string | null;
+  keyId: ApiKeyId | null;
   /** Null for an API key. */
   sessionId: string | null;
   role: 'user' | 'admin';
@@ -23,8 +24,8 @@ export function hashApiKey(secret: string): string {
 }
 
 interface UserRow {
-  user_id: string;
-  account_id: string;
+  user_id: UserId;
+  account_id: AccountId;
   role: 'user' | 'admin';
   is_root_user: boolean;
   plan_name: string;
@@ -44,7 +45,7 @@ export async function identifyApiKey(em: EntityManager, secret: string): Promise
        from api_keys k join users u using (user_id) join accounts a on a.account_id = u.account_id
       where k.secret_hash = ? and k.is_active and u.status = 'enabled'`,
     [hashApiKey(secret)],
-  )) as (UserRow & { key_id: string; last_used_at: Date | null })[];
+  )) as (UserRow & { key_id: ApiKeyId; last_used_at: Date | null })[];
   if (!row) return null;
   // To the minute is enough, and a write on every request is not.
   if (!row.last_used_at || Date.now() - new Date(row.last_used_at).getTime() > 60_000) {
@@ -59,7 +60,7 @@ export async function identifyApiKey(em: EntityManager, secret: string): Promise
  */
 export async function identifySession(
   em: EntityManager,
-  claims: { sessionId: string; userId: string; keyId: string },
+  claims: { sessionId: string; userId: UserId; keyId: string },
 ): Promise<Identity | null> {
   const [row] = (await em.fork().execute(
     `select ${userColumns}

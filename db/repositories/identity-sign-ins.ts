@@ -2,6 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { emailKey, readEmailAddress } from '../../domain/email-address.ts';
 import { AppError } from '../../domain/errors.ts';
+import type { AccountId, UserId } from '../../domain/ids.ts';
 import { maxDisplayName, usernamePattern, whyNoName } from '../../domain/names.ts';
 import { knownAddressHash } from '../../domain/sign-in-throttle.ts';
 import { accountTransaction } from '../account-transaction.ts';
@@ -25,7 +26,7 @@ export interface ProvenIdentity {
 
 /** Whom an issuer may sign in. */
 export interface AdmissionByIssuer {
-  accountId: string;
+  accountId: AccountId;
   emailDomains: readonly string[];
   createsUsers: boolean;
 }
@@ -54,7 +55,11 @@ export async function useSignInState(em: EntityManager, state: string, keptSecon
 }
 
 /** Whether a user of the account who has an identity has signed in from the address lately. */
-export async function isAddressOfIdentities(em: EntityManager, accountId: string, address: string): Promise<boolean> {
+export async function isAddressOfIdentities(
+  em: EntityManager,
+  accountId: AccountId,
+  address: string,
+): Promise<boolean> {
   const rows = (await em.fork().execute(
     `select 1 from known_addresses k join users u using (user_id)
       where k.address_hash = ? and u.account_id = ? and u.oauth_provider is not null limit 1`,
@@ -74,7 +79,7 @@ export function signInByIdentity(
   identity: ProvenIdentity,
   admission: AdmissionByIssuer,
   request: IdentitySignInRequest,
-): Promise<{ userId: string; session: StartedSession }> {
+): Promise<{ userId: UserId; session: StartedSession }> {
   return accountTransaction(em.fork(), admission.accountId, async (tx) => {
     const known = await findByIdentity(tx, identity);
     const { user, before, after } = known ? unchanged(known) : await firstSignIn(tx, identity, admission);
@@ -142,7 +147,7 @@ function requireAllowedEmail(identity: ProvenIdentity, { emailDomains }: Admissi
 async function findByEmail(tx: EntityManager, email: string): Promise<User | null> {
   const [row] = (await tx.execute('select user_id from users where lower(email) = ? for update', [
     emailKey(email),
-  ])) as { user_id: string }[];
+  ])) as { user_id: UserId }[];
   return row ? tx.findOneOrFail(User, { userId: row.user_id }, { refresh: true }) : null;
 }
 
@@ -164,7 +169,7 @@ async function join(
   return { user, before, after: identityFields(user) };
 }
 
-async function create(tx: EntityManager, email: string, identity: ProvenIdentity, accountId: string): Promise<User> {
+async function create(tx: EntityManager, email: string, identity: ProvenIdentity, accountId: AccountId): Promise<User> {
   const userId = newId('user');
   const username = await freeUsername(tx, accountId, [identity.username, email.split('@')[0]!]);
   const name = identity.name?.trim() ?? '';
@@ -185,7 +190,11 @@ async function create(tx: EntityManager, email: string, identity: ProvenIdentity
 }
 
 /** The first valid name of `wishes` that no user of the account has. The caller has locked the account. */
-async function freeUsername(tx: EntityManager, accountId: string, wishes: readonly (string | null)[]): Promise<string> {
+async function freeUsername(
+  tx: EntityManager,
+  accountId: AccountId,
+  wishes: readonly (string | null)[],
+): Promise<string> {
   const names = wishes
     .map((wish) =>
       (wish ?? '')

@@ -1,5 +1,6 @@
 import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
 import { AppError, notFound } from '../../domain/errors.ts';
+import type { TemplateId } from '../../domain/ids.ts';
 import { activeImportStatuses, type ImportStatus, maxImportRetries } from '../../domain/import-jobs.ts';
 import { registryProjectOf } from '../../domain/template-image.ts';
 import { ImportJob } from '../entities/import-job.ts';
@@ -74,7 +75,7 @@ export function addImportJob(
 export async function startImport(
   em: EntityManager,
   by: { caller: TemplateCaller; scope: Scope },
-  templateId: string,
+  templateId: TemplateId,
   jobId: string,
   placeOf: (target: ImportTarget) => ImportPlace,
 ): Promise<void> {
@@ -105,7 +106,7 @@ function requireExternal(template: Template): void {
   }
 }
 
-async function removeOldJobs(tx: EntityManager, templateId: string): Promise<void> {
+async function removeOldJobs(tx: EntityManager, templateId: TemplateId): Promise<void> {
   await tx.execute(
     `delete from import_jobs where job_id in (select job_id from import_jobs
        where template_id = ? and status not in ('pending', 'running') order by created_at desc offset ?)`,
@@ -113,7 +114,7 @@ async function removeOldJobs(tx: EntityManager, templateId: string): Promise<voi
   );
 }
 
-export type ImportFilter = { status: ImportStatus | 'ongoing'; templateId?: string | undefined };
+export type ImportFilter = { status: ImportStatus | 'ongoing'; templateId?: TemplateId | undefined };
 
 export async function listImportJobs(
   em: EntityManager,
@@ -137,7 +138,11 @@ export async function findImportJob(em: EntityManager, scope: Scope, jobId: stri
 }
 
 /** The job of a template that is under way, or the newest one. Null: there is none. */
-export async function findNewestImport(em: EntityManager, scope: Scope, templateId: string): Promise<ImportJob | null> {
+export async function findNewestImport(
+  em: EntityManager,
+  scope: Scope,
+  templateId: TemplateId,
+): Promise<ImportJob | null> {
   const within = { templateId, ...entitiesWithin(scope) };
   return (
     (await em.findOne(ImportJob, { ...within, status: { $in: [...activeImportStatuses] } })) ??
@@ -153,7 +158,7 @@ export async function findNewestImport(em: EntityManager, scope: Scope, template
 export async function cancelImport(
   em: EntityManager,
   scope: Scope,
-  which: { jobId: string } | { templateId: string },
+  which: { jobId: string } | { templateId: TemplateId },
 ): Promise<ImportJob> {
   return scopeTransaction(em, scope, async (tx) => {
     const isByTemplate = 'templateId' in which;

@@ -1,4 +1,5 @@
 import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
+import type { TemplateId } from '../../domain/ids.ts';
 import { activeImportStatuses } from '../../domain/import-jobs.ts';
 import { readRegistryImage } from '../../domain/template-image.ts';
 import { ImportJob } from '../entities/import-job.ts';
@@ -13,7 +14,7 @@ import { storageExcess } from './template-storage.ts';
 
 /** What an attempt at an import needs; the password is sealed. */
 export interface ImportPlan {
-  templateId: string;
+  templateId: TemplateId;
   externalImageUrl: string;
   username: string | null;
   sealedPassword: string | null;

@@ -1,9 +1,9 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import { type IdKind, isId } from '../../domain/ids.ts';
+import { type AccountId, type IdKind, isId } from '../../domain/ids.ts';
 
 /** An account that an admin works on. */
 export interface OwningAccount {
-  accountId: string;
+  accountId: AccountId;
   planName: string;
 }
 
@@ -30,6 +30,6 @@ export async function findOwningAccount(em: EntityManager, id: string): Promise<
     .fork()
     .execute(`select a.account_id, a.plan_name from ${table} o join accounts a using (account_id) where o.${key} = ?`, [
       id,
-    ])) as { account_id: string; plan_name: string }[];
+    ])) as { account_id: AccountId; plan_name: string }[];
   return row ? { accountId: row.account_id, planName: row.plan_name } : null;
 }

@@ -1,4 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import type { AccountId, UserId } from '../../domain/ids.ts';
 import { knownAddressHash } from '../../domain/sign-in-throttle.ts';
 import { useAccountLink } from './account-links.ts';
 import { recordAudit } from './audit-events.ts';
@@ -9,7 +10,7 @@ import { recordAudit } from './audit-events.ts';
  */
 export async function changePassword(
   em: EntityManager,
-  change: { userId: string; from: string; to: string; address: string },
+  change: { userId: UserId; from: string; to: string; address: string },
 ): Promise<boolean> {
   return em.fork().transactional(async (tx) => {
     const changed = (await tx.execute(
@@ -30,7 +31,7 @@ export async function changePassword(
 export async function resetPassword(
   em: EntityManager,
   reset: { token: string; passwordHash: string; address: string },
-): Promise<string | null> {
+): Promise<UserId | null> {
   return em.fork().transactional(async (tx) => {
     const link = await useAccountLink(tx, reset.token, 'password-reset');
     if (!link) return null;
@@ -40,7 +41,7 @@ export async function resetPassword(
       `update users set password_hash = ?, email_verified = email_verified or ?, updated_at = now()
         where user_id = ? and (oauth_provider is null or password_hash is not null) returning account_id`,
       [reset.passwordHash, link.provesEmail, userId],
-    )) as { account_id: string }[];
+    )) as { account_id: AccountId }[];
     if (!user) return null;
     await rememberAddress(tx, userId, reset.address);
     const of = { accountId: user.account_id, objectId: userId, provenUserId: userId, before: null, after: null };
@@ -49,7 +50,7 @@ export async function resetPassword(
   });
 }
 
-async function rememberAddress(tx: EntityManager, userId: string, address: string): Promise<void> {
+async function rememberAddress(tx: EntityManager, userId: UserId, address: string): Promise<void> {
   await tx.execute(
     `insert into known_addresses (user_id, address_hash, last_used_at) values (?, ?, now())
      on conflict (user_id, address_hash) do update set last_used_at = excluded.last_used_at`,
@@ -63,13 +64,13 @@ async function rememberAddress(tx: EntityManager, userId: string, address: strin
  */
 export async function findResettableUser(
   em: EntityManager,
-  by: { email: string } | { userId: string },
-): Promise<string | null> {
+  by: { email: string } | { userId: UserId },
+): Promise<UserId | null> {
   const [column, value] = 'email' in by ? ['lower(email) = lower(?)', by.email] : ['user_id = ?', by.userId];
   const [row] = (await em.fork().execute(
     `select user_id from users
       where ${column} and status = 'enabled' and (oauth_provider is null or password_hash is not null)`,
     [value],
-  )) as { user_id: string }[];
+  )) as { user_id: UserId }[];
   return row?.user_id ?? null;
 }

@@ -1,6 +1,8 @@
+import type { UserId } from '../../domain/ids.ts';
+
 /** A user as others see them. */
 export interface Person {
-  userId: string;
+  userId: UserId;
   username: string;
   displayName: string;
   email: string;
@@ -21,8 +23,8 @@ export function joinAccountRoot(alias: string, root: string): string {
 
 /** The person a row carries. Null: the join found nobody. */
 export function readPerson(row: Record<string, unknown>, prefix: string): Person | null {
-  const userId = row[`${prefix}_user_id`];
-  if (typeof userId !== 'string') return null;
+  const userId = row[`${prefix}_user_id`] as UserId | null | undefined;
+  if (!userId) return null;
   return {
     userId,
     username: String(row[`${prefix}_username`]),

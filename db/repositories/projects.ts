@@ -1,5 +1,6 @@
 import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
 import { AppError, notFound } from '../../domain/errors.ts';
+import type { AccountId, ProjectId, UserId } from '../../domain/ids.ts';
 import { accountTransaction } from '../account-transaction.ts';
 import { Project } from '../entities/project.ts';
 import { Sandbox } from '../entities/sandbox.ts';
@@ -29,7 +30,11 @@ const listed: ListedTable = {
 };
 
 /** The project a caller may see. */
-export async function findProjectView(em: EntityManager, scope: Scope, projectId: string): Promise<ProjectView | null> {
+export async function findProjectView(
+  em: EntityManager,
+  scope: Scope,
+  projectId: ProjectId,
+): Promise<ProjectView | null> {
   const row = await readOne(em, listed, [{ sql: 'p.project_id = ?', values: [projectId] }, withinScope(scope, 'p')]);
   return row && readView(em, row);
 }
@@ -38,7 +43,7 @@ export async function findProjectView(em: EntityManager, scope: Scope, projectId
 export async function listProjectViews(
   em: EntityManager,
   scope: Scope,
-  filter: { ownerUserId?: string | undefined },
+  filter: { ownerUserId?: UserId | undefined },
   listing: Listing,
 ): Promise<{ views: ProjectView[]; total: number }> {
   const conditions = [withinScope(scope, 'p')];
@@ -48,7 +53,7 @@ export async function listProjectViews(
 }
 
 /** The project new and evicted sandboxes of a user go to. */
-export async function findDefaultProjectId(em: EntityManager, userId: string): Promise<string> {
+export async function findDefaultProjectId(em: EntityManager, userId: UserId): Promise<ProjectId> {
   const project = await em.findOneOrFail(Project, { ownerUserId: userId, isDefault: true }, { fields: ['projectId'] });
   return project.projectId;
 }
@@ -60,8 +65,8 @@ export async function findDefaultProjectId(em: EntityManager, userId: string): P
  */
 export async function createProject(
   em: EntityManager,
-  owner: { accountId: string; userId: string },
-  wanted: { projectId: string; name: string; description: string; isDefault: boolean },
+  owner: { accountId: AccountId; userId: UserId },
+  wanted: { projectId: ProjectId; name: string; description: string; isDefault: boolean },
   maxProjects: number,
 ): Promise<void> {
   await accountTransaction(em, owner.accountId, async (tx) => {
@@ -94,7 +99,7 @@ export async function createProject(
 export async function updateProject(
   em: EntityManager,
   scope: Scope,
-  projectId: string,
+  projectId: ProjectId,
   change: { name?: string | undefined; description?: string | undefined; isDefault?: boolean | undefined },
 ): Promise<void> {
   await scopeTransaction(em, scope, async (tx) => {
@@ -126,7 +131,7 @@ function auditedFields(project: Project): AuditedFields {
  * Removes an empty project. Rows of sandboxes deleted earlier, which nobody can see, pass to the owner's default one.
  * @throws {AppError} `not_found`, `project_not_empty`, `only_default_project`
  */
-export async function deleteProject(em: EntityManager, scope: Scope, projectId: string): Promise<void> {
+export async function deleteProject(em: EntityManager, scope: Scope, projectId: ProjectId): Promise<void> {
   await scopeTransaction(em, scope, async (tx) => {
     const project = await lockProject(tx, scope, projectId);
     if (project.isDefault) {
@@ -149,7 +154,7 @@ export async function deleteProject(em: EntityManager, scope: Scope, projectId: 
 }
 
 /** Locks the project's owner first, then the project: the order every change of projects keeps. */
-async function lockProject(tx: EntityManager, scope: Scope, projectId: string): Promise<Project> {
+async function lockProject(tx: EntityManager, scope: Scope, projectId: ProjectId): Promise<Project> {
   const seen = { projectId, ...entitiesWithin(scope) };
   const found = await tx.findOne(Project, seen, { fields: ['ownerUserId'], disableIdentityMap: true });
   if (!found) throw notFound('Project');
@@ -159,11 +164,11 @@ async function lockProject(tx: EntityManager, scope: Scope, projectId: string): 
   return project;
 }
 
-async function lockOwner(tx: EntityManager, userId: string): Promise<void> {
+async function lockOwner(tx: EntityManager, userId: UserId): Promise<void> {
   if (!(await lockRow(tx, 'users', userId))) throw notFound('User');
 }
 
-async function unsetDefault(tx: EntityManager, ownerUserId: string): Promise<void> {
+async function unsetDefault(tx: EntityManager, ownerUserId: UserId): Promise<void> {
   await tx.nativeUpdate(Project, { ownerUserId, isDefault: true }, { isDefault: false, updatedAt: new Date() });
 }
 

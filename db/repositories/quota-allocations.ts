@@ -1,5 +1,6 @@
 import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
 import { AppError, notFound } from '../../domain/errors.ts';
+import type { AccountId, UserId } from '../../domain/ids.ts';
 import type { Quota } from '../../domain/quotas.ts';
 import { QuotaAllocation } from '../entities/quota-allocation.ts';
 import { User } from '../entities/user.ts';
@@ -18,7 +19,7 @@ const listed: ListedTable = {
 };
 
 /** The allocation that counts for a user. Null: only the plan limits them. */
-export function findActiveAllocation(em: EntityManager, userId: string): Promise<QuotaAllocation | null> {
+export function findActiveAllocation(em: EntityManager, userId: UserId): Promise<QuotaAllocation | null> {
   return em.findOne(QuotaAllocation, { userId, status: 'active' });
 }
 
@@ -42,8 +43,8 @@ export async function listAllocations(
  */
 export async function allocateQuota(
   tx: EntityManager,
-  to: { accountId: string; userId: string },
-  allocation: { allocationId: string; allocatedByUserId: string; quota: Quota },
+  to: { accountId: AccountId; userId: UserId },
+  allocation: { allocationId: string; allocatedByUserId: UserId; quota: Quota },
 ): Promise<void> {
   // Allocations of one user run one after the other: a user has at most one that is active.
   await lockRow(tx, 'users', to.userId);

@@ -1,5 +1,6 @@
 import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
 import { AppError, notFound } from '../../domain/errors.ts';
+import type { AccountId, UserId } from '../../domain/ids.ts';
 import type { Quota, QuotaRequestStatus } from '../../domain/quotas.ts';
 import { accountTransaction } from '../account-transaction.ts';
 import { QuotaRequest } from '../entities/quota-request.ts';
@@ -53,7 +54,7 @@ export async function readQuotaRequest(em: EntityManager, scope: Scope, requestI
  */
 export async function createQuotaRequest(
   em: EntityManager,
-  user: { accountId: string; userId: string },
+  user: { accountId: AccountId; userId: UserId },
   requestId: string,
   wanted: WantedQuota,
 ): Promise<void> {
@@ -114,7 +115,7 @@ export async function reviewQuotaRequest(
   em: EntityManager,
   scope: Scope,
   requestId: string,
-  review: { by: string; approve: boolean; notes: string | null },
+  review: { by: UserId; approve: boolean; notes: string | null },
 ): Promise<void> {
   await scopeTransaction(em, scope, async (tx) => {
     const request = await lockPending(tx, scope, requestId);

@@ -1,5 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { AppError } from '../../domain/errors.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import type { MountSlot } from '../../domain/object-storage.ts';
 import { udpPortsOf } from '../../domain/ports.ts';
 import { stoppedClock, turn } from '../../domain/sandbox-clock.ts';
@@ -40,7 +41,7 @@ export class SandboxLifeRepository {
   }
 
   /** The row, deleted or not. Null: there was never one. */
-  async find(sandboxId: string): Promise<Sandbox | null> {
+  async find(sandboxId: SandboxId): Promise<Sandbox | null> {
     return this.#em.fork().findOne(Sandbox, { sandboxId });
   }
 
@@ -49,7 +50,7 @@ export class SandboxLifeRepository {
    * @param run the number of this start
    * @returns null when there is none to start: the row is gone, or has moved on
    */
-  async begin(sandboxId: string, run: number | null): Promise<Sandbox | null> {
+  async begin(sandboxId: SandboxId, run: number | null): Promise<Sandbox | null> {
     const em = this.#em.fork();
     const [row] = (await em.execute(
       `update sandboxes set status = 'starting', substatus = 'allocating', reason = 'user_requested', run = ?,
@@ -61,12 +62,12 @@ export class SandboxLifeRepository {
   }
 
   /** The next step of `starting` or `terminating`; ignored once the status has moved on. */
-  async step(sandboxId: string, during: SandboxStatus, substatus: SandboxSubstatus): Promise<void> {
+  async step(sandboxId: SandboxId, during: SandboxStatus, substatus: SandboxSubstatus): Promise<void> {
     await this.#em.fork().nativeUpdate(Sandbox, { sandboxId, status: during }, { substatus, updatedAt: new Date() });
   }
 
   /** → `running`, for the first time or after a pause, at the moment its processes began to run. */
-  run(sandboxId: string, place: RunningPlace, at: Date): Promise<Sandbox> {
+  run(sandboxId: SandboxId, place: RunningPlace, at: Date): Promise<Sandbox> {
     return this.#move(sandboxId, 'running', (row, tell) => {
       const first = row.status === 'starting';
       setPhase(row, 'running', at);
@@ -86,7 +87,7 @@ export class SandboxLifeRepository {
   }
 
   /** `running` → `pausing`. */
-  beginPause(sandboxId: string, reason: SandboxReason, at: Date): Promise<Sandbox> {
+  beginPause(sandboxId: SandboxId, reason: SandboxReason, at: Date): Promise<Sandbox> {
     return this.#move(sandboxId, 'pausing', (row) => {
       row.pausingAt = at;
       row.reason = reason;
@@ -94,7 +95,7 @@ export class SandboxLifeRepository {
   }
 
   /** → `running` again: the freeze did not take, or never began. The running phase goes on as if nothing had been asked. */
-  cancelPause(sandboxId: string): Promise<Sandbox> {
+  cancelPause(sandboxId: SandboxId): Promise<Sandbox> {
     return this.#change(sandboxId, (row) => {
       if (row.status !== 'pausing' && row.status !== 'running') return;
       row.status = 'running';
@@ -107,7 +108,7 @@ export class SandboxLifeRepository {
    * → `paused`, at the moment its processes stopped running.
    * @param memoryKept false when the host restarted: only the disk is left
    */
-  pause(sandboxId: string, reason: SandboxReason, at: Date, memoryKept: boolean): Promise<Sandbox> {
+  pause(sandboxId: SandboxId, reason: SandboxReason, at: Date, memoryKept: boolean): Promise<Sandbox> {
     return this.#move(sandboxId, 'paused', (row, tell) => {
       setPhase(row, 'paused', at);
       row.pausedAt = at;
@@ -124,7 +125,7 @@ export class SandboxLifeRepository {
    * @param run the number of this resume
    * @throws {AppError} of `admitResume`; the row then stays `paused`
    */
-  beginResume(sandboxId: string, run: number | null): Promise<Sandbox> {
+  beginResume(sandboxId: SandboxId, run: number | null): Promise<Sandbox> {
     return this.#move(
       sandboxId,
       'resuming',
@@ -139,7 +140,7 @@ export class SandboxLifeRepository {
   }
 
   /** `resuming` → `paused`: it could not be brought back. The paused phase goes on. One still `paused` is left as it is. */
-  cancelResume(sandboxId: string, memoryKept: boolean): Promise<Sandbox> {
+  cancelResume(sandboxId: SandboxId, memoryKept: boolean): Promise<Sandbox> {
     return this.#move(sandboxId, 'paused', (row) => {
       row.holdsCompute = memoryKept;
       row.reason = 'resume_failed';
@@ -152,7 +153,7 @@ export class SandboxLifeRepository {
    * @param run the number of this restart
    * @throws {AppError} of `admitResume`; the row then stays as it is
    */
-  beginRestart(sandboxId: string, run: number, at: Date): Promise<Sandbox> {
+  beginRestart(sandboxId: SandboxId, run: number, at: Date): Promise<Sandbox> {
     return this.#move(
       sandboxId,
       'resuming',
@@ -177,7 +178,7 @@ export class SandboxLifeRepository {
    * `resuming` → `paused`: its processes were ended and others could not be started. One that is not `resuming` is left
    * as it is: the restart was refused before it ended anything.
    */
-  cancelRestart(sandboxId: string, from: 'running' | 'paused'): Promise<Sandbox> {
+  cancelRestart(sandboxId: SandboxId, from: 'running' | 'paused'): Promise<Sandbox> {
     return this.#change(sandboxId, (row, tell) => {
       if (row.status !== 'resuming') return;
       row.status = 'paused';
@@ -188,7 +189,7 @@ export class SandboxLifeRepository {
   }
 
   /** → `terminating`. A failed one stays explained by its `failure`. */
-  beginTermination(sandboxId: string, reason: SandboxReason): Promise<Sandbox> {
+  beginTermination(sandboxId: SandboxId, reason: SandboxReason): Promise<Sandbox> {
     return this.#move(sandboxId, 'terminating', (row) => {
       row.substatus = 'cleaning_resources';
       row.reason = reason;
@@ -196,7 +197,7 @@ export class SandboxLifeRepository {
   }
 
   /** Its processes ended, whatever the status: the clock stops and its compute is free. */
-  stop(sandboxId: string, at: Date): Promise<Sandbox> {
+  stop(sandboxId: SandboxId, at: Date): Promise<Sandbox> {
     return this.#change(sandboxId, (row, tell) => {
       if (row.status === 'terminating') row.substatus = 'cleaning_data';
       row.holdsCompute = false;
@@ -208,7 +209,7 @@ export class SandboxLifeRepository {
    * `terminating` → `terminated`. A failed life keeps its outcome.
    * @param cleaned false when its host could not be reached: its room stays taken until reconciliation has cleaned it
    */
-  endTermination(sandboxId: string, outcome: LifecycleOutcome, at: Date, cleaned: boolean): Promise<Sandbox> {
+  endTermination(sandboxId: SandboxId, outcome: LifecycleOutcome, at: Date, cleaned: boolean): Promise<Sandbox> {
     return this.#move(sandboxId, 'terminated', (row, tell) => {
       endPhase(row, at, tell);
       if (cleaned) giveBackRoom(row);
@@ -219,7 +220,7 @@ export class SandboxLifeRepository {
   }
 
   /** → `failed`, with what is known of how it went. Its room is given back by `stop` and `releaseRoom`. */
-  fail(sandboxId: string, reason: SandboxReason, failure: SandboxFailure, at: Date): Promise<Sandbox> {
+  fail(sandboxId: SandboxId, reason: SandboxReason, failure: SandboxFailure, at: Date): Promise<Sandbox> {
     return this.#move(sandboxId, 'failed', (row, tell) => {
       row.reason = reason;
       row.failure = failure;
@@ -231,14 +232,14 @@ export class SandboxLifeRepository {
   }
 
   /** A paused one has no processes any more, frozen or not: only its disk is left. */
-  loseMemory(sandboxId: string): Promise<Sandbox> {
+  loseMemory(sandboxId: SandboxId): Promise<Sandbox> {
     return this.#change(sandboxId, (row) => {
       if (row.status === 'paused') row.holdsCompute = false;
     });
   }
 
   /** Nothing of it is on its host any more. */
-  releaseRoom(sandboxId: string): Promise<Sandbox> {
+  releaseRoom(sandboxId: SandboxId): Promise<Sandbox> {
     return this.#change(sandboxId, giveBackRoom);
   }
 
@@ -246,7 +247,7 @@ export class SandboxLifeRepository {
    * Moves one that has not started yet to another host with room, by the same wish as it was placed first.
    * @throws {AppError} `no_capacity`
    */
-  placeAgain(sandboxId: string): Promise<Sandbox> {
+  placeAgain(sandboxId: SandboxId): Promise<Sandbox> {
     return this.#change(
       sandboxId,
       async (row, _tell, tx) => {
@@ -267,21 +268,21 @@ export class SandboxLifeRepository {
   }
 
   /** From now on it answers 404 and no list shows it. */
-  forget(sandboxId: string, at: Date): Promise<Sandbox> {
+  forget(sandboxId: SandboxId, at: Date): Promise<Sandbox> {
     return this.#change(sandboxId, (row) => {
       row.deletedAt ??= at;
     });
   }
 
   /** Another timeout; `from` moves the start of its clock. */
-  setTimeout(sandboxId: string, timeoutSeconds: number, from: Date | null): Promise<Sandbox> {
+  setTimeout(sandboxId: SandboxId, timeoutSeconds: number, from: Date | null): Promise<Sandbox> {
     return this.#change(sandboxId, (row) => {
       row.timeoutSeconds = timeoutSeconds;
       if (from) row.timeoutFrom = from;
     });
   }
 
-  #move(sandboxId: string, to: SandboxStatus, apply: Change, how?: 'in a transaction'): Promise<Sandbox> {
+  #move(sandboxId: SandboxId, to: SandboxStatus, apply: Change, how?: 'in a transaction'): Promise<Sandbox> {
     return this.#change(
       sandboxId,
       async (row, tell, tx) => {
@@ -306,7 +307,7 @@ export class SandboxLifeRepository {
    * Reads the row, changes it, and writes what changed together with its events in one statement, unless somebody wrote
    * the row meanwhile; then all over again. Callers wait for these writes, and this is two trips to the database.
    */
-  async #change(sandboxId: string, apply: Change, how?: 'in a transaction'): Promise<Sandbox> {
+  async #change(sandboxId: SandboxId, apply: Change, how?: 'in a transaction'): Promise<Sandbox> {
     const em = this.#em.fork();
     for (;;) {
       const changed = how
@@ -319,7 +320,7 @@ export class SandboxLifeRepository {
   /** @returns null when the row was written by somebody else meanwhile; nothing is changed then */
   async #changeOnce(
     em: EntityManager,
-    sandboxId: string,
+    sandboxId: SandboxId,
     apply: Change,
     tx: EntityManager | null,
   ): Promise<Sandbox | null> {

@@ -1,10 +1,11 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import type { SandboxId } from '../../domain/ids.ts';
 import type { MetricsRange } from '../../domain/metrics-range.ts';
 import { type Scope, withinScope } from './scope.ts';
 
 /** What one sandbox used since it was last looked at, and what it holds now. */
 export interface MeteredUsage {
-  sandboxId: string;
+  sandboxId: SandboxId;
   /** Processor seconds and wall-clock seconds between the two looks. */
   cpuSeconds: number;
   overSeconds: number;
@@ -55,7 +56,7 @@ export async function insertSamples(em: EntityManager, at: Date, usages: readonl
  */
 export async function addUpMinutes(
   em: EntityManager,
-  sandboxIds: readonly string[],
+  sandboxIds: readonly SandboxId[],
   from: Date,
   to: Date,
 ): Promise<void> {
@@ -74,13 +75,13 @@ export async function addUpMinutes(
 }
 
 /** The sandboxes that were, or may have been, sampled on a host since then. */
-export async function sandboxesSampledSince(em: EntityManager, hostId: string, since: Date): Promise<string[]> {
+export async function sandboxesSampledSince(em: EntityManager, hostId: string, since: Date): Promise<SandboxId[]> {
   const rows = (await em
     .fork()
     .execute('select sandbox_id from sandboxes where host_id = ? and (holds_compute or updated_at >= ?::timestamptz)', [
       hostId,
       since.toISOString(),
-    ])) as { sandbox_id: string }[];
+    ])) as { sandbox_id: SandboxId }[];
   return rows.map((row) => row.sandbox_id);
 }
 
@@ -113,7 +114,7 @@ const addedUp = (unit: 'minutes' | 'quarters') =>
  */
 export async function readMetrics(
   em: EntityManager,
-  sandboxId: string,
+  sandboxId: SandboxId,
   { start, end, stepSeconds }: MetricsRange,
   now = new Date(),
 ): Promise<MetricsItem[]> {

@@ -1,5 +1,6 @@
 import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
 import { AppError } from '../../domain/errors.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import { checkNewPort, findRemovablePort, type Port, udpPortsOf } from '../../domain/ports.ts';
 import { Sandbox } from '../entities/sandbox.ts';
 import { takeUdpPorts } from './udp-ports.ts';
@@ -9,7 +10,7 @@ import { takeUdpPorts } from './udp-ports.ts';
  * (`addedBy`) finds that it is done.
  * @throws {AppError} `sandbox_not_running`, `port_taken`, `port_name_taken`, `port_limit_reached`, `no_capacity`
  */
-export async function addPort(em: EntityManager, sandboxId: string, port: Port): Promise<void> {
+export async function addPort(em: EntityManager, sandboxId: SandboxId, port: Port): Promise<void> {
   await em.fork().transactional(async (tx) => {
     const row = await lockSandbox(tx, sandboxId);
     if (row.customPorts.some((item) => item.addedBy !== undefined && item.addedBy === port.addedBy)) return;
@@ -25,14 +26,14 @@ export async function addPort(em: EntityManager, sandboxId: string, port: Port):
  * The port that may be removed, read before anything is done about it.
  * @throws {AppError} `sandbox_not_running`, `not_found`, `port_of_template`
  */
-export async function removablePort(em: EntityManager, sandboxId: string, port: number): Promise<Port> {
+export async function removablePort(em: EntityManager, sandboxId: SandboxId, port: number): Promise<Port> {
   const row = await em.fork().findOneOrFail(Sandbox, { sandboxId });
   if (row.status !== 'running') throw notRunning(row);
   return findRemovablePort(row, port);
 }
 
 /** Removes a port of the sandbox's own, and gives the host's back. Nothing happens when it is gone already. */
-export async function removePort(em: EntityManager, sandboxId: string, port: number): Promise<void> {
+export async function removePort(em: EntityManager, sandboxId: SandboxId, port: number): Promise<void> {
   await em.fork().transactional(async (tx) => {
     const row = await lockSandbox(tx, sandboxId);
     if (!row.customPorts.some((item) => item.port === port)) return;
@@ -42,7 +43,7 @@ export async function removePort(em: EntityManager, sandboxId: string, port: num
   });
 }
 
-function lockSandbox(tx: EntityManager, sandboxId: string): Promise<Sandbox> {
+function lockSandbox(tx: EntityManager, sandboxId: SandboxId): Promise<Sandbox> {
   return tx.findOneOrFail(Sandbox, { sandboxId }, { lockMode: LockMode.PESSIMISTIC_WRITE });
 }
 

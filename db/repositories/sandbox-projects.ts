@@ -1,5 +1,6 @@
 import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
 import { AppError, notFound } from '../../domain/errors.ts';
+import type { ProjectId, SandboxId } from '../../domain/ids.ts';
 import { Project } from '../entities/project.ts';
 import { Sandbox } from '../entities/sandbox.ts';
 import { tellSandboxEvent } from './events.ts';
@@ -15,9 +16,9 @@ import { entitiesWithin, type Scope, scopeTransaction } from './scope.ts';
 export async function moveSandboxToProject(
   em: EntityManager,
   scope: Scope,
-  sandboxId: string,
-  projectId: string,
-): Promise<string> {
+  sandboxId: SandboxId,
+  projectId: ProjectId,
+): Promise<ProjectId> {
   const mine = entitiesWithin(scope);
   return scopeTransaction(em, scope, async (tx) => {
     // Shared, so that the project cannot go in between and other moves into it do not wait.

@@ -1,4 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import type { ProjectId, SandboxId, UserId } from '../../domain/ids.ts';
 import type { SandboxStatus } from '../../domain/sandbox-state.ts';
 import { Sandbox } from '../entities/sandbox.ts';
 import { containing, type ListedTable, type Listing, readOne, readPage } from './page.ts';
@@ -23,8 +24,8 @@ export interface SandboxView {
 
 export interface SandboxFilter {
   statuses?: SandboxStatus[] | undefined;
-  projectId?: string | undefined;
-  ownerUserId?: string | undefined;
+  projectId?: ProjectId | undefined;
+  ownerUserId?: UserId | undefined;
   /** Part of a name, a description or an id. */
   search?: string | undefined;
   /** Every pair of one of these must be there. */
@@ -54,7 +55,11 @@ const detailed: ListedTable = {
 };
 
 /** The sandbox a caller may see, not deleted. */
-export async function findSandboxView(em: EntityManager, scope: Scope, sandboxId: string): Promise<SandboxView | null> {
+export async function findSandboxView(
+  em: EntityManager,
+  scope: Scope,
+  sandboxId: SandboxId,
+): Promise<SandboxView | null> {
   const named = { sql: 's.sandbox_id = ? and s.deleted_at is null', values: [sandboxId] };
   const row = await readOne(em, detailed, [named, withinScope(scope, 's')]);
   return row && readView(em, row as ViewRow);

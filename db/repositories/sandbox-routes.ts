@@ -1,4 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import type { SandboxId } from '../../domain/ids.ts';
 import { type Port, unionOfPorts } from '../../domain/ports.ts';
 import type { SandboxStatus } from '../../domain/sandbox-state.ts';
 import { Sandbox } from '../entities/sandbox.ts';
@@ -6,7 +7,7 @@ import { isUserDisabled } from './users.ts';
 
 /** What the gateway must know of a sandbox to pass a request on. */
 export interface SandboxRouteRow {
-  sandboxId: string;
+  sandboxId: SandboxId;
   status: SandboxStatus;
   address: string | null;
   agentPort: number | null;
@@ -22,7 +23,7 @@ const routeFields = [
 ] as const;
 
 /** Null: there is none, or it was deleted. */
-export async function findSandboxRoute(em: EntityManager, sandboxId: string): Promise<SandboxRouteRow | null> {
+export async function findSandboxRoute(em: EntityManager, sandboxId: SandboxId): Promise<SandboxRouteRow | null> {
   const row = await findEverKnownRoute(em, sandboxId);
   return row?.isDeleted ? null : row;
 }
@@ -30,7 +31,7 @@ export async function findSandboxRoute(em: EntityManager, sandboxId: string): Pr
 /** As `findSandboxRoute`, for deleted sandboxes too; those count as `terminated`. Null: there was never one. */
 export async function findEverKnownRoute(
   em: EntityManager,
-  sandboxId: string,
+  sandboxId: SandboxId,
 ): Promise<(SandboxRouteRow & { isDeleted: boolean }) | null> {
   const row = await em.fork().findOne(Sandbox, { sandboxId }, { fields: routeFields });
   if (!row) return null;
@@ -49,7 +50,7 @@ export async function findEverKnownRoute(
 }
 
 /** Notes that someone used these sandboxes, to the minute. */
-export async function recordAccess(em: EntityManager, sandboxIds: readonly string[], at: Date): Promise<void> {
+export async function recordAccess(em: EntityManager, sandboxIds: readonly SandboxId[], at: Date): Promise<void> {
   if (sandboxIds.length === 0) return;
   const minute = new Date(Math.floor(at.getTime() / 60_000) * 60_000);
   await em

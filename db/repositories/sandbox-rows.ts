@@ -1,4 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import type { SandboxId } from '../../domain/ids.ts';
 import { Sandbox } from '../entities/sandbox.ts';
 import { readRow } from './read-row.ts';
 import { type Scope, withinScope } from './scope.ts';
@@ -7,7 +8,7 @@ import { type Scope, withinScope } from './scope.ts';
 export async function findSandboxes(
   em: EntityManager,
   scope: Scope,
-  sandboxIds: readonly string[],
+  sandboxIds: readonly SandboxId[],
 ): Promise<Map<string, Sandbox>> {
   const mine = withinScope(scope, 's');
   const rows = (await em.fork().execute(

@@ -1,11 +1,12 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import type { SandboxId } from '../../domain/ids.ts';
 import type { SandboxStatus } from '../../domain/sandbox-state.ts';
 import { Sandbox } from '../entities/sandbox.ts';
 
 /** Only what a sandbox's row says it is, deleted or not. Null: there was never one. */
 export async function findSandboxStatus(
   em: EntityManager,
-  sandboxId: string,
+  sandboxId: SandboxId,
 ): Promise<{ status: SandboxStatus } | null> {
   return em.fork().findOne(Sandbox, { sandboxId }, { fields: ['status'] });
 }

@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto';
 import type { EntityManager } from '@mikro-orm/postgresql';
+import type { SandboxId } from '../../domain/ids.ts';
 import { Sandbox, type SandboxFailure } from '../entities/sandbox.ts';
 
 /** Notifies the owner that a timeout is near: once for each deadline and distance, however often it is called. */
 export async function warnOfTimeout(
   em: EntityManager,
-  sandboxId: string,
+  sandboxId: SandboxId,
   deadline: Date,
   beforeSeconds: number,
 ): Promise<void> {
@@ -19,7 +20,7 @@ export async function warnOfTimeout(
 }
 
 /** Notifies the owner that a paused sandbox is about to be removed. */
-export async function warnOfExpiry(em: EntityManager, sandboxId: string, expires: Date): Promise<void> {
+export async function warnOfExpiry(em: EntityManager, sandboxId: SandboxId, expires: Date): Promise<void> {
   await warn(em, sandboxId, {
     type: 'sandbox_expiry',
     key: String(expires.getTime()),
@@ -30,7 +31,7 @@ export async function warnOfExpiry(em: EntityManager, sandboxId: string, expires
 }
 
 /** Notifies the owner that a sandbox was paused because the disk of its host is nearly full. */
-export async function warnOfDiskPressure(em: EntityManager, sandboxId: string, pausedAt: Date): Promise<void> {
+export async function warnOfDiskPressure(em: EntityManager, sandboxId: SandboxId, pausedAt: Date): Promise<void> {
   await warn(em, sandboxId, {
     type: 'sandbox_host_disk_pressure',
     key: String(pausedAt.getTime()),
@@ -42,7 +43,7 @@ export async function warnOfDiskPressure(em: EntityManager, sandboxId: string, p
 }
 
 /** Notifies the owner that a sandbox failed. */
-export async function notifyOfFailure(em: EntityManager, sandboxId: string, failure: SandboxFailure): Promise<void> {
+export async function notifyOfFailure(em: EntityManager, sandboxId: SandboxId, failure: SandboxFailure): Promise<void> {
   await warn(em, sandboxId, {
     type: 'sandbox_failed',
     key: 'failed',
@@ -53,7 +54,7 @@ export async function notifyOfFailure(em: EntityManager, sandboxId: string, fail
 
 async function warn(
   em: EntityManager,
-  sandboxId: string,
+  sandboxId: SandboxId,
   warning: { type: string; key: string; title: string; text: (name: string, autoPause: boolean) => string },
 ): Promise<void> {
   const fork = em.fork();

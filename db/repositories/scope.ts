@@ -1,10 +1,11 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import type { AccountId, UserId } from '../../domain/ids.ts';
 import { accountTransaction } from '../account-transaction.ts';
 
 /** The rows that a query may touch. A row outside of the scope is treated as if it did not exist. */
 export type Scope =
-  | { rows: 'user'; accountId: string; userId: string }
-  | { rows: 'account'; accountId: string }
+  | { rows: 'user'; accountId: AccountId; userId: UserId }
+  | { rows: 'account'; accountId: AccountId }
   | { rows: 'everything' };
 
 /** SQL that holds for rows `alias` within the scope, and its parameters. */
@@ -26,10 +27,11 @@ export function withinScope(scope: Scope, alias: string, ownerColumn = 'owner_us
 export function entitiesWithin<Owner extends string = 'ownerUserId'>(
   scope: Scope,
   owner: Owner = 'ownerUserId' as Owner,
-): { accountId?: string } & { [property in Owner]?: string } {
-  if (scope.rows === 'everything') return {};
-  const { accountId } = scope;
-  return scope.rows === 'account' ? { accountId } : { accountId, [owner]: scope.userId };
+): { accountId?: AccountId } & { [property in Owner]?: UserId } {
+  const within: { accountId?: AccountId; [property: string]: string | undefined } = {};
+  if (scope.rows !== 'everything') within.accountId = scope.accountId;
+  if (scope.rows === 'user') within[owner] = scope.userId;
+  return within as { accountId?: AccountId } & { [property in Owner]?: UserId };
 }
 
 /** A transaction on rows within a scope; those of one account wait for each other here, not in the database. */

@@ -1,4 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import type { UserId } from '../../domain/ids.ts';
 import {
   addressesKnownDays,
   addressThrottle,
@@ -15,7 +16,7 @@ export const sessionSeconds = 3600;
 
 /** A user as a sign-in needs them. */
 export interface SignInUser {
-  userId: string;
+  userId: UserId;
   passwordHash: string | null;
   isEnabled: boolean;
   accountIsSuspended: boolean;
@@ -44,7 +45,7 @@ export async function beginSignIn(
       `${failuresForgottenAfterSeconds} seconds`,
     ])) as {
     wait: number;
-    user_id: string | null;
+    user_id: UserId | null;
     password_hash: string | null;
     user_status: string;
     account_status: string;
@@ -104,7 +105,7 @@ export interface StartedSession {
  */
 export async function startSession(
   em: EntityManager,
-  proof: { userId: string; passwordHash: string | null },
+  proof: { userId: UserId; passwordHash: string | null },
   attempt: { email: string; address: string },
 ): Promise<StartedSession | null> {
   const keys = throttleKeys(attempt);
@@ -120,7 +121,7 @@ export async function startSession(
  */
 export async function startIdentitySession(
   tx: EntityManager,
-  user: { userId: string; passwordHash: string | null },
+  user: { userId: UserId; passwordHash: string | null },
   attempt: { address: string; isCounted: boolean },
 ): Promise<StartedSession | null> {
   const others = attempt.isCounted ? [addressThrottle(attempt.address).key] : [];
@@ -129,7 +130,7 @@ export async function startIdentitySession(
 
 async function beginSession(
   em: EntityManager,
-  proof: { userId: string; passwordHash: string | null },
+  proof: { userId: UserId; passwordHash: string | null },
   address: string,
   forgiven: { pair: string | null; others: readonly string[] },
   audited: AuditedRequest | undefined,

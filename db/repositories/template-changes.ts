@@ -1,5 +1,6 @@
 import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
 import { AppError, notFound } from '../../domain/errors.ts';
+import type { AccountId, TemplateId, UserId } from '../../domain/ids.ts';
 import { activeImportStatuses } from '../../domain/import-jobs.ts';
 import { accountTransaction } from '../account-transaction.ts';
 import { ImportJob } from '../entities/import-job.ts';
@@ -13,8 +14,8 @@ import { findTemplateView } from './templates.ts';
 
 /** Who changes a template. */
 export interface TemplateCaller {
-  accountId: string;
-  userId: string;
+  accountId: AccountId;
+  userId: UserId;
   role: 'user' | 'admin';
 }
 
@@ -78,7 +79,7 @@ export async function createTemplate(
 export async function changeTemplate(
   em: EntityManager,
   by: { caller: TemplateCaller; scope: Scope },
-  templateId: string,
+  templateId: TemplateId,
   change: (template: Template, tx: EntityManager) => Partial<Template> | Promise<Partial<Template>>,
 ): Promise<Template> {
   return accountTransaction(em, by.caller.accountId, async (tx) => {
@@ -105,7 +106,7 @@ export async function recordUpload(
 export async function deleteTemplate(
   em: EntityManager,
   by: { caller: TemplateCaller; scope: Scope },
-  templateId: string,
+  templateId: TemplateId,
 ): Promise<void> {
   await accountTransaction(em, by.caller.accountId, async (tx) => {
     const template = await lockChangeable(tx, by, templateId);
@@ -130,7 +131,7 @@ export async function deleteTemplate(
 }
 
 /** @throws {AppError} `import_in_progress` */
-export async function requireNoImport(tx: EntityManager, templateId: string): Promise<void> {
+export async function requireNoImport(tx: EntityManager, templateId: TemplateId): Promise<void> {
   if (await tx.count(ImportJob, { templateId, status: { $in: [...activeImportStatuses] } })) {
     throw new AppError('import_in_progress', 'An import of this template is under way; cancel it first');
   }
@@ -143,7 +144,7 @@ export async function requireNoImport(tx: EntityManager, templateId: string): Pr
 export async function requireChangeable(
   em: EntityManager,
   { caller, scope }: { caller: TemplateCaller; scope: Scope },
-  templateId: string,
+  templateId: TemplateId,
 ): Promise<Template> {
   const view = await findTemplateView(em, scope, templateId);
   if (!view) throw notFound('Template');
@@ -154,7 +155,7 @@ export async function requireChangeable(
 async function lockChangeable(
   tx: EntityManager,
   by: { caller: TemplateCaller; scope: Scope },
-  templateId: string,
+  templateId: TemplateId,
 ): Promise<Template> {
   await requireChangeable(tx, by, templateId);
   const template = await tx.findOne(Template, { templateId }, { lockMode: LockMode.PESSIMISTIC_WRITE, refresh: true });

@@ -1,4 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import type { AccountId, UserId } from '../../domain/ids.ts';
 import type { ImageBlob } from '../../domain/image-manifest.ts';
 import { bytesOfGb } from '../../domain/template-storage.ts';
 import { Account } from '../entities/account.ts';
@@ -12,7 +13,7 @@ import { findActiveAllocation } from './quota-allocations.ts';
  */
 export async function templateStorageBytes(
   em: EntityManager,
-  of: { accountId: string; userId?: string },
+  of: { accountId: AccountId; userId?: UserId },
   besides: readonly ImageBlob[] = [],
 ): Promise<number> {
   const [row] = (await em.execute(

@@ -1,5 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import { isId } from '../../domain/ids.ts';
+import { type AccountId, isId, type TemplateId, type UserId } from '../../domain/ids.ts';
 import { Template } from '../entities/template.ts';
 import { type ListedTable, type Listing, readOne, readPage } from './page.ts';
 import { type Person, readPerson, selectPerson } from './people.ts';
@@ -49,7 +49,7 @@ const listed: ListedTable = {
 export async function findTemplateByNameOrId(
   em: EntityManager,
   scope: Scope,
-  caller: { accountId: string; userId: string },
+  caller: { accountId: AccountId; userId: UserId },
   nameOrId: string,
 ): Promise<Template | null> {
   const seen = visible(scope);
@@ -67,7 +67,7 @@ export async function findTemplateByNameOrId(
 export async function findTemplateView(
   em: EntityManager,
   scope: Scope,
-  templateId: string,
+  templateId: TemplateId,
 ): Promise<TemplateView | null> {
   const row = await readOne(em, listed, [{ sql: 't.template_id = ?', values: [templateId] }, visible(scope)]);
   return row && readView(em, row);

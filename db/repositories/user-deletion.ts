@@ -1,5 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { AppError } from '../../domain/errors.ts';
+import type { AccountId, ProjectId, SandboxId, TemplateId, UserId } from '../../domain/ids.ts';
 import { readRegistryImage } from '../../domain/template-image.ts';
 import { User } from '../entities/user.ts';
 import { lockAdmins, requireAnAdmin } from './admins.ts';
@@ -24,8 +25,8 @@ const over = "status in ('terminated', 'failed')";
 export async function requestUserDeletion(
   em: EntityManager,
   scope: Scope,
-  by: { userId: string },
-  userId: string,
+  by: { userId: UserId },
+  userId: UserId,
 ): Promise<number> {
   return scopeTransaction(em, scope, async (tx) => {
     await lockAdmins(tx);
@@ -56,13 +57,13 @@ export async function requestUserDeletion(
 /** Some sandboxes of a user that have not ended, and how many there are. */
 export async function findSandboxesToEnd(
   em: EntityManager,
-  userId: string,
-): Promise<{ sandboxIds: string[]; total: number }> {
+  userId: UserId,
+): Promise<{ sandboxIds: SandboxId[]; total: number }> {
   const rows = (await em.fork().execute(
     `select sandbox_id, (count(*) over ())::int as total from sandboxes
       where owner_user_id = ? and deleted_at is null and not ${over} order by created_at limit ?`,
     [userId, atOnce],
-  )) as { sandbox_id: string; total: number }[];
+  )) as { sandbox_id: SandboxId; total: number }[];
   return { sandboxIds: rows.map((row) => row.sandbox_id), total: rows[0]?.total ?? 0 };
 }
 
@@ -71,7 +72,7 @@ export async function findSandboxesToEnd(
  * that others can see. Call it until it returns 0.
  * @returns how many rows it changed
  */
-export async function handOver(em: EntityManager, userId: string): Promise<number> {
+export async function handOver(em: EntityManager, userId: UserId): Promise<number> {
   return em.fork().transactional(async (tx) => {
     const user = await tx.findOne(User, { userId });
     if (!user) return 0;
@@ -91,8 +92,8 @@ export async function handOver(em: EntityManager, userId: string): Promise<numbe
 }
 
 interface Successor {
-  userId: string;
-  projectId: string;
+  userId: UserId;
+  projectId: ProjectId;
 }
 
 /** There is always one: the last enabled root user can be neither disabled nor deleted. */
@@ -106,7 +107,7 @@ async function findSuccessor(tx: EntityManager, { accountId, userId }: User): Pr
 }
 
 /** Rows that nobody can see any more pass to the default project. */
-async function moveDeletedSandboxes(tx: EntityManager, userId: string, to: Successor): Promise<number> {
+async function moveDeletedSandboxes(tx: EntityManager, userId: UserId, to: Successor): Promise<number> {
   const rows = (await tx.execute(
     `update sandboxes set owner_user_id = ?, project_id = ? where sandbox_id in
        (select sandbox_id from sandboxes where owner_user_id = ? and deleted_at is not null limit ?) returning 1`,
@@ -134,7 +135,7 @@ async function moveProjects(tx: EntityManager, user: User, to: Successor): Promi
   return removed.length + moved.length;
 }
 
-async function moveEndedSandboxes(tx: EntityManager, userId: string, to: Successor): Promise<number> {
+async function moveEndedSandboxes(tx: EntityManager, userId: UserId, to: Successor): Promise<number> {
   const rows = (await tx.execute(
     `update sandboxes set owner_user_id = ?, updated_at = now() where sandbox_id in
        (select sandbox_id from sandboxes where owner_user_id = ? and deleted_at is null and ${over} limit ?) returning 1`,
@@ -150,7 +151,7 @@ const ownTables = ['api_keys', 'notifications', 'quota_allocations', 'quota_requ
  * Removes some of what belongs to the user alone, and at last the user.
  * @returns `done`: there is no such user any more; `left`: something has appeared that must be ended or handed over first
  */
-export async function removeUser(em: EntityManager, userId: string): Promise<'done' | 'more' | 'left'> {
+export async function removeUser(em: EntityManager, userId: UserId): Promise<'done' | 'more' | 'left'> {
   return em.fork().transactional(async (tx) => {
     // Rows that refer to the user cannot be inserted while it is locked.
     const found = (await tx.execute('select 1 from users where user_id = ? for update', [userId])) as unknown[];
@@ -174,12 +175,12 @@ export async function removeUser(em: EntityManager, userId: string): Promise<'do
   });
 }
 
-async function removePrivateTemplates(tx: EntityManager, userId: string): Promise<void> {
+async function removePrivateTemplates(tx: EntityManager, userId: UserId): Promise<void> {
   const rows = (await tx.execute(
     `delete from templates where owner_user_id = ? and visibility = 'private'
      returning template_id, account_id, name, image`,
     [userId],
-  )) as { template_id: string; account_id: string; name: string; image: string | null }[];
+  )) as { template_id: TemplateId; account_id: AccountId; name: string; image: string | null }[];
   for (const { template_id: templateId, account_id: accountId, name, image } of rows) {
     if (image && readRegistryImage(image)) requestStart(tx, 'imageRemoval', image, { image });
     const object = { objectId: templateId, accountId, userId };

@@ -1,5 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { AppError, notFound } from '../../domain/errors.ts';
+import type { AccountId, UserId } from '../../domain/ids.ts';
 import { accountTransaction } from '../account-transaction.ts';
 import { Project } from '../entities/project.ts';
 import { User } from '../entities/user.ts';
@@ -16,7 +17,7 @@ import { entitiesWithin, type Scope, scopeTransaction, withinScope } from './sco
 export const mostUsersOfAccount = 1000;
 
 export interface NewUser {
-  userId: string;
+  userId: UserId;
   email: string;
   username: string;
   displayName: string;
@@ -63,7 +64,7 @@ export async function listUsers(
  */
 export async function createUser(
   em: EntityManager,
-  by: { accountId: string; role: User['role'] },
+  by: { accountId: AccountId; role: User['role'] },
   wanted: NewUser,
 ): Promise<void> {
   const { accountId } = by;
@@ -83,7 +84,7 @@ export async function createUser(
  */
 export async function addUser(
   tx: EntityManager,
-  accountId: string,
+  accountId: AccountId,
   wanted: NewUser & Partial<UserIdentity>,
 ): Promise<void> {
   if ((await tx.count(User, { accountId })) >= mostUsersOfAccount) {
@@ -109,7 +110,7 @@ export async function changeUser(
   em: EntityManager,
   scope: Scope,
   by: { role: User['role'] },
-  userId: string,
+  userId: UserId,
   change: UserChange,
 ): Promise<void> {
   const mayTakeAnAdmin = change.role === 'user' || change.status === 'disabled';
@@ -135,7 +136,7 @@ export async function changeUser(
  * have left.
  * @throws {AppError} `not_found`
  */
-export async function lockUser(tx: EntityManager, scope: Scope, userId: string): Promise<User> {
+export async function lockUser(tx: EntityManager, scope: Scope, userId: UserId): Promise<User> {
   const within = { ...entitiesWithin(scope, 'userId'), userId };
   const found = await tx.findOne(User, within, { fields: ['accountId'], disableIdentityMap: true });
   if (!found) throw notFound('User');

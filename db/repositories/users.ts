@@ -1,10 +1,11 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import type { UserId } from '../../domain/ids.ts';
 import { Account } from '../entities/account.ts';
 import { User } from '../entities/user.ts';
 import { entitiesWithin, type Scope } from './scope.ts';
 
 /** A user and their account. */
-export async function findProfile(em: EntityManager, userId: string): Promise<{ user: User; account: Account }> {
+export async function findProfile(em: EntityManager, userId: UserId): Promise<{ user: User; account: Account }> {
   const user = await em.findOneOrFail(User, { userId });
   const account = await em.findOneOrFail(Account, { accountId: user.accountId });
   return { user, account };
@@ -13,17 +14,17 @@ export async function findProfile(em: EntityManager, userId: string): Promise<{ 
 /** Where mails to an enabled user go. */
 export async function findMailReader(
   em: EntityManager,
-  userId: string,
+  userId: UserId,
 ): Promise<{ name: string; address: string } | null> {
   const user = await em.fork().findOne(User, { userId, status: 'enabled' });
   return user && { name: user.displayName, address: user.email };
 }
 
 /** A user, as far as the scope shows them. */
-export function findUserWithin(em: EntityManager, scope: Scope, userId: string): Promise<User | null> {
+export function findUserWithin(em: EntityManager, scope: Scope, userId: UserId): Promise<User | null> {
   return em.fork().findOne(User, { ...entitiesWithin(scope, 'userId'), userId });
 }
 
-export async function isUserDisabled(em: EntityManager, userId: string): Promise<boolean> {
+export async function isUserDisabled(em: EntityManager, userId: UserId): Promise<boolean> {
   return (await em.fork().count(User, { userId, status: 'disabled' })) > 0;
 }

@@ -1,5 +1,6 @@
 import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
 import { AppError, notFound } from '../../domain/errors.ts';
+import type { AccountId, UserId } from '../../domain/ids.ts';
 import { accountTransaction } from '../account-transaction.ts';
 import { WebhookEndpoint } from '../entities/webhook-endpoint.ts';
 import { type AuditedFields, recordAudit } from './audit-events.ts';
@@ -135,7 +136,7 @@ export async function deleteWebhookEndpoint(em: EntityManager, scope: Scope, end
 }
 
 /** Creates of the same account run one after the other, so none of them passes the limit. */
-async function requireRoom(tx: EntityManager, { accountId, userId }: { accountId: string; userId?: string | null }) {
+async function requireRoom(tx: EntityManager, { accountId, userId }: { accountId: AccountId; userId?: UserId | null }) {
   await lockRow(tx, 'accounts', accountId);
   if ((await tx.count(WebhookEndpoint, { accountId, userId: userId ?? null })) < mostEndpoints) return;
   const whose = userId ? 'A user' : 'An account';

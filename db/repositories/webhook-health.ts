@@ -1,4 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import type { AccountId, UserId } from '../../domain/ids.ts';
 import { isGone } from '../../domain/webhook-delivery.ts';
 import { failingDaysUntilDisabled } from '../../domain/webhook-schedule.ts';
 import { User } from '../entities/user.ts';
@@ -68,8 +69,8 @@ export async function countAttempts(tx: EntityManager, results: readonly Result[
 
 interface DisabledRow {
   endpoint_id: string;
-  account_id: string;
-  user_id: string | null;
+  account_id: AccountId;
+  user_id: UserId | null;
   url: string;
   disabled_reason: string;
   disables: boolean;

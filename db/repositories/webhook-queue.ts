@@ -1,4 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import type { AccountId } from '../../domain/ids.ts';
 import type { AttemptOutcome, DeliveredEvent, DeliveryStatus, Verdict } from '../../domain/webhook-delivery.ts';
 import { WebhookEndpoint } from '../entities/webhook-endpoint.ts';
 import { requestStart } from './outbox.ts';
@@ -18,7 +19,7 @@ const keptAttempts = 20;
 export interface HeldDelivery {
   deliveryId: string;
   createdAt: Date;
-  accountId: string;
+  accountId: AccountId;
   endpointId: string;
   holder: string;
   status: DeliveryStatus;
@@ -216,7 +217,7 @@ function readHeld(em: EntityManager, row: Row): HeldDelivery {
   return {
     deliveryId: String(row.delivery_id),
     createdAt: new Date(row.created_at as string),
-    accountId: String(row.account_id),
+    accountId: row.account_id as AccountId,
     endpointId: String(row.endpoint_id),
     holder: String(row.holder),
     status: row.status as DeliveryStatus,

@@ -1,3 +1,4 @@
+import type { SandboxId } from '../../domain/ids.ts';
 import type { RouteTable, SandboxRoute } from '../routes.ts';
 import { GrpcSession } from './grpc-session.ts';
 import { Http1Connection } from './http1-connection.ts';
@@ -16,7 +17,7 @@ const sweepIntervalMs = 1000;
 
 /** All that is open to one sandbox at one address. */
 interface SandboxUpstreams {
-  sandboxId: string;
+  sandboxId: SandboxId;
   address: string;
   closed: boolean;
   connecting: number;
@@ -32,7 +33,7 @@ interface SandboxUpstreams {
  */
 export class UpstreamPool {
   readonly #routes: RouteTable;
-  readonly #sandboxes = new Map<string, SandboxUpstreams>();
+  readonly #sandboxes = new Map<SandboxId, SandboxUpstreams>();
   readonly #owners = new WeakMap<Http1Connection, SandboxUpstreams>();
   readonly #sweeper: NodeJS.Timeout;
 
@@ -138,7 +139,7 @@ export class UpstreamPool {
   }
 
   /** Looks at a route that may have changed, and closes what it no longer allows. */
-  async #recheck(sandboxId: string): Promise<void> {
+  async #recheck(sandboxId: SandboxId): Promise<void> {
     const upstreams = this.#sandboxes.get(sandboxId);
     if (!upstreams) return;
     let route: SandboxRoute | null;

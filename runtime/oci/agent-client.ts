@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { SandboxId } from '../../domain/ids.ts';
 import { type AgentEndpoint, callAgent } from '../../sandbox-agent-client/platform-call.ts';
 import { canConnect, UnusableReply } from '../../sandbox-agent-client/sandbox-exchange.ts';
 import { agentPort } from './container-config.ts';
@@ -10,7 +11,7 @@ const replyTimeoutSeconds = 5;
 
 /** What an agent gets to know about the sandbox it serves; see agent/BOOT.md. */
 export interface AgentInit {
-  sandboxId: string;
+  sandboxId: SandboxId;
   accessToken: string | null;
   env: Record<string, string>;
   command: { entrypoint: string[]; cmd: string[] } | null;
@@ -35,7 +36,7 @@ export class AgentClient {
    * Waits until the agent listens and knows its sandbox.
    * @throws {AgentError} when it serves another, or not in time; the signal's reason when that is raised.
    */
-  async whenReady(sandboxId: string, timeoutSeconds: number, signal: AbortSignal): Promise<void> {
+  async whenReady(sandboxId: SandboxId, timeoutSeconds: number, signal: AbortSignal): Promise<void> {
     const start = performance.now();
     const end = start + timeoutSeconds * 1000;
     for (;;) {

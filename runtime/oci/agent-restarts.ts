@@ -1,3 +1,4 @@
+import type { SandboxId } from '../../domain/ids.ts';
 import type { SandboxSpec } from '../driver.ts';
 import { FairSemaphore, type Permit } from '../process/fair-semaphore.ts';
 import { until } from '../process/until.ts';
@@ -25,7 +26,7 @@ interface Restarts {
  */
 export class AgentRestarts {
   readonly #logger: DriverLogger;
-  readonly #restarts = new Map<string, Restarts>();
+  readonly #restarts = new Map<SandboxId, Restarts>();
   readonly #turns = new FairSemaphore(width, widthOfAccount);
 
   constructor(logger: DriverLogger) {
@@ -33,7 +34,7 @@ export class AgentRestarts {
   }
 
   /** Whether the agent of that sandbox may be started again now. */
-  isDue(sandboxId: string): boolean {
+  isDue(sandboxId: SandboxId): boolean {
     const before = this.#restarts.get(sandboxId);
     if (!before) return true;
     const waitMs = Math.min(longestWaitMs, firstWaitMs * 2 ** (before.count - 1));
@@ -73,7 +74,7 @@ export class AgentRestarts {
     }
   }
 
-  forget(sandboxId: string): void {
+  forget(sandboxId: SandboxId): void {
     this.#restarts.delete(sandboxId);
   }
 }

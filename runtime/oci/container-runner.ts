@@ -167,7 +167,7 @@ export class ContainerRunner {
    * Ends what the kernel shows of a sandbox, whatever its files say: its folder may have been removed by hand, its
    * record lost. Nothing is there after a regular end.
    */
-  async endStrays(sandboxId: string, folder: string): Promise<void> {
+  async endStrays(name: string, folder: string): Promise<void> {
     const strays = liveShims(this.#copy).filter((shim) => shim.folder === folder);
     for (const { process, instance, address } of strays) {
       await this.#cgroups.kill(instance);
@@ -177,7 +177,7 @@ export class ContainerRunner {
       await this.#cgroups.destroy(instance);
       await this.#network.release(address, instance);
     }
-    await this.#cgroups.destroy(sandboxId);
+    await this.#cgroups.destroy(name);
   }
 }
 

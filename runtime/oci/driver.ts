@@ -4,6 +4,7 @@ import { rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { freeMemoryMb, memoryReserveMb } from '../../domain/host-room.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import type { MountSlot } from '../../domain/object-storage.ts';
 import type { UdpMapping } from '../../domain/ports.ts';
 import { type DiskRoom, hasRoomToAdmit, readDiskRoom } from '../disk/disk-room.ts';
@@ -122,7 +123,7 @@ class LocalDriver implements OciDriver {
   readonly #lock = new KeyedLock();
   readonly #records: SandboxRecords;
   /** Creates, resumes and pauses of each sandbox that go on now or wait for its lock; `stop` aborts them. */
-  readonly #underway = new Map<string, Set<AbortController>>();
+  readonly #underway = new Map<SandboxId, Set<AbortController>>();
   readonly #starter: SandboxStarter;
   readonly #exits: ExitWatch;
   readonly #meter: UsageMeter;
@@ -294,7 +295,7 @@ class LocalDriver implements OciDriver {
     });
   }
 
-  async pause(sandboxId: string, callersSignal?: AbortSignal): Promise<void> {
+  async pause(sandboxId: SandboxId, callersSignal?: AbortSignal): Promise<void> {
     await this.#runCancellable(sandboxId, callersSignal, async (signal) => {
       const folder = this.#folderOf(sandboxId);
       const record = this.#records.get(sandboxId);
@@ -317,7 +318,7 @@ class LocalDriver implements OciDriver {
     });
   }
 
-  async exposeUdp(sandboxId: string, ports: readonly UdpMapping[]): Promise<void> {
+  async exposeUdp(sandboxId: SandboxId, ports: readonly UdpMapping[]): Promise<void> {
     await this.#lock.run(sandboxId, async () => {
       const record = this.#records.get(sandboxId);
       if (record?.phase !== 'ready' || !this.#runner.isRunning(this.#folderOf(sandboxId))) {
@@ -327,7 +328,7 @@ class LocalDriver implements OciDriver {
     });
   }
 
-  async sandboxAt(address: string): Promise<string | null> {
+  async sandboxAt(address: string): Promise<SandboxId | null> {
     const found = this.#records
       .all()
       .find(
@@ -339,12 +340,12 @@ class LocalDriver implements OciDriver {
     return found?.sandboxId ?? null;
   }
 
-  async stop(sandboxId: string): Promise<void> {
+  async stop(sandboxId: SandboxId): Promise<void> {
     this.#cancel(sandboxId, new DriverError('aborted', 'The sandbox was stopped'));
     await this.#lock.run(sandboxId, () => this.#stopNow(sandboxId));
   }
 
-  async remove(sandboxId: string): Promise<void> {
+  async remove(sandboxId: SandboxId): Promise<void> {
     this.#cancel(sandboxId, new DriverError('aborted', 'The sandbox was removed'));
     await this.#lock.run(sandboxId, async () => {
       await this.#stopNow(sandboxId).catch((error) => {
@@ -357,7 +358,7 @@ class LocalDriver implements OciDriver {
     });
   }
 
-  async inspect(sandboxId: string): Promise<SandboxInspection> {
+  async inspect(sandboxId: SandboxId): Promise<SandboxInspection> {
     const folder = this.#folderOf(sandboxId);
     const record = this.#records.get(sandboxId);
     const run = record?.run ?? null;
@@ -404,12 +405,12 @@ class LocalDriver implements OciDriver {
     return uses;
   }
 
-  async halt(sandboxId: string): Promise<void> {
+  async halt(sandboxId: SandboxId): Promise<void> {
     const record = this.#records.get(sandboxId);
     if (record?.phase === 'ready') await this.#cgroups.halt(record.instance);
   }
 
-  async endAtOnce(sandboxId: string): Promise<void> {
+  async endAtOnce(sandboxId: SandboxId): Promise<void> {
     const record = this.#records.get(sandboxId);
     if (!record) return;
     this.#exits.delete(sandboxId);
@@ -418,7 +419,7 @@ class LocalDriver implements OciDriver {
     await this.stop(sandboxId);
   }
 
-  async reconcile(knownSandboxIds: Iterable<string>): Promise<ReconcileReport> {
+  async reconcile(knownSandboxIds: Iterable<SandboxId>): Promise<ReconcileReport> {
     const known = new Set(knownSandboxIds);
     const unknown = (await this.#records.sandboxIds()).filter((sandboxId) => !known.has(sandboxId));
     for (const sandboxId of unknown) {
@@ -431,8 +432,8 @@ class LocalDriver implements OciDriver {
     return { ...this.#orphans, sandboxes: unknown };
   }
 
-  async repairLinks(sandboxes: readonly LinkedSandbox[]): Promise<string[]> {
-    const repaired: string[] = [];
+  async repairLinks(sandboxes: readonly LinkedSandbox[]): Promise<SandboxId[]> {
+    const repaired: SandboxId[] = [];
     const routes = hostRoutes();
     for (const [at, { sandboxId, allowInternetAccess }] of sandboxes.entries()) {
       if (at % looksAtOnce === looksAtOnce - 1) await nextTurn();
@@ -449,7 +450,7 @@ class LocalDriver implements OciDriver {
     return repaired;
   }
 
-  withoutAgent(sandboxIds: Iterable<string>): string[] {
+  withoutAgent(sandboxIds: Iterable<SandboxId>): SandboxId[] {
     return [...sandboxIds].filter(
       (sandboxId) =>
         !this.#underway.has(sandboxId) && this.#agentRestarts.isDue(sandboxId) && this.#isAgentGone(sandboxId),
@@ -515,7 +516,7 @@ class LocalDriver implements OciDriver {
 
   /** Runs work on a sandbox alone. `stop` and `remove` cancel it, also while it waits for its turn. */
   async #runCancellable<Result>(
-    sandboxId: string,
+    sandboxId: SandboxId,
     callersSignal: AbortSignal | undefined,
     work: (signal: AbortSignal) => Promise<Result>,
   ): Promise<Result> {
@@ -537,7 +538,7 @@ class LocalDriver implements OciDriver {
     }
   }
 
-  #cancel(sandboxId: string, reason: DriverError): void {
+  #cancel(sandboxId: SandboxId, reason: DriverError): void {
     for (const stopper of this.#underway.get(sandboxId) ?? []) stopper.abort(reason);
   }
 
@@ -565,7 +566,7 @@ class LocalDriver implements OciDriver {
     await this.#network.expose(record.address, ports);
   }
 
-  async #stopNow(sandboxId: string): Promise<void> {
+  async #stopNow(sandboxId: SandboxId): Promise<void> {
     const folder = this.#folderOf(sandboxId);
     this.#exits.delete(sandboxId);
     this.#meter.end(sandboxId);
@@ -642,13 +643,13 @@ class LocalDriver implements OciDriver {
   }
 
   /** Null: it is not ready. */
-  #connectionOf(sandboxId: string, allowInternetAccess: boolean): SandboxConnection | null {
+  #connectionOf(sandboxId: SandboxId, allowInternetAccess: boolean): SandboxConnection | null {
     const record = this.#records.get(sandboxId);
     return record?.phase === 'ready' ? this.#network.connectionOf(record.address, allowInternetAccess) : null;
   }
 
   /** Whether it runs without its agent. In frozen processes nothing can be started. */
-  #isAgentGone(sandboxId: string): boolean {
+  #isAgentGone(sandboxId: SandboxId): boolean {
     const record = this.#records.get(sandboxId);
     if (record?.phase !== 'ready') return false;
     if (!this.#runner.isAgentGone(this.#folderOf(sandboxId))) return false;
@@ -682,7 +683,7 @@ class LocalDriver implements OciDriver {
     return this.#placeOf(record, 'existing', spec.storage && (await this.#mounts.current(folder, spec.storage.slots)));
   }
 
-  #folderOf(sandboxId: string): string {
+  #folderOf(sandboxId: SandboxId): string {
     return this.#records.folderOf(sandboxId);
   }
 }

@@ -1,3 +1,4 @@
+import type { SandboxId } from '../../domain/ids.ts';
 import type { SandboxExit } from '../driver.ts';
 import type { KeyedLock } from '../process/keyed-lock.ts';
 import { isAlive, mayBeAlive, type ProcessIdentity } from '../process/process-identity.ts';
@@ -21,7 +22,7 @@ export class ExitWatch {
   readonly #end: (record: SandboxRecord) => Promise<void>;
   readonly #logger: DriverLogger;
   /** With their shims, as they were when the watch of them began. */
-  readonly #watched = new Map<string, ProcessIdentity | undefined>();
+  readonly #watched = new Map<SandboxId, ProcessIdentity | undefined>();
   readonly #listeners: ExitListener[] = [];
   readonly #timer: NodeJS.Timeout;
   #looks = 0;
@@ -41,12 +42,12 @@ export class ExitWatch {
   }
 
   /** Begins to watch a sandbox that runs, or that has ended without a report. */
-  add(sandboxId: string): void {
+  add(sandboxId: SandboxId): void {
     this.#watched.set(sandboxId, readPids(this.#records.folderOf(sandboxId))?.shim);
   }
 
   /** Its end is asked for. */
-  delete(sandboxId: string): void {
+  delete(sandboxId: SandboxId): void {
     this.#watched.delete(sandboxId);
   }
 
@@ -75,7 +76,7 @@ export class ExitWatch {
     }
   }
 
-  async #report(sandboxId: string): Promise<void> {
+  async #report(sandboxId: SandboxId): Promise<void> {
     const ended = await this.#lock.run(sandboxId, () => this.#readEnd(sandboxId));
     if (!ended) return;
     // Without the lock: a report may take as long as the platform is away, and the sandbox can be resumed meanwhile.
@@ -84,7 +85,7 @@ export class ExitWatch {
   }
 
   /** Takes away what is left of an ended sandbox. Null: it has not ended, or its end was reported. */
-  async #readEnd(sandboxId: string): Promise<{ record: SandboxRecord; exit: SandboxExit } | null> {
+  async #readEnd(sandboxId: SandboxId): Promise<{ record: SandboxRecord; exit: SandboxExit } | null> {
     const folder = this.#records.folderOf(sandboxId);
     const record = this.#records.get(sandboxId);
     if (record?.phase !== 'ready' || record.exitReported) return null;

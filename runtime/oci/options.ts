@@ -1,4 +1,5 @@
 import type { OwnService } from '../../config/own-services.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import type { HostDriver, PortRange } from '../host-driver.ts';
 import type { HostRegistry } from '../images/platform-registry-access.ts';
 import type { DriverLogger } from './driver-logger.ts';
@@ -58,7 +59,7 @@ export interface OciDriverOptions {
 
 /** Milliseconds since the call for each step reached, in their order. */
 export interface CreateTrace {
-  sandboxId: string;
+  sandboxId: SandboxId;
   from: 'pool' | 'cold' | 'thaw' | 'existing';
   steps: Record<string, number>;
 }

@@ -1,5 +1,6 @@
 import { readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
+import type { SandboxId } from '../../domain/ids.ts';
 import type { Cgroups } from './cgroups.ts';
 import type { ContainerRunner } from './container-runner.ts';
 import type { Copy } from './copy.ts';
@@ -10,7 +11,7 @@ import { foldersIn, type SandboxRecord } from './sandbox-folder.ts';
 
 /** Leftovers that belonged to no known sandbox and were removed. */
 export interface ReconcileReport {
-  sandboxes: string[];
+  sandboxes: SandboxId[];
   poolMembers: string[];
   containers: string[];
   interfaces: string[];

@@ -4,6 +4,7 @@ import path from 'node:path';
 import { z } from 'zod';
 import { writeFileDurably } from '../../config/durable-file.ts';
 import { readDocument } from '../../config/readable-document.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import type { SandboxExit } from '../driver.ts';
 import type { ProcessIdentity } from '../process/process-identity.ts';
 
@@ -12,7 +13,7 @@ const port = z.int().min(1).max(65_535);
 const recordSchema = z.object({
   /** Of this form. A record without it is of the first. */
   version: z.literal(1).default(1),
-  sandboxId: z.string(),
+  sandboxId: z.string() as unknown as z.ZodType<SandboxId, string>,
   /** Names the container and its cgroup: the sandbox's id, or that of the pool member it was. */
   instance: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/),
   /** `starting`: half-made until it is ready. `ready`: runs or is frozen; an end is unexpected. `stopped`: nothing should run. */

@@ -1,6 +1,7 @@
 import { mkdir, readdir, rename } from 'node:fs/promises';
 import path from 'node:path';
 import { setAside } from '../../config/readable-document.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import { isFirstOfNamespace, parentOf } from '../process/process-identity.ts';
 import type { Cgroups } from './cgroups.ts';
 import type { Copy } from './copy.ts';
@@ -18,7 +19,7 @@ export class SandboxRecords {
   readonly #copy: Copy;
   readonly #cgroups: Cgroups;
   readonly #logger: DriverLogger;
-  readonly #records = new Map<string, SandboxRecord>();
+  readonly #records = new Map<SandboxId, SandboxRecord>();
 
   constructor(parts: { copy: Copy; cgroups: Cgroups; logger: DriverLogger }) {
     this.#copy = parts.copy;
@@ -35,7 +36,7 @@ export class SandboxRecords {
     for (const entry of await readdir(this.#copy.sandboxesFolder, { withFileTypes: true })) {
       try {
         if (!entry.isDirectory()) await this.#moveAside(entry.name);
-        else if (sandboxName.test(entry.name)) await this.#loadOne(entry.name, shims);
+        else if (sandboxName.test(entry.name)) await this.#loadOne(entry.name as SandboxId, shims);
         else
           this.#logger.warn({ name: entry.name }, "a folder among the sandboxes' is none of theirs; it is left alone");
       } catch (error) {
@@ -45,7 +46,7 @@ export class SandboxRecords {
   }
 
   /** Null: no run of it is known. */
-  get(sandboxId: string): SandboxRecord | null {
+  get(sandboxId: SandboxId): SandboxRecord | null {
     return this.#records.get(sandboxId) ?? null;
   }
 
@@ -64,24 +65,24 @@ export class SandboxRecords {
     this.#records.set(record.sandboxId, record);
   }
 
-  forget(sandboxId: string): void {
+  forget(sandboxId: SandboxId): void {
     this.#records.delete(sandboxId);
   }
 
   /** Everything that has a record or a folder. */
-  async sandboxIds(): Promise<string[]> {
+  async sandboxIds(): Promise<SandboxId[]> {
     const entries = await readdir(this.#copy.sandboxesFolder, { withFileTypes: true });
     const folders = entries.filter((entry) => entry.isDirectory() && sandboxName.test(entry.name));
-    return [...new Set([...this.#records.keys(), ...folders.map((entry) => entry.name)])];
+    return [...new Set([...this.#records.keys(), ...folders.map((entry) => entry.name as SandboxId)])];
   }
 
   /** @throws {TypeError} for what cannot be a sandbox's id */
-  folderOf(sandboxId: string): string {
+  folderOf(sandboxId: SandboxId): string {
     if (!sandboxName.test(sandboxId)) throw new TypeError(`${sandboxId} names no sandbox`);
     return path.join(this.#copy.sandboxesFolder, sandboxId);
   }
 
-  async #loadOne(sandboxId: string, shims: readonly LiveShim[]): Promise<void> {
+  async #loadOne(sandboxId: SandboxId, shims: readonly LiveShim[]): Promise<void> {
     const folder = this.folderOf(sandboxId);
     const shim = shims.find((each) => each.folder === folder && !each.isFolderDeleted) ?? null;
     if (shim) await this.#keepPids(folder, shim);
@@ -132,7 +133,7 @@ function readOrProblem(folder: string): { record: SandboxRecord | null; problem:
 
 /** What the kernel says against a record; null when nothing does. */
 function contradiction(
-  sandboxId: string,
+  sandboxId: SandboxId,
   record: SandboxRecord | null,
   shim: LiveShim | null,
   shims: readonly LiveShim[],

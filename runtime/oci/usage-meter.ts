@@ -1,5 +1,6 @@
 import { closeSync, openSync, readFileSync, readSync, statfsSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { SandboxId } from '../../domain/ids.ts';
 import type { SandboxUsage } from '../driver.ts';
 import type { Cgroups, UsageFiles } from './cgroups.ts';
 
@@ -30,7 +31,7 @@ const atOnce = 50;
  */
 export class UsageMeter {
   readonly #version: 1 | 2;
-  readonly #metered = new Map<string, Metered>();
+  readonly #metered = new Map<SandboxId, Metered>();
   readonly #buffer = Buffer.alloc(8192);
 
   constructor(cgroups: Pick<Cgroups, 'version'>) {
@@ -38,18 +39,18 @@ export class UsageMeter {
   }
 
   /** The sandbox begins to run, or runs on after a pause. What it uses is counted from now on. */
-  begin(sandboxId: string, from: Omit<Metered, 'sinceMs' | 'since'>): void {
+  begin(sandboxId: SandboxId, from: Omit<Metered, 'sinceMs' | 'since'>): void {
     const since = unlessGone(() => ({ cpuSeconds: this.#cpuSeconds(from.files), ...trafficOf(from.interface) }));
     this.#metered.set(sandboxId, { ...from, sinceMs: performance.now(), since });
   }
 
   /** It runs no more. */
-  end(sandboxId: string): void {
+  end(sandboxId: SandboxId): void {
     this.#metered.delete(sandboxId);
   }
 
   /** Those that run. */
-  get sandboxIds(): string[] {
+  get sandboxIds(): SandboxId[] {
     return [...this.#metered.keys()];
   }
 
@@ -66,7 +67,7 @@ export class UsageMeter {
     return usages;
   }
 
-  #readOne(sandboxId: string, metered: Metered, traffic: Map<string, Traffic>): SandboxUsage | null {
+  #readOne(sandboxId: SandboxId, metered: Metered, traffic: Map<string, Traffic>): SandboxUsage | null {
     const { files, diskFolder } = metered;
     return unlessGone(() => {
       const cpuSeconds = this.#cpuSeconds(files);

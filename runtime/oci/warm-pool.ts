@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { writeFileDurably } from '../../config/durable-file.ts';
 import { readDocumentOrSetAside } from '../../config/readable-document.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import { isOutOfSpace } from '../disk/out-of-space.ts';
 import type { UnpackedImage } from '../images/unpacked-image.ts';
 import { isAlive, isKilled } from '../process/process-identity.ts';
@@ -207,7 +208,9 @@ export class WarmPool {
     const folder = path.join(this.#copy.poolFolder, instance);
     const connection = this.#network.take(instance, false);
     const { address } = connection;
-    const record: SandboxRecord = { sandboxId: instance, instance, phase: 'starting', address, exitReported: true };
+    // The member has no sandbox yet: its record carries the instance's name until one takes it.
+    const sandboxId = instance as SandboxId;
+    const record: SandboxRecord = { sandboxId, instance, phase: 'starting', address, exitReported: true };
     try {
       await writeRecord(folder, record);
       const boot = await this.#runner.start({

@@ -16,6 +16,7 @@ import { allocateQuota } from '../../db/repositories/quota-allocations.ts';
 import { startSession } from '../../db/repositories/sign-ins.ts';
 import { addTestDelivery } from '../../db/repositories/webhook-deliveries.ts';
 import { makeApiKey } from '../../domain/api-key.ts';
+import type { SandboxId, UserId } from '../../domain/ids.ts';
 import type { Json } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
 
@@ -40,7 +41,7 @@ interface Row {
 }
 
 interface Names {
-  sandbox_id: string;
+  sandbox_id: SandboxId;
   project_id: string;
   key_id: string;
   template_id: string;
@@ -381,7 +382,7 @@ async function addImport(owner: Caller): Promise<Pick<Names, 'template_id' | 'jo
 }
 
 /** The host is not large enough for the sandboxes of all callers of all routes. */
-async function giveRoomBack(sandboxId: string): Promise<void> {
+async function giveRoomBack(sandboxId: SandboxId): Promise<void> {
   const ended = { status: 'terminated' as const, holdsCompute: false, holdsDisk: false };
   await api.orm.em.fork().nativeUpdate(Sandbox, { sandboxId }, ended);
 }
@@ -505,7 +506,9 @@ test.each(withOwners)('%s shows what its rows say, and nothing else', async (nam
     if (isWide) for (const member of inAccount) expect(owners).toContain(callers[member]!.userId);
     else expect([kind, ...owners]).toEqual([kind, userId]);
     const { accountId } = callers[kind]!;
-    const accounts = await api.orm.em.fork().find(User, { userId: { $in: [...owners] } }, { fields: ['accountId'] });
+    const accounts = await api.orm.em
+      .fork()
+      .find(User, { userId: { $in: [...owners] as UserId[] } }, { fields: ['accountId'] });
     expect(accounts.every((each) => each.accountId === accountId)).toBe(true);
   }
 });

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { SandboxCommands } from '../../api/sandbox-commands.ts';
 import { Sandbox } from '../../db/entities/sandbox.ts';
 import { AppError } from '../../domain/errors.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import type { SandboxStatus } from '../../domain/sandbox-state.ts';
 import type { Json } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
@@ -15,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-async function addSandbox(status: SandboxStatus = 'running', owner = member): Promise<string> {
+async function addSandbox(status: SandboxStatus = 'running', owner = member): Promise<SandboxId> {
   const { body } = await api.send(owner, 'POST', '/v1/sandboxes', { memory_mb: 128 });
   const { sandbox_id: sandboxId } = body.data;
   if (status !== 'running') await api.orm.em.fork().nativeUpdate(Sandbox, { sandboxId }, { status });
@@ -24,7 +25,7 @@ async function addSandbox(status: SandboxStatus = 'running', owner = member): Pr
 
 const batch = (action: string, ids: readonly string[], more: Json = {}, caller: Caller | null = member) =>
   api.send(caller, 'POST', `/v1/sandboxes/batch-${action}`, { sandbox_ids: ids, ...more });
-const statusOf = async (sandboxId: string) => (await api.orm.em.fork().findOneOrFail(Sandbox, { sandboxId })).status;
+const statusOf = async (sandboxId: SandboxId) => (await api.orm.em.fork().findOneOrFail(Sandbox, { sandboxId })).status;
 
 test('each one gets its own result, in the order asked; one that fails leaves the others alone', async () => {
   const ids = [await addSandbox(), await addSandbox('starting'), await addSandbox(), await addSandbox('terminated')];
@@ -88,7 +89,7 @@ test.each([
   ['delete', ['paused', 'terminating', 'terminated', 'failed'], 'deletion_in_progress'],
 ] as const)('%s takes %j without force', async (action, statuses, reported) => {
   const ids = await Promise.all(statuses.map((status) => addSandbox(status)));
-  const ended: string[] = [];
+  const ended: SandboxId[] = [];
   const endBatch = async (sandboxes: readonly Sandbox[]) => {
     ended.push(...sandboxes.map(({ sandboxId }) => sandboxId));
   };

@@ -8,6 +8,7 @@ import { ExecTokens } from '../../api/exec-tokens.ts';
 import { Sandbox } from '../../db/entities/sandbox.ts';
 import { User } from '../../db/entities/user.ts';
 import { startSession } from '../../db/repositories/sign-ins.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import { sandbox as bootOf, platformToken, TestAgent } from '../agent/support/agent.ts';
 import { HostileServer } from '../sandbox-agent-client/hostile-server.ts';
 import { until } from '../support/until.ts';
@@ -19,7 +20,7 @@ let one: TestApi;
 let two: TestApi;
 let agent: TestAgent;
 let member: Caller;
-let id: string;
+let id: SandboxId;
 let url: string;
 
 beforeAll(async () => {
@@ -42,7 +43,7 @@ afterEach(async () => {
   await one.send(member, 'DELETE', `/v1/sandboxes/${id}/exec`);
 });
 
-async function addSandbox(owner: Caller, agentPort: number, timeout = 3600): Promise<string> {
+async function addSandbox(owner: Caller, agentPort: number, timeout = 3600): Promise<SandboxId> {
   const { body } = await one.send(owner, 'POST', '/v1/sandboxes', { timeout });
   const { sandbox_id: sandboxId } = body.data;
   const place = { agentAddress: '127.0.0.1', agentPort };

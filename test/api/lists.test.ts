@@ -1,10 +1,11 @@
 import { ImportJob } from '../../db/entities/import-job.ts';
 import { newId } from '../../db/new-id.ts';
+import type { ProjectId } from '../../domain/ids.ts';
 import type { Json } from './contract-client.ts';
 import { startApi, type TestApi } from './test-api.ts';
 
 let api: TestApi;
-let projectId: string;
+let projectId: ProjectId;
 beforeAll(async () => {
   api = await startApi({ planName: 'enterprise' });
   for (let i = 1; i <= 3; i++) {

@@ -1,12 +1,13 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import * as echarts from 'echarts';
 import { addUpMinutes, insertSamples, type MeteredUsage } from '../../db/repositories/sandbox-metrics.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import type { Json } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
 
 let api: TestApi;
 let stranger: Caller;
-let id: string;
+let id: SandboxId;
 const mib = 1024 ** 2;
 /** The step before the present one, so that a whole range of the past is always there. */
 let lastStepMs: number;

@@ -1,4 +1,5 @@
 import { jest } from '@jest/globals';
+import type { SandboxId } from '../../domain/ids.ts';
 import type { MountSlot } from '../../domain/object-storage.ts';
 import { DriverError } from '../../runtime/driver.ts';
 import { EncryptionCodec } from '../../temporal/payload-codec.ts';
@@ -54,7 +55,7 @@ async function make(objectStorage: Json, body: Json = {}): Promise<Json> {
   expect([reply.status, reply.body.error]).toEqual([201, undefined]);
   return reply.body.data;
 }
-async function makePaused(objectStorage: Json): Promise<string> {
+async function makePaused(objectStorage: Json): Promise<SandboxId> {
   const { sandbox_id: id } = await make(objectStorage);
   expect((await post(`/${id}/pause`)).status).toBe(200);
   return id;

@@ -17,6 +17,7 @@ import { User } from '../../db/entities/user.ts';
 import { addAccountLink } from '../../db/repositories/account-links.ts';
 import { purgeSignIns } from '../../db/repositories/retention.ts';
 import { admitAddress } from '../../db/repositories/sign-ins.ts';
+import type { UserId } from '../../domain/ids.ts';
 import { addressThrottle } from '../../domain/sign-in-throttle.ts';
 import { IdentityProviderServer, type PersonThere } from '../support/identity-provider.ts';
 import { ContractClient, type Json, type Reply } from './contract-client.ts';
@@ -103,7 +104,7 @@ function person(fields: Partial<PersonThere> = {}): PersonThere {
 }
 
 /** A user of the account who has neither a password nor an identity yet. */
-async function invite(email: string, by: Caller = root): Promise<string> {
+async function invite(email: string, by: Caller = root): Promise<UserId> {
   const { userId } = await api.addUser(by);
   await em().nativeUpdate(User, { userId }, { email });
   return userId;

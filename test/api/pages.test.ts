@@ -3,12 +3,13 @@ import { createApp } from '../../api/app.ts';
 import { OutboxEntry } from '../../db/entities/outbox-entry.ts';
 import { User } from '../../db/entities/user.ts';
 import { addAccountLink } from '../../db/repositories/account-links.ts';
+import type { UserId } from '../../domain/ids.ts';
 import { startApi, type TestApi } from './test-api.ts';
 
 const password = 'korrekt pferd batterie';
 let api: TestApi;
 let email: string;
-let userId: string;
+let userId: UserId;
 
 beforeAll(async () => {
   api = await startApi({ env: { PLATFORM_RATE_LIMIT_PER_ADDRESS: '0' } });

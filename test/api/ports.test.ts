@@ -3,6 +3,7 @@ import { Host } from '../../db/entities/host.ts';
 import { Sandbox } from '../../db/entities/sandbox.ts';
 import { offerUdpPorts } from '../../db/repositories/udp-ports.ts';
 import { AppError } from '../../domain/errors.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import type { Json } from './contract-client.ts';
 import { addHost, type Caller, startApi, type TestApi } from './test-api.ts';
 
@@ -32,7 +33,7 @@ afterEach(async () => {
 });
 afterAll(() => api.stop());
 
-async function make(body: object = {}): Promise<string> {
+async function make(body: object = {}): Promise<SandboxId> {
   const reply = await api.send(api.root, 'POST', '/v1/sandboxes', body);
   expect([reply.status, reply.body.error]).toEqual([201, undefined]);
   return reply.body.data.sandbox_id;
@@ -44,7 +45,7 @@ const add = (id: string, body: unknown, more = {}) =>
 const remove = (id: string, port: unknown) => api.send(api.root, 'DELETE', `/v1/sandboxes/${id}/ports/${port}`);
 const outcome = (reply: Json) => [reply.status, reply.body.code];
 const read = async (id: string): Promise<Json> => (await api.send(api.root, 'GET', `/v1/sandboxes/${id}`)).body.data;
-const row = (id: string) => api.orm.em.fork().findOneOrFail(Sandbox, { sandboxId: id });
+const row = (id: SandboxId) => api.orm.em.fork().findOneOrFail(Sandbox, { sandboxId: id });
 
 const app = { port: 3000, service_port: 3001, protocol: 'TCP', name: 'app', is_protected: true };
 const docs = { port: 4000, service_port: 4000, protocol: 'TCP', name: 'docs', is_protected: false };

@@ -1,3 +1,4 @@
+import type { AccountId, UserId } from '../../domain/ids.ts';
 import type { Json } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
 
@@ -19,13 +20,13 @@ const make = async (body: Json, caller = member): Promise<Json> => {
 };
 const sandbox = async (caller: Caller, body: Json = {}): Promise<string> =>
   (await api.send(caller, 'POST', '/v1/sandboxes', body)).body.data.sandbox_id;
-const defaults = async (userId: string) =>
+const defaults = async (userId: UserId) =>
   (await api.orm.em
     .fork()
     .execute('select project_id from projects where owner_user_id = ? and is_default', [userId])) as Json[];
 
 describe('the limit of the plan', () => {
-  const projectsOf = async (accountId: string) =>
+  const projectsOf = async (accountId: AccountId) =>
     (await api.orm.em.fork().execute('select 1 from projects where account_id = ?', [accountId])).length;
 
   test('of many at once an account gets as many projects as its plan allows, no matter which of its users asks', async () => {

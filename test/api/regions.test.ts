@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
 import { Host } from '../../db/entities/host.ts';
 import { Sandbox } from '../../db/entities/sandbox.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import type { Json } from './contract-client.ts';
 import { addHost, startApi, type TestApi } from './test-api.ts';
 
@@ -119,7 +120,7 @@ test('forced, it goes nowhere else: 409 when there is no room', async () => {
 /** Creates one that its first host does not take up, again and again. @returns the regions it comes to */
 async function placesOf(locality: Json, times: number): Promise<string[]> {
   const made = await create(locality, {}, { is_async: true });
-  const sandboxId = made.body.data.sandbox_id as string;
+  const sandboxId = made.body.data.sandbox_id as SandboxId;
   const row = () => api.orm.em.fork().findOneOrFail(Sandbox, { sandboxId });
   const regions = [(await row()).region];
   for (let again = 0; again < times; again++) {

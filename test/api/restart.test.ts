@@ -1,5 +1,6 @@
 import { jest } from '@jest/globals';
 import { Event } from '../../db/entities/event.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import { DriverError } from '../../runtime/driver.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
@@ -25,18 +26,18 @@ afterAll(async () => {
 
 const small = { cpu_count: 1, memory_mb: 128, storage_gb: 1 };
 const send = (path: string, body?: Json, more = {}) => api.send(api.root, 'POST', `/v1/sandboxes${path}`, body, more);
-const create = async (body: Json = {}): Promise<string> => {
+const create = async (body: Json = {}): Promise<SandboxId> => {
   const reply = await send('', { ...small, ...body });
   expect([reply.status, reply.body.error]).toEqual([201, undefined]);
   return reply.body.data.sandbox_id;
 };
-const read = async (id: string): Promise<Json> => (await api.send(api.root, 'GET', `/v1/sandboxes/${id}`)).body.data;
+const read = async (id: SandboxId): Promise<Json> => (await api.send(api.root, 'GET', `/v1/sandboxes/${id}`)).body.data;
 const isCalled = (call: string) => until(() => driver.calls.includes(call));
-const eventsOf = async (id: string) => {
+const eventsOf = async (id: SandboxId) => {
   const events = await plane.orm.em.fork().find(Event, { objectId: id }, { orderBy: { sequence: 'asc' } });
   return events.map(({ type }) => type);
 };
-const remove = async (id: string) => {
+const remove = async (id: SandboxId) => {
   expect((await api.send(api.root, 'DELETE', `/v1/sandboxes/${id}`)).status).toBe(202);
   await until(async () => (await api.send(api.root, 'GET', `/v1/sandboxes/${id}`)).status === 404);
 };
@@ -126,7 +127,7 @@ test.each(['running', 'paused'])('one of a %s sandbox that fails leaves it pause
 test('of a paused one it is admitted as a resume is; a running one counts already', async () => {
   const paused = await create();
   await send(`/${paused}/pause`);
-  const others: string[] = [];
+  const others: SandboxId[] = [];
   for (;;) {
     expect(others.length).toBeLessThan(50);
     const reply = await send('', small);

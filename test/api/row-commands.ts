@@ -4,6 +4,7 @@ import type { Orm } from '../../db/orm.ts';
 import type { PlanCatalog } from '../../db/plans.ts';
 import { SandboxLifeRepository } from '../../db/repositories/sandbox-life.ts';
 import { addPort, removablePort, removePort } from '../../db/repositories/sandbox-ports.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import type { Port } from '../../domain/ports.ts';
 import { outcomeOf } from '../../domain/sandbox-state.ts';
 import {
@@ -42,7 +43,7 @@ export class RowCommands implements SandboxCommands {
     if (wait) await this.run(sandboxId);
   }
 
-  async run(sandboxId: string, at = new Date()): Promise<Sandbox> {
+  async run(sandboxId: SandboxId, at = new Date()): Promise<Sandbox> {
     return this.life.run(sandboxId, { address: '10.88.0.7', agentPort: 49_983 }, at);
   }
 

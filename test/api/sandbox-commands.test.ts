@@ -1,8 +1,9 @@
 import { AppError } from '../../domain/errors.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import { startApi, type TestApi } from './test-api.ts';
 
 let api: TestApi;
-let id: string;
+let id: SandboxId;
 beforeAll(async () => {
   api = await startApi();
 });

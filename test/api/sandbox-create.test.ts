@@ -1,4 +1,5 @@
 import { Sandbox } from '../../db/entities/sandbox.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import { addHost, type Caller, startApi, type TestApi } from './test-api.ts';
 
 let api: TestApi;
@@ -8,7 +9,7 @@ beforeAll(async () => {
 afterAll(() => api.stop());
 
 const create = (body: unknown, caller = api.root) => api.send(caller, 'POST', '/v1/sandboxes', body);
-const forget = (sandboxId: string) => api.send(api.root, 'DELETE', `/v1/sandboxes/${sandboxId}`);
+const forget = (sandboxId: SandboxId) => api.send(api.root, 'DELETE', `/v1/sandboxes/${sandboxId}`);
 
 /** Refused with this code, and nothing anywhere is different. */
 async function refuses(body: unknown, status: number, code: string, caller?: Caller): Promise<{ path: string }[]> {

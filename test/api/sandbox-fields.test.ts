@@ -1,11 +1,12 @@
 import { Sandbox } from '../../db/entities/sandbox.ts';
 import { User } from '../../db/entities/user.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import type { Json } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
 
 let api: TestApi;
 let member: Caller;
-let ids: Record<'running' | 'paused' | 'pausing' | 'failed' | 'terminated' | 'starting', string>;
+let ids: Record<'running' | 'paused' | 'pausing' | 'failed' | 'terminated' | 'starting', SandboxId>;
 
 const minutes = 60_000;
 const startedAt = Date.now();
@@ -21,7 +22,7 @@ beforeAll(async () => {
     customCommand: 'serve --all',
     readyCommand: '{"type":"tcpSocket","port":3000}',
   });
-  const make = async (name: string): Promise<string> => {
+  const make = async (name: string): Promise<SandboxId> => {
     const reply = await api.send(member, 'POST', '/v1/sandboxes', {
       name,
       description: `the ${name} one`,

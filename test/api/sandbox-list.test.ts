@@ -1,4 +1,5 @@
 import { Sandbox } from '../../db/entities/sandbox.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import type { Json } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
 
@@ -6,7 +7,7 @@ let api: TestApi;
 let member: Caller;
 let colleague: Caller;
 let stranger: Caller;
-let second: string;
+let second: SandboxId;
 const names = new Map<string, string>();
 
 beforeAll(async () => {
@@ -27,7 +28,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-async function make(caller: Caller, body: Json): Promise<string> {
+async function make(caller: Caller, body: Json): Promise<SandboxId> {
   const reply = await api.send(caller, 'POST', '/v1/sandboxes', { is_async: true, ...body });
   names.set(reply.body.data.sandbox_id, body.name);
   return reply.body.data.sandbox_id;

@@ -5,6 +5,7 @@ import { OutboxEntry } from '../../db/entities/outbox-entry.ts';
 import { Sandbox } from '../../db/entities/sandbox.ts';
 import { Template } from '../../db/entities/template.ts';
 import { newId } from '../../db/new-id.ts';
+import type { TemplateId } from '../../domain/ids.ts';
 import { hasManifest, pushImage } from '../support/pushed-image.ts';
 import { registryAddress } from '../support/stack.ts';
 import type { Json } from './contract-client.ts';
@@ -27,7 +28,7 @@ beforeAll(async () => {
 afterAll(() => api.stop());
 
 const newName = () => `tmpl-${randomBytes(4).toString('hex')}x`;
-const row = (templateId: string) => api.orm.em.fork().findOneOrFail(Template, { templateId });
+const row = (templateId: TemplateId) => api.orm.em.fork().findOneOrFail(Template, { templateId });
 
 async function make(body: Json = {}, caller = member): Promise<Json> {
   const reply = await api.send(caller, 'POST', '/v1/templates', { name: newName(), ...body });

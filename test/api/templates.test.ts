@@ -1,12 +1,13 @@
 import { Template } from '../../db/entities/template.ts';
 import { User } from '../../db/entities/user.ts';
+import type { TemplateId } from '../../domain/ids.ts';
 import type { Json } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
 
 let api: TestApi;
 let member: Caller;
 let stranger: Caller;
-let full: string;
+let full: TemplateId;
 const time = (hour: number) => new Date(Date.UTC(2026, 2, 4, hour));
 
 beforeAll(async () => {

@@ -28,6 +28,7 @@ import { createAccount, type MadeAccount } from '../../db/repositories/accounts.
 import { hashApiKey } from '../../db/repositories/identities.ts';
 import { makeApiKey } from '../../domain/api-key.ts';
 import { AppError } from '../../domain/errors.ts';
+import type { AccountId, ApiKeyId, ProjectId, SandboxId, TemplateId, UserId } from '../../domain/ids.ts';
 import { PlatformRegistry } from '../../registry/platform-registry.ts';
 import { EncryptionCodec } from '../../temporal/payload-codec.ts';
 import { WebhookKeys } from '../../webhooks/keys.ts';
@@ -37,10 +38,10 @@ import { RowCommands } from './row-commands.ts';
 
 /** Someone who calls the API. */
 export interface Caller {
-  accountId: string;
-  userId: string;
-  projectId: string;
-  keyId: string;
+  accountId: AccountId;
+  userId: UserId;
+  projectId: ProjectId;
+  keyId: ApiKeyId;
   key: string;
 }
 
@@ -62,7 +63,7 @@ export interface TestApi {
   addAccount(planName?: string): Promise<Caller>;
   /** Someone of the same account who is not root. */
   addUser(of: Caller): Promise<Caller>;
-  addTemplate(fields: Partial<Template>): Promise<string>;
+  addTemplate(fields: Partial<Template>): Promise<TemplateId>;
   /** How many rows each table has, for what must leave nothing behind. */
   counts(): Promise<Record<string, number>>;
   stop(): Promise<void>;
@@ -80,7 +81,7 @@ export async function startApi(
     readiness?: ReadinessCheck[];
     throughUrl?: (url: string) => string;
     /** Opens the platform's paths of a sandbox's agent. */
-    platformToken?: (sandboxId: string) => string;
+    platformToken?: (sandboxId: SandboxId) => string;
     stalledReaderMs?: number;
     on?: { orm: Orm; account: MadeAccount; commands: SandboxCommands; passwordResets?: PasswordResets };
   } = {},

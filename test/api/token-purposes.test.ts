@@ -2,12 +2,13 @@ import { randomBytes } from 'node:crypto';
 import { addAccountLink } from '../../db/repositories/account-links.ts';
 import { addEmailChangeToken } from '../../db/repositories/email-changes.ts';
 import { startSession } from '../../db/repositories/sign-ins.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
 
 /** Everything that opens something, and everything that such a thing may be shown to. Each opens its own and no other. */
 let api: TestApi;
 let root: Caller;
-let sandboxId: string;
+let sandboxId: SandboxId;
 let tokens: Record<string, string>;
 
 beforeAll(async () => {

@@ -1,6 +1,7 @@
 import { createApp } from '../../api/app.ts';
 import { User } from '../../db/entities/user.ts';
 import { mostUsersOfAccount } from '../../db/repositories/user-management.ts';
+import type { UserId } from '../../domain/ids.ts';
 import { ContractClient, type Json, type Reply } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
 
@@ -30,8 +31,8 @@ const newUser = (fields: Json = {}) => {
   return { email: `new-${counter}@example.com`, username: `new-${counter}`, role: 'user', ...fields };
 };
 const create = (fields: Json = {}, by = root) => api.send(by, 'POST', users, newUser(fields));
-const read = async (userId: string, by = root) => (await api.send(by, 'GET', `${users}/${userId}`)).body.data;
-const change = (userId: string, body: Json, by = root) => api.send(by, 'PUT', `${users}/${userId}`, body);
+const read = async (userId: UserId, by = root) => (await api.send(by, 'GET', `${users}/${userId}`)).body.data;
+const change = (userId: UserId, body: Json, by = root) => api.send(by, 'PUT', `${users}/${userId}`, body);
 const codeOf = (reply: Reply) => [reply.status, reply.body.code];
 const signIn = (email: string, password: string) => api.send(null, 'POST', '/v1/auth/sign-in', { email, password });
 

@@ -4,13 +4,14 @@ import { User } from '../../db/entities/user.ts';
 import { WebhookEndpoint } from '../../db/entities/webhook-endpoint.ts';
 import { tellSandboxEvent } from '../../db/repositories/events.ts';
 import { eventTypes } from '../../domain/event-types.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import { signedHeaders } from '../../webhooks/signature.ts';
 import type { Json } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
 
 let api: TestApi;
 let member: Caller;
-let sandboxes: Map<Caller, string>;
+let sandboxes: Map<Caller, SandboxId>;
 
 beforeAll(async () => {
   api = await startApi({ planName: 'enterprise', env: { PLATFORM_OUTBOUND_RANGES: '127.0.0.0/8' } });

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import http from 'node:http';
 import { deriveSecrets } from '../../config/secrets.ts';
 import { createOrm, type Orm } from '../../db/orm.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import { startApi, type TestApi } from '../api/test-api.ts';
 import { send } from '../gateway/client.ts';
 import { GatewayProcess } from '../gateway/gateway-process.ts';
@@ -90,7 +91,7 @@ async function runningSandbox(): Promise<{ url: string; host(port?: number): str
   const size = { cpu_count: 1, memory_mb: 128, storage_gb: 1 };
   const reply = await first.send(first.root, 'POST', '/v1/sandboxes', size);
   expect(reply.status).toBe(201);
-  const id: string = reply.body.data.sandbox_id;
+  const id: SandboxId = reply.body.data.sandbox_id;
   await orm.em.fork().execute('update sandboxes set agent_address = ?, agent_port = ? where sandbox_id = ?', [
     inside.address,
     // No port of the service is the agent's.

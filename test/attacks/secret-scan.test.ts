@@ -9,6 +9,7 @@ import { deriveSecrets, type PlatformSecrets } from '../../config/secrets.ts';
 import { loadSettings, type Settings } from '../../config/settings.ts';
 import { createOrm } from '../../db/orm.ts';
 import { createAccount } from '../../db/repositories/accounts.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import { signQuery } from '../../gateway/signed-query.ts';
 import type { PlatformClient, SandboxView } from '../../ops/development/client/platform-client.ts';
 import { derivePassword } from '../../ops/local-stack/supervisor/data-folder.ts';
@@ -41,7 +42,7 @@ let settings: Settings;
 let secrets: PlatformSecrets;
 let seen: SeenProcess[];
 let sandbox: SandboxView;
-const sandboxIds: string[] = [];
+const sandboxIds: SandboxId[] = [];
 
 /** What each is, and what it looks like. */
 const ofPlatform: Record<string, string> = { 'the TURN secret': turnSecret, "the proxy's password": proxyPassword };

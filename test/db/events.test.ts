@@ -15,7 +15,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-const object = (objectId: string) => ({ objectId, accountId: 'acc-a', userId: null });
+const object = (objectId: string) => ({ objectId, accountId: 'acc-a' as const, userId: null });
 
 test('events of any object are numbered without gaps, also when many are recorded at once and some are rolled back', async () => {
   const record = (objectId: string, number: number) =>

@@ -16,6 +16,7 @@ import {
   readUsageAverages,
   sandboxesSampledSince,
 } from '../../db/repositories/sandbox-metrics.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import { anyRegion } from '../../domain/regions.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 
@@ -53,7 +54,7 @@ afterAll(async () => {
 });
 
 /** Of two cores and 512 MB. */
-async function sandbox(): Promise<string> {
+async function sandbox(): Promise<SandboxId> {
   const { templateId } = await orm.em.fork().findOneOrFail(Template, { name: 'base' });
   const row = await admitSandbox(
     orm.em.fork(),
@@ -88,7 +89,7 @@ async function sandbox(): Promise<string> {
   return row.sandboxId;
 }
 
-const usage = (sandboxId: string, change: Partial<MeteredUsage> = {}): MeteredUsage => ({
+const usage = (sandboxId: SandboxId, change: Partial<MeteredUsage> = {}): MeteredUsage => ({
   sandboxId,
   cpuSeconds: 5,
   overSeconds: 5,
@@ -99,7 +100,7 @@ const usage = (sandboxId: string, change: Partial<MeteredUsage> = {}): MeteredUs
   sentBytes: 200,
   ...change,
 });
-const read = (sandboxId: string, from: number, to: number, stepSeconds: number, now = at(86_400)) =>
+const read = (sandboxId: SandboxId, from: number, to: number, stepSeconds: number, now = at(86_400)) =>
   readMetrics(orm.em, sandboxId, { start: at(from), end: at(to), stepSeconds }, now);
 
 test('a sample is percent of all the cores the sandbox has, and never more than it has', async () => {
@@ -215,7 +216,7 @@ describe('averages over the sandboxes of a caller', () => {
     ]);
     const averages = await readUsageAverages(orm.em.fork(), scope, at(7200));
     expect(averages).toEqual({ cpuPct: 30, memoryPct: 34.77 });
-    const other = { rows: 'account' as const, accountId: 'acc-other' };
+    const other = { rows: 'account', accountId: 'acc-other' } as const;
     expect((await readUsageAverages(orm.em.fork(), other, at(7200))).cpuPct).toBeNull();
   });
 });

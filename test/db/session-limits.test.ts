@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { accountTransaction } from '../../db/account-transaction.ts';
 import { createOrm, type Orm } from '../../db/orm.ts';
 import { isDatabaseOutOfReach } from '../../db/out-of-reach.ts';
+import type { AccountId } from '../../domain/ids.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 import { until } from '../support/until.ts';
 
@@ -92,7 +93,7 @@ test('an account whose transactions wait for each other leaves connections to th
 
 test('more transactions of an account than may wait are refused, and another account is not', async () => {
   const release = Promise.withResolvers<void>();
-  const begin = (account: string) => failureOf(accountTransaction(orm.em.fork(), account, () => release.promise));
+  const begin = (account: AccountId) => failureOf(accountTransaction(orm.em.fork(), account, () => release.promise));
   const waiting = Array.from({ length: 100 }, () => begin('acc-many'));
   expect(await begin('acc-many')).toMatchObject({ code: 'too_many_requests' });
   const other = begin('acc-few');

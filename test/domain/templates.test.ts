@@ -72,7 +72,7 @@ test('only an image of the platform’s own registry, below its path, has a plac
 });
 
 test('a caller reads the images of their own project, of the account, and public ones; an operator reads all', () => {
-  const caller = { accountId: 'acc-a', userId: 'usr-a', role: 'user' as const };
+  const caller = { accountId: 'acc-a', userId: 'usr-a', role: 'user' } as const;
   const readable = ['usr-a', 'acc-a', 'public-acc-b', 'usr-b', 'acc-b', 'usr-a2', ''].filter((project) =>
     mayReadProject(caller, project),
   );

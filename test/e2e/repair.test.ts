@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import type { SandboxId } from '../../domain/ids.ts';
 import type { PlatformClient, SandboxView } from '../../ops/development/client/platform-client.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
 import { askUdp, udpEcho } from '../support/udp.ts';
@@ -26,7 +27,7 @@ afterAll(async () => {
 const small = { cpu_count: 1, memory_mb: 256, storage_gb: 1 };
 const onHost = (...words: string[]) => execFileSync(words[0]!, words.slice(1), { encoding: 'utf8' });
 /** The host's route to a sandbox: `<address> dev <link> …`. */
-const routeTo = async (id: string) => {
+const routeTo = async (id: SandboxId) => {
   const { sandbox_domain_internal: place } = (await api.sandbox(id)) as unknown as { sandbox_domain_internal: string };
   const [route] = JSON.parse(onHost('ip', '-json', 'route', 'show', place.split(':')[0]!)) as {
     dst: string;
@@ -83,7 +84,7 @@ const killHostWorker = () => {
 };
 
 /** Deletes it and waits until its data is gone. */
-async function deleted(id: string): Promise<void> {
+async function deleted(id: SandboxId): Promise<void> {
   await api.deleteSandbox(id);
   await until(async () => (await api.request('GET', `/v1/sandboxes/${id}`)).status === 404, 20_000);
 }

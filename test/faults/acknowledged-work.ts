@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { SandboxId } from '../../domain/ids.ts';
 import type { ApiReply, PlatformClient, SandboxView } from '../../ops/development/client/platform-client.ts';
 import type { RunningPlatform } from '../support/running-platform.ts';
 import { until } from '../support/until.ts';
@@ -14,7 +15,7 @@ const pausedByHost = ['host_disk_pressure', 'host_restarted'];
 export interface Acknowledged {
   projects: readonly string[];
   /** The status that the last acknowledged command left, and the one that an unanswered command may have led to. */
-  sandboxes: ReadonlyMap<string, { status: string; asked: string | null }>;
+  sandboxes: ReadonlyMap<SandboxId, { status: string; asked: string | null }>;
   files: readonly string[];
   refused: Record<Kind, number>;
 }
@@ -36,7 +37,7 @@ export class AcknowledgedWork {
   readonly #neighbour: SandboxView;
   readonly #areFilesSynced: boolean;
   readonly #projects: string[] = [];
-  readonly #sandboxes = new Map<string, { status: string; asked: string | null }>();
+  readonly #sandboxes = new Map<SandboxId, { status: string; asked: string | null }>();
   readonly #files: string[] = [];
   readonly #refused = { projects: 0, sandboxes: 0, files: 0 };
   #isOver = false;
@@ -101,7 +102,7 @@ export class AcknowledgedWork {
     }
   }
 
-  async #command(api: PlatformClient, sandboxId: string, command: string, status: string): Promise<void> {
+  async #command(api: PlatformClient, sandboxId: SandboxId, command: string, status: string): Promise<void> {
     const state = this.#sandboxes.get(sandboxId)!;
     state.asked = status;
     const reply = await answer(api.request('POST', `/v1/sandboxes/${sandboxId}/${command}`, {}));
@@ -132,13 +133,13 @@ export async function findAll(
   neighbour: SandboxView,
 ): Promise<Tally[]> {
   const api = platform.client();
-  const tally = async (kind: Kind, all: Iterable<string>, isFound: (id: string) => Promise<boolean>) => {
+  const tally = async <Id extends string>(kind: Kind, all: Iterable<Id>, isFound: (id: Id) => Promise<boolean>) => {
     const ids = [...all];
     const lost: string[] = [];
     for (const id of ids) if (!(await isFound(id))) lost.push(id);
     return { kind, acknowledged: ids.length, refused: refused[kind], found: ids.length - lost.length, lost };
   };
-  const isAsAcknowledged = async (sandboxId: string) => {
+  const isAsAcknowledged = async (sandboxId: SandboxId) => {
     const state = sandboxes.get(sandboxId)!;
     // Its host may still have something to report of it.
     const isSo = async () => isLike(state, await api.sandbox(sandboxId));
@@ -160,7 +161,7 @@ export async function findAll(
   return [...found, filesFound];
 }
 
-export async function untilRunning(api: PlatformClient, sandboxId: string): Promise<void> {
+export async function untilRunning(api: PlatformClient, sandboxId: SandboxId): Promise<void> {
   const isRunning = async () => {
     const sandbox = await api.sandbox(sandboxId);
     if (sandbox.status !== 'paused') return sandbox.status === 'running';

@@ -1,6 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
+import type { SandboxId } from '../../domain/ids.ts';
 import { cacheDir, temporalPrograms } from '../../ops/setup/toolchain/locations.mjs';
 import { until } from '../../runtime/process/until.ts';
 import { DockerDaemon } from './docker-daemon.ts';
@@ -19,7 +20,7 @@ const stopSeconds = 30;
 let daemon: DockerDaemon;
 let apiKey: string;
 let group: string;
-const created: string[] = [];
+const created: SandboxId[] = [];
 const secrets = {
   PLATFORM_SECRET_KEY: Buffer.alloc(32, 7).toString('base64'),
   POSTGRES_PASSWORD: 'of-a-test',
@@ -182,7 +183,7 @@ async function call(method: string, target: string, body?: object): Promise<stri
 }
 
 interface Sandbox {
-  sandbox_id: string;
+  sandbox_id: SandboxId;
   sandbox_domain_internal: string;
 }
 
@@ -193,11 +194,11 @@ async function create(): Promise<Sandbox> {
   return sandbox;
 }
 
-async function statusOf(sandboxId: string): Promise<string> {
+async function statusOf(sandboxId: SandboxId): Promise<string> {
   return JSON.parse(await call('GET', `/v1/sandboxes/${sandboxId}`)).data.status;
 }
 
-async function commandOutput(sandboxId: string, command: string): Promise<string> {
+async function commandOutput(sandboxId: SandboxId, command: string): Promise<string> {
   const { stream_path } = JSON.parse(await call('POST', `/v1/sandboxes/${sandboxId}/exec`, { command }));
   const events = await call('GET', stream_path);
   const encoded = [...events.matchAll(/"data_b64":\s*"([A-Za-z0-9+/=]+)"/g)].map(([, data]) => data!);
@@ -205,7 +206,7 @@ async function commandOutput(sandboxId: string, command: string): Promise<string
 }
 
 /** The name of its control group. */
-async function instanceOf(sandboxId: string): Promise<string> {
+async function instanceOf(sandboxId: SandboxId): Promise<string> {
   const found = await daemon.docker(
     'run',
     '--rm',

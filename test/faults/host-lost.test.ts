@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Sandbox } from '../../db/entities/sandbox.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import { until } from '../support/until.ts';
 import { FarHost, isFenced } from './far-host.ts';
 import { FaultyPlatform } from './faulty-platform.ts';
@@ -20,14 +21,14 @@ afterAll(async () => {
   await platform?.removeData();
 }, 180_000);
 
-const row = (sandboxId: string) => platform.orm.em.fork().findOneOrFail(Sandbox, { sandboxId });
+const row = (sandboxId: SandboxId) => platform.orm.em.fork().findOneOrFail(Sandbox, { sandboxId });
 const create = (region: string, wanted = {}) =>
   platform.api.createSandbox({ ...small, locality: { region, force: false }, ...wanted });
-const post = (sandboxId: string, what: string) =>
+const post = (sandboxId: SandboxId, what: string) =>
   platform.api.request('POST', `/v1/sandboxes/${sandboxId}/${what}`, {});
 
 /** Watches from the moment of the loss until the sandbox has failed. @returns seconds until it stood still, and failed */
-async function watchLoss(sandboxId: string, fenced: () => boolean) {
+async function watchLoss(sandboxId: SandboxId, fenced: () => boolean) {
   const lostMs = Date.now();
   await until(fenced, 30_000);
   const fencedSeconds = (Date.now() - lostMs) / 1000;
@@ -39,8 +40,8 @@ async function watchLoss(sandboxId: string, fenced: () => boolean) {
 }
 
 describe('a host that is cut off', () => {
-  let running: string;
-  let paused: string;
+  let running: SandboxId;
+  let paused: SandboxId;
   beforeAll(async () => {
     running = (await create('far', { name: 'cut-off' })).sandbox_id;
     paused = (await create('far', { name: 'cut-off-paused' })).sandbox_id;

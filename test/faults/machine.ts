@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
+import type { SandboxId } from '../../domain/ids.ts';
 import { until } from '../support/until.ts';
 
 /** The copy's name on the machine, from its data folder. */
@@ -9,13 +10,13 @@ export function copyIdOf(dataDir: string): string {
 }
 
 /** Host's numbers of the first process of a sandbox's container and of its shim. */
-export function pidsOf(dataDir: string, sandboxId: string): { shim: number; init: number } {
+export function pidsOf(dataDir: string, sandboxId: SandboxId): { shim: number; init: number } {
   const [shim, , init] = readFileSync(path.join(dataDir, 'oci/sandboxes', sandboxId, 'pids'), 'utf8').split(' ');
   return { shim: Number(shim), init: Number(init) };
 }
 
 /** Host's number of a sandbox's agent. */
-export function agentPidOf(dataDir: string, sandboxId: string): number {
+export function agentPidOf(dataDir: string, sandboxId: SandboxId): number {
   return Number(readFileSync(path.join(dataDir, 'oci/sandboxes', sandboxId, 'agent'), 'utf8').split(' ')[0]);
 }
 

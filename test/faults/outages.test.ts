@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, test } from '@jest/globals';
 import { Sandbox } from '../../db/entities/sandbox.ts';
 import { createAccount } from '../../db/repositories/accounts.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import { PlatformClient, type SandboxView } from '../../ops/development/client/platform-client.ts';
 import { until } from '../support/until.ts';
 import type { FaultyPlatform } from './faulty-platform.ts';
@@ -22,9 +23,9 @@ withPlatform((started) => {
   platform = started;
 });
 
-const row = (sandboxId: string) => platform.orm.em.fork().findOneOrFail(Sandbox, { sandboxId });
+const row = (sandboxId: SandboxId) => platform.orm.em.fork().findOneOrFail(Sandbox, { sandboxId });
 const create = (wanted = {}) => platform.api.createSandbox({ ...small, ...wanted });
-const post = (sandboxId: string, what: string, body = {}) =>
+const post = (sandboxId: SandboxId, what: string, body = {}) =>
   platform.api.request<SandboxView>('POST', `/v1/sandboxes/${sandboxId}/${what}`, body);
 
 /** Something that runs in a sandbox, to be found again. */

@@ -1,6 +1,7 @@
 import { rmSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { SandboxId } from '../../domain/ids.ts';
 import { LocalHost, nothing, onHost, shell } from '../runtime/local-host.ts';
 import { until } from '../support/until.ts';
 import { CutDisk } from './cut-disk.ts';
@@ -11,7 +12,7 @@ const outerSize = '12G';
 /** What a caller may count on at the moment of a cut. */
 interface Promised {
   /** Created and not asked to be removed; with the text that was synced inside, if any. */
-  sandboxes: Map<string, string | null>;
+  sandboxes: Map<SandboxId, string | null>;
   /** Removed, as its caller knows. */
   removed: string[];
 }

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Event } from '../../db/entities/event.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import { PlatformClient } from '../../ops/development/client/platform-client.ts';
 import { Random } from '../agent/support/random.ts';
 import { until } from '../support/until.ts';
@@ -33,7 +34,7 @@ const refusals = new Set([
  */
 export async function raiseStorm(
   platform: FaultyPlatform,
-  options: { sandboxId: string; urls: string[]; apiKey: string; clients: number; seconds: number; seed: number },
+  options: { sandboxId: SandboxId; urls: string[]; apiKey: string; clients: number; seconds: number; seed: number },
 ): Promise<Storm> {
   const { sandboxId, urls, apiKey, seconds } = options;
   const storm: Storm = { replies: {}, wrong: [] };

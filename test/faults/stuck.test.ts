@@ -1,6 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { Sandbox } from '../../db/entities/sandbox.ts';
 import { createAccount } from '../../db/repositories/accounts.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import { PlatformClient, type SandboxView } from '../../ops/development/client/platform-client.ts';
 import { agentPort } from '../../runtime/oci/container-config.ts';
 import { hangMount } from '../support/hanging-mount.ts';
@@ -18,9 +19,9 @@ withPlatform((started) => {
   platform = started;
 });
 
-const row = (sandboxId: string) => platform.orm.em.fork().findOneOrFail(Sandbox, { sandboxId });
+const row = (sandboxId: SandboxId) => platform.orm.em.fork().findOneOrFail(Sandbox, { sandboxId });
 const create = () => platform.api.createSandbox(small);
-const post = (sandboxId: string, what: string, body = {}) =>
+const post = (sandboxId: SandboxId, what: string, body = {}) =>
   platform.api.request<SandboxView>('POST', `/v1/sandboxes/${sandboxId}/${what}`, body);
 /** @throws when it takes longer than anything that is bounded may take */
 async function timed<Result>(work: Promise<Result>, limitMs: number): Promise<Result> {
@@ -72,7 +73,7 @@ test('root answers in the place of agents: every call ends in time, and another 
   const medianOfThree = async () => [await createMs(), await createMs(), await createMs()].sort((a, b) => a - b)[1]!;
   const usual = await medianOfThree();
 
-  const ids: string[] = [];
+  const ids: SandboxId[] = [];
   for (const hostile of hostileAnswers) {
     const sandbox = await create();
     const agent = platform.agent(sandbox);
@@ -82,7 +83,7 @@ test('root answers in the place of agents: every call ends in time, and another 
     redirectToReplacement(pidsOf(platform.dataDir, sandbox.sandbox_id).init, agentPort);
     ids.push(sandbox.sandbox_id);
   }
-  const all = <Result>(limitMs: number, ask: (id: string) => Promise<Result>) =>
+  const all = <Result>(limitMs: number, ask: (id: SandboxId) => Promise<Result>) =>
     Promise.all(ids.map((id) => timed(ask(id), limitMs)));
   for (const reply of await all(20_000, (id) => post(id, 'exec', { command: 'true' }))) {
     expect(reply).toMatchObject({ status: 503, body: { code: 'temporarily_unavailable' } });
@@ -91,7 +92,7 @@ test('root answers in the place of agents: every call ends in time, and another 
 
   const resumes = all(30_000, (id) => post(id, 'resume'));
   const meanwhile = await medianOfThree();
-  const [refused, terminated, ...deleted] = ids as [string, string, ...string[]];
+  const [refused, terminated, ...deleted] = ids as [SandboxId, SandboxId, ...SandboxId[]];
   await timed(
     Promise.all([
       post(terminated, 'terminate').then(() => platform.api.untilStatus(terminated, 'terminated')),

@@ -8,6 +8,7 @@ import { newId } from '../../db/new-id.ts';
 import { loadPlans } from '../../db/plans.ts';
 import { admitSandbox } from '../../db/repositories/admission.ts';
 import { findDefaultProjectId } from '../../db/repositories/projects.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import { lifeStartOf } from '../../domain/life-plan.ts';
 import { anyRegion } from '../../domain/regions.ts';
 import { controlTaskQueue } from '../../domain/task-queues.ts';
@@ -49,7 +50,7 @@ export interface Moving {
   goal: string;
   /** What it may say when it was never asked, as far as anybody knows. */
   origin: string[];
-  sandboxId(): Promise<string | null>;
+  sandboxId(): Promise<SandboxId | null>;
 }
 
 const post = (path: string, body: unknown = {}) => ({ method: 'POST', path, body });
@@ -58,7 +59,7 @@ const post = (path: string, body: unknown = {}) => ({ method: 'POST', path, body
 function asked(options: {
   name: TransitionName;
   from: 'running' | 'paused';
-  request: (sandboxId: string, hurried: boolean) => { method: string; path: string; body?: unknown };
+  request: (sandboxId: SandboxId, hurried: boolean) => { method: string; path: string; body?: unknown };
   goal: string;
 }): Transition {
   return {
@@ -98,7 +99,7 @@ const create: Transition = {
     const name = `faults-create-${randomBytes(4).toString('hex')}`;
     const key = { 'Idempotency-Key': name };
     const found = async () => {
-      const rows = await platform.rows<{ sandbox_id: string }>('select sandbox_id from sandboxes where name = ?', [
+      const rows = await platform.rows<{ sandbox_id: SandboxId }>('select sandbox_id from sandboxes where name = ?', [
         name,
       ]);
       if (rows.length > 1) throw new Error(`${rows.length} sandboxes were made by one create`);

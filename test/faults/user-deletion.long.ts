@@ -1,6 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { temporal } from '@temporalio/proto';
 import { User } from '../../db/entities/user.ts';
+import type { UserId } from '../../domain/ids.ts';
 import { workflowKinds } from '../../domain/workflow-registry.ts';
 import { PlatformClient } from '../../ops/development/client/platform-client.ts';
 import { until } from '../support/until.ts';
@@ -20,7 +21,7 @@ interface NewUser {
 }
 
 /** A user with an API key of their own. */
-async function newUser(name: string): Promise<{ userId: string; api: PlatformClient }> {
+async function newUser(name: string): Promise<{ userId: UserId; api: PlatformClient }> {
   const asked = { email: `${name}@example.com`, username: name, role: 'user' };
   const { user, initial_password: password } = (
     await platform.api.request<NewUser>('POST', '/v1/user-management/users', asked)
@@ -33,12 +34,12 @@ async function newUser(name: string): Promise<{ userId: string; api: PlatformCli
   });
   const authorization = `Bearer ${session.body.data.access_token}`;
   const key = await anyone.request<{ api_key: string }>('POST', '/v1/api-keys', { name: 'own' }, { authorization });
-  return { userId: user.user_id, api: new PlatformClient(url, key.body.data.api_key) };
+  return { userId: user.user_id as UserId, api: new PlatformClient(url, key.body.data.api_key) };
 }
 
-const remove = (userId: string) => platform.api.request('DELETE', `/v1/user-management/users/${userId}`);
-const isGone = async (userId: string) => (await platform.orm.em.fork().count(User, { userId })) === 0;
-const resultOf = (userId: string) =>
+const remove = (userId: UserId) => platform.api.request('DELETE', `/v1/user-management/users/${userId}`);
+const isGone = async (userId: UserId) => (await platform.orm.em.fork().count(User, { userId })) === 0;
+const resultOf = (userId: UserId) =>
   platform.temporal.workflow.getHandle(workflowKinds.userDeletion.workflowId(userId)).result();
 
 /** Prints what happened, an event a line, so that a person can see where the worker was killed. */

@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { newId } from '../../db/new-id.ts';
 import type { Orm } from '../../db/orm.ts';
 import { recordEvent } from '../../db/repositories/events.ts';
+import type { AccountId } from '../../domain/ids.ts';
 import { freePort } from '../support/free-port.ts';
 import { type Answer, answerWith, WebhookReceiver } from '../support/webhook-receiver.ts';
 
@@ -24,17 +25,17 @@ export class WebhookFlood {
   readonly healthy: WebhookReceiver[] = [];
   readonly #bad: WebhookReceiver[] = [];
   readonly #orm: Orm;
-  readonly #accountId: string;
+  readonly #accountId: AccountId;
   /** Events whose transaction was committed, as far as this process knows. */
   readonly committed = new Set<string>();
 
-  private constructor(orm: Orm, accountId: string) {
+  private constructor(orm: Orm, accountId: AccountId) {
     this.#orm = orm;
     this.#accountId = accountId;
   }
 
   /** @param subscribe makes an endpoint of the account for the type `template.uploaded` */
-  static async start(orm: Orm, accountId: string, subscribe: (url: string) => Promise<void>): Promise<WebhookFlood> {
+  static async start(orm: Orm, accountId: AccountId, subscribe: (url: string) => Promise<void>): Promise<WebhookFlood> {
     const flood = new WebhookFlood(orm, accountId);
     for (const answer of Object.values(misbehaving)) flood.#bad.push(await WebhookReceiver.start(answer));
     while (flood.healthy.length + flood.#bad.length + 1 < endpoints) flood.healthy.push(await WebhookReceiver.start());

@@ -18,16 +18,16 @@ test('each sandbox is handed on once, with the minute of its last use, though it
     async (ids, at) => void handed.push([ids, at.toISOString()]),
     pino({ level: 'silent' }),
   );
-  recorder.touch('a');
-  recorder.touch('b');
+  recorder.touch('sbx-a');
+  recorder.touch('sbx-b');
   now += minute;
-  recorder.touch('b');
-  recorder.touch('b');
+  recorder.touch('sbx-b');
+  recorder.touch('sbx-b');
   now += minute;
   await recorder.close();
   expect(handed).toEqual([
-    [['a'], '2026-11-21T12:00:00.000Z'],
-    [['b'], '2026-11-21T12:01:00.000Z'],
+    [['sbx-a'], '2026-11-21T12:00:00.000Z'],
+    [['sbx-b'], '2026-11-21T12:01:00.000Z'],
   ]);
 });
 
@@ -41,15 +41,15 @@ test('what could not be written is kept, and a later use wins over it', async ()
     },
     pino({ level: 'silent' }),
   );
-  recorder.touch('a');
-  recorder.touch('b');
+  recorder.touch('sbx-a');
+  recorder.touch('sbx-b');
   await recorder.flush();
   fails = false;
   now += minute;
-  recorder.touch('a');
+  recorder.touch('sbx-a');
   await recorder.close();
   expect(handed).toEqual([
-    [['a'], '2026-11-21T12:01:00.000Z'],
-    [['b'], '2026-11-21T12:00:00.000Z'],
+    [['sbx-a'], '2026-11-21T12:01:00.000Z'],
+    [['sbx-b'], '2026-11-21T12:00:00.000Z'],
   ]);
 });

@@ -28,7 +28,7 @@ async function start(limits: GatewayOptions['limits'] = {}) {
     () => started.stop(),
     () => upstream.stop(),
   );
-  for (const sandboxId of ['sbx-one', 'sbx-two']) {
+  for (const sandboxId of ['sbx-one', 'sbx-two'] as const) {
     started.routes.set({ sandboxId, address: upstream.address, agentPort: upstream.port });
   }
   const answerAll = () => {

@@ -1,9 +1,10 @@
+import type { SandboxId } from '../../domain/ids.ts';
 import type { RouteChanges, RouteSource, SandboxRoute } from '../../gateway/routes.ts';
 
 /** Routes in memory, with the news that Postgres would bring. */
 export class MemoryRoutes implements RouteSource, RouteChanges {
   readonly #routes = new Map<string, SandboxRoute>();
-  readonly #changeListeners: ((sandboxId: string) => void)[] = [];
+  readonly #changeListeners: ((sandboxId: SandboxId) => void)[] = [];
   readonly #liveListeners: ((live: boolean) => void)[] = [];
   /** Ids as they were looked up. */
   readonly lookups: string[] = [];
@@ -12,14 +13,14 @@ export class MemoryRoutes implements RouteSource, RouteChanges {
   live = true;
 
   /** Adds or changes a route, announced as by Postgres. */
-  set(route: Partial<SandboxRoute> & { sandboxId: string }): SandboxRoute {
+  set(route: Partial<SandboxRoute> & { sandboxId: SandboxId }): SandboxRoute {
     const changed = this.setSilently(route);
     this.tell(route.sandboxId);
     return changed;
   }
 
   /** The same, with the news lost. */
-  setSilently(route: Partial<SandboxRoute> & { sandboxId: string }): SandboxRoute {
+  setSilently(route: Partial<SandboxRoute> & { sandboxId: SandboxId }): SandboxRoute {
     const known = this.#routes.get(route.sandboxId);
     const changed = {
       status: 'running',
@@ -36,12 +37,12 @@ export class MemoryRoutes implements RouteSource, RouteChanges {
     return changed;
   }
 
-  remove(sandboxId: string): void {
+  remove(sandboxId: SandboxId): void {
     this.#routes.delete(sandboxId);
     this.tell(sandboxId);
   }
 
-  tell(sandboxId: string): void {
+  tell(sandboxId: SandboxId): void {
     for (const listener of this.#changeListeners) listener(sandboxId);
   }
 
@@ -50,14 +51,14 @@ export class MemoryRoutes implements RouteSource, RouteChanges {
     for (const listener of this.#liveListeners) listener(live);
   }
 
-  async find(sandboxId: string): Promise<SandboxRoute | null> {
+  async find(sandboxId: SandboxId): Promise<SandboxRoute | null> {
     this.lookups.push(sandboxId);
     const found = this.#routes.get(sandboxId) ?? null;
     await this.gate;
     return found && { ...found };
   }
 
-  onChange(listener: (sandboxId: string) => void): void {
+  onChange(listener: (sandboxId: SandboxId) => void): void {
     this.#changeListeners.push(listener);
   }
 

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { fileSignature } from '../../agent/http/access.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import { signQuery } from '../../gateway/signed-query.ts';
 import { RawConnection, type Reply, send, sendRaw } from './client.ts';
 import { hostOf, type StartedGateway, startGateway } from './started-gateway.ts';
@@ -37,7 +38,7 @@ afterAll(async () => {
 });
 
 function call(
-  sandboxId: string,
+  sandboxId: SandboxId,
   port: number | undefined,
   options: { path?: string; method?: string; headers?: Record<string, string> } = {},
 ): Promise<Reply> {
@@ -52,7 +53,7 @@ test.each([
   ['a declared port', 'sbx-locked', 3000],
   ['a declared WEBRTC port', 'sbx-locked', 3003],
   ['a declared port of an open sandbox', 'sbx-open', 3000],
-])('%s is public', async (_what, sandboxId, port) => {
+] as const)('%s is public', async (_what, sandboxId, port) => {
   expect((await call(sandboxId, port)).status).toBe(200);
 });
 
@@ -61,11 +62,11 @@ test('an undeclared port is public in an open sandbox', async () => {
 });
 
 test.each([
-  ['a protected port', 'sbx-locked', () => 3001],
-  ['a protected port of an open sandbox', 'sbx-open', () => 3001],
-  ['an undeclared port of a secure sandbox', 'sbx-locked', () => service.port],
-  ['a protected port of a sandbox without a token', 'sbx-keyless', () => 3001],
-])('%s asks for the token', async (_what, sandboxId, port) => {
+  ['a protected port', 'sbx-locked', (): number => 3001],
+  ['a protected port of an open sandbox', 'sbx-open', (): number => 3001],
+  ['an undeclared port of a secure sandbox', 'sbx-locked', (): number => service.port],
+  ['a protected port of a sandbox without a token', 'sbx-keyless', (): number => 3001],
+] as const)('%s asks for the token', async (_what, sandboxId, port) => {
   for (const headers of [
     {},
     { 'x-access-token': '' },
@@ -116,7 +117,7 @@ const sign = (
   operation: 'read' | 'write',
   token: string,
   expiry: number | null,
-  { sandboxId = 'sbx-locked', port = 3001 } = {},
+  { sandboxId = 'sbx-locked', port = 3001 }: { sandboxId?: SandboxId; port?: number } = {},
 ) => signQuery({ sandboxId, port, path, operation }, token, expiry);
 const signed = (signature: string, expiry?: number) =>
   `signature=${encodeURIComponent(signature)}${expiry === undefined ? '' : `&signature_expiration=${expiry}`}`;
@@ -128,7 +129,7 @@ test('the signature is what the README says', () => {
 });
 
 test('a signature opens no other port and no other sandbox, and a signature for a file opens no port', async () => {
-  const opens = async (sandboxId: string, port: number, signature: string, path = '/') =>
+  const opens = async (sandboxId: SandboxId, port: number, signature: string, path = '/') =>
     (await call(sandboxId, port, { path: `${path}?${signed(signature)}` })).status;
   const signature = sign('/', 'read', agentToken, null);
   expect(await opens('sbx-locked', 3001, signature)).toBe(200);

@@ -25,7 +25,7 @@ async function start(limits = {}): Promise<void> {
     if (request.url === '/') response.end('ok');
     else waiting.push(response);
   });
-  const route = { sandboxId: 'sbx-one', address: upstream.address, agentPort: upstream.port };
+  const route = { sandboxId: 'sbx-one' as const, address: upstream.address, agentPort: upstream.port };
   gateway = await MemoryGateway.start([route], { limits });
 }
 

@@ -1,5 +1,6 @@
 import { existsSync, statSync } from 'node:fs';
 import path from 'node:path';
+import type { SandboxId } from '../../domain/ids.ts';
 import type { CreatePhase, SandboxSpec } from '../../runtime/driver.ts';
 import { until } from '../support/until.ts';
 import { LocalHost, nothing, shell } from './local-host.ts';
@@ -201,7 +202,7 @@ test('an unknown image has another error than a start that fails', async () => {
 });
 
 test('a name that is a path is refused', async () => {
-  await expect(async () => host.driver.remove('../..')).rejects.toThrow(TypeError);
+  await expect(async () => host.driver.remove('../..' as SandboxId)).rejects.toThrow(TypeError);
   expect(existsSync(path.join(host.dataDir, 'oci'))).toBe(true);
 });
 

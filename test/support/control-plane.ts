@@ -18,6 +18,7 @@ import { loadPlans, type PlanCatalog } from '../../db/plans.ts';
 import type { MadeAccount } from '../../db/repositories/accounts.ts';
 import { admitSandbox, type NewSandbox } from '../../db/repositories/admission.ts';
 import type { Retention } from '../../db/repositories/retention.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import { anyRegion } from '../../domain/regions.ts';
 import { createMailer } from '../../mail/mailer.ts';
 import { PlatformRegistry } from '../../registry/platform-registry.ts';
@@ -60,7 +61,7 @@ export interface ControlPlane {
   hostId: string;
   /** A sandbox admitted as the API would, not started yet. */
   admit(wanted?: Partial<NewSandbox>): Promise<Sandbox>;
-  row(sandboxId: string): Promise<Sandbox>;
+  row(sandboxId: SandboxId): Promise<Sandbox>;
   stop(): Promise<void>;
 }
 

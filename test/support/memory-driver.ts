@@ -1,3 +1,4 @@
+import type { SandboxId } from '../../domain/ids.ts';
 import type { UdpMapping } from '../../domain/ports.ts';
 import {
   type CreateOptions,
@@ -19,18 +20,18 @@ type HangingCall = 'create' | 'pause' | 'resume' | 'restart';
  * pass in a moment. What real containers do is tested on real containers.
  */
 export class MemoryDriver implements SandboxDriver {
-  readonly states = new Map<string, 'running' | 'paused' | 'exited'>();
+  readonly states = new Map<SandboxId, 'running' | 'paused' | 'exited'>();
   /** The start or resume that brought up each one's processes. */
-  readonly runs = new Map<string, number | null>();
+  readonly runs = new Map<SandboxId, number | null>();
   readonly calls: string[] = [];
-  readonly exposed = new Map<string, readonly UdpMapping[]>();
+  readonly exposed = new Map<SandboxId, readonly UdpMapping[]>();
   /** What was last asked for of each one's mounts. */
-  readonly storage = new Map<string, WantedMounts | undefined>();
+  readonly storage = new Map<SandboxId, WantedMounts | undefined>();
   /** Makes the next call of that kind fail. */
   readonly failNext = new Map<FailingCall, DriverError>();
   /** Calls of that kind, for one sandbox or for all, that wait until they are cancelled, as those behind a dead agent. */
   readonly hangs = new Set<`${HangingCall} ${string}`>();
-  readonly hanging = new Map<string, AbortController>();
+  readonly hanging = new Map<SandboxId, AbortController>();
   /** While set, `create` waits for it, or for its abortion. */
   hold: Promise<void> | null = null;
   /** While set for a kind of call, such calls wait for it. */
@@ -50,7 +51,7 @@ export class MemoryDriver implements SandboxDriver {
     return this.#mounted(spec, 'cold');
   }
 
-  async pause(sandboxId: string, signal?: AbortSignal): Promise<void> {
+  async pause(sandboxId: SandboxId, signal?: AbortSignal): Promise<void> {
     this.calls.push(`pause ${sandboxId}`);
     await this.#hangIfAsked('pause', sandboxId, signal);
     this.#failIfAsked('pause');
@@ -86,25 +87,25 @@ export class MemoryDriver implements SandboxDriver {
     return this.#mounted(spec, 'cold');
   }
 
-  async exposeUdp(sandboxId: string, ports: readonly UdpMapping[]): Promise<void> {
+  async exposeUdp(sandboxId: SandboxId, ports: readonly UdpMapping[]): Promise<void> {
     this.calls.push(`expose ${sandboxId} ${ports.map((each) => `${each.hostPort}:${each.servicePort}`).join(' ')}`);
     this.#failIfAsked('expose');
     this.exposed.set(sandboxId, ports);
   }
 
-  async stop(sandboxId: string): Promise<void> {
+  async stop(sandboxId: SandboxId): Promise<void> {
     this.calls.push(`stop ${sandboxId}`);
     this.hanging.get(sandboxId)?.abort();
     if (this.states.has(sandboxId)) this.states.set(sandboxId, 'exited');
   }
 
-  async remove(sandboxId: string): Promise<void> {
+  async remove(sandboxId: SandboxId): Promise<void> {
     this.calls.push(`remove ${sandboxId}`);
     this.states.delete(sandboxId);
     this.exposed.delete(sandboxId);
   }
 
-  async inspect(sandboxId: string): Promise<SandboxInspection> {
+  async inspect(sandboxId: SandboxId): Promise<SandboxInspection> {
     const state = this.states.get(sandboxId) ?? 'absent';
     const run = this.runs.get(sandboxId) ?? null;
     return { sandboxId, state, run, place: state === 'running' ? this.#place('existing') : null, exit: null };
@@ -123,7 +124,7 @@ export class MemoryDriver implements SandboxDriver {
   }
 
   /** Its processes end by themselves. */
-  exit(sandboxId: string, exit: Omit<SandboxExit, 'sandboxId' | 'run'>): void {
+  exit(sandboxId: SandboxId, exit: Omit<SandboxExit, 'sandboxId' | 'run'>): void {
     this.states.set(sandboxId, 'exited');
     this.#listener?.({ sandboxId, run: this.runs.get(sandboxId) ?? null, ...exit });
   }
@@ -140,7 +141,7 @@ export class MemoryDriver implements SandboxDriver {
     if (failure) throw failure;
   }
 
-  async #hangIfAsked(kind: HangingCall, sandboxId: string, signal?: AbortSignal): Promise<void> {
+  async #hangIfAsked(kind: HangingCall, sandboxId: SandboxId, signal?: AbortSignal): Promise<void> {
     if (!this.hangs.has(`${kind} ${sandboxId}`) && !this.hangs.has(`${kind} all`)) return;
     const stopper = new AbortController();
     this.hanging.set(sandboxId, stopper);

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { pino } from 'pino';
 import { toSpec } from '../../activities/sandbox-spec.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import type { SandboxInspection } from '../../runtime/driver.ts';
 import { HostReconciliation, type ReconcilingDriver } from '../../worker/host-reconciliation.ts';
 import { SandboxFacts } from '../../worker/sandbox-facts.ts';
@@ -16,12 +17,12 @@ class FailingDriver extends MemoryDriver implements ReconcilingDriver {
   withoutAgent = () => [];
   restartAgent = async () => {};
 
-  override async inspect(sandboxId: string): Promise<SandboxInspection> {
+  override async inspect(sandboxId: SandboxId): Promise<SandboxInspection> {
     if (this.unreadable.has(sandboxId)) throw new Error('EIO: i/o error');
     return super.inspect(sandboxId);
   }
 
-  override async remove(sandboxId: string): Promise<void> {
+  override async remove(sandboxId: SandboxId): Promise<void> {
     if (this.unremovable.has(sandboxId)) throw new Error('EPERM: operation not permitted');
     return super.remove(sandboxId);
   }
@@ -56,7 +57,7 @@ test('what goes wrong with some sandboxes at a take-over is logged, and keeps th
   driver.unremovable.add(over[0].sandboxId);
   driver.unreadable.add(frozen[1].sandboxId);
 
-  const logged: { level: number; sandboxId?: string }[] = [];
+  const logged: { level: number; sandboxId?: SandboxId }[] = [];
   const logger = pino({ level: 'warn' }, { write: (line) => logged.push(JSON.parse(line)) });
   const facts = new SandboxFacts({ client: plane.client, logger });
   const { orm, plans, hostId, secrets } = plane;

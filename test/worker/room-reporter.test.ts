@@ -10,6 +10,7 @@ import { loadPlans } from '../../db/plans.ts';
 import { createAccount, type MadeAccount } from '../../db/repositories/accounts.ts';
 import { admitSandbox } from '../../db/repositories/admission.ts';
 import { SandboxLifeRepository } from '../../db/repositories/sandbox-life.ts';
+import type { SandboxId, TemplateId } from '../../domain/ids.ts';
 import { anyRegion } from '../../domain/regions.ts';
 import { MachineLoad } from '../../runtime/machine-load.ts';
 import { RoomReporter } from '../../worker/room-reporter.ts';
@@ -20,7 +21,7 @@ let database: TestDatabase;
 let orm: Orm;
 let life: SandboxLifeRepository;
 let hostId: string;
-let templateId: string;
+let templateId: TemplateId;
 let reporter: RoomReporter;
 const accounts: MadeAccount[] = [];
 const plans = loadPlans();
@@ -82,11 +83,11 @@ const admit = async (account = accounts[0]!, size: { memoryMb?: number; cpuCount
   const ids = { sandboxId: newId('sandbox'), accountId, ownerUserId, projectId, templateId };
   return admitSandbox(orm.em.fork(), plans, { ...ids, ...names, ...own, ...sized }, anyRegion);
 };
-const runs = async (sandboxId: string) => {
+const runs = async (sandboxId: SandboxId) => {
   await life.begin(sandboxId, 1);
   await life.run(sandboxId, { address: '10.0.0.2', agentPort: 1 }, new Date());
 };
-const use = (sandboxId: string, memoryMb: number, cores = 0.01) => {
+const use = (sandboxId: SandboxId, memoryMb: number, cores = 0.01) => {
   const bytes = { memoryBytes: memoryMb * mb, diskBytes: mb, diskTotalBytes: 9 * mb, receivedBytes: 0, sentBytes: 0 };
   return { sandboxId, cpuSeconds: cores * 5, overSeconds: 5, ...bytes };
 };

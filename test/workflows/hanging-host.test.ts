@@ -3,6 +3,7 @@ import path from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
 import { Worker } from '@temporalio/worker';
 import { createAccount } from '../../db/repositories/accounts.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import { createDataConverter } from '../../temporal/data-converter.ts';
 import { ensureWorkflowBundle } from '../../worker/workflow-bundle.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
@@ -34,7 +35,7 @@ async function paused() {
 }
 
 /** A terminate completes long before the hanging work would time out. */
-async function endsSoon(sandboxId: string): Promise<void> {
+async function endsSoon(sandboxId: SandboxId): Promise<void> {
   const started = performance.now();
   await plane.commands.terminate(await plane.row(sandboxId), { forget: false });
   await plane.client.workflow.getHandle(sandboxId).result();
@@ -45,7 +46,7 @@ async function endsSoon(sandboxId: string): Promise<void> {
 }
 
 /** The history replays, so another worker could continue the workflow. */
-async function replays(sandboxId: string): Promise<void> {
+async function replays(sandboxId: SandboxId): Promise<void> {
   const codePath = await ensureWorkflowBundle(path.join(os.tmpdir(), 'sandbox-platform-test-bundles'));
   const dataConverter = createDataConverter(plane.secrets);
   const history = await plane.client.workflow.getHandle(sandboxId).fetchHistory();

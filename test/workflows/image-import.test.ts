@@ -5,6 +5,7 @@ import { Notification } from '../../db/entities/notification.ts';
 import { OutboxEntry } from '../../db/entities/outbox-entry.ts';
 import { Template } from '../../db/entities/template.ts';
 import { requestStart } from '../../db/repositories/outbox.ts';
+import type { TemplateId } from '../../domain/ids.ts';
 import type { Json } from '../api/contract-client.ts';
 import { type Caller, startApi, type TestApi } from '../api/test-api.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
@@ -73,7 +74,7 @@ async function closed(workflowId: string, historyName?: string): Promise<string>
   return (await handle.describe()).status.name;
 }
 
-const template = (templateId: string) => plane.orm.em.fork().findOneOrFail(Template, { templateId });
+const template = (templateId: TemplateId) => plane.orm.em.fork().findOneOrFail(Template, { templateId });
 
 test('a private image becomes a template that sandboxes are made from', async () => {
   front.password = { username: 'ada', password: secret };

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { Notification } from '../../db/entities/notification.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import { DriverError } from '../../runtime/driver.ts';
 import { hostRestartedSignal } from '../../workflows/sandbox/messages.ts';
 import { type ControlPlane, startTimeSkippingPlane } from '../support/control-plane.ts';
@@ -24,7 +25,7 @@ async function runningSandbox(wanted: Parameters<ControlPlane['admit']>[0] = {})
   return plane.row(sandboxId);
 }
 
-const warnings = (sandboxId: string) =>
+const warnings = (sandboxId: SandboxId) =>
   plane.orm.em.fork().find(Notification, { relatedEntityId: sandboxId }, { orderBy: { createdAt: 'asc' } });
 
 test('a start fails when the credentials of its mounts do not arrive', async () => {

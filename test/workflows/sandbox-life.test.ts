@@ -9,6 +9,7 @@ import { requestStart } from '../../db/repositories/outbox.ts';
 import { createProject } from '../../db/repositories/projects.ts';
 import { moveSandboxToProject } from '../../db/repositories/sandbox-projects.ts';
 import { AppError } from '../../domain/errors.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import { lifeStartOf } from '../../domain/life-plan.ts';
 import { DriverError } from '../../runtime/driver.ts';
 import { EncryptionCodec } from '../../temporal/payload-codec.ts';
@@ -34,7 +35,7 @@ async function runningSandbox(wanted: Parameters<ControlPlane['admit']>[0] = {})
 }
 
 /** Waits for the end of the workflow. That of a failed sandbox fails. */
-async function closed(sandboxId: string): Promise<void> {
+async function closed(sandboxId: SandboxId): Promise<void> {
   const end = await plane.client.workflow
     .getHandle(sandboxId)
     .result()
@@ -42,7 +43,7 @@ async function closed(sandboxId: string): Promise<void> {
   if (end !== undefined) expect(end).toBeInstanceOf(WorkflowFailedError);
 }
 
-async function eventsOf(sandboxId: string) {
+async function eventsOf(sandboxId: SandboxId) {
   const events = await plane.orm.em.fork().find(Event, { objectId: sandboxId }, { orderBy: { sequence: 'asc' } });
   expect(events.map((event) => event.sequence)).toEqual(events.map((_, index) => index + 1));
   return events.map((event) => event.type);
@@ -97,7 +98,7 @@ describe('starting', () => {
     driver.failNext.set(
       'create',
       new DriverError('not_ready', 'The ready probe never succeeded', {
-        exit: { sandboxId: 'x', run: 1, exitCode: 3, outOfMemory: true, commandOutput: 'last words' },
+        exit: { sandboxId: 'sbx-x', run: 1, exitCode: 3, outOfMemory: true, commandOutput: 'last words' },
       }),
     );
     const sandbox = await plane.admit();
@@ -320,7 +321,7 @@ describe('ending', () => {
 });
 
 describe('what operators see', () => {
-  const currentDetails = async (sandboxId: string) =>
+  const currentDetails = async (sandboxId: SandboxId) =>
     (await plane.client.workflow.getHandle(sandboxId).query<WorkflowMetadata>('__temporal_workflow_metadata'))
       .currentDetails;
   const minuteOf = (time: Date) => time.toISOString().replace(/T(..:..).*/, ' $1 UTC');

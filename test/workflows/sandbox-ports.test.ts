@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { offerUdpPorts } from '../../db/repositories/udp-ports.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import type { Port } from '../../domain/ports.ts';
 import { DriverError } from '../../runtime/driver.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
@@ -32,7 +33,7 @@ async function runningSandbox(customPorts: Port[] = []) {
 }
 
 /** The UDP ports of the host that lead to the sandbox, by the sandbox's port. */
-const exposed = (sandboxId: string) =>
+const exposed = (sandboxId: SandboxId) =>
   Object.fromEntries((driver.exposed.get(sandboxId) ?? []).map((each) => [each.servicePort, each.hostPort]));
 
 test('an added UDP port is in the row and on the host, and a removed one in neither', async () => {

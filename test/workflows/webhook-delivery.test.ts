@@ -4,6 +4,7 @@ import { Webhook } from 'standardwebhooks';
 import { Sandbox } from '../../db/entities/sandbox.ts';
 import { tellSandboxEvent } from '../../db/repositories/events.ts';
 import { claimDeliveries } from '../../db/repositories/webhook-queue.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import { firstAttemptLimits } from '../../webhooks/in-flight.ts';
 import { WebhookKeys } from '../../webhooks/keys.ts';
 import { WebhookSender } from '../../webhooks/sender.ts';
@@ -20,7 +21,7 @@ import { answerWith, WebhookReceiver } from '../support/webhook-receiver.ts';
 const secret = `whsec_${Buffer.alloc(32, 5).toString('base64')}`;
 let plane: ControlPlane;
 let api: TestApi;
-let sandboxId: string;
+let sandboxId: SandboxId;
 let receivers: WebhookReceiver[] = [];
 
 beforeAll(async () => {

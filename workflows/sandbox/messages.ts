@@ -1,4 +1,5 @@
 import { defineQuery, defineSignal, defineUpdate } from '@temporalio/workflow';
+import type { ProjectId } from '../../domain/ids.ts';
 import type { LifeStart } from '../../domain/life-plan.ts';
 import type { StorageChange } from '../../domain/object-storage.ts';
 import type { Port } from '../../domain/ports.ts';
@@ -128,7 +129,7 @@ export const hostRestartedSignal = defineSignal<[{ at: string }]>('hostRestarted
 export const hostLostSignal = defineSignal<[{ hostId: string; run?: number | null }]>('hostLost');
 
 /** The sandbox belongs to another project now. Only the search attributes change. */
-export const projectSwitchedSignal = defineSignal<[{ projectId: string }]>('projectSwitched');
+export const projectSwitchedSignal = defineSignal<[{ projectId: ProjectId }]>('projectSwitched');
 
 /** The workflow's own view of the sandbox, for operators. */
 export interface SandboxLifeView {

@@ -1,6 +1,7 @@
 import { proxyActivities, proxyLocalActivities, uuid4 } from '@temporalio/workflow';
 import type { SandboxHostActivities } from '../../activities/sandbox-host.ts';
 import type { SandboxPortActivities } from '../../activities/sandbox-ports.ts';
+import type { SandboxId } from '../../domain/ids.ts';
 import type { Port } from '../../domain/ports.ts';
 import { database, onHost } from '../activity-profiles.ts';
 import { asRefusal, refused } from './failure.ts';
@@ -14,10 +15,10 @@ function exposingOn(hostId: string) {
 
 /** Changes the ports of one sandbox, one change after the other, so that row and host agree after each. */
 export class SandboxPorts {
-  readonly #sandboxId: string;
+  readonly #sandboxId: SandboxId;
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor(sandboxId: string) {
+  constructor(sandboxId: SandboxId) {
     this.#sandboxId = sandboxId;
   }
 

@@ -4,6 +4,7 @@ import {
   setCurrentDetails,
   upsertSearchAttributes,
 } from '@temporalio/workflow';
+import type { SandboxId } from '../../domain/ids.ts';
 import type { LifePlan } from '../../domain/life-plan.ts';
 import type { StorageChange } from '../../domain/object-storage.ts';
 import { persistenceExpiresAt } from '../../domain/persistence.ts';
@@ -53,7 +54,7 @@ export interface End {
 
 /** What one sandbox's workflow knows. The phases and the message handlers share it. Times are Unix milliseconds. */
 export class SandboxState {
-  readonly id: string;
+  readonly id: SandboxId;
   readonly plan: LifePlan;
   readonly ports: SandboxPorts;
   readonly hostLoss = new HostLoss();

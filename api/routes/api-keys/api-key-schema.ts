@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { ApiKey } from '../../../db/entities/api-key.ts';
-import { time } from '../../schemas/fields.ts';
+import { givenId, time } from '../../schemas/fields.ts';
 import { personSchema } from '../../schemas/person.ts';
 
 /** The fields of a key in every reply but that of create. */
@@ -40,7 +40,7 @@ export const createdApiKeySchema = z
   .meta({ id: 'CreatedApiKey' });
 
 /** Path of routes on one key. */
-export const apiKeyPath = z.object({ key_id: z.string().describe('`key-…`') });
+export const apiKeyPath = z.object({ key_id: givenId('apiKey').describe('`key-…`') });
 
 export function presentApiKey(key: ApiKey): z.output<typeof updatedApiKeySchema> {
   return {

@@ -46,7 +46,7 @@ export function createApiKey(api: Api, deps: ApiDependencies): void {
       const caller = callerOf(request);
       const em = deps.orm.em.fork();
       const planLimit = deps.plans.get(caller.planName).maxActiveApiKeys;
-      const { key, secret } = await createOnce<{ key: ApiKey; secret?: string }>(request, 'apiKey', {
+      const { key, secret } = await createOnce<{ key: ApiKey; secret?: string }, 'apiKey'>(request, 'apiKey', {
         // Only its hash is stored, so the secret of a key that was created before cannot be shown again.
         find: async (keyId) => {
           const view = await findApiKeyView(em, scopeOf(request), keyId);

@@ -5,7 +5,7 @@ import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { accountQuery } from '../../schemas/account-filter.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofPaging } from '../../schemas/failures.ts';
-import { optionalQuery } from '../../schemas/fields.ts';
+import { givenId, optionalQuery } from '../../schemas/fields.ts';
 import { ownerFilter } from '../../schemas/owner-filter.ts';
 import { listingOf, paginationOf, paginationSchema, pagingQuery, sortingQuery } from '../../schemas/paging.ts';
 import { presentPerson } from '../../schemas/person.ts';
@@ -14,7 +14,7 @@ import { apiKeySchema, presentApiKey } from './api-key-schema.ts';
 const query = z.object({
   ...pagingQuery,
   ...accountQuery,
-  user_id: optionalQuery(z.string().max(64)).describe('Account root only'),
+  user_id: optionalQuery(givenId('user', z.string().max(64))).describe('Account root only'),
   status: optionalQuery(z.enum(['active', 'inactive'])),
   search: optionalQuery(z.string().max(256)).describe('Part of the name'),
   ...sortingQuery(apiKeySortColumns),

@@ -5,7 +5,7 @@ import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { accountQuery } from '../../schemas/account-filter.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofPaging } from '../../schemas/failures.ts';
-import { optionalQuery, time } from '../../schemas/fields.ts';
+import { givenId, optionalQuery, time } from '../../schemas/fields.ts';
 import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/paging.ts';
 import { timeQuery } from '../../schemas/time-query.ts';
 
@@ -14,7 +14,7 @@ const query = z.object({
   ...accountQuery,
   start: timeQuery().describe('ISO 8601, Unix seconds or milliseconds'),
   end: timeQuery().describe('ISO 8601, Unix seconds or milliseconds'),
-  actor_user_id: optionalQuery(z.string().max(64)),
+  actor_user_id: optionalQuery(givenId('user', z.string().max(64))),
   object_id: optionalQuery(z.string().max(64)),
   action: optionalQuery(z.string().max(64)).describe('Part of the name of the operation'),
 });

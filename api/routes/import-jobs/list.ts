@@ -6,7 +6,7 @@ import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { accountQuery } from '../../schemas/account-filter.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofPaging } from '../../schemas/failures.ts';
-import { optionalQuery } from '../../schemas/fields.ts';
+import { givenId, optionalQuery } from '../../schemas/fields.ts';
 import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/paging.ts';
 import { importJobItemSchema, presentImportJobItem } from './import-job-schema.ts';
 
@@ -14,7 +14,7 @@ const query = z.object({
   ...pagingQuery,
   ...accountQuery,
   status: optionalQuery(z.enum(['ongoing', ...importStatuses])).describe('Default ongoing: pending and running ones'),
-  template_id: optionalQuery(z.string().max(64)),
+  template_id: optionalQuery(givenId('template', z.string().max(64))),
 });
 
 /** `GET /v1/import-jobs`. */

@@ -32,9 +32,10 @@ export function listProjectSandboxes(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const scope = scopeOf(request);
-      const project = await readProject(deps, scope, request.params.project_id);
+      const { project_id: projectId } = request.params;
+      await readProject(deps, scope, projectId);
       const listing = listingOf(request.query, 50);
-      const filter = { projectId: project.project_id, statuses: request.query.status };
+      const filter = { projectId, statuses: request.query.status };
       const { views, total } = await listSandboxViews(deps.orm.em.fork(), scope, filter, listing);
       const now = new Date();
       const sandboxes = views.map((view) => {

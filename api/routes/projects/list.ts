@@ -5,7 +5,7 @@ import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { accountQuery } from '../../schemas/account-filter.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofPaging } from '../../schemas/failures.ts';
-import { optionalQuery } from '../../schemas/fields.ts';
+import { givenId, optionalQuery } from '../../schemas/fields.ts';
 import { ownerFilter } from '../../schemas/owner-filter.ts';
 import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/paging.ts';
 import { presentProject, projectSchema } from './project-schema.ts';
@@ -23,7 +23,7 @@ export function listProjects(api: Api, deps: ApiDependencies): void {
       querystring: z.object({
         ...pagingQuery,
         ...accountQuery,
-        owner_user_id: optionalQuery(z.string().max(64)).describe('Account root only'),
+        owner_user_id: optionalQuery(givenId('user', z.string().max(64))).describe('Account root only'),
       }),
       response: {
         200: envelope(

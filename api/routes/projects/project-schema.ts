@@ -2,8 +2,9 @@ import { z } from 'zod';
 import { findProjectView, type ProjectView } from '../../../db/repositories/projects.ts';
 import type { Scope } from '../../../db/repositories/scope.ts';
 import { notFound } from '../../../domain/errors.ts';
+import type { ProjectId } from '../../../domain/ids.ts';
 import type { ApiDependencies } from '../../dependencies.ts';
-import { time } from '../../schemas/fields.ts';
+import { givenId, time } from '../../schemas/fields.ts';
 import { personSchema, presentPerson } from '../../schemas/person.ts';
 
 /** A project. `owner` and `account_owner` are there for account root users and admins. */
@@ -24,7 +25,7 @@ export const projectSchema = z
   .meta({ id: 'Project' });
 
 /** Path of routes on one project. */
-export const projectPath = z.object({ project_id: z.string().describe('`prj-…`') });
+export const projectPath = z.object({ project_id: givenId('project').describe('`prj-…`') });
 
 export function presentProject(view: ProjectView, scope: Scope): z.output<typeof projectSchema> {
   const { project } = view;
@@ -49,7 +50,7 @@ export function presentProject(view: ProjectView, scope: Scope): z.output<typeof
 export async function findProject(
   deps: ApiDependencies,
   scope: Scope,
-  projectId: string,
+  projectId: ProjectId,
 ): Promise<z.output<typeof projectSchema> | null> {
   const view = await findProjectView(deps.orm.em.fork(), scope, projectId);
   return view && presentProject(view, scope);
@@ -59,7 +60,7 @@ export async function findProject(
 export async function readProject(
   deps: ApiDependencies,
   scope: Scope,
-  projectId: string,
+  projectId: ProjectId,
 ): Promise<z.output<typeof projectSchema>> {
   const project = await findProject(deps, scope, projectId);
   if (!project) throw notFound('Project');

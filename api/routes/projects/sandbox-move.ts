@@ -1,9 +1,10 @@
 import { z } from 'zod';
+import { givenId } from '../../schemas/fields.ts';
 
 /** Path of routes on a sandbox in a project. */
 export const projectSandboxPath = z.object({
-  project_id: z.string().describe('`prj-…`'),
-  sandbox_id: z.string().describe('`sbx-…`'),
+  project_id: givenId('project').describe('`prj-…`'),
+  sandbox_id: givenId('sandbox').describe('`sbx-…`'),
 });
 
 /** What add and evict answer. */

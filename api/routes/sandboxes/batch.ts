@@ -3,19 +3,25 @@ import { z } from 'zod';
 import type { Sandbox } from '../../../db/entities/sandbox.ts';
 import { findSandboxes } from '../../../db/repositories/sandbox-rows.ts';
 import { AppError, notFound } from '../../../domain/errors.ts';
+import type { SandboxId } from '../../../domain/ids.ts';
 import { scopeOf } from '../../access.ts';
 import type { ApiDependencies } from '../../dependencies.ts';
 import { success } from '../../schemas/envelope.ts';
-import { counted } from '../../schemas/fields.ts';
+import { counted, givenId } from '../../schemas/fields.ts';
 
 /** Ids in a request, and how many of them are handled at the same time. */
 const maxIds = 100;
 const atOnce = 50;
 
 /** Doubled ids are handled, counted and answered once. */
-export const batchIds = counted(maxIds, 'ids', z.array(z.string().max(64)).min(1).max(maxIds)).describe(
-  '`sbx-…`; one that is named twice is handled and answered once',
-);
+export const batchIds = counted(
+  maxIds,
+  'ids',
+  z
+    .array(givenId('sandbox', z.string().max(64)))
+    .min(1)
+    .max(maxIds),
+).describe('`sbx-…`; one that is named twice is handled and answered once');
 
 /** What a batch answers. @param statuses of those it was accepted for; the others are `failed` */
 export const batchResult = (...statuses: string[]) =>
@@ -42,7 +48,7 @@ export const batchResult = (...statuses: string[]) =>
  */
 export async function runBatch(
   deps: ApiDependencies,
-  request: FastifyRequest<{ Body: { sandbox_ids: string[] } }>,
+  request: FastifyRequest<{ Body: { sandbox_ids: SandboxId[] } }>,
   doing: string,
   act: (sandbox: Sandbox) => Promise<string> | string,
   finish?: (sandboxes: Sandbox[]) => Promise<void>,

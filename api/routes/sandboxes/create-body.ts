@@ -4,6 +4,7 @@ import { maxCustomPorts } from '../../../domain/ports.ts';
 import {
   counted,
   description,
+  givenId,
   nameOf,
   optional,
   optionalBody,
@@ -85,7 +86,9 @@ export const createBody = optionalBody(
     name: withDefault(nameOf(24, { mayBeBlank: true }), '').describe('Generated when empty'),
     description: withDefault(description(), ''),
     template: withDefaultNonZero(z.string().max(128), 'base').describe('Name or id'),
-    project_id: optionalNonZero(z.string().max(64)).describe("The user's default project when left out"),
+    project_id: optionalNonZero(givenId('project', z.string().max(64))).describe(
+      "The user's default project when left out",
+    ),
     cpu_count: optionalNonZero(positiveInt()).describe("The template's default when left out"),
     memory_mb: optionalNonZero(positiveInt().min(128)).describe("The template's default when left out"),
     storage_gb: optionalNonZero(positiveInt()).describe("Half of the plan's maximum when left out"),

@@ -9,6 +9,7 @@ import { findDefaultProjectId, findProjectView } from '../../../db/repositories/
 import type { Scope } from '../../../db/repositories/scope.ts';
 import { findTemplateByNameOrId } from '../../../db/repositories/templates.ts';
 import { AppError, notFound } from '../../../domain/errors.ts';
+import type { ProjectId, SandboxId } from '../../../domain/ids.ts';
 import { checkSandboxName, generateSandboxName } from '../../../domain/names.ts';
 import { type MountSlot, planMounts } from '../../../domain/object-storage.ts';
 import { checkPlanLimits, defaultStorageGb } from '../../../domain/plans.ts';
@@ -42,7 +43,7 @@ export function createSandbox(api: Api, deps: ApiDependencies): void {
         secrets: ['envd_access_token', 'network_proxy'],
         restore: (data) => ({
           ...data,
-          envd_access_token: deps.deriveAgentToken(String(data.sandbox_id)),
+          envd_access_token: deps.deriveAgentToken(data.sandbox_id as SandboxId),
           ...networkProxy(data.allow_internet_access === true, deps.settings),
         }),
       },
@@ -107,7 +108,7 @@ async function newSandbox(
   deps: ApiDependencies,
   { caller, scope }: { caller: Identity; scope: Scope },
   body: CreateBody,
-  sandboxId: string,
+  sandboxId: SandboxId,
 ): Promise<NewSandbox> {
   const name = checkSandboxName(body.name.trim()) || generateSandboxName(randomBytes(4));
   const template = await findTemplateByNameOrId(em, scope, caller, body.template);
@@ -150,8 +151,8 @@ async function newSandbox(
 async function projectFor(
   em: EntityManager,
   { caller, scope }: { caller: Identity; scope: Scope },
-  projectId: string | undefined,
-): Promise<string> {
+  projectId: ProjectId | undefined,
+): Promise<ProjectId> {
   if (projectId === undefined) return findDefaultProjectId(em, caller.userId);
   const view = await findProjectView(em, scope, projectId);
   if (!view) throw notFound('Project');

@@ -1,12 +1,13 @@
 import { findSandboxStatus } from '../../../db/repositories/sandbox-status.ts';
 import { AppError, type ErrorCode } from '../../../domain/errors.ts';
+import type { SandboxId } from '../../../domain/ids.ts';
 import type { SandboxStatus } from '../../../domain/sandbox-state.ts';
 import type { ApiDependencies } from '../../dependencies.ts';
 import { type AgentPlace, AgentRefusal, AgentUnreachable } from '../../sandbox-agents.ts';
 
 /** What a row must tell for its agent to be called. */
 export interface AgentRow {
-  sandboxId: string;
+  sandboxId: SandboxId;
   status: SandboxStatus;
   agentAddress?: string | null | undefined;
   agentPort?: number | null | undefined;

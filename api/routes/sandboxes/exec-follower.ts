@@ -2,6 +2,7 @@ import type { FastifyReply } from 'fastify';
 import { findSandboxRoute } from '../../../db/repositories/sandbox-routes.ts';
 import { findSandboxStatus } from '../../../db/repositories/sandbox-status.ts';
 import { AppError } from '../../../domain/errors.ts';
+import type { SandboxId } from '../../../domain/ids.ts';
 import { isOver } from '../../../domain/sandbox-state.ts';
 import { CredentialWatch } from '../../credential-watch.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
@@ -32,7 +33,7 @@ class ExecFollower {
   }
 
   /** Counts one that follows. @returns counts it down again @throws {AppError} where there are too many */
-  admit(caller: string, sandboxId: string): () => void {
+  admit(caller: string, sandboxId: SandboxId): () => void {
     return this.#limits.add(caller, sandboxId);
   }
 
@@ -92,7 +93,7 @@ const interrupted: ExecFailure = {
  * What to do at each silence. A command may be silent for as long as it runs and a paused sandbox for days, so silence
  * ends a stream only when the sandbox has ended, or runs and its agent no longer confirms the run.
  */
-function silenceWatch(deps: ApiDependencies, sandboxId: string, runId: string): () => Promise<ExecFailure | null> {
+function silenceWatch(deps: ApiDependencies, sandboxId: SandboxId, runId: string): () => Promise<ExecFailure | null> {
   let silences = 0;
   let unconfirmed = 0;
   return async () => {
@@ -119,7 +120,7 @@ async function isRunThere(deps: ApiDependencies, row: AgentRow, runId: string): 
 }
 
 /** Null: it lives on, frozen perhaps. */
-async function endOf(deps: ApiDependencies, sandboxId: string): Promise<ExecFailure | null> {
+async function endOf(deps: ApiDependencies, sandboxId: SandboxId): Promise<ExecFailure | null> {
   const now = await findSandboxStatus(deps.orm.em, sandboxId);
   if (now && now.status !== 'terminating' && !isOver(now.status)) return null;
   return { code: 'sandbox_ended', message: `The sandbox is ${now?.status ?? 'deleted'}` };

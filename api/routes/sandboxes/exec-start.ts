@@ -95,24 +95,28 @@ export function startExec(api: Api, deps: ApiDependencies): void {
       const { wait, ...asked } = request.body;
       // Counted first: a command is not begun when its caller may not wait for the result.
       if (wait) onRequestEnd(reply, follower.admit(callerOf(request).userId, sandboxId));
-      const run = await createOnce<Pick<DescribedRun, 'runId' | 'startedAt' | 'deadline'>>(request, 'execRun', {
-        find: async (id) => {
-          const newest = await askAgent(deps, sandbox, (place) => deps.sandboxAgents.findRun(place));
-          return newest?.runId === runIdOf(id) ? newest : null;
+      const run = await createOnce<Pick<DescribedRun, 'runId' | 'startedAt' | 'deadline'>, 'execRun'>(
+        request,
+        'execRun',
+        {
+          find: async (id) => {
+            const newest = await askAgent(deps, sandbox, (place) => deps.sandboxAgents.findRun(place));
+            return newest?.runId === runIdOf(id) ? newest : null;
+          },
+          create: async (id) => {
+            const wanted = {
+              ...asked,
+              runId: runIdOf(id),
+              owner: callerOf(request).userId,
+              startedAt: inNanoseconds(startedAt),
+              deadline: inNanoseconds(deadline),
+              timeoutMs: Math.max(1, deadline.getTime() - startedAt.getTime()),
+            };
+            await askAgent(deps, sandbox, (place) => deps.sandboxAgents.startRun(place, wanted));
+            return wanted;
+          },
         },
-        create: async (id) => {
-          const wanted = {
-            ...asked,
-            runId: runIdOf(id),
-            owner: callerOf(request).userId,
-            startedAt: inNanoseconds(startedAt),
-            deadline: inNanoseconds(deadline),
-            timeoutMs: Math.max(1, deadline.getTime() - startedAt.getTime()),
-          };
-          await askAgent(deps, sandbox, (place) => deps.sandboxAgents.startRun(place, wanted));
-          return wanted;
-        },
-      });
+      );
       if (startedAt.getTime() - (sandbox.lastAccessedAt?.getTime() ?? 0) >= accessRecordedMs) {
         await recordAccess(deps.orm.em, [sandboxId], startedAt);
       }

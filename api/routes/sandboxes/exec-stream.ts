@@ -5,6 +5,7 @@ import { credentialOf, usableCredentials } from '../../../db/repositories/identi
 import { findSandboxRoute } from '../../../db/repositories/sandbox-routes.ts';
 import { clientKey } from '../../../domain/client-address.ts';
 import { AppError, notFound } from '../../../domain/errors.ts';
+import type { SandboxId } from '../../../domain/ids.ts';
 import { anyUserOrToken, callerOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import type { StreamedRun } from '../../exec-tokens.ts';
@@ -27,7 +28,7 @@ const query = z.object({
 });
 
 /** Address of a run's stream, with a token for it alone. */
-export function streamPath(deps: ApiDependencies, sandboxId: string, run: StreamedRun, deadline: Date): string {
+export function streamPath(deps: ApiDependencies, sandboxId: SandboxId, run: StreamedRun, deadline: Date): string {
   const token = deps.execTokens.make(sandboxId, run, new Date(deadline.getTime() + tokenGraceMs));
   return `/v1/sandboxes/${sandboxId}/exec/stream?token=${token}`;
 }
@@ -82,7 +83,7 @@ export function streamExec(api: Api, deps: ApiDependencies): void {
 async function runOf(
   deps: ApiDependencies,
   request: FastifyRequest,
-  sandboxId: string,
+  sandboxId: SandboxId,
   token: string | undefined,
 ): Promise<{ row: AgentRow } & StreamedRun> {
   // An access token in the address has been checked already.

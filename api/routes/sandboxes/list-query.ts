@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { sandboxSortColumns } from '../../../db/repositories/sandbox-reads.ts';
 import { sandboxStatuses } from '../../../domain/sandbox-state.ts';
 import { accountQuery } from '../../schemas/account-filter.ts';
-import { optionalQuery } from '../../schemas/fields.ts';
+import { givenId, optionalQuery } from '../../schemas/fields.ts';
 import { pagingQuery, sortingQuery } from '../../schemas/paging.ts';
 import { sandboxStatus } from './sandbox-schema.ts';
 
@@ -37,8 +37,8 @@ export const listQuery = z.object({
   ...pagingQuery,
   ...accountQuery,
   status: statusFilter,
-  project_id: optionalQuery(z.string().max(64)),
-  owner_user_id: optionalQuery(z.string().max(64)).describe('Account root only'),
+  project_id: optionalQuery(givenId('project', z.string().max(64))),
+  owner_user_id: optionalQuery(givenId('user', z.string().max(64))).describe('Account root only'),
   search: optionalQuery(z.string().max(256)).describe('Part of a name, description or id'),
   metadata: metadataFilter,
   ...sortingQuery(sandboxSortColumns),

@@ -2,6 +2,7 @@ import type { Settings } from '../../../config/settings.ts';
 import { turnSettings } from '../../../config/turn-settings.ts';
 import type { Sandbox } from '../../../db/entities/sandbox.ts';
 import type { SandboxView } from '../../../db/repositories/sandbox-reads.ts';
+import type { SandboxId } from '../../../domain/ids.ts';
 import { persistenceDaysRemaining, persistenceExpiresAt } from '../../../domain/persistence.ts';
 import { unionOfPorts } from '../../../domain/ports.ts';
 import { remainingSeconds, timeoutAt, totals } from '../../../domain/sandbox-clock.ts';
@@ -59,7 +60,7 @@ export function presentSandbox(
 }
 
 /** `<sandbox_id>.<base domain>[:port]`. */
-export function sandboxDomain(sandboxId: string, settings: Settings): string {
+export function sandboxDomain(sandboxId: SandboxId, settings: Settings): string {
   const port = settings.PLATFORM_GATEWAY_PUBLIC_PORT ?? settings.PLATFORM_GATEWAY_PORT;
   const domain = `${sandboxId}.${settings.PLATFORM_BASE_DOMAIN}`;
   return port === 443 || port === 80 ? domain : `${domain}:${port}`;

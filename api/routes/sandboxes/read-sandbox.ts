@@ -2,7 +2,7 @@ import type { FastifyRequest } from 'fastify';
 import type { Sandbox } from '../../../db/entities/sandbox.ts';
 import { findSandboxView, type SandboxView } from '../../../db/repositories/sandbox-reads.ts';
 import { notFound } from '../../../domain/errors.ts';
-import { isId } from '../../../domain/ids.ts';
+import { isId, type SandboxId } from '../../../domain/ids.ts';
 import { scopeOf } from '../../access.ts';
 import type { ApiDependencies } from '../../dependencies.ts';
 import { presentSandbox } from './present-sandbox.ts';
@@ -12,7 +12,7 @@ import type { SandboxFields } from './sandbox-schema.ts';
 export async function readSandbox(
   deps: ApiDependencies,
   request: FastifyRequest,
-  sandboxId: string,
+  sandboxId: SandboxId,
 ): Promise<SandboxView> {
   const view = isId('sandbox', sandboxId)
     ? await findSandboxView(deps.orm.em.fork(), scopeOf(request), sandboxId)
@@ -22,7 +22,11 @@ export async function readSandbox(
 }
 
 /** The row a command is about. @throws {AppError} `not_found` */
-export async function sandboxOf(deps: ApiDependencies, request: FastifyRequest, sandboxId: string): Promise<Sandbox> {
+export async function sandboxOf(
+  deps: ApiDependencies,
+  request: FastifyRequest,
+  sandboxId: SandboxId,
+): Promise<Sandbox> {
   return (await readSandbox(deps, request, sandboxId)).sandbox;
 }
 
@@ -30,7 +34,7 @@ export async function sandboxOf(deps: ApiDependencies, request: FastifyRequest, 
 export async function fullSandbox(
   deps: ApiDependencies,
   request: FastifyRequest,
-  sandboxId: string,
+  sandboxId: SandboxId,
 ): Promise<SandboxFields> {
   const view = await readSandbox(deps, request, sandboxId);
   return { ...presentSandbox(view, deps.settings), envd_access_token: deps.deriveAgentToken(sandboxId) };

@@ -4,6 +4,7 @@ import { anyUser, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { messageEnvelope, successMessage } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
+import { givenId } from '../../schemas/fields.ts';
 import { sandboxPath } from './sandbox-path.ts';
 
 /** `POST /v1/sandboxes/{sandbox_id}/switch-project`: for a running sandbox. */
@@ -17,7 +18,7 @@ export function switchSandboxProject(api: Api, deps: ApiDependencies): void {
       tags: ['Sandboxes'],
       summary: 'Put a running sandbox into another project',
       params: sandboxPath,
-      body: z.object({ project_id: z.string().max(64) }),
+      body: z.object({ project_id: givenId('project', z.string().max(64)) }),
       response: {
         200: messageEnvelope('It is in that project now'),
         ...failures(ofMutations, 'not_found', 'project_of_another_user', 'sandbox_not_running'),

@@ -9,6 +9,7 @@ import {
   type TemplateImage,
 } from '../../../db/repositories/template-changes.ts';
 import { AppError } from '../../../domain/errors.ts';
+import type { TemplateId } from '../../../domain/ids.ts';
 import { readRegistryImage, registryImage, registryProjectOf } from '../../../domain/template-image.ts';
 import { callerOf, scopeOf } from '../../access.ts';
 import type { ApiDependencies } from '../../dependencies.ts';
@@ -31,7 +32,7 @@ export const sharingSchema = z.object({
 export async function changeSharing(
   deps: ApiDependencies,
   request: FastifyRequest,
-  templateId: string,
+  templateId: TemplateId,
   change: { visibility: 'private' | 'account_shared'; name?: string | undefined; message: string },
 ): Promise<z.output<typeof sharingSchema>> {
   const by = { caller: callerOf(request), scope: scopeOf(request) };

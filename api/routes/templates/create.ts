@@ -6,6 +6,7 @@ import type { Scope } from '../../../db/repositories/scope.ts';
 import { createTemplate as addTemplate, type NewTemplate } from '../../../db/repositories/template-changes.ts';
 import { findTemplateView } from '../../../db/repositories/templates.ts';
 import { AppError } from '../../../domain/errors.ts';
+import type { TemplateId } from '../../../domain/ids.ts';
 import { checkPlanLimits } from '../../../domain/plans.ts';
 import { mayReadProject, registryProjectOf } from '../../../domain/template-image.ts';
 import { checkTemplateName } from '../../../domain/template-name.ts';
@@ -18,6 +19,7 @@ import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts'
 import {
   bodyBytesWithDescription,
   description,
+  givenId,
   optionalNonZero,
   withDefault,
   withDefaultNonZero,
@@ -54,7 +56,9 @@ const body = z
     registry_project: optionalNonZero(registryProject),
     registry_repository: optionalNonZero(registryRepository),
     registry_tag: withDefaultNonZero(registryTag, 'latest'),
-    base_template_id: optionalNonZero(z.string().max(64)).describe('Of a template of the same `template_source`'),
+    base_template_id: optionalNonZero(givenId('template', z.string().max(64))).describe(
+      'Of a template of the same `template_source`',
+    ),
     reset_ports: withDefault(z.boolean(), false).describe('Without the unprotected ports of the base'),
   })
   .superRefine((given, context) => {
@@ -93,7 +97,7 @@ export function createTemplate(api: Api, deps: ApiDependencies): void {
       const caller = callerOf(request);
       const scope = scopeOf(request);
       const em = deps.orm.em.fork();
-      const find = (templateId: string) => em.fork().findOne(Template, { templateId, accountId: caller.accountId });
+      const find = (templateId: TemplateId) => em.fork().findOne(Template, { templateId, accountId: caller.accountId });
       const template = await createOnce(request, 'template', {
         find,
         create: async (templateId) => {
@@ -113,7 +117,7 @@ async function newTemplate(
   deps: ApiDependencies,
   { caller, scope }: { caller: Identity; scope: Scope },
   given: Body,
-  templateId: string,
+  templateId: TemplateId,
 ): Promise<NewTemplate> {
   const name = checkTemplateName(given.name);
   requireVisibility(caller, given.visibility);
@@ -190,7 +194,7 @@ export function requireVisibility({ role }: Pick<Identity, 'role'>, visibility: 
 async function baseOf(
   em: EntityManager,
   scope: Scope,
-  templateId: string,
+  templateId: TemplateId,
   source: Template['templateSource'],
 ): Promise<Template> {
   const view = await findTemplateView(em, scope, templateId);

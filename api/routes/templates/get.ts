@@ -1,10 +1,10 @@
-import { z } from 'zod';
 import { findTemplateView } from '../../../db/repositories/templates.ts';
 import { notFound } from '../../../domain/errors.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures } from '../../schemas/failures.ts';
+import { templatePath } from './template-path.ts';
 import { presentTemplate, templateSchema } from './template-schema.ts';
 
 /** `GET /v1/templates/{template_id}`. */
@@ -17,7 +17,7 @@ export function getTemplate(api: Api, deps: ApiDependencies): void {
       operationId: 'getTemplate',
       tags: ['Templates'],
       summary: 'Read a template',
-      params: z.object({ template_id: z.string().describe('`tpl-…`') }),
+      params: templatePath,
       response: { 200: envelope(templateSchema, 'The template'), ...failures('not_found') },
     },
     handler: async (request) => {

@@ -5,6 +5,7 @@ import type { Identity } from '../../../db/repositories/identities.ts';
 import { addImportJob, findNewestImport, importTargetOf, pendingImport } from '../../../db/repositories/import-jobs.ts';
 import { createTemplate, type NewTemplate } from '../../../db/repositories/template-changes.ts';
 import { AppError } from '../../../domain/errors.ts';
+import type { TemplateId } from '../../../domain/ids.ts';
 import { checkPlanLimits } from '../../../domain/plans.ts';
 import { checkTemplateName } from '../../../domain/template-name.ts';
 import { anyUser, callerOf } from '../../access.ts';
@@ -85,7 +86,7 @@ export function importTemplate(api: Api, deps: ApiDependencies): void {
     handler: async (request, reply) => {
       const caller = callerOf(request);
       const em = deps.orm.em.fork();
-      const find = (templateId: string) => em.fork().findOne(Template, { templateId, accountId: caller.accountId });
+      const find = (templateId: TemplateId) => em.fork().findOne(Template, { templateId, accountId: caller.accountId });
       const template = await createOnce(request, 'template', {
         find,
         create: async (templateId) => {
@@ -132,7 +133,7 @@ async function placeOf(deps: ApiDependencies, template: NewTemplate) {
   }
 }
 
-function newTemplate(deps: ApiDependencies, caller: Identity, given: Body, templateId: string): NewTemplate {
+function newTemplate(deps: ApiDependencies, caller: Identity, given: Body, templateId: TemplateId): NewTemplate {
   const name = checkTemplateName(given.name);
   requireVisibility(caller, given.visibility);
   if (given.visibility === 'account_shared' && !caller.isRootUser) {

@@ -37,7 +37,7 @@ export function startTemplateImport(api: Api, deps: ApiDependencies): void {
       const template = await requireChangeable(deps.orm.em.fork(), by, templateId);
       const registry = await requireRegistryUp(deps.registry);
       await requireStorage(deps, template);
-      const owners = { rows: 'account' as const, accountId: template.accountId ?? '' };
+      const owners = { rows: 'account' as const, accountId: template.accountId ?? by.caller.accountId };
       const find = (jobId: string) => findImportJob(deps.orm.em.fork(), owners, jobId);
       const job = await createOnce(request, 'importJob', {
         find: (jobId) => find(jobId).catch(() => null),

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { Template } from '../../../db/entities/template.ts';
 import type { TemplateView } from '../../../db/repositories/templates.ts';
+import type { AccountId } from '../../../domain/ids.ts';
 import { time } from '../../schemas/fields.ts';
 import { personSchema } from '../../schemas/person.ts';
 import { portSchema, presentPort } from '../../schemas/port.ts';
@@ -75,7 +76,7 @@ export const changedTemplateSchema = createdTemplateSchema
 
 /** As the owner's account sees it: schemas leave out what they do not name. */
 function presentOwnTemplate(template: Template) {
-  const view = presentTemplate({ template, owner: null }, template.accountId ?? '');
+  const view = presentTemplate({ template, owner: null }, template.accountId ?? null);
   return { ...view, owner_id: template.ownerUserId ?? null };
 }
 
@@ -88,7 +89,10 @@ export function presentChangedTemplate(template: Template): z.output<typeof chan
 }
 
 /** Every field of a template. Names of registry accounts are for those the template belongs to. */
-export function presentTemplate({ template, owner }: TemplateView, accountId: string): z.output<typeof templateSchema> {
+export function presentTemplate(
+  { template, owner }: TemplateView,
+  accountId: AccountId | null,
+): z.output<typeof templateSchema> {
   return {
     template_id: template.templateId,
     name: template.name,

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { Template } from '../../../db/entities/template.ts';
 import { changeTemplate, requireChangeable, requireNoImport } from '../../../db/repositories/template-changes.ts';
+import type { TemplateId } from '../../../domain/ids.ts';
 import { checkPlanLimits } from '../../../domain/plans.ts';
 import { checkTemplateName } from '../../../domain/template-name.ts';
 import { anyUser, callerOf, planNameOf, scopeOf } from '../../access.ts';
@@ -77,7 +78,7 @@ export function updateTemplate(api: Api, deps: ApiDependencies): void {
   });
 }
 
-function settingsOf(deps: ApiDependencies, planName: string, given: Body, templateId: string): Partial<Template> {
+function settingsOf(deps: ApiDependencies, planName: string, given: Body, templateId: TemplateId): Partial<Template> {
   const limited = { cpuCount: given.default_cpu_count, memoryMb: given.default_memory_mb };
   const names = { cpuCount: 'default_cpu_count', memoryMb: 'default_memory_mb' };
   checkPlanLimits(deps.plans.get(planName), limited, names);

@@ -7,9 +7,13 @@ import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
+import { givenId } from '../../schemas/fields.ts';
 import { allocationSchema, presentAllocation, quotaFields, quotaOf } from '../../schemas/quota.ts';
 
-const body = z.object({ user_id: z.string().min(1).max(64).describe('A user of the account'), ...quotaFields });
+const body = z.object({
+  user_id: givenId('user', z.string().min(1).max(64)).describe('A user of the account'),
+  ...quotaFields,
+});
 
 /** `POST /v1/user-management/quota-allocations`. The allocation that the user has so far is `superseded`. */
 export function createQuotaAllocation(api: Api, deps: ApiDependencies): void {

@@ -6,6 +6,7 @@ import { accountRoot, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
+import { givenId } from '../../schemas/fields.ts';
 
 /** `POST /v1/user-management/users/{user_id}/reset-password`. */
 export function resetUserPassword(api: Api, deps: ApiDependencies): void {
@@ -17,7 +18,7 @@ export function resetUserPassword(api: Api, deps: ApiDependencies): void {
       operationId: 'resetUserPassword',
       tags: ['Users'],
       summary: 'Have a link to a new password mailed to a user',
-      params: z.object({ user_id: z.string() }),
+      params: z.object({ user_id: givenId('user') }),
       response: {
         200: envelope(z.object({ message: z.string() }), 'The link is on its way; it works for 30 minutes'),
         ...failures(ofMutations, 'root_required', 'not_found', 'no_local_password', 'password_reset_pending'),

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { User } from '../../../db/entities/user.ts';
-import { time } from '../../schemas/fields.ts';
+import { givenId, time } from '../../schemas/fields.ts';
 
 const fields = {
   user_id: z.string(),
@@ -21,7 +21,7 @@ export const userItemSchema = z.object(fields).meta({ id: 'UserItem' });
 /** A user alone. */
 export const userSchema = z.object({ ...fields, description: z.string() }).meta({ id: 'User' });
 
-export const userPath = z.object({ user_id: z.string().describe('`usr-…`') });
+export const userPath = z.object({ user_id: givenId('user').describe('`usr-…`') });
 
 export function presentUserItem(user: User): z.output<typeof userItemSchema> {
   return {

@@ -5,6 +5,7 @@ import { accountPageUrl } from '../../../config/public-urls.ts';
 import type { Settings } from '../../../config/settings.ts';
 import { createUser as makeUser } from '../../../db/repositories/user-management.ts';
 import { findUserWithin } from '../../../db/repositories/users.ts';
+import type { AccountId, UserId } from '../../../domain/ids.ts';
 import { makeInitialPassword } from '../../../domain/initial-password.ts';
 import { checkDisplayName, checkUsername, maxDisplayName, usernamePattern } from '../../../domain/names.ts';
 import { accountRoot, callerOf, scopeOf } from '../../access.ts';
@@ -80,7 +81,7 @@ export function createUser(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request, reply) => {
       const caller = callerOf(request);
-      const find = async (userId: string) => {
+      const find = async (userId: UserId) => {
         const user = await findUserWithin(deps.orm.em, scopeOf(request), userId);
         return user && { user, initialPassword: '' };
       };
@@ -108,6 +109,6 @@ export function createUser(api: Api, deps: ApiDependencies): void {
 }
 
 /** With a password the user could never sign in through an identity provider. */
-function isInvitable(settings: Settings, accountId: string, email: string): boolean {
+function isInvitable(settings: Settings, accountId: AccountId, email: string): boolean {
   return settings.SMTP_URL !== undefined || isIssuerFor(settings.PLATFORM_OIDC_ISSUERS, accountId, email);
 }

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { Identity } from '../../../db/repositories/identities.ts';
 import { changeWebhookEndpoint } from '../../../db/repositories/webhook-endpoints.ts';
 import { AppError } from '../../../domain/errors.ts';
+import type { AccountId, UserId } from '../../../domain/ids.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
@@ -75,7 +76,7 @@ export function updateWebhook(api: Api, deps: ApiDependencies): void {
 }
 
 /** @throws {AppError} `validation_failed` for an admin of another account: the webhook needs an owner in its own account */
-function userOfAccount({ userId, accountId }: Identity, ofAccount: string): string {
+function userOfAccount({ userId, accountId }: Identity, ofAccount: AccountId): UserId {
   if (accountId === ofAccount) return userId;
   const reason = 'must stay account: you are no user of this account';
   throw new AppError('validation_failed', `scope: ${reason}`, { details: [{ path: 'scope', reason }] });

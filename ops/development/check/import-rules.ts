@@ -22,7 +22,7 @@ export const importRules: Readonly<Record<string, ImportRule>> = {
     from: [],
     packages: ['@zxcvbn-ts/language-common', 'big.js', 'ipaddr.js', 'luxon', 'node:crypto', 'node:zlib', 'zod'],
   },
-  config: { from: [] },
+  config: { from: ['domain/ids.ts'] },
   db: { from: ['config', 'domain'] },
   temporal: { from: ['config', 'domain'] },
   // Workflow code runs in a sandbox without I/O, so nothing that does any may come in.

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { SandboxId } from '../../../domain/ids.ts';
 
 export interface ApiReply<Data> {
   status: number;
@@ -8,7 +9,7 @@ export interface ApiReply<Data> {
 
 /** A sandbox as the API shows it; the fields that scripts need. */
 export interface SandboxView {
-  sandbox_id: string;
+  sandbox_id: SandboxId;
   status: string;
   substatus: string | null;
   reason: string | null;
@@ -53,12 +54,12 @@ export class PlatformClient {
     return body.data;
   }
 
-  async sandbox(sandboxId: string): Promise<SandboxView> {
+  async sandbox(sandboxId: SandboxId): Promise<SandboxView> {
     return (await this.request<SandboxView>('GET', `/v1/sandboxes/${sandboxId}`)).body.data;
   }
 
   /** Waits until the sandbox says so. @throws when it does not within the limit */
-  async untilStatus(sandboxId: string, status: string, timeoutMs = 20_000): Promise<SandboxView> {
+  async untilStatus(sandboxId: SandboxId, status: string, timeoutMs = 20_000): Promise<SandboxView> {
     const deadline = Date.now() + timeoutMs;
     for (;;) {
       const sandbox = await this.sandbox(sandboxId);
@@ -73,7 +74,7 @@ export class PlatformClient {
   }
 
   /** Deletes it and waits until its data is gone. */
-  async deleteSandbox(sandboxId: string, timeoutMs = 20_000): Promise<void> {
+  async deleteSandbox(sandboxId: SandboxId, timeoutMs = 20_000): Promise<void> {
     await this.request('DELETE', `/v1/sandboxes/${sandboxId}`);
     const deadline = Date.now() + timeoutMs;
     while ((await this.request('GET', `/v1/sandboxes/${sandboxId}`)).status !== 404) {

@@ -16,6 +16,7 @@ import { findResettableUser } from '../../../db/repositories/passwords.ts';
 import { rotateTokenKeys } from '../../../db/repositories/token-keys.ts';
 import { isPositive, readAmount } from '../../../domain/billing/money.ts';
 import { emailKey, readEmailAddress } from '../../../domain/email-address.ts';
+import type { AccountId, UserId } from '../../../domain/ids.ts';
 import { passwordResetSeconds } from '../../../domain/password-reset.ts';
 import type { PlatformDatabase } from './database.ts';
 
@@ -92,14 +93,14 @@ export const commands: Record<string, OperatorCommand> = {
     usage: '--account acc-…',
     does: 'It may read, but change and create nothing',
     options: { account: text },
-    run: (database, values) => setStatus(database, required(values, 'account'), 'suspended'),
+    run: (database, values) => setStatus(database, accountOf(values), 'suspended'),
   },
 
   'reopen-account': {
     usage: '--account acc-…',
     does: 'Ends a suspension',
     options: { account: text },
-    run: (database, values) => setStatus(database, required(values, 'account'), 'active'),
+    run: (database, values) => setStatus(database, accountOf(values), 'active'),
   },
 
   'reset-password': {
@@ -201,7 +202,7 @@ async function makeResetLink({ orm, settings }: PlatformDatabase, email: string)
   return { link: accountPageUrl(settings, 'reset-password', { token }), expiresAt };
 }
 
-function setStatus({ orm }: PlatformDatabase, accountId: string, status: Account['status']) {
+function setStatus({ orm }: PlatformDatabase, accountId: AccountId, status: Account['status']) {
   return orm.em.fork().transactional(async (em) => {
     if (status === 'suspended') await lockAdmins(em);
     const account = await em.findOne(Account, { accountId }, { lockMode: LockMode.PESSIMISTIC_WRITE });
@@ -221,7 +222,7 @@ function setRole({ orm }: PlatformDatabase, given: string, role: User['role']) {
     if (role !== 'admin') await lockAdmins(em);
     const email = emailKey(given);
     const [found] = (await em.execute('select user_id from users where lower(email) = ?', [email])) as {
-      user_id: string;
+      user_id: UserId;
     }[];
     if (!found) throw new OperatorError(`There is no user ${given}`);
     const user = await em.findOneOrFail(User, { userId: found.user_id }, { lockMode: LockMode.PESSIMISTIC_WRITE });
@@ -239,6 +240,9 @@ function required(values: Values, name: string): string {
   if (!value) throw new OperatorError(`--${name} is missing`);
   return value;
 }
+
+/** An id of another shape is the id of no account. */
+const accountOf = (values: Values) => required(values, 'account') as AccountId;
 
 function optional(values: Values, name: string): string | undefined {
   const value = values[name];

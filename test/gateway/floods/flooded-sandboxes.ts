@@ -1,4 +1,5 @@
 import type http from 'node:http';
+import type { SandboxId } from '../../../domain/ids.ts';
 import type { SandboxRoute } from '../../../gateway/routes.ts';
 import { startHttpUpstream, startRawUpstream, type UpstreamServer } from '../upstream-server.ts';
 
@@ -39,7 +40,7 @@ export async function startFloodedSandboxes(): Promise<FloodedSandboxes> {
       talk();
     });
   });
-  const servers: [string, UpstreamServer][] = [
+  const servers: [SandboxId, UpstreamServer][] = [
     ['sbx-reading', reading],
     ['sbx-silent', silent],
     ['sbx-talking', talking],
