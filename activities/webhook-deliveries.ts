@@ -1,6 +1,7 @@
 import { Context } from '@temporalio/activity';
 import { ApplicationFailure } from '@temporalio/common';
 import type { Orm } from '../db/orm.ts';
+import { query } from '../db/query.ts';
 import { beginAttempt, findHeldDelivery, type HeldDelivery, recordResults } from '../db/repositories/webhook-queue.ts';
 import { judge } from '../domain/webhook-delivery.ts';
 import { attempt } from '../webhooks/attempt.ts';
@@ -69,12 +70,13 @@ export function createWebhookDeliveryActivities(deps: {
   };
 
   async function findResult({ deliveryId, createdAt, holder }: DeliveryAttempt) {
-    return (await orm.em.fork().execute(
+    return await query<{ status: string; wait_ms: number | null }>(
+      orm.em.fork(),
       `select status, extract(epoch from next_retry_at - clock_timestamp())::float8 * 1000 as wait_ms
          from webhook_deliveries
         where delivery_id = ? and created_at = ? and (holder = ? or status in ('delivered', 'failed'))`,
       [deliveryId, createdAt, holder],
-    )) as { status: string; wait_ms: number | null }[];
+    );
   }
 }
 

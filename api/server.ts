@@ -5,6 +5,7 @@ import { loadSettings } from '../config/settings.ts';
 import { stopSignal } from '../config/stop-signal.ts';
 import { createOrm } from '../db/orm.ts';
 import { loadPlans } from '../db/plans.ts';
+import { query } from '../db/query.ts';
 import { PlatformRegistry } from '../registry/platform-registry.ts';
 import { createTemporalClient } from '../temporal/client.ts';
 import { EncryptionCodec } from '../temporal/payload-codec.ts';
@@ -50,7 +51,7 @@ const app = createApp({
   codec: new EncryptionCodec(secrets.codecKeys),
   codecAccessToken: secrets.codecAccessToken,
   readiness: [
-    { name: 'postgres', check: () => orm.em.fork().execute('select 1') },
+    { name: 'postgres', check: () => query(orm.em.fork(), 'select 1') },
     { name: 'temporal', check: () => client.workflowService.getSystemInfo({}) },
   ],
   logger,

@@ -4,6 +4,7 @@ import { Account } from './entities/account.ts';
 import { Template } from './entities/template.ts';
 import { newId } from './new-id.ts';
 import type { Orm } from './orm.ts';
+import { query } from './query.ts';
 import { createAccount, type MadeAccount } from './repositories/accounts.ts';
 import { guessTemplateUse } from './repositories/host-rooms.ts';
 
@@ -20,7 +21,7 @@ export async function bootstrap(
   first: { email: string; planName: string; baseImage: string },
 ): Promise<MadeAccount | null> {
   return orm.em.fork().transactional(async (em) => {
-    await em.execute('select pg_advisory_xact_lock(?)', [bootstrapLock]);
+    await query(em, 'select pg_advisory_xact_lock(?)', [bootstrapLock]);
     await bringTemplate(em, {
       name: 'base',
       description: 'Debian with a shell, git, curl and Python',

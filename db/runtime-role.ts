@@ -1,4 +1,5 @@
 import type { Orm } from './orm.ts';
+import { query } from './query.ts';
 
 /** Tables that the runtime role may add to and read, and nothing else. */
 const appendOnly = ['audit_events', 'ledger_transactions', 'ledger_entries'];
@@ -15,19 +16,20 @@ export async function grantRuntimeRole(owner: Orm, runtimeUrl: string): Promise<
   const { username, password } = new URL(runtimeUrl);
   const name = decodeURIComponent(username);
   await owner.em.fork().transactional(async (tx) => {
-    const [found] = (await tx.execute(
-      `select current_user = ? as is_owner, exists (select from pg_roles where rolname = ?) as is_there,
-              (select rolcreaterole or rolsuper from pg_roles where rolname = current_user) as may_create,
-              quote_ident(?) as role, quote_literal(?) as password, quote_ident(current_schema()) as schema`,
-      [name, name, name, decodeURIComponent(password)],
-    )) as {
+    const [found] = await query<{
       is_owner: boolean;
       is_there: boolean;
       may_create: boolean;
       role: string;
       password: string;
       schema: string;
-    }[];
+    }>(
+      tx,
+      `select current_user = ? as is_owner, exists (select from pg_roles where rolname = ?) as is_there,
+              (select rolcreaterole or rolsuper from pg_roles where rolname = current_user) as may_create,
+              quote_ident(?) as role, quote_literal(?) as password, quote_ident(current_schema()) as schema`,
+      [name, name, name, decodeURIComponent(password)],
+    );
     const { role, schema } = found!;
     if (found!.is_owner) return;
     if (!found!.is_there) {
@@ -37,13 +39,16 @@ export async function grantRuntimeRole(owner: Orm, runtimeUrl: string): Promise<
         );
       }
       if (!password) throw new Error(`DATABASE_URL has no password for its role ${name}, which is to be made`);
-      await tx.execute(`create role ${role} login password ${found!.password}`);
+      await query(tx, `create role ${role} login password ${found!.password}`);
     }
-    await tx.execute(`
+    await query(
+      tx,
+      `
       grant usage on schema ${schema} to ${role};
       grant select, insert, update, delete on all tables in schema ${schema} to ${role};
       grant usage on all sequences in schema ${schema} to ${role};
       revoke update, delete on ${appendOnly.join(', ')} from ${role};
-      revoke insert, update, delete on ${readOnly.join(', ')} from ${role}`);
+      revoke insert, update, delete on ${readOnly.join(', ')} from ${role}`,
+    );
   });
 }

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { UserId } from '../../domain/ids.ts';
+import { query } from '../query.ts';
 
 export type LinkPurpose = 'password-reset';
 
@@ -17,7 +18,8 @@ export async function addAccountLink(
   em: EntityManager,
   link: { token: string; purpose: LinkPurpose; userId: UserId; provesEmail: boolean; expiresAt: Date },
 ): Promise<void> {
-  await em.fork().execute(
+  await query(
+    em.fork(),
     `insert into account_links (token_hash, purpose, user_id, proves_email, expires_at) values (?, ?, ?, ?, ?)
      on conflict do nothing`,
     [hashLinkToken(link.token), link.purpose, link.userId, link.provesEmail, link.expiresAt],
@@ -42,11 +44,18 @@ export async function findAccountLink(
   token: string,
   purpose: LinkPurpose,
 ): Promise<AccountLink | null> {
-  const [row] = (await em.fork().execute(
+  const [row] = await query<{
+    user_id: UserId;
+    email: string;
+    username: string;
+    display_name: string;
+    password_hash: string | null;
+  }>(
+    em.fork(),
     `select u.user_id, u.email, u.username, u.display_name, u.password_hash
        from account_links l join users u using (user_id) where ${usable}`,
     [hashLinkToken(token), purpose],
-  )) as { user_id: UserId; email: string; username: string; display_name: string; password_hash: string | null }[];
+  );
   if (!row) return null;
   return {
     userId: row.user_id,
@@ -67,10 +76,11 @@ export async function useAccountLink(
   token: string,
   purpose: LinkPurpose,
 ): Promise<{ userId: UserId; provesEmail: boolean } | null> {
-  const [row] = (await em.execute(
+  const [row] = await query<{ user_id: UserId; proves_email: boolean }>(
+    em,
     `update account_links l set ended_at = now() from users u where u.user_id = l.user_id and ${usable}
      returning l.user_id, l.proves_email`,
     [hashLinkToken(token), purpose],
-  )) as { user_id: UserId; proves_email: boolean }[];
+  );
   return row ? { userId: row.user_id, provesEmail: row.proves_email } : null;
 }

@@ -1,5 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { AppError } from '../../domain/errors.ts';
+import { query } from '../query.ts';
 
 /** One lock for all accounts: changes that may remove the last admin run one after another. */
 const adminsLock = 7_403_113;
@@ -9,7 +10,7 @@ const adminsLock = 7_403_113;
  * @param tx a transaction
  */
 export async function lockAdmins(tx: EntityManager): Promise<void> {
-  await tx.execute('select pg_advisory_xact_lock(?)', [adminsLock]);
+  await query(tx, 'select pg_advisory_xact_lock(?)', [adminsLock]);
 }
 
 /**
@@ -18,9 +19,10 @@ export async function lockAdmins(tx: EntityManager): Promise<void> {
  * @throws {AppError} `last_admin`
  */
 export async function requireAnAdmin(tx: EntityManager): Promise<void> {
-  const [left] = (await tx.execute(
+  const [left] = await query<{ found: boolean }>(
+    tx,
     `select exists (select from users u join accounts a using (account_id)
        where u.role = 'admin' and u.status = 'enabled' and a.status = 'active') as found`,
-  )) as { found: boolean }[];
+  );
   if (!left!.found) throw new AppError('last_admin', 'The last enabled admin of the platform must stay');
 }

@@ -21,6 +21,7 @@ import { accountTransaction } from '../account-transaction.ts';
 import type { Account } from '../entities/account.ts';
 import { Sandbox } from '../entities/sandbox.ts';
 import type { PlanCatalog } from '../plans.ts';
+import { query } from '../query.ts';
 import { tellSandboxEvent } from './events.ts';
 import { readRooms, templateUse } from './host-rooms.ts';
 import { lockRow } from './lock-row.ts';
@@ -93,9 +94,7 @@ export async function admitSandbox(
 
 /** A template that is being deleted takes no more sandboxes, and one that has some is not deleted. */
 async function keepTemplate(tx: EntityManager, templateId: TemplateId): Promise<void> {
-  const found = (await tx.execute('select 1 from templates where template_id = ? for key share', [
-    templateId,
-  ])) as unknown[];
+  const found = await query(tx, 'select 1 from templates where template_id = ? for key share', [templateId]);
   if (found.length === 0) throw new AppError('template_not_found', 'There is no such template any more');
 }
 
@@ -129,9 +128,11 @@ async function lockAccountForOneMore(
   plans: PlanCatalog,
   { accountId, ownerUserId }: Pick<Sandbox, 'accountId' | 'ownerUserId'>,
 ): Promise<Plan> {
-  const [account] = (await tx.execute('select plan_name, status from accounts where account_id = ? for no key update', [
-    accountId,
-  ])) as { plan_name: string; status: Account['status'] }[];
+  const [account] = await query<{ plan_name: string; status: Account['status'] }>(
+    tx,
+    'select plan_name, status from accounts where account_id = ? for no key update',
+    [accountId],
+  );
   if (!account) throw notFound('Account');
   if (account.status === 'suspended') throw new AppError('account_suspended', 'The account is suspended');
   const plan = plans.get(account.plan_name);
@@ -157,12 +158,13 @@ async function countConcurrent(
   accountId: AccountId,
   userId: UserId,
 ): Promise<{ ofAccount: number; ofUser: number; userLimit: number | null }> {
-  const [row] = (await tx.execute(
+  const [row] = await query<{ of_account: number; of_user: number; user_limit: number | null }>(
+    tx,
     `select count(*)::int as of_account, (count(*) filter (where owner_user_id = ?))::int as of_user,
             (select concurrent_sandboxes from quota_allocations where user_id = ? and status = 'active') as user_limit
        from sandboxes where account_id = ? and status = any(?::text[])`,
     [userId, userId, accountId, `{${concurrentStatuses.join(',')}}`],
-  )) as { of_account: number; of_user: number; user_limit: number | null }[];
+  );
   return { ofAccount: row!.of_account, ofUser: row!.of_user, userLimit: row!.user_limit };
 }
 

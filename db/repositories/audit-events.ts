@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { AccountId, UserId } from '../../domain/ids.ts';
 import { newId } from '../new-id.ts';
+import { query } from '../query.ts';
 import { containing, type ListedTable, type Listing, readPage } from './page.ts';
 import { type Scope, withinScope } from './scope.ts';
 
@@ -65,7 +66,8 @@ export async function insertAuditEvent(
   request: AuditedRequest,
   { accountId, objectId, before, after, provenUserId, action }: AuditedChange,
 ): Promise<void> {
-  await em.execute(
+  await query(
+    em,
     `insert into audit_events (event_id, account_id, actor_user_id, actor_key_id, actor_session_id, address, request_id,
        action, object_id, before, after) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?::jsonb, ?::jsonb)`,
     [

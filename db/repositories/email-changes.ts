@@ -6,6 +6,7 @@ import { AppError } from '../../domain/errors.ts';
 import type { AccountId, UserId } from '../../domain/ids.ts';
 import { Account } from '../entities/account.ts';
 import { newId } from '../new-id.ts';
+import { query } from '../query.ts';
 import { recordAudit } from './audit-events.ts';
 import { lockRow } from './lock-row.ts';
 import { requestSignal, requestStart } from './outbox.ts';
@@ -36,7 +37,8 @@ export async function requestEmailChange(
     await requireFree(tx, accountId, asked.newEmail);
     await requireNoRecentChange(tx, accountId);
     const changeId = newId('emailChange');
-    await tx.execute(
+    await query(
+      tx,
       `insert into email_changes (change_id, account_id, requested_by, current_email, new_email, expires_at)
        values (?, ?, ?, ?, ?, now() + interval '${emailChangeSeconds} seconds')`,
       [changeId, accountId, by.userId, account.email, asked.newEmail],
@@ -48,24 +50,26 @@ export async function requestEmailChange(
 }
 
 async function requireFree(tx: EntityManager, accountId: AccountId, email: string): Promise<void> {
-  const taken = (await tx.execute(
+  const taken = await query(
+    tx,
     `select 1 from users where lower(email) = ?
      union all select 1 from accounts where lower(email) = ? and account_id <> ? limit 1`,
     [emailKey(email), emailKey(email), accountId],
-  )) as unknown[];
+  );
   if (taken.length > 0)
     throw new AppError('email_taken', 'A user or an account with this e-mail address exists already');
 }
 
 async function requireNoRecentChange(tx: EntityManager, accountId: AccountId): Promise<void> {
-  const [row] = (await tx.execute(
+  const [row] = await query<{ seconds: string | null }>(
+    tx,
     `select extract(epoch from max(greatest(
               created_at + interval '${emailChangeSeconds} seconds',
               ended_at + interval '${closingSeconds} seconds',
               case when status = 'pending' then now() + interval '1 minute' end)) - now()) as seconds
        from email_changes where account_id = ?`,
     [accountId],
-  )) as { seconds: string | null }[];
+  );
   const seconds = Number(row?.seconds ?? 0);
   if (seconds <= 0) return;
   const minutes = Math.min(emailChangeSeconds / 60, Math.ceil(seconds / 60));
@@ -79,12 +83,13 @@ export async function findEmailChangeStatus(
   em: EntityManager,
   accountId: AccountId,
 ): Promise<{ isPending: boolean; confirmations: 0 | 1 | 2 }> {
-  const [row] = (await em.fork().execute(
+  const [row] = await query<{ is_pending: boolean; status: string; is_begun: boolean }>(
+    em.fork(),
     `select status = 'pending' and expires_at > now() as is_pending, status,
             (current_confirmed_at is not null or new_confirmed_at is not null) as is_begun
        from email_changes where account_id = ? order by created_at desc limit 1`,
     [accountId],
-  )) as { is_pending: boolean; status: string; is_begun: boolean }[];
+  );
   if (row?.status === 'completed') return { isPending: false, confirmations: 2 };
   const isPending = row?.is_pending ?? false;
   return { isPending, confirmations: isPending && row!.is_begun ? 1 : 0 };
@@ -94,11 +99,12 @@ export async function findEmailChangeStatus(
 export async function clearEmailChanges(em: EntityManager, scope: Scope & { accountId: AccountId }): Promise<number> {
   return scopeTransaction(em, scope, async (tx) => {
     await lockRow(tx, 'accounts', scope.accountId);
-    const rows = (await tx.execute(
+    const rows = await query<{ change_id: string }>(
+      tx,
       `update email_changes set status = 'cleared', ended_at = now() where account_id = ? and status = 'pending'
          and (?::text is null or requested_by = ?) returning change_id`,
       [scope.accountId, ...(scope.rows === 'user' ? [scope.userId, scope.userId] : [null, null])],
-    )) as { change_id: string }[];
+    );
     for (const { change_id: changeId } of rows) {
       requestSignal(tx, 'emailChange', scope.accountId, 'emailChangeEnded', { changeId });
     }
@@ -118,29 +124,28 @@ const columns = { current: 'current', new: 'new' } as const satisfies Record<Ema
 export async function confirmEmailChange(em: EntityManager, token: string): Promise<{ pendingEmail: string | null }> {
   const hash = hashOf(token);
   return em.fork().transactional(async (tx) => {
-    const [change] = (await tx.execute(
+    const [change] = await query<ChangeRow>(
+      tx,
       `select * from email_changes where (current_token_hash = ? or new_token_hash = ?)
          and status = 'pending' and expires_at > now() for update`,
       [hash, hash],
-    )) as ChangeRow[];
+    );
     const side: EmailSide = change?.current_token_hash === hash ? 'current' : 'new';
     if (!change || change[`${side}_confirmed_at`] !== null) {
       throw new AppError('invalid_link', 'The link is not valid: it was used already, has expired, or is incomplete');
     }
     const { change_id: changeId, account_id: accountId, current_email: from, new_email: to } = change;
-    await tx.execute(`update email_changes set ${columns[side]}_confirmed_at = now() where change_id = ?`, [changeId]);
+    await query(tx, `update email_changes set ${columns[side]}_confirmed_at = now() where change_id = ?`, [changeId]);
     const other: EmailSide = side === 'current' ? 'new' : 'current';
     if (change[`${other}_confirmed_at`] === null) return { pendingEmail: other === 'new' ? to : from };
     await requireFree(tx, accountId, to);
-    await tx.execute('update accounts set email = ?, is_verified = true, updated_at = now() where account_id = ?', [
-      to,
-      accountId,
-    ]);
-    await tx.execute(
+    await tx.nativeUpdate(Account, { accountId }, { email: to, isVerified: true, updatedAt: new Date() });
+    await query(
+      tx,
       `update users set email = ?, email_verified = true, updated_at = now() where account_id = ? and lower(email) = ?`,
       [to, accountId, emailKey(from)],
     );
-    await tx.execute("update email_changes set status = 'completed', ended_at = now() where change_id = ?", [changeId]);
+    await query(tx, "update email_changes set status = 'completed', ended_at = now() where change_id = ?", [changeId]);
     requestSignal(tx, 'emailChange', accountId, 'emailChangeEnded', { changeId });
     const [before, after] = [{ email: from }, { email: to }];
     await recordAudit(tx, { accountId, objectId: accountId, before, after, action: 'confirmEmailChange' });
@@ -167,12 +172,13 @@ export async function addEmailChangeToken(
   link: { changeId: string; side: EmailSide; token: string },
 ): Promise<{ to: string; currentEmail: string; newEmail: string; expiresAt: Date } | null> {
   const side = columns[link.side];
-  const [row] = (await em.fork().execute(
+  const [row] = await query<{ current_email: string; new_email: string; expires_at: string }>(
+    em.fork(),
     `update email_changes set ${side}_token_hash = ?
       where change_id = ? and status = 'pending' and expires_at > now() and ${side}_confirmed_at is null
       returning current_email, new_email, expires_at`,
     [hashOf(link.token), link.changeId],
-  )) as { current_email: string; new_email: string; expires_at: string }[];
+  );
   if (!row) return null;
   const { current_email: currentEmail, new_email: newEmail } = row;
   return {
@@ -185,19 +191,18 @@ export async function addEmailChangeToken(
 
 /** When the links of a change stop to work. Null: there is no such change, or it is over. */
 export async function findEmailChangeEnd(em: EntityManager, changeId: string): Promise<number | null> {
-  const [row] = (await em
-    .fork()
-    .execute("select expires_at from email_changes where change_id = ? and status = 'pending'", [changeId])) as {
-    expires_at: string;
-  }[];
+  const [row] = await query<{ expires_at: string }>(
+    em.fork(),
+    "select expires_at from email_changes where change_id = ? and status = 'pending'",
+    [changeId],
+  );
   return row ? new Date(row.expires_at).getTime() : null;
 }
 
 export async function expireEmailChange(em: EntityManager, changeId: string): Promise<void> {
-  await em
-    .fork()
-    .execute(
-      "update email_changes set status = 'expired', ended_at = now() where change_id = ? and status = 'pending'",
-      [changeId],
-    );
+  await query(
+    em.fork(),
+    "update email_changes set status = 'expired', ended_at = now() where change_id = ? and status = 'pending'",
+    [changeId],
+  );
 }

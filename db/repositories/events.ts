@@ -3,6 +3,7 @@ import type { AccountId, UserId } from '../../domain/ids.ts';
 import { Event } from '../entities/event.ts';
 import type { Sandbox } from '../entities/sandbox.ts';
 import { newId } from '../new-id.ts';
+import { query } from '../query.ts';
 
 /** Event types of a sandbox's life. */
 export type SandboxEventType =
@@ -35,11 +36,12 @@ export async function recordEvent(
   type: string,
   data: Record<string, unknown>,
 ): Promise<Event> {
-  const [counted] = (await em.execute(
+  const [counted] = await query<{ last: number }>(
+    em,
     `insert into event_sequences as s (object_id, last) values (?, 1)
      on conflict (object_id) do update set last = s.last + 1 returning last`,
     [object.objectId],
-  )) as { last: number }[];
+  );
   return em.create(Event, newEvent(object, counted!.last, type, data, new Date()), { persist: true });
 }
 

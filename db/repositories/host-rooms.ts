@@ -2,6 +2,7 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import { expectedUse, type FreeRoom, lessExpected, type TemplateUse } from '../../domain/host-room.ts';
 import type { SandboxId, TemplateId } from '../../domain/ids.ts';
 import type { FullDisk, HostRoom } from '../../domain/placement.ts';
+import { query } from '../query.ts';
 
 /** A host that has not measured itself for this long takes nothing: its figures say nothing of now. */
 const staleAfterSeconds = 30;
@@ -33,7 +34,8 @@ interface RoomRow {
 
 /** Of hosts that take sandboxes now. Lock the row of one host first to rely on its room. */
 export async function readRooms(tx: EntityManager, hostId: string | null = null): Promise<HostRoom[]> {
-  const rows = (await tx.execute(
+  const rows = await query<RoomRow>(
+    tx,
     `select h.host_id, h.region, h.cpu_capacity, h.memory_mb_capacity, h.disk_gb_capacity, h.full_disk,
             h.measured_at > now() - make_interval(secs => ${staleAfterSeconds}) as is_fresh,
             h.memory_mb_total, h.cpu_free, h.memory_mb_free, h.disk_mb_free,
@@ -51,7 +53,7 @@ export async function readRooms(tx: EntityManager, hostId: string | null = null)
       where h.lease_expires_at > now() and (?::text is null or h.host_id = ?)
       group by h.host_id`,
     [hostId, hostId],
-  )) as RoomRow[];
+  );
   return rows.map((row) => ({
     hostId: row.host_id,
     region: row.region,
@@ -78,16 +80,17 @@ function freeOf(row: RoomRow): FreeRoom | null {
 
 /** Null: no sandbox of this template has been measured. */
 export async function templateUse(tx: EntityManager, templateId: TemplateId): Promise<TemplateUse | null> {
-  const [row] = (await tx.execute('select cpu, memory_mb from template_peaks where template_id = ?', [templateId])) as {
-    cpu: number;
-    memory_mb: number;
-  }[];
+  const [row] = await query<{ cpu: number; memory_mb: number }>(
+    tx,
+    'select cpu, memory_mb from template_peaks where template_id = ?',
+    [templateId],
+  );
   return row ? { cpu: row.cpu, memoryMb: row.memory_mb } : null;
 }
 
 /** Has sandboxes of a template count with this until a host has measured some. */
 export async function guessTemplateUse(em: EntityManager, templateId: TemplateId, use: TemplateUse): Promise<void> {
-  await em.execute('insert into template_peaks (template_id, cpu, memory_mb) values (?, ?, ?) on conflict do nothing', [
+  await query(em, 'insert into template_peaks (template_id, cpu, memory_mb) values (?, ?, ?) on conflict do nothing', [
     templateId,
     use.cpu,
     use.memoryMb,
@@ -109,7 +112,8 @@ export async function storeRoom(em: EntityManager, hostId: string, report: RoomR
   const { free, shortOf, measuredIds, templates } = report;
   const column = (of: (use: TemplateUse) => number) => `{${[...templates.values()].map(of).join(',')}}`;
   // A resume locks the row of the sandbox before that of the host, and so does this.
-  await em.fork().execute(
+  await query(
+    em.fork(),
     `with measured as (
        update sandboxes set is_measured = true
         where sandbox_id = any(?::text[]) and host_id = ? and holds_compute and not is_measured returning 1
@@ -142,10 +146,10 @@ export interface SizedSandbox {
 }
 
 export async function sizesOf(em: EntityManager, sandboxIds: readonly SandboxId[]): Promise<SizedSandbox[]> {
-  const rows = (await em
-    .fork()
-    .execute('select sandbox_id, template_id, cpu_count from sandboxes where sandbox_id = any(?::text[])', [
-      `{${sandboxIds.join(',')}}`,
-    ])) as { sandbox_id: SandboxId; template_id: TemplateId; cpu_count: number }[];
+  const rows = await query<{ sandbox_id: SandboxId; template_id: TemplateId; cpu_count: number }>(
+    em.fork(),
+    'select sandbox_id, template_id, cpu_count from sandboxes where sandbox_id = any(?::text[])',
+    [`{${sandboxIds.join(',')}}`],
+  );
   return rows.map((row) => ({ sandboxId: row.sandbox_id, templateId: row.template_id, cpuCount: row.cpu_count }));
 }

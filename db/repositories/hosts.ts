@@ -3,6 +3,7 @@ import type { SandboxId } from '../../domain/ids.ts';
 import type { FullDisk } from '../../domain/placement.ts';
 import { Host } from '../entities/host.ts';
 import { Sandbox } from '../entities/sandbox.ts';
+import { query } from '../query.ts';
 import { requestStart } from './outbox.ts';
 
 export interface HostRegistration {
@@ -66,28 +67,30 @@ export interface HostStatus {
 }
 
 export async function hostStatus(em: EntityManager, hostId: string): Promise<HostStatus> {
-  const [row] = (await em.fork().execute(
+  const [row] = await query<{ lost: boolean; is_there: boolean }>(
+    em.fork(),
     `select lost_at is not null as lost, greatest(lease_expires_at, away_until) > now() as is_there
          from hosts where host_id = ?`,
     [hostId],
-  )) as { lost: boolean; is_there: boolean }[];
+  );
   return { isThere: row?.is_there ?? false, lost: row?.lost ?? false };
 }
 
 /** Says which disk of a host is nearly full; null: none is. Sandboxes then go to others. */
 export async function setFullDisk(em: EntityManager, hostId: string, fullDisk: FullDisk | null): Promise<void> {
-  await em.fork().execute('update hosts set full_disk = ? where host_id = ?', [fullDisk, hostId]);
+  await query(em.fork(), 'update hosts set full_disk = ? where host_id = ?', [fullDisk, hostId]);
 }
 
 /** Whether sandboxes may be started on this host now. */
 export async function hasLease(em: EntityManager, hostId: string): Promise<boolean> {
-  const rows = await em.fork().execute('select 1 from hosts where host_id = ? and lease_expires_at > now()', [hostId]);
+  const rows = await query(em.fork(), 'select 1 from hosts where host_id = ? and lease_expires_at > now()', [hostId]);
   return rows.length > 0;
 }
 
 /** Gives a host up, unless it came back in this moment. @returns whether it is given up, now or already */
 export async function giveUpHost(em: EntityManager, hostId: string): Promise<boolean> {
-  const rows = await em.fork().execute(
+  const rows = await query(
+    em.fork(),
     `update hosts set lost_at = coalesce(lost_at, now())
         where host_id = ? and (lost_at is not null or greatest(lease_expires_at, away_until) <= now()) returning host_id`,
     [hostId],
@@ -97,7 +100,7 @@ export async function giveUpHost(em: EntityManager, hostId: string): Promise<boo
 
 /** A host that was given up has nothing of those sandboxes any more and may take new ones. */
 export async function rejoin(em: EntityManager, hostId: string): Promise<void> {
-  await em.fork().execute('update hosts set lost_at = null where host_id = ?', [hostId]);
+  await query(em.fork(), 'update hosts set lost_at = null where host_id = ?', [hostId]);
 }
 
 export interface BoundSandbox {
@@ -164,7 +167,7 @@ export async function askForHostWatch(em: EntityManager, hostId: string): Promis
 
 /** Regions that have, or had, a host. */
 export async function isKnownRegion(em: EntityManager, region: string): Promise<boolean> {
-  const rows = await em.fork().execute('select 1 from hosts where region = ? limit 1', [region]);
+  const rows = await query(em.fork(), 'select 1 from hosts where region = ? limit 1', [region]);
   return rows.length > 0;
 }
 

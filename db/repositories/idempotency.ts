@@ -1,4 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import { query } from '../query.ts';
 
 /** What a request with an `Idempotency-Key` has to do. */
 export type IdempotencyClaim =
@@ -25,7 +26,8 @@ export async function claimIdempotencyKey(
 ): Promise<IdempotencyClaim> {
   const expired = `k.created_at < now() - interval '${keptHours} hours'`;
   const abandoned = `k.reply_status is null and k.created_at < now() - interval '${abandonedSeconds} seconds'`;
-  const [claimed] = (await em.execute(
+  const [claimed] = await query<{ claimed_at: string; object_id: string }>(
+    em,
     `insert into idempotency_keys as k (caller, key, request_hash, object_id, created_at) values (?, ?, ?, ?, now())
      on conflict (caller, key) do update
         set request_hash = excluded.request_hash, reply_status = null, reply_body = null, created_at = now(),
@@ -33,15 +35,16 @@ export async function claimIdempotencyKey(
       where ${expired} or (${abandoned} and k.request_hash = excluded.request_hash)
      returning created_at::text as claimed_at, object_id`,
     [claim.caller, claim.key, claim.requestHash, claim.objectId],
-  )) as { claimed_at: string; object_id: string }[];
+  );
   if (claimed) {
     const takenOver = claimed.object_id !== claim.objectId;
     return { kind: 'run', claimedAt: claimed.claimed_at, objectId: claimed.object_id, takenOver };
   }
-  const [first] = (await em.execute(
+  const [first] = await query<{ request_hash: string; reply_status: number | null; reply_body: unknown }>(
+    em,
     'select request_hash, reply_status, reply_body from idempotency_keys where caller = ? and key = ?',
     [claim.caller, claim.key],
-  )) as { request_hash: string; reply_status: number | null; reply_body: unknown }[];
+  );
   // Gone in between: the first request failed this very moment and gave its key back.
   if (!first) return { kind: 'in_use' };
   if (first.request_hash !== claim.requestHash) return { kind: 'reused' };
@@ -60,12 +63,13 @@ export interface HeldClaim {
  * @returns when the claim now counts from; null when it was taken over meanwhile
  */
 export async function renewIdempotencyClaim(em: EntityManager, held: HeldClaim): Promise<string | null> {
-  const [renewed] = (await em.execute(
+  const [renewed] = await query<{ claimed_at: string }>(
+    em,
     `update idempotency_keys set created_at = now()
       where caller = ? and key = ? and created_at = ?::timestamptz and reply_status is null
      returning created_at::text as claimed_at`,
     [held.caller, held.key, held.claimedAt],
-  )) as { claimed_at: string }[];
+  );
   return renewed?.claimed_at ?? null;
 }
 
@@ -75,7 +79,8 @@ export async function keepIdempotentReply(
   held: HeldClaim,
   reply: { status: number; body: unknown },
 ): Promise<void> {
-  await em.execute(
+  await query(
+    em,
     `update idempotency_keys set reply_status = ?, reply_body = ?::jsonb
       where caller = ? and key = ? and created_at = ?::timestamptz`,
     [reply.status, JSON.stringify(reply.body), held.caller, held.key, held.claimedAt],
@@ -84,7 +89,8 @@ export async function keepIdempotentReply(
 
 /** Gives the key back: the request made nothing, so it may be sent again, also changed. */
 export async function releaseIdempotencyKey(em: EntityManager, held: HeldClaim): Promise<void> {
-  await em.execute(
+  await query(
+    em,
     `delete from idempotency_keys
       where caller = ? and key = ? and created_at = ?::timestamptz and reply_status is null`,
     [held.caller, held.key, held.claimedAt],

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { isApiKeyShape } from '../../domain/api-key.ts';
 import type { AccountId, ApiKeyId, UserId } from '../../domain/ids.ts';
+import { query } from '../query.ts';
 
 /** Who is calling, as every route needs to know it. */
 export interface Identity {
@@ -40,16 +41,17 @@ const userColumns = 'u.user_id, u.account_id, u.role, u.is_root_user, a.plan_nam
  */
 export async function identifyApiKey(em: EntityManager, secret: string): Promise<Identity | null> {
   if (!isApiKeyShape(secret)) return null;
-  const [row] = (await em.fork().execute(
+  const [row] = await query<UserRow & { key_id: ApiKeyId; last_used_at: Date | null }>(
+    em.fork(),
     `select k.key_id, k.last_used_at, ${userColumns}
        from api_keys k join users u using (user_id) join accounts a on a.account_id = u.account_id
       where k.secret_hash = ? and k.is_active and u.status = 'enabled'`,
     [hashApiKey(secret)],
-  )) as (UserRow & { key_id: ApiKeyId; last_used_at: Date | null })[];
+  );
   if (!row) return null;
   // To the minute is enough, and a write on every request is not.
   if (!row.last_used_at || Date.now() - new Date(row.last_used_at).getTime() > 60_000) {
-    await em.fork().execute('update api_keys set last_used_at = now() where key_id = ?', [row.key_id]);
+    await query(em.fork(), 'update api_keys set last_used_at = now() where key_id = ?', [row.key_id]);
   }
   return { ...identityOf(row), keyId: row.key_id };
 }
@@ -62,12 +64,13 @@ export async function identifySession(
   em: EntityManager,
   claims: { sessionId: string; userId: UserId; keyId: string },
 ): Promise<Identity | null> {
-  const [row] = (await em.fork().execute(
+  const [row] = await query<UserRow>(
+    em.fork(),
     `select ${userColumns}
        from sessions s join users u using (user_id) join accounts a on a.account_id = u.account_id
       where s.session_id = ? and s.user_id = ? and s.key_id = ? and s.expires_at > now() and u.status = 'enabled'`,
     [claims.sessionId, claims.userId, claims.keyId],
-  )) as UserRow[];
+  );
   return row ? { ...identityOf(row), sessionId: claims.sessionId } : null;
 }
 
@@ -84,14 +87,15 @@ export function credentialOf({ keyId, sessionId }: Pick<Identity, 'keyId' | 'ses
  */
 export async function usableCredentials(em: EntityManager, ids: readonly string[]): Promise<Set<string>> {
   if (ids.length === 0) return new Set();
-  const rows = (await em.fork().execute(
+  const rows = await query<{ id: string }>(
+    em.fork(),
     `select k.key_id as id from api_keys k join users u using (user_id)
       where k.key_id = any(?::text[]) and k.is_active and u.status = 'enabled'
      union all
      select s.session_id from sessions s join users u using (user_id)
       where s.session_id = any(?::text[]) and u.status = 'enabled'`,
     Array(2).fill(`{${ids.join(',')}}`),
-  )) as { id: string }[];
+  );
   return new Set(rows.map(({ id }) => id));
 }
 

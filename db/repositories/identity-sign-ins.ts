@@ -9,6 +9,7 @@ import { accountTransaction } from '../account-transaction.ts';
 import { Account } from '../entities/account.ts';
 import { User } from '../entities/user.ts';
 import { newId } from '../new-id.ts';
+import { query } from '../query.ts';
 import { type AuditedFields, insertAuditEvent } from './audit-events.ts';
 import { lockRow } from './lock-row.ts';
 import { type StartedSession, startIdentitySession } from './sign-ins.ts';
@@ -46,11 +47,12 @@ export interface IdentitySignInRequest {
  * @returns false when it was finished before
  */
 export async function useSignInState(em: EntityManager, state: string, keptSeconds: number): Promise<boolean> {
-  const rows = (await em.fork().execute(
+  const rows = await query(
+    em.fork(),
     `insert into used_sign_in_states (state_hash, expires_at) values (?, now() + ?::int * interval '1 second')
      on conflict do nothing returning 1`,
     [createHash('sha256').update(state).digest('hex'), keptSeconds],
-  )) as unknown[];
+  );
   return rows.length > 0;
 }
 
@@ -60,11 +62,12 @@ export async function isAddressOfIdentities(
   accountId: AccountId,
   address: string,
 ): Promise<boolean> {
-  const rows = (await em.fork().execute(
+  const rows = await query(
+    em.fork(),
     `select 1 from known_addresses k join users u using (user_id)
       where k.address_hash = ? and u.account_id = ? and u.oauth_provider is not null limit 1`,
     [knownAddressHash(address), accountId],
-  )) as unknown[];
+  );
   return rows.length > 0;
 }
 
@@ -145,9 +148,9 @@ function requireAllowedEmail(identity: ProvenIdentity, { emailDomains }: Admissi
 }
 
 async function findByEmail(tx: EntityManager, email: string): Promise<User | null> {
-  const [row] = (await tx.execute('select user_id from users where lower(email) = ? for update', [
+  const [row] = await query<{ user_id: UserId }>(tx, 'select user_id from users where lower(email) = ? for update', [
     emailKey(email),
-  ])) as { user_id: UserId }[];
+  ]);
   return row ? tx.findOneOrFail(User, { userId: row.user_id }, { refresh: true }) : null;
 }
 
@@ -205,10 +208,10 @@ async function freeUsername(
     .filter((name) => new RegExp(usernamePattern).test(name));
   const numbered = `${names.at(-1) ?? 'user'}-${randomBytes(4).toString('hex')}`;
   for (const name of [...names, numbered]) {
-    const taken = (await tx.execute('select 1 from users where account_id = ? and lower(username) = lower(?)', [
+    const taken = await query(tx, 'select 1 from users where account_id = ? and lower(username) = lower(?)', [
       accountId,
       name,
-    ])) as unknown[];
+    ]);
     if (taken.length === 0) return name;
   }
   return newId('user');

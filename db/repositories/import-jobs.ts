@@ -5,6 +5,7 @@ import { activeImportStatuses, type ImportStatus, maxImportRetries } from '../..
 import { registryProjectOf } from '../../domain/template-image.ts';
 import { ImportJob } from '../entities/import-job.ts';
 import { Template } from '../entities/template.ts';
+import { query } from '../query.ts';
 import { requestSignal, requestStart } from './outbox.ts';
 import { type ListedTable, type Listing, readPage } from './page.ts';
 import { readRow } from './read-row.ts';
@@ -107,7 +108,8 @@ function requireExternal(template: Template): void {
 }
 
 async function removeOldJobs(tx: EntityManager, templateId: TemplateId): Promise<void> {
-  await tx.execute(
+  await query(
+    tx,
     `delete from import_jobs where job_id in (select job_id from import_jobs
        where template_id = ? and status not in ('pending', 'running') order by created_at desc offset ?)`,
     [templateId, keptJobs - 1],

@@ -5,6 +5,7 @@ import { readRegistryImage } from '../../domain/template-image.ts';
 import { ImportJob } from '../entities/import-job.ts';
 import { Template } from '../entities/template.ts';
 import type { PlanCatalog } from '../plans.ts';
+import { query } from '../query.ts';
 import { importTag } from './import-jobs.ts';
 import { lockRow } from './lock-row.ts';
 import { addNotification } from './notify.ts';
@@ -57,13 +58,14 @@ export async function recordImportProgress(
   progress: { percentage: number; newLines: readonly string[] },
 ): Promise<boolean> {
   const text = progress.newLines.map((line) => `${line}\n`).join('');
-  const rows = (await em.fork().execute(
+  const rows = await query(
+    em.fork(),
     `update import_jobs set progress_percentage = greatest(progress_percentage, ?),
             skopeo_logs = right(skopeo_logs || ?::text, ${maxLogLength}),
             last_log_message = coalesce(?::text, last_log_message), updated_at = now()
       where job_id = ? and status = 'running' returning 1`,
     [Math.min(99, progress.percentage), text, progress.newLines.at(-1)?.slice(0, maxMessageLength) ?? null, jobId],
-  )) as unknown[];
+  );
   return rows.length > 0;
 }
 

@@ -1,4 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import { query } from '../query.ts';
 
 const keys = { accounts: 'account_id', users: 'user_id', hosts: 'host_id' } as const;
 
@@ -9,8 +10,6 @@ const keys = { accounts: 'account_id', users: 'user_id', hosts: 'host_id' } as c
  * @returns whether there is such a row
  */
 export async function lockRow(tx: EntityManager, table: keyof typeof keys, id: string): Promise<boolean> {
-  const found = (await tx.execute(`select 1 from ${table} where ${keys[table]} = ? for no key update`, [
-    id,
-  ])) as unknown[];
+  const found = await query(tx, `select 1 from ${table} where ${keys[table]} = ? for no key update`, [id]);
   return found.length > 0;
 }

@@ -1,5 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { metricsKeptDays } from '../../domain/metrics-range.ts';
+import { query } from '../query.ts';
 
 /** For how many days to come the partitions of metrics are there already. */
 const partitionDaysAhead = 3;
@@ -32,8 +33,8 @@ const today = "(now() at time zone 'UTC')::date";
 
 async function patiently(em: EntityManager, call: string): Promise<number> {
   return em.fork().transactional(async (tx) => {
-    await tx.execute(`set local lock_timeout = '${patienceSeconds}s'`);
-    const [row] = (await tx.execute(`select ${call} as count`)) as { count: number }[];
+    await query(tx, `set local lock_timeout = '${patienceSeconds}s'`);
+    const [row] = await query<{ count: number }>(tx, `select ${call} as count`);
     return row!.count;
   });
 }

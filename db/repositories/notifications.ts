@@ -1,6 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { notFound } from '../../domain/errors.ts';
 import { Notification } from '../entities/notification.ts';
+import { query } from '../query.ts';
 import { type ListedTable, type Listing, readPage } from './page.ts';
 import { readRow } from './read-row.ts';
 import { entitiesWithin, type Scope, withinScope } from './scope.ts';
@@ -49,10 +50,11 @@ export async function markNotifications(
 ): Promise<string[]> {
   const within = withinScope(scope, 'n', 'user_id');
   if (ids.length === 0) return [];
-  const rows = (await em.execute(
+  const rows = await query<{ id: string }>(
+    em,
     `update notifications n set is_read = ? where n.id in (${ids.map(() => '?')}) and ${within.sql} returning n.id`,
     [isRead, ...ids, ...within.values],
-  )) as { id: string }[];
+  );
   return inOrder(ids, rows);
 }
 
@@ -65,10 +67,11 @@ export async function markAllNotificationsRead(em: EntityManager, scope: Scope):
 export async function deleteNotifications(em: EntityManager, scope: Scope, ids: readonly string[]): Promise<string[]> {
   const within = withinScope(scope, 'n', 'user_id');
   if (ids.length === 0) return [];
-  const rows = (await em.execute(
+  const rows = await query<{ id: string }>(
+    em,
     `delete from notifications n where n.id in (${ids.map(() => '?')}) and ${within.sql} returning n.id`,
     [...ids, ...within.values],
-  )) as { id: string }[];
+  );
   return inOrder(ids, rows);
 }
 

@@ -7,6 +7,7 @@ import {
   workflowKinds,
 } from '../../domain/workflow-registry.ts';
 import { OutboxEntry } from '../entities/outbox-entry.ts';
+import { query } from '../query.ts';
 import { readRow } from './read-row.ts';
 
 /** After so many attempts that Temporal refused, an entry is dead: about six minutes. An outage of Temporal does not count. */
@@ -53,25 +54,26 @@ export function requestSignal<Type extends WorkflowType, Signal extends SignalNa
  * of this moment is due.
  */
 export async function takeDueEntries(em: EntityManager, limit: number): Promise<OutboxEntry[]> {
-  const rows = (await em.fork().execute(
+  const rows = await query(
+    em.fork(),
     `update outbox set attempts = attempts + 1, not_before = now() + ${backOff}
       where id in (select id from outbox where not_before < now() + interval '1 millisecond' and dead_at is null
                     order by id limit ? for update skip locked)
       returning *`,
     [limit],
-  )) as Record<string, unknown>[];
+  );
   return rows.map((row) => ({ ...readRow(em, OutboxEntry, row), id: String(row.id) }));
 }
 
 /** Removes entries that are done. */
 export async function removeEntries(em: EntityManager, ids: readonly string[]): Promise<void> {
   if (ids.length === 0) return;
-  await em.fork().execute('delete from outbox where id = any(?::bigint[])', [`{${ids.join(',')}}`]);
+  await query(em.fork(), 'delete from outbox where id = any(?::bigint[])', [`{${ids.join(',')}}`]);
 }
 
 /** Removes the start of a workflow that its caller has started without the relay. */
 export async function removeStartOf(em: EntityManager, workflowId: string): Promise<void> {
-  await em.fork().execute('delete from outbox where workflow_id = ? and signal is null', [workflowId]);
+  await query(em.fork(), 'delete from outbox where workflow_id = ? and signal is null', [workflowId]);
 }
 
 /**
@@ -83,12 +85,13 @@ export async function recordFailedAttempt(
   em: EntityManager,
   attempt: { id: string; error: string; isRefusal: boolean },
 ): Promise<boolean> {
-  const [row] = (await em.fork().execute(
+  const [row] = await query<{ dead: boolean }>(
+    em.fork(),
     `update outbox set last_error = ?, refusals = refusals + ?,
             dead_at = case when refusals + ? >= ${mostRefusals} then now() end
       where id = ? returning dead_at is not null as dead`,
     [attempt.error.slice(0, errorLength), Number(attempt.isRefusal), Number(attempt.isRefusal), attempt.id],
-  )) as { dead: boolean }[];
+  );
   return row?.dead ?? false;
 }
 
@@ -99,7 +102,8 @@ export async function listDeadEntries(em: EntityManager): Promise<OutboxEntry[]>
 
 /** Has dead entries tried again, all of them or one. @returns how many */
 export async function reviveEntries(em: EntityManager, id: string | null): Promise<number> {
-  const rows = await em.fork().execute(
+  const rows = await query(
+    em.fork(),
     `update outbox set dead_at = null, refusals = 0, attempts = 0, not_before = now()
       where dead_at is not null and (?::bigint is null or id = ?::bigint) returning id`,
     [id, id],
@@ -109,9 +113,10 @@ export async function reviveEntries(em: EntityManager, id: string | null): Promi
 
 /** How many entries wait, and how many are dead. */
 export async function countEntries(em: EntityManager): Promise<{ waiting: number; dead: number }> {
-  const [row] = (await em.fork().execute(
+  const [row] = await query<{ waiting: number; dead: number }>(
+    em.fork(),
     `select (count(*) filter (where dead_at is null))::int as waiting,
             (count(*) filter (where dead_at is not null))::int as dead from outbox`,
-  )) as { waiting: number; dead: number }[];
+  );
   return row!;
 }

@@ -1,5 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { type AccountId, type IdKind, isId } from '../../domain/ids.ts';
+import { query } from '../query.ts';
 
 /** An account that an admin works on. */
 export interface OwningAccount {
@@ -26,10 +27,10 @@ export async function findOwningAccount(em: EntityManager, id: string): Promise<
   const kind = (Object.keys(tables) as IdKind[]).find((each) => isId(each, id));
   const [table, key] = (kind && tables[kind]) ?? [];
   if (!table) return null;
-  const [row] = (await em
-    .fork()
-    .execute(`select a.account_id, a.plan_name from ${table} o join accounts a using (account_id) where o.${key} = ?`, [
-      id,
-    ])) as { account_id: AccountId; plan_name: string }[];
+  const [row] = await query<{ account_id: AccountId; plan_name: string }>(
+    em.fork(),
+    `select a.account_id, a.plan_name from ${table} o join accounts a using (account_id) where o.${key} = ?`,
+    [id],
+  );
   return row ? { accountId: row.account_id, planName: row.plan_name } : null;
 }

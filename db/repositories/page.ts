@@ -1,4 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import { query } from '../query.ts';
 import { allOf, type SqlCondition } from './scope.ts';
 
 /** Which part of a list is asked for, and in which order. */
@@ -42,12 +43,13 @@ export async function readPage<Column extends string>(
   const order = `order by ${alias}.${listing.sortBy} ${listing.sortOrder}${nulls}, ${alias}.${key}`;
   const matching = `${table} ${alias} where ${where.sql}`;
   const [rows, [counted]] = await Promise.all([
-    em.execute(
+    query(
+      em,
       `select ${alias}.*, ${listed.beside}
          from (select * from ${matching} ${order} limit ? offset ?) ${alias} ${listed.joins} ${order}`,
       [...where.values, listing.limit, listing.offset],
-    ) as Promise<Row[]>,
-    em.execute(`select count(*)::int as total from ${matching}`, where.values) as Promise<{ total: number }[]>,
+    ),
+    query<{ total: number }>(em, `select count(*)::int as total from ${matching}`, where.values),
   ]);
   return { rows, total: counted!.total };
 }
@@ -59,10 +61,11 @@ export async function readOne(
   conditions: readonly SqlCondition[],
 ): Promise<Row | null> {
   const where = allOf(conditions);
-  const [row] = (await em.execute(
+  const [row] = await query<Row>(
+    em,
     `select ${alias}.*, ${beside} from ${table} ${alias} ${joins} where ${where.sql}`,
     where.values,
-  )) as Row[];
+  );
   return row ?? null;
 }
 

@@ -1,6 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { AccountId, UserId } from '../../domain/ids.ts';
 import { knownAddressHash } from '../../domain/sign-in-throttle.ts';
+import { query } from '../query.ts';
 import { useAccountLink } from './account-links.ts';
 import { recordAudit } from './audit-events.ts';
 
@@ -13,10 +14,11 @@ export async function changePassword(
   change: { userId: UserId; from: string; to: string; address: string },
 ): Promise<boolean> {
   return em.fork().transactional(async (tx) => {
-    const changed = (await tx.execute(
+    const changed = await query(
+      tx,
       'update users set password_hash = ?, updated_at = now() where user_id = ? and password_hash = ? returning user_id',
       [change.to, change.userId, change.from],
-    )) as unknown[];
+    );
     if (changed.length === 0) return false;
     await rememberAddress(tx, change.userId, change.address);
     return true;
@@ -37,11 +39,12 @@ export async function resetPassword(
     if (!link) return null;
     const { userId } = link;
     // A sign-in through an identity provider may have made the user its own since the link was read.
-    const [user] = (await tx.execute(
+    const [user] = await query<{ account_id: AccountId }>(
+      tx,
       `update users set password_hash = ?, email_verified = email_verified or ?, updated_at = now()
         where user_id = ? and (oauth_provider is null or password_hash is not null) returning account_id`,
       [reset.passwordHash, link.provesEmail, userId],
-    )) as { account_id: AccountId }[];
+    );
     if (!user) return null;
     await rememberAddress(tx, userId, reset.address);
     const of = { accountId: user.account_id, objectId: userId, provenUserId: userId, before: null, after: null };
@@ -51,7 +54,8 @@ export async function resetPassword(
 }
 
 async function rememberAddress(tx: EntityManager, userId: UserId, address: string): Promise<void> {
-  await tx.execute(
+  await query(
+    tx,
     `insert into known_addresses (user_id, address_hash, last_used_at) values (?, ?, now())
      on conflict (user_id, address_hash) do update set last_used_at = excluded.last_used_at`,
     [userId, knownAddressHash(address)],
@@ -67,10 +71,11 @@ export async function findResettableUser(
   by: { email: string } | { userId: UserId },
 ): Promise<UserId | null> {
   const [column, value] = 'email' in by ? ['lower(email) = lower(?)', by.email] : ['user_id = ?', by.userId];
-  const [row] = (await em.fork().execute(
+  const [row] = await query<{ user_id: UserId }>(
+    em.fork(),
     `select user_id from users
       where ${column} and status = 'enabled' and (oauth_provider is null or password_hash is not null)`,
     [value],
-  )) as { user_id: UserId }[];
+  );
   return row?.user_id ?? null;
 }

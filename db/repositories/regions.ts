@@ -1,5 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { fits, type RoomNeeded } from '../../domain/placement.ts';
+import { query } from '../query.ts';
 import { readRooms } from './host-rooms.ts';
 
 export interface Region {
@@ -16,8 +17,9 @@ const smallest: RoomNeeded = {
 /** Regions of which a live host has room for a small sandbox, by id; each by the name its newest host gave it. */
 export async function openRegions(em: EntityManager): Promise<Region[]> {
   const open = new Set((await readRooms(em)).filter((room) => fits(room, smallest)).map((room) => room.region));
-  const named = (await em.execute(
+  const named = await query<{ region: string; region_name: string }>(
+    em,
     'select distinct on (region) region, region_name from hosts order by region, created_at desc',
-  )) as { region: string; region_name: string }[];
+  );
   return named.filter(({ region }) => open.has(region)).map(({ region, region_name: name }) => ({ id: region, name }));
 }

@@ -1,6 +1,7 @@
 import type { EntityName } from '@mikro-orm/core';
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { Event } from '../entities/event.ts';
+import { query } from '../query.ts';
 import { type Column, columnsOf } from './read-row.ts';
 
 /**
@@ -27,7 +28,8 @@ export async function replaceRow<Entity extends object>(
   const names = eventColumns.map(({ column }) => column).join(', ');
   const insert = `, written as (insert into events (${names})
       select ${types} from (values ${recorded}) recorded (${names}), changed)`;
-  const rows = await em.execute(
+  const rows = await query(
+    em,
     `with changed as (update ${tableName} set ${sets}updated_at = now()
        where ${key.column} = ? and xmin = ?::xid returning 1)${events.length === 0 ? '' : insert}
      select 1 from changed`,

@@ -1,5 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { addressesKnownDays, failuresForgottenAfterSeconds } from '../../domain/sign-in-throttle.ts';
+import { query } from '../query.ts';
 import { keptHours as idempotencyKeptHours } from './idempotency.ts';
 
 /** How long rows are kept that only ever become more. */
@@ -65,7 +66,7 @@ export async function purgeSignIns(em: EntityManager, atOnce = 5000): Promise<nu
 /** Only the owner of the table may remove events; the function does it as the owner. */
 async function purgeAuditEvents(em: EntityManager, atOnce: number): Promise<number> {
   for (let removed = 0; ; ) {
-    const [row] = (await em.fork().execute('select purge_audit_events(?) as purged', [atOnce])) as { purged: number }[];
+    const [row] = await query<{ purged: number }>(em.fork(), 'select purge_audit_events(?) as purged', [atOnce]);
     removed += row!.purged;
     if (row!.purged < atOnce) return removed;
   }
@@ -81,20 +82,19 @@ async function purge(em: EntityManager, rows: OldRows, age: string, kept: Retent
 /** Removes the oldest rows of each owner that has more than may be kept. */
 async function purgeSurplus(em: EntityManager, rows: OldRows, most: number, atOnce: number): Promise<number> {
   const { table, owner, since, where } = rows;
-  const owners = (await em
-    .fork()
-    .execute(`select ${owner} as id from ${table} where ${where} group by ${owner} having count(*) > ?`, [most])) as {
-    id: string;
-  }[];
+  const owners = await query<{ id: string }>(
+    em.fork(),
+    `select ${owner} as id from ${table} where ${where} group by ${owner} having count(*) > ?`,
+    [most],
+  );
   let purged = 0;
   for (const { id } of owners) {
     // As text: a Date has milliseconds only.
-    const [newest] = (await em
-      .fork()
-      .execute(
-        `select (${since})::text as since from ${table} where ${where} and ${owner} = ? order by ${since} desc offset ? limit 1`,
-        [id, most],
-      )) as { since: string }[];
+    const [newest] = await query<{ since: string }>(
+      em.fork(),
+      `select (${since})::text as since from ${table} where ${where} and ${owner} = ? order by ${since} desc offset ? limit 1`,
+      [id, most],
+    );
     if (!newest) continue;
     purged += await removeAll(em, rows, `${owner} = ? and ${since} <= ?::timestamptz`, [id, newest.since], atOnce);
   }
@@ -109,12 +109,11 @@ async function removeAll(
   atOnce: number,
 ): Promise<number> {
   for (let removed = 0; ; ) {
-    const rows = (await em
-      .fork()
-      .execute(
-        `delete from ${table} where ctid = any(array(select ctid from ${table} where ${where} and ${old} limit ?)) returning 1`,
-        [...values, atOnce],
-      )) as unknown[];
+    const rows = await query(
+      em.fork(),
+      `delete from ${table} where ctid = any(array(select ctid from ${table} where ${where} and ${old} limit ?)) returning 1`,
+      [...values, atOnce],
+    );
     removed += rows.length;
     if (rows.length < atOnce) return removed;
   }
@@ -125,28 +124,26 @@ async function removeAll(
  * partition. By their keys: places of rows (`ctid`) are not unique among partitions.
  */
 export async function purgeWebhookDeliveries(em: EntityManager, kept: Retention, atOnce = 5000): Promise<number> {
-  const accounts = (await em
-    .fork()
-    .execute('select account_id as id from webhook_deliveries group by 1 having count(*) > ?', [
-      kept.rowsPerAccount,
-    ])) as {
-    id: string;
-  }[];
+  const accounts = await query<{ id: string }>(
+    em.fork(),
+    'select account_id as id from webhook_deliveries group by 1 having count(*) > ?',
+    [kept.rowsPerAccount],
+  );
   let purged = 0;
   for (const { id } of accounts) {
-    const [newest] = (await em
-      .fork()
-      .execute(
-        'select created_at::text as at from webhook_deliveries where account_id = ? order by created_at desc offset ? limit 1',
-        [id, kept.rowsPerAccount],
-      )) as { at: string }[];
+    const [newest] = await query<{ at: string }>(
+      em.fork(),
+      'select created_at::text as at from webhook_deliveries where account_id = ? order by created_at desc offset ? limit 1',
+      [id, kept.rowsPerAccount],
+    );
     for (let removed = atOnce; newest && removed === atOnce; purged += removed) {
-      const rows = (await em.fork().execute(
+      const rows = await query(
+        em.fork(),
         `delete from webhook_deliveries where (delivery_id, created_at) in
            (select delivery_id, created_at from webhook_deliveries where account_id = ? and created_at <= ?::timestamptz
               and status in ('delivered', 'failed') limit ?) returning 1`,
         [id, newest.at, atOnce],
-      )) as unknown[];
+      );
       removed = rows.length;
     }
   }

@@ -14,6 +14,7 @@ import {
 } from '../../domain/sandbox-state.ts';
 import { Sandbox, type SandboxFailure } from '../entities/sandbox.ts';
 import type { PlanCatalog } from '../plans.ts';
+import { query } from '../query.ts';
 import { admitResume, reserveHost, roomFor } from './admission.ts';
 import { newSandboxEvent, type SandboxEventType } from './events.ts';
 import { readRow } from './read-row.ts';
@@ -52,12 +53,13 @@ export class SandboxLifeRepository {
    */
   async begin(sandboxId: SandboxId, run: number | null): Promise<Sandbox | null> {
     const em = this.#em.fork();
-    const [row] = (await em.execute(
+    const [row] = await query(
+      em,
       `update sandboxes set status = 'starting', substatus = 'allocating', reason = 'user_requested', run = ?,
               updated_at = now()
         where sandbox_id = ? and status in ('created', 'starting') returning *`,
       [run, sandboxId],
-    )) as Record<string, unknown>[];
+    );
     return row ? readRow(em, Sandbox, row) : null;
   }
 
@@ -324,10 +326,11 @@ export class SandboxLifeRepository {
     apply: Change,
     tx: EntityManager | null,
   ): Promise<Sandbox | null> {
-    const [found] = (await em.execute(
+    const [found] = await query<{ version: string } & Record<string, unknown>>(
+      em,
       `select *, xmin::text as version from sandboxes where sandbox_id = ? ${tx ? 'for update' : ''}`,
       [sandboxId],
-    )) as ({ version: string } & Record<string, unknown>)[];
+    );
     if (!found) throw new AppError('internal_error', `There is no sandbox ${sandboxId}`);
     const before = readRow(em, Sandbox, found);
     const row = { ...before };

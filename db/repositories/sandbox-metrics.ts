@@ -1,6 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { SandboxId } from '../../domain/ids.ts';
 import type { MetricsRange } from '../../domain/metrics-range.ts';
+import { query } from '../query.ts';
 import { type Scope, withinScope } from './scope.ts';
 
 /** What one sandbox used since it was last looked at, and what it holds now. */
@@ -25,7 +26,8 @@ export async function insertSamples(em: EntityManager, at: Date, usages: readonl
   if (usages.length === 0) return;
   const column = (value: (usage: MeteredUsage) => string | number) => `{${usages.map(value).join(',')}}`;
   const whole = (value: (usage: MeteredUsage) => number) => column((usage) => Math.max(0, Math.round(value(usage))));
-  await em.fork().execute(
+  await query(
+    em.fork(),
     `insert into sandbox_metrics (sandbox_id, sampled_at, cpu_count, cpu_used_pct, mem_total, mem_used, disk_total,
                                   disk_used, received_bytes, sent_bytes)
      select s.sandbox_id, ?::timestamptz, s.cpu_count, least(100, 100 * u.cores / s.cpu_count),
@@ -61,7 +63,8 @@ export async function addUpMinutes(
   to: Date,
 ): Promise<void> {
   if (sandboxIds.length === 0) return;
-  await em.fork().execute(
+  await query(
+    em.fork(),
     `insert into sandbox_metrics_minutes (sandbox_id, sampled_at, samples, cpu_count, cpu_used_pct_sum, mem_total,
                                           mem_used_sum, disk_total, disk_used_sum, received_bytes, sent_bytes)
      select sandbox_id, date_trunc('minute', sampled_at), count(*), max(cpu_count), sum(cpu_used_pct::float8),
@@ -76,12 +79,11 @@ export async function addUpMinutes(
 
 /** The sandboxes that were, or may have been, sampled on a host since then. */
 export async function sandboxesSampledSince(em: EntityManager, hostId: string, since: Date): Promise<SandboxId[]> {
-  const rows = (await em
-    .fork()
-    .execute('select sandbox_id from sandboxes where host_id = ? and (holds_compute or updated_at >= ?::timestamptz)', [
-      hostId,
-      since.toISOString(),
-    ])) as { sandbox_id: SandboxId }[];
+  const rows = await query<{ sandbox_id: SandboxId }>(
+    em.fork(),
+    'select sandbox_id from sandboxes where host_id = ? and (holds_compute or updated_at >= ?::timestamptz)',
+    [hostId, since.toISOString()],
+  );
   return rows.map((row) => row.sandbox_id);
 }
 
@@ -141,7 +143,8 @@ export async function readMetrics(
   }
   arms.push(arm(samples, minutes?.toMs ?? startMs, endMs, false));
   // Sums, and no more work for each row than that: a week has ten thousand of them.
-  const rows = (await em.fork().execute(
+  const rows = await query<MetricsRow>(
+    em.fork(),
     `select extract(epoch from bucket)::float8 as at, cpu_count, cpu / samples as cpu_used_pct, mem_total::float8,
             mem / samples as mem_used, disk_total::float8, disk / samples as disk_used
        from (
@@ -152,7 +155,7 @@ export async function readMetrics(
           group by 1
        ) steps order by bucket`,
     [`${stepSeconds} seconds`, ...values],
-  )) as MetricsRow[];
+  );
   return rows.map((row) => ({
     at: new Date(row.at * 1000),
     cpuCount: row.cpu_count,
@@ -184,7 +187,8 @@ export interface UsageAverages {
 /** Each sandbox counts the same, however many samples it has. */
 export async function readUsageAverages(em: EntityManager, scope: Scope, now: Date): Promise<UsageAverages> {
   const mine = withinScope(scope, 's');
-  const [row] = (await em.execute(
+  const [row] = await query<{ cpu: number | null; memory: number | null }>(
+    em,
     `select round(avg(u.cpu)::numeric, 2)::float8 as cpu, round(avg(u.memory)::numeric, 2)::float8 as memory
        from sandboxes s
        cross join lateral (
@@ -195,6 +199,6 @@ export async function readUsageAverages(em: EntityManager, scope: Scope, now: Da
        ) u
       where s.deleted_at is null and s.status = 'running' and ${mine.sql}`,
     [now.toISOString(), now.toISOString(), ...mine.values],
-  )) as { cpu: number | null; memory: number | null }[];
+  );
   return { cpuPct: row!.cpu, memoryPct: row!.memory };
 }

@@ -2,6 +2,7 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import type { ProjectId, SandboxId, UserId } from '../../domain/ids.ts';
 import type { SandboxStatus } from '../../domain/sandbox-state.ts';
 import { Sandbox } from '../entities/sandbox.ts';
+import { query } from '../query.ts';
 import { containing, type ListedTable, type Listing, readOne, readPage } from './page.ts';
 import { joinAccountRoot, type Person, readPerson, selectPerson } from './people.ts';
 import { readRow } from './read-row.ts';
@@ -89,7 +90,14 @@ export interface SandboxStats {
 /** Counts over the sandboxes a caller may see. */
 export async function readSandboxStats(em: EntityManager, scope: Scope, now: Date): Promise<SandboxStats> {
   const mine = withinScope(scope, 's');
-  const [row] = (await em.execute(
+  const [row] = await query<{
+    total: number;
+    running: number;
+    terminated: number;
+    failed: number;
+    uptime_hours: number;
+  }>(
+    em,
     `select count(*)::int as total,
             (count(*) filter (where status = 'running'))::int as running,
             (count(*) filter (where status = 'terminated'))::int as terminated,
@@ -99,7 +107,7 @@ export async function readSandboxStats(em: EntityManager, scope: Scope, now: Dat
               ::float8 as uptime_hours
        from sandboxes s where s.deleted_at is null and ${mine.sql}`,
     [now.toISOString(), ...mine.values],
-  )) as { total: number; running: number; terminated: number; failed: number; uptime_hours: number }[];
+  );
   return {
     total: row!.total,
     running: row!.running,

@@ -3,6 +3,7 @@ import type { SandboxId } from '../../domain/ids.ts';
 import { type Port, unionOfPorts } from '../../domain/ports.ts';
 import type { SandboxStatus } from '../../domain/sandbox-state.ts';
 import { Sandbox } from '../entities/sandbox.ts';
+import { query } from '../query.ts';
 import { isUserDisabled } from './users.ts';
 
 /** What the gateway must know of a sandbox to pass a request on. */
@@ -53,10 +54,9 @@ export async function findEverKnownRoute(
 export async function recordAccess(em: EntityManager, sandboxIds: readonly SandboxId[], at: Date): Promise<void> {
   if (sandboxIds.length === 0) return;
   const minute = new Date(Math.floor(at.getTime() / 60_000) * 60_000);
-  await em
-    .fork()
-    .execute(
-      'update sandboxes set last_accessed_at = greatest(last_accessed_at, ?::timestamptz) where sandbox_id = any(?::text[])',
-      [minute.toISOString(), `{${sandboxIds.join(',')}}`],
-    );
+  await query(
+    em.fork(),
+    'update sandboxes set last_accessed_at = greatest(last_accessed_at, ?::timestamptz) where sandbox_id = any(?::text[])',
+    [minute.toISOString(), `{${sandboxIds.join(',')}}`],
+  );
 }

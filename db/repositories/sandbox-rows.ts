@@ -1,6 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { SandboxId } from '../../domain/ids.ts';
 import { Sandbox } from '../entities/sandbox.ts';
+import { query } from '../query.ts';
 import { readRow } from './read-row.ts';
 import { type Scope, withinScope } from './scope.ts';
 
@@ -11,10 +12,11 @@ export async function findSandboxes(
   sandboxIds: readonly SandboxId[],
 ): Promise<Map<string, Sandbox>> {
   const mine = withinScope(scope, 's');
-  const rows = (await em.fork().execute(
+  const rows = await query(
+    em.fork(),
     `select s.* from sandboxes s
         where s.sandbox_id in (select jsonb_array_elements_text(?::jsonb)) and s.deleted_at is null and ${mine.sql}`,
     [JSON.stringify(sandboxIds), ...mine.values],
-  )) as Record<string, unknown>[];
+  );
   return new Map(rows.map((row) => [row.sandbox_id as string, readRow(em, Sandbox, row)]));
 }

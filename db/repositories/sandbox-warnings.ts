@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { SandboxId } from '../../domain/ids.ts';
 import { Sandbox, type SandboxFailure } from '../entities/sandbox.ts';
+import { query } from '../query.ts';
 
 /** Notifies the owner that a timeout is near: once for each deadline and distance, however often it is called. */
 export async function warnOfTimeout(
@@ -62,7 +63,8 @@ async function warn(
   if (!sandbox) return;
   // The id follows from the text, so that a retry inserts nothing.
   const id = `ntf-${createHash('sha256').update(`${sandboxId}/${warning.type}/${warning.key}`).digest('hex').slice(0, 20)}`;
-  await fork.execute(
+  await query(
+    fork,
     `insert into notifications (id, account_id, user_id, title, message, type, category, related_entity_type, related_entity_id)
      values (?, ?, ?, ?, ?, ?, 'sandbox', 'sandbox', ?) on conflict (id) do nothing`,
     [

@@ -9,6 +9,7 @@ import {
   throttleKeys,
 } from '../../domain/sign-in-throttle.ts';
 import { newId } from '../new-id.ts';
+import { query } from '../query.ts';
 import { type AuditedRequest, auditedRequest } from './audit-events.ts';
 
 /** How long an access token works. */
@@ -33,23 +34,21 @@ export async function beginSignIn(
   attempt: { email: string; address: string },
 ): Promise<{ user: SignInUser | null; waitSeconds: number }> {
   const throttles = signInThrottles(attempt);
-  const [row] = (await em
-    .fork()
-    .execute('select * from begin_sign_in(?, ?, ?::interval, ?::text[], ?::int[], ?::int[], ?::interval)', [
-      attempt.email,
-      knownAddressHash(attempt.address),
-      `${addressesKnownDays} days`,
-      arrayLiteral(throttles.map(({ key }) => key)),
-      arrayLiteral(throttles.map(({ freeFailures }) => freeFailures)),
-      arrayLiteral(throttles.map(({ longestWaitSeconds }) => longestWaitSeconds)),
-      `${failuresForgottenAfterSeconds} seconds`,
-    ])) as {
+  const [row] = await query<{
     wait: number;
     user_id: UserId | null;
     password_hash: string | null;
     user_status: string;
     account_status: string;
-  }[];
+  }>(em.fork(), 'select * from begin_sign_in(?, ?, ?::interval, ?::text[], ?::int[], ?::int[], ?::interval)', [
+    attempt.email,
+    knownAddressHash(attempt.address),
+    `${addressesKnownDays} days`,
+    arrayLiteral(throttles.map(({ key }) => key)),
+    arrayLiteral(throttles.map(({ freeFailures }) => freeFailures)),
+    arrayLiteral(throttles.map(({ longestWaitSeconds }) => longestWaitSeconds)),
+    `${failuresForgottenAfterSeconds} seconds`,
+  ]);
   const { wait, user_id: userId, password_hash: passwordHash, user_status: status, account_status: of } = row!;
   const user = userId && {
     userId,
@@ -65,9 +64,7 @@ const arrayLiteral = (items: readonly (string | number)[]) => `{${items.join(','
 /** Takes back what an attempt counted as a failure. */
 export async function forgiveSignIn(em: EntityManager, attempt: { email: string; address: string }): Promise<void> {
   const keys = throttleKeys(attempt);
-  await em
-    .fork()
-    .execute('select forgive_sign_in(?, ?::text[])', [keys.pair, arrayLiteral([keys.address, keys.email])]);
+  await query(em.fork(), 'select forgive_sign_in(?, ?::text[])', [keys.pair, arrayLiteral([keys.address, keys.email])]);
 }
 
 /**
@@ -76,17 +73,17 @@ export async function forgiveSignIn(em: EntityManager, attempt: { email: string;
  */
 export async function admitAddress(em: EntityManager, address: string): Promise<number> {
   const { key, freeFailures, longestWaitSeconds } = addressThrottle(address);
-  const [row] = (await em
-    .fork()
-    .execute('select admit_sign_in(array[?::text], array[?::int], array[?::int], ?::interval) as wait', [
-      ...[key, freeFailures, longestWaitSeconds, `${failuresForgottenAfterSeconds} seconds`],
-    ])) as { wait: number }[];
+  const [row] = await query<{ wait: number }>(
+    em.fork(),
+    'select admit_sign_in(array[?::text], array[?::int], array[?::int], ?::interval) as wait',
+    [...[key, freeFailures, longestWaitSeconds, `${failuresForgottenAfterSeconds} seconds`]],
+  );
   return Math.ceil(Math.max(0, Number(row!.wait)));
 }
 
 /** Takes back what an attempt of an address counted. */
 export async function forgiveAddress(em: EntityManager, address: string): Promise<void> {
-  await em.fork().execute('select forgive_sign_in(null, array[?::text])', [addressThrottle(address).key]);
+  await query(em.fork(), 'select forgive_sign_in(null, array[?::text])', [addressThrottle(address).key]);
 }
 
 export interface StartedSession {
@@ -136,11 +133,15 @@ async function beginSession(
   audited: AuditedRequest | undefined,
 ): Promise<StartedSession | null> {
   const sessionId = newId('session');
-  const [row] = (await em.execute('select * from begin_session(?, ?, ?, ?::interval, ?, ?, ?::text[], ?, ?, ?)', [
-    ...[sessionId, proof.userId, proof.passwordHash, `${sessionSeconds} seconds`],
-    ...[knownAddressHash(address), forgiven.pair, arrayLiteral(forgiven.others)],
-    ...(audited ? [newId('auditEvent'), audited.address, audited.requestId] : [null, null, null]),
-  ])) as { key_id: string; started_at: Date; expires_at: Date }[];
+  const [row] = await query<{ key_id: string; started_at: Date; expires_at: Date }>(
+    em,
+    'select * from begin_session(?, ?, ?, ?::interval, ?, ?, ?::text[], ?, ?, ?)',
+    [
+      ...[sessionId, proof.userId, proof.passwordHash, `${sessionSeconds} seconds`],
+      ...[knownAddressHash(address), forgiven.pair, arrayLiteral(forgiven.others)],
+      ...(audited ? [newId('auditEvent'), audited.address, audited.requestId] : [null, null, null]),
+    ],
+  );
   if (!row) return null;
   return {
     sessionId,
@@ -152,5 +153,5 @@ async function beginSession(
 
 /** Ends a session: its token works nowhere any more. */
 export async function endSession(em: EntityManager, sessionId: string): Promise<void> {
-  await em.fork().execute('delete from sessions where session_id = ?', [sessionId]);
+  await query(em.fork(), 'delete from sessions where session_id = ?', [sessionId]);
 }

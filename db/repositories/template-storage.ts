@@ -5,6 +5,7 @@ import { bytesOfGb } from '../../domain/template-storage.ts';
 import { Account } from '../entities/account.ts';
 import type { Template } from '../entities/template.ts';
 import type { PlanCatalog } from '../plans.ts';
+import { query } from '../query.ts';
 import { findActiveAllocation } from './quota-allocations.ts';
 
 /**
@@ -16,7 +17,8 @@ export async function templateStorageBytes(
   of: { accountId: AccountId; userId?: UserId },
   besides: readonly ImageBlob[] = [],
 ): Promise<number> {
-  const [row] = (await em.execute(
+  const [row] = await query<{ bytes: string }>(
+    em,
     `select coalesce(sum(size), 0)::bigint as bytes from (
        select distinct on (digest) digest, size from (
          select b.digest, b.size from templates t, jsonb_to_recordset(t.image_blobs) as b(digest text, size bigint)
@@ -25,7 +27,7 @@ export async function templateStorageBytes(
          union all select n.digest, n.size from jsonb_to_recordset(?::jsonb) as n(digest text, size bigint)
        ) blobs) distinct_blobs`,
     [of.accountId, of.userId ?? null, of.userId ?? null, JSON.stringify(besides)],
-  )) as { bytes: string }[];
+  );
   return Number(row!.bytes);
 }
 

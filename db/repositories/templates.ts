@@ -1,6 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { type AccountId, isId, type TemplateId, type UserId } from '../../domain/ids.ts';
 import { Template } from '../entities/template.ts';
+import { query } from '../query.ts';
 import { type ListedTable, type Listing, readOne, readPage } from './page.ts';
 import { type Person, readPerson, selectPerson } from './people.ts';
 import { readRow } from './read-row.ts';
@@ -53,13 +54,14 @@ export async function findTemplateByNameOrId(
   nameOrId: string,
 ): Promise<Template | null> {
   const seen = visible(scope);
-  const [row] = (await em.execute(
+  const [row] = await query(
+    em,
     `select t.* from templates t where ${isId('template', nameOrId) ? 't.template_id' : 't.name'} = ? and ${seen.sql}
       order by t.owner_user_id is not distinct from ? desc, t.account_id is not distinct from ? desc,
                t.account_id is null desc, t.created_at
       limit 1`,
     [nameOrId, ...seen.values, caller.userId, caller.accountId],
-  )) as Record<string, unknown>[];
+  );
   return row ? readRow(em, Template, row) : null;
 }
 

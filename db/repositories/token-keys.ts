@@ -1,5 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { newId } from '../new-id.ts';
+import { query } from '../query.ts';
 
 /**
  * Has access tokens signed with a new key from now on, by each replica. The keys themselves are derived from their ids.
@@ -12,8 +13,8 @@ export async function rotateTokenKeys(
 ): Promise<{ keyId: string; endedSessions: number }> {
   const keyId = newId('tokenKey');
   return em.fork().transactional(async (tx) => {
-    await tx.execute('insert into token_keys (key_id) values (?)', [keyId]);
-    const ended = endSessions ? ((await tx.execute('delete from sessions returning 1')) as unknown[]) : [];
+    await query(tx, 'insert into token_keys (key_id) values (?)', [keyId]);
+    const ended = endSessions ? await query(tx, 'delete from sessions returning 1') : [];
     return { keyId, endedSessions: ended.length };
   });
 }

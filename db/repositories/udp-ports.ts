@@ -1,6 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { AppError } from '../../domain/errors.ts';
 import { Host } from '../entities/host.ts';
+import { query } from '../query.ts';
 import { lockRow } from './lock-row.ts';
 
 /** What a host gives to UDP ports of its sandboxes. */
@@ -31,7 +32,8 @@ export async function takeUdpPorts(
 ): Promise<Record<string, number>> {
   if (ports.length === 0) return {};
   await lockRow(tx, 'hosts', hostId);
-  const free = (await tx.execute(
+  const free = await query<{ port: number }>(
+    tx,
     `select candidate as port
        from hosts h, generate_series(h.udp_port_first, h.udp_port_last) candidate
       where h.host_id = ? and candidate not in (
@@ -39,7 +41,7 @@ export async function takeUdpPorts(
          where s.host_id = ? and (s.holds_compute or s.holds_disk))
       order by random() limit ?`,
     [hostId, hostId, ports.length],
-  )) as { port: number }[];
+  );
   if (free.length < ports.length) {
     throw new AppError('no_capacity', 'The host of this sandbox has no UDP port left; try again later');
   }

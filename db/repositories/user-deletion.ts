@@ -3,6 +3,7 @@ import { AppError } from '../../domain/errors.ts';
 import type { AccountId, ProjectId, SandboxId, TemplateId, UserId } from '../../domain/ids.ts';
 import { readRegistryImage } from '../../domain/template-image.ts';
 import { User } from '../entities/user.ts';
+import { query } from '../query.ts';
 import { lockAdmins, requireAnAdmin } from './admins.ts';
 import { recordAudit } from './audit-events.ts';
 import { recordEvent } from './events.ts';
@@ -34,13 +35,15 @@ export async function requestUserDeletion(
     if (userId === by.userId) throw new AppError('own_deletion', 'Nobody can delete themselves; ask another root user');
     await requireOtherRoot(tx, user, 'deleted');
     if (user.deletionRequestedAt) return 0;
-    const [empty] = (await tx.execute(
+    const [empty] = await query<{ count: number }>(
+      tx,
       `select count(*)::int as count from projects p where p.owner_user_id = ?
          and not exists (select 1 from sandboxes s where s.project_id = p.project_id and s.deleted_at is null)`,
       [userId],
-    )) as { count: number }[];
+    );
     // Others have rows of deleted sandboxes, which the workflow moves first.
-    await tx.execute(
+    await query(
+      tx,
       `delete from projects p where p.owner_user_id = ?
          and not exists (select 1 from sandboxes s where s.project_id = p.project_id)`,
       [userId],
@@ -59,11 +62,12 @@ export async function findSandboxesToEnd(
   em: EntityManager,
   userId: UserId,
 ): Promise<{ sandboxIds: SandboxId[]; total: number }> {
-  const rows = (await em.fork().execute(
+  const rows = await query<{ sandbox_id: SandboxId; total: number }>(
+    em.fork(),
     `select sandbox_id, (count(*) over ())::int as total from sandboxes
       where owner_user_id = ? and deleted_at is null and not ${over} order by created_at limit ?`,
     [userId, atOnce],
-  )) as { sandbox_id: SandboxId; total: number }[];
+  );
   return { sandboxIds: rows.map((row) => row.sandbox_id), total: rows[0]?.total ?? 0 };
 }
 
@@ -77,11 +81,12 @@ export async function handOver(em: EntityManager, userId: UserId): Promise<numbe
     const user = await tx.findOne(User, { userId });
     if (!user) return 0;
     const heir = await findSuccessor(tx, user);
-    const templates = (await tx.execute(
+    const templates = await query(
+      tx,
       `update templates set owner_user_id = ?, updated_at = now()
         where owner_user_id = ? and visibility <> 'private' returning 1`,
       [heir.userId, userId],
-    )) as unknown[];
+    );
     return (
       templates.length +
       (await moveDeletedSandboxes(tx, userId, heir)) +
@@ -108,22 +113,25 @@ async function findSuccessor(tx: EntityManager, { accountId, userId }: User): Pr
 
 /** Rows that nobody can see any more pass to the default project. */
 async function moveDeletedSandboxes(tx: EntityManager, userId: UserId, to: Successor): Promise<number> {
-  const rows = (await tx.execute(
+  const rows = await query(
+    tx,
     `update sandboxes set owner_user_id = ?, project_id = ? where sandbox_id in
        (select sandbox_id from sandboxes where owner_user_id = ? and deleted_at is not null limit ?) returning 1`,
     [to.userId, to.projectId, userId, atOnce],
-  )) as unknown[];
+  );
   return rows.length;
 }
 
 /** Projects go with a name that the new owner does not have yet; those without any sandbox are removed. */
 async function moveProjects(tx: EntityManager, user: User, to: Successor): Promise<number> {
-  const removed = (await tx.execute(
+  const removed = await query(
+    tx,
     `delete from projects p where p.owner_user_id = ?
        and not exists (select 1 from sandboxes s where s.project_id = p.project_id) returning 1`,
     [user.userId],
-  )) as unknown[];
-  const moved = (await tx.execute(
+  );
+  const moved = await query(
+    tx,
     `update projects p set owner_user_id = ?, is_default = false, updated_at = now(), name = case
         when length(named.own) <= 64 and not exists
           (select 1 from projects taken where taken.owner_user_id = ? and lower(taken.name) = lower(named.own))
@@ -131,16 +139,17 @@ async function moveProjects(tx: EntityManager, user: User, to: Successor): Promi
       from (select project_id, name || ' (' || ?::text || ')' as own from projects where owner_user_id = ?) named
       where p.project_id = named.project_id returning 1`,
     [to.userId, to.userId, user.username, user.userId],
-  )) as unknown[];
+  );
   return removed.length + moved.length;
 }
 
 async function moveEndedSandboxes(tx: EntityManager, userId: UserId, to: Successor): Promise<number> {
-  const rows = (await tx.execute(
+  const rows = await query(
+    tx,
     `update sandboxes set owner_user_id = ?, updated_at = now() where sandbox_id in
        (select sandbox_id from sandboxes where owner_user_id = ? and deleted_at is null and ${over} limit ?) returning 1`,
     [to.userId, userId, atOnce],
-  )) as unknown[];
+  );
   return rows.length;
 }
 
@@ -154,33 +163,36 @@ const ownTables = ['api_keys', 'notifications', 'quota_allocations', 'quota_requ
 export async function removeUser(em: EntityManager, userId: UserId): Promise<'done' | 'more' | 'left'> {
   return em.fork().transactional(async (tx) => {
     // Rows that refer to the user cannot be inserted while it is locked.
-    const found = (await tx.execute('select 1 from users where user_id = ? for update', [userId])) as unknown[];
+    const found = await query(tx, 'select 1 from users where user_id = ? for update', [userId]);
     if (found.length === 0) return 'done';
     for (const table of ownTables) {
-      const rows = (await tx.execute(
+      const rows = await query(
+        tx,
         `delete from ${table} where ctid = any(array(select ctid from ${table} where user_id = ? limit ?)) returning 1`,
         [userId, atOnce],
-      )) as unknown[];
+      );
       if (rows.length === atOnce) return 'more';
     }
     await removePrivateTemplates(tx, userId);
-    const [left] = (await tx.execute(
+    const [left] = await query<{ found: boolean }>(
+      tx,
       `select exists (select 1 from sandboxes where owner_user_id = ?) or exists (select 1 from projects where owner_user_id = ?)
          or exists (select 1 from templates where owner_user_id = ?) as found`,
       [userId, userId, userId],
-    )) as { found: boolean }[];
+    );
     if (left!.found) return 'left';
-    await tx.execute('delete from users where user_id = ?', [userId]);
+    await tx.nativeDelete(User, { userId });
     return 'done';
   });
 }
 
 async function removePrivateTemplates(tx: EntityManager, userId: UserId): Promise<void> {
-  const rows = (await tx.execute(
+  const rows = await query<{ template_id: TemplateId; account_id: AccountId; name: string; image: string | null }>(
+    tx,
     `delete from templates where owner_user_id = ? and visibility = 'private'
      returning template_id, account_id, name, image`,
     [userId],
-  )) as { template_id: TemplateId; account_id: AccountId; name: string; image: string | null }[];
+  );
   for (const { template_id: templateId, account_id: accountId, name, image } of rows) {
     if (image && readRegistryImage(image)) requestStart(tx, 'imageRemoval', image, { image });
     const object = { objectId: templateId, accountId, userId };

@@ -4,6 +4,7 @@ import { testEventType } from '../../domain/event-types.ts';
 import type { AttemptOutcome, DeliveryStatus } from '../../domain/webhook-delivery.ts';
 import type { WebhookEndpoint } from '../entities/webhook-endpoint.ts';
 import { newId } from '../new-id.ts';
+import { query } from '../query.ts';
 
 /** An event on its way to an endpoint. */
 export interface WebhookDelivery {
@@ -25,10 +26,11 @@ export interface WebhookDelivery {
 
 /** The newest deliveries to an endpoint. Whether the caller may see the endpoint is asked before. */
 export async function listDeliveries(em: EntityManager, endpointId: string, limit: number): Promise<WebhookDelivery[]> {
-  const rows = (await em.execute(
+  const rows = await query(
+    em,
     'select * from webhook_deliveries where endpoint_id = ? order by created_at desc, delivery_id limit ?',
     [endpointId, limit],
-  )) as Record<string, unknown>[];
+  );
   return rows.map(readDelivery);
 }
 
@@ -37,10 +39,10 @@ export async function findDelivery(
   endpointId: string,
   deliveryId: string,
 ): Promise<WebhookDelivery | null> {
-  const [row] = (await em.execute('select * from webhook_deliveries where delivery_id = ? and endpoint_id = ?', [
+  const [row] = await query(em, 'select * from webhook_deliveries where delivery_id = ? and endpoint_id = ?', [
     deliveryId,
     endpointId,
-  ])) as Record<string, unknown>[];
+  ]);
   return row ? readDelivery(row) : null;
 }
 
@@ -51,15 +53,16 @@ export async function addTestDelivery(
   deliveryId: string,
 ): Promise<WebhookDelivery> {
   requireActive(endpoint);
-  const [row] = (await em.execute(
+  const [row] = await query(
+    em,
     `insert into webhook_deliveries (delivery_id, endpoint_id, account_id, event_id, event_type, event_at, data, max_attempts)
      values (?, ?, ?, ?, ?, clock_timestamp(), ?::jsonb, ?) returning *`,
     [
       ...[deliveryId, endpoint.endpointId, endpoint.accountId, newId('event'), testEventType],
       ...[JSON.stringify({ endpoint_id: endpoint.endpointId }), endpoint.maxRetries + 1],
     ],
-  )) as Record<string, unknown>[];
-  await em.execute('notify webhook_deliveries');
+  );
+  await query(em, 'notify webhook_deliveries');
   return readDelivery(row!);
 }
 
@@ -73,18 +76,19 @@ export async function redeliver(
   deliveryId: string,
 ): Promise<WebhookDelivery> {
   requireActive(endpoint);
-  const [row] = (await em.execute(
+  const [row] = await query(
+    em,
     `update webhook_deliveries set status = 'pending', relay_at = clock_timestamp(), holder = null, round = round + 1,
             round_from = attempt_number, max_attempts = attempt_number + ?, next_retry_at = null, delivered_at = null,
             failed_at = null, error_message = null
       where delivery_id = ? and endpoint_id = ? and status in ('delivered', 'failed') returning *`,
     [endpoint.maxRetries + 1, deliveryId, endpoint.endpointId],
-  )) as Record<string, unknown>[];
+  );
   if (!row) {
     if (!(await findDelivery(em, endpoint.endpointId, deliveryId))) throw notFound('Delivery');
     throw new AppError('delivery_in_progress', 'The delivery is not over yet');
   }
-  await em.execute('notify webhook_deliveries');
+  await query(em, 'notify webhook_deliveries');
   return readDelivery(row);
 }
 

@@ -3,6 +3,7 @@ import type { AccountId, UserId } from '../../domain/ids.ts';
 import { isGone } from '../../domain/webhook-delivery.ts';
 import { failingDaysUntilDisabled } from '../../domain/webhook-schedule.ts';
 import { User } from '../entities/user.ts';
+import { query } from '../query.ts';
 import { addNotification } from './notify.ts';
 import type { Result } from './webhook-queue.ts';
 
@@ -35,7 +36,8 @@ export async function countAttempts(tx: EntityManager, results: readonly Result[
     add(counts, result);
   }
   if (byEndpoint.size === 0) return;
-  const disabled = (await tx.execute(
+  const disabled = await query<DisabledRow>(
+    tx,
     `with r as (
        select * from jsonb_to_recordset(?::jsonb) as r(endpoint_id text, begun int, delivered int, failed int,
          succeeded boolean, failures int, last_at timestamptz, last_success_at timestamptz,
@@ -63,7 +65,7 @@ export async function countAttempts(tx: EntityManager, results: readonly Result[
        from judged j where w.endpoint_id = j.endpoint_id
      returning w.endpoint_id, w.account_id, w.user_id, w.url, w.disabled_reason, j.disables`,
     [JSON.stringify([...byEndpoint.values()])],
-  )) as DisabledRow[];
+  );
   for (const row of disabled) if (row.disables) await notifyOwners(tx, row);
 }
 

@@ -2,6 +2,7 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import type { AccountId } from '../../domain/ids.ts';
 import type { AttemptOutcome, DeliveredEvent, DeliveryStatus, Verdict } from '../../domain/webhook-delivery.ts';
 import { WebhookEndpoint } from '../entities/webhook-endpoint.ts';
+import { query } from '../query.ts';
 import { requestStart } from './outbox.ts';
 import { readRow } from './read-row.ts';
 import { countAttempts } from './webhook-health.ts';
@@ -55,7 +56,8 @@ export async function claimDeliveries(
 ): Promise<HeldDelivery[]> {
   const rooms = JSON.stringify([...wanted.rooms.endpoints].map(([endpoint_id, room]) => ({ endpoint_id, room })));
   const accountRooms = JSON.stringify([...wanted.rooms.accounts].map(([account_id, room]) => ({ account_id, room })));
-  const rows = (await em.fork().execute(
+  const rows = await query<Row>(
+    em.fork(),
     `with recursive waiting(endpoint_id) as (
        (select endpoint_id from webhook_deliveries where relay_at is not null order by endpoint_id limit 1)
        union all
@@ -81,14 +83,15 @@ export async function claimDeliveries(
        from due where d.delivery_id = due.delivery_id and d.created_at = due.created_at
      returning d.*, ${endpointOf}`,
     [wanted.perAccount, rooms, wanted.perEndpoint, accountRooms, wanted.limit, holder],
-  )) as Row[];
+  );
   return rows.map((row) => readHeld(em, row));
 }
 
 /** Keeps what a relay still works on. */
 export async function renewDeliveries(em: EntityManager, holder: string, held: readonly HeldDelivery[]): Promise<void> {
   if (held.length === 0) return;
-  await em.fork().execute(
+  await query(
+    em.fork(),
     `update webhook_deliveries d set relay_at = clock_timestamp() + interval '${leaseSeconds} seconds'
        from jsonb_to_recordset(?::jsonb) as r(delivery_id text, created_at timestamptz)
       where d.delivery_id = r.delivery_id and d.created_at = r.created_at and d.holder = ? and d.relay_at is not null`,
@@ -101,23 +104,21 @@ export async function findHeldDelivery(
   em: EntityManager,
   key: { deliveryId: string; createdAt: string; holder: string },
 ): Promise<HeldDelivery | null> {
-  const [row] = (await em
-    .fork()
-    .execute(
-      `select d.*, ${endpointOf} from webhook_deliveries d where d.delivery_id = ? and d.created_at = ? and d.holder = ?`,
-      [key.deliveryId, key.createdAt, key.holder],
-    )) as Row[];
+  const [row] = await query<Row>(
+    em.fork(),
+    `select d.*, ${endpointOf} from webhook_deliveries d where d.delivery_id = ? and d.created_at = ? and d.holder = ?`,
+    [key.deliveryId, key.createdAt, key.holder],
+  );
   return row ? readHeld(em, row) : null;
 }
 
 /** Shows that a workflow's attempt is under way. */
 export async function beginAttempt(em: EntityManager, held: HeldDelivery): Promise<void> {
-  await em
-    .fork()
-    .execute(
-      "update webhook_deliveries set status = 'delivering' where delivery_id = ? and created_at = ? and holder = ?",
-      [held.deliveryId, held.createdAt, held.holder],
-    );
+  await query(
+    em.fork(),
+    "update webhook_deliveries set status = 'delivering' where delivery_id = ? and created_at = ? and holder = ?",
+    [held.deliveryId, held.createdAt, held.holder],
+  );
 }
 
 /** What became of a delivery that was held. */
@@ -136,7 +137,8 @@ export async function recordResults(em: EntityManager, results: readonly Result[
   if (results.length === 0) return;
   await em.fork().transactional(async (tx) => {
     const changes = results.map((result) => changeOf(result));
-    const written = (await tx.execute(
+    const written = await query<{ delivery_id: string }>(
+      tx,
       `update webhook_deliveries d
           set status = r.status, relay_at = null, holder = r.next_holder, next_retry_at = r.next_retry_at,
               error_message = r.error_message, delivered_at = r.delivered_at, failed_at = r.failed_at,
@@ -150,7 +152,7 @@ export async function recordResults(em: EntityManager, results: readonly Result[
         where d.delivery_id = r.delivery_id and d.created_at = r.created_at and d.holder = r.holder
        returning d.delivery_id`,
       [JSON.stringify(changes)],
-    )) as { delivery_id: string }[];
+    );
     const ids = new Set(written.map((row) => row.delivery_id));
     const done = results.filter(({ held }) => ids.has(held.deliveryId));
     await countAttempts(tx, done);

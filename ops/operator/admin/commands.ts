@@ -6,6 +6,7 @@ import { constraintError } from '../../../db/constraint-errors.ts';
 import { Account } from '../../../db/entities/account.ts';
 import { User } from '../../../db/entities/user.ts';
 import { newId } from '../../../db/new-id.ts';
+import { query } from '../../../db/query.ts';
 import { addAccountLink } from '../../../db/repositories/account-links.ts';
 import { createAccount } from '../../../db/repositories/accounts.ts';
 import { lockAdmins, requireAnAdmin } from '../../../db/repositories/admins.ts';
@@ -221,9 +222,7 @@ function setRole({ orm }: PlatformDatabase, given: string, role: User['role']) {
   return orm.em.fork().transactional(async (em) => {
     if (role !== 'admin') await lockAdmins(em);
     const email = emailKey(given);
-    const [found] = (await em.execute('select user_id from users where lower(email) = ?', [email])) as {
-      user_id: UserId;
-    }[];
+    const [found] = await query<{ user_id: UserId }>(em, 'select user_id from users where lower(email) = ?', [email]);
     if (!found) throw new OperatorError(`There is no user ${given}`);
     const user = await em.findOneOrFail(User, { userId: found.user_id }, { lockMode: LockMode.PESSIMISTIC_WRITE });
     const { accountId, userId, role: before } = user;
