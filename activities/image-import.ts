@@ -127,7 +127,7 @@ export function createImageImportActivities({ orm, plans, secrets, settings, reg
 
 const noRoomText = 'The image is beyond the storage for private templates that your plan or your quota allows';
 
-/** What no attempt makes better. */
+/** Errors that no further attempt can mend. */
 function final(type: string, message: string): ApplicationFailure {
   return ApplicationFailure.nonRetryable(message, type);
 }
@@ -139,7 +139,7 @@ function failureOf(error: unknown): ApplicationFailure {
   if (error instanceof ForbiddenAddressError) return final('address_forbidden', error.message);
   if (error instanceof RegistryError) {
     const isRefusal = [401, 403, 404].includes(error.status);
-    // The manifest was answered and is wrong.
+    // The registry sent a manifest, and it is wrong.
     const isWrong = error.status === 200;
     if (isRefusal || isWrong) return final('registry_refuses', error.message);
     return ApplicationFailure.retryable(error.message, 'registry_failed');
@@ -191,7 +191,10 @@ class Attempt {
     this.#progress = progress;
   }
 
-  /** Writes what is left. @param line the last one; null: the row is not ours any more */
+  /**
+   * Writes the latest progress.
+   * @param line the newest line of the log; null: another worker owns the row now
+   */
   async end(line: string | null): Promise<void> {
     clearInterval(this.#timer);
     if (line !== null) this.note(line);
@@ -211,7 +214,7 @@ class Attempt {
         this.isOver = true;
         this.#over.abort(new Error('The import is over'));
       })
-      // The next write tells more; an outage of the database must not end a copy.
+      // The next write repeats it; an outage of the database must not end a copy.
       .catch(() => {
         this.#lines = [...newLines, ...this.#lines];
       });

@@ -4,7 +4,7 @@ import { udpMappings } from '../domain/ports.ts';
 import { parseCustomCommand, parseReadyCommand } from '../domain/template-commands.ts';
 import type { SandboxSpec, WantedMounts } from '../runtime/driver.ts';
 
-/** What a specification needs beside the row. A sandbox's own environment overrides the host's. */
+/** What a specification needs in addition to the row. The sandbox's own environment overrides the host's. */
 export interface SpecSources {
   secrets: PlatformSecrets;
   /** Variables for every sandbox of the host. */

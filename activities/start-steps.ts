@@ -1,6 +1,8 @@
 import type { CreatePhase } from '../runtime/driver.ts';
 
-/** A step is written when the start has gone on for so long: most are over sooner, and a create would pay for each write. */
+/**
+ * Steps are written only for starts that take longer than this: most take less, and a create would pay for each write.
+ */
 const writtenAfterMs = 50;
 
 /** Writes the steps of one start to its row: the latest one, at most once in `writtenAfterMs`, beside the work. */

@@ -6,7 +6,7 @@ import type { UserId } from '../domain/ids.ts';
 export function createUserDeletionActivities({ orm }: { orm: Orm }) {
   return {
     findSandboxesToEnd: (userId: UserId) => findSandboxesToEnd(orm.em, userId),
-    /** @returns how many rows changed their owner; 0: none is left */
+    /** @returns how many rows changed their owner; 0: no row is left to hand over */
     handOver: (userId: UserId): Promise<number> => handOver(orm.em, userId),
     removeUser: (userId: UserId) => removeUser(orm.em, userId),
   };

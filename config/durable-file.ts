@@ -3,13 +3,13 @@ import fs, { constants } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 
-/** Bits of the file's mode; only its owner may read it unless they say otherwise. */
+/** Mode of the file; by default only its owner may read it. */
 const privateMode = 0o600;
 
 /**
- * Replaces a file so that a reader, and a power cut at any moment, find the old text or the new one whole. When this
- * returns, the new text has reached the disk, and so has its name.
- * @throws {Error} what the file system says; the file is then as it was
+ * Replaces a file so that a reader, and a power cut at any moment, finds either the old text or the whole new one. When
+ * this returns, text and name have reached the disk.
+ * @throws {Error} of the file system; the file is then unchanged
  */
 export async function writeFileDurably(file: string, text: string, mode = privateMode): Promise<void> {
   const draft = draftOf(file);
@@ -54,8 +54,8 @@ export function writeFileDurablySync(file: string, text: string, mode = privateM
 }
 
 /**
- * Renames a file whose content may still be in memory alone, once it is on the disk; then brings the name there.
- * For a folder, sync what is in it first.
+ * Renames a file after its content has reached the disk; then syncs the new name. For a folder, sync its contents
+ * before.
  */
 export async function renameDurably(from: string, to: string): Promise<void> {
   const handle = await open(from, constants.O_RDONLY);
@@ -68,7 +68,7 @@ export async function renameDurably(from: string, to: string): Promise<void> {
   await syncFolder(path.dirname(to));
 }
 
-/** Brings the names in a folder to the disk: files that were made, renamed or removed there. */
+/** Syncs the names in a folder: files that were made, renamed or removed there. */
 export async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY);
   try {

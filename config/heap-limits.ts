@@ -1,4 +1,4 @@
-/** V8's limits for a process, in MiB: of what lives long, and of each half of the young generation. */
+/** V8's limits for a process, in MiB: the old generation, and each half of the young generation. */
 interface HeapLimit {
   oldSpaceMb: number;
   semiSpaceMb: number;
@@ -18,7 +18,7 @@ const heapLimits: ReadonlyMap<string, HeapLimit> = new Map([
 ]);
 
 /**
- * Options of `node` for one of the platform's scripts. An operator's own in NODE_OPTIONS win.
+ * Options of `node` for one of the platform's scripts. An operator's own in NODE_OPTIONS take precedence.
  * @param script from the project's root
  */
 export function heapFlags(script: string, env: NodeJS.ProcessEnv = process.env): string[] {

@@ -6,13 +6,11 @@ const stopParsing = -1;
 type OnIncoming = (...args: unknown[]) => number;
 
 /**
- * Closes a connection whose client sends more requests than `isAllowed` takes before it has replies. Call it when
- * Node's HTTP server has the connection.
- *
- * Node hands on every request of what it has read at once, up to 3,000 in 64 KiB, and keeps each with its reply until the
- * connection is closed: 200 connections that do so at once would take gigabytes. It has no limit for that, and a
- * handler cannot stop the parser. So this wraps the parser's own callback, which is not in Node's documentation;
- * `test/api/http-server.test.ts` fails if a later Node calls it otherwise.
+ * Closes a connection whose client pipelines more requests than `isAllowed` accepts. Call it when Node's HTTP server
+ * has the connection. Node hands on every request of what it has read at once, up to 3,000 in 64 KiB, and keeps each
+ * with its reply until the connection is closed: 200 such connections at once would take gigabytes. Node has no limit
+ * for that, and a handler cannot stop the parser. So this wraps the parser's own callback, which Node does not
+ * document; `test/api/http-server.test.ts` fails if a later Node calls it otherwise.
  */
 export function limitPipelining(socket: Socket, isAllowed: () => boolean): void {
   const { parser } = socket as Socket & { parser?: { onIncoming?: OnIncoming } };

@@ -3,19 +3,19 @@ import type { DestinationStream } from 'pino';
 
 /** After a failed write, this long passes before the next attempt. */
 const retryMs = 500;
-/** A pipe that is full is given this much time, in steps, before lines are dropped. */
+/** A full pipe is given this much time, in steps, before lines are dropped. */
 const fullPipeMs = 1000;
 const fullPipeStepMs = 10;
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
 
 /**
- * Standard output for a process's log. Neither a reader that is gone nor a disk that is full ends the process: lines
- * that cannot be written are dropped, and their number is logged once writing works again.
+ * Standard output for a process's log. Neither a missing reader nor a full disk ends the process: lines that cannot be
+ * written are dropped, and their number is logged once writing works again.
  */
 export function logDestination(): DestinationStream {
   let dropped = 0;
   let retryAtMs = 0;
-  /** The end of a line of which only the beginning could be written. */
+  /** The rest of a line that was written in part. */
   let rest: Buffer = Buffer.alloc(0);
 
   const append = (bytes: Buffer) => {
@@ -48,7 +48,7 @@ export function logDestination(): DestinationStream {
   };
 }
 
-/** As pino writes a warning. */
+/** A warning in pino's format. */
 function droppedLine(lines: number): string {
   return `${JSON.stringify({ level: 40, time: Date.now(), lines, msg: 'lines of this log were dropped: they could not be written' })}\n`;
 }

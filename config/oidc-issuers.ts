@@ -22,15 +22,15 @@ const emailDomain = z.string().transform((domain, context) => {
 });
 
 const oidcIssuer = z.strictObject({
-  /** In the addresses of the issuer's routes. */
+  /** The issuer's name in the addresses of its routes. */
   id: z.string().regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'must have 1 to 32 lower-case letters, digits or -'),
   issuer: issuerUrl,
   client_id: z.string().min(1).max(255),
   /** A file with the client's secret. Left out: the client is public, and PKCE alone protects the code. */
   client_secret_file: z.string().min(1).optional(),
-  /** On the button of the sign-in page. */
+  /** Text of the button on the sign-in page. */
   label: z.string().regex(/^(?=.*\S)[^\p{C}\p{Zl}\p{Zp}]{1,64}$/u, 'must have 1 to 64 printable characters'),
-  /** Whose users sign in here. */
+  /** The account whose users sign in here. */
   account_id: z.string().refine((text) => isId('account', text), 'must be the id of an account'),
   /** Domains of e-mail addresses that this issuer may vouch for. Their subdomains are domains of their own. */
   domains: z.array(emailDomain).min(1).max(100),

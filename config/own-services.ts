@@ -9,11 +9,13 @@ import { turnSettings } from './turn-settings.ts';
 export interface OwnService {
   address: string;
   port: number;
-  /** Only the platform's own processes use it. Sandboxes do not reach it either, for they share the host's address. */
+  /**
+   * Only the platform's own processes use it. Sandboxes do not reach it either, because they share the host's address.
+   */
   isInner: boolean;
 }
 
-/** A service that the platform consists of, as its settings name it. */
+/** A service of the platform, as its settings name it. */
 export interface NamedService {
   name: string;
   host: string;
@@ -24,8 +26,8 @@ export interface NamedService {
 const innerServices = new Set(['database', 'Temporal', 'Temporal Web UI', 'internal service']);
 
 /**
- * Every service that the platform consists of, as far as this process is configured with it. No address that a user
- * names may lead to one of them, also within ranges that the operator opened.
+ * Every service of the platform that this process is configured with. No address that a user names may lead to one of
+ * them, not even within ranges that the operator opened.
  */
 export function namedServices(settings: Settings): NamedService[] {
   const services = addressesIn(settings).filter(({ port }) => port > 0);
@@ -59,8 +61,8 @@ function addressesIn(settings: Settings): Omit<NamedService, 'isInner'>[] {
 }
 
 /**
- * The addresses that those services have now. A service on this machine is refused on every address of the machine.
- * @returns none for a name that does not resolve: no client reaches a service by such a name
+ * The present addresses of those services. A service on this machine is refused on every address of the machine.
+ * @returns no address for a name that does not resolve: no client reaches a service by such a name
  */
 export async function ownServices(services: readonly NamedService[]): Promise<OwnService[]> {
   const isOwn = ownAddresses();
@@ -74,14 +76,14 @@ export async function ownServices(services: readonly NamedService[]): Promise<Ow
   return [...distinct.values()];
 }
 
-/** @param address that is connected to, as text */
+/** @param address of the connection, as text */
 export function isOwnService(services: readonly OwnService[], address: string, port: number): boolean {
   const plain = ipaddr.isValid(address) ? ipaddr.process(address).toString() : address;
   const isOwn = ownAddresses()(plain);
   return services.some((each) => each.port === port && (each.address === 'local' ? isOwn : each.address === plain));
 }
 
-/** Tells the addresses of this machine as they are now. */
+/** The present addresses of this machine. */
 function ownAddresses(): (address: string) => boolean {
   const own = new Set(
     Object.values(os.networkInterfaces()).flatMap((each) => (each ?? []).map(({ address }) => address)),

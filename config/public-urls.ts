@@ -5,7 +5,7 @@ type UrlSettings = Pick<Settings, 'PLATFORM_URL' | 'PLATFORM_API_HOST' | 'PLATFO
 /** Pages for people, under `/account` of the API or under the operator's own console. */
 export type AccountPage = 'sign-in' | 'reset-password' | 'forgot-password' | 'confirm-email-change';
 
-/** Where clients reach the API. */
+/** The base URL at which clients reach the API. */
 export function apiUrl(settings: UrlSettings): string {
   if (settings.PLATFORM_URL) return settings.PLATFORM_URL.replace(/\/+$/, '');
   const host = settings.PLATFORM_API_HOST.includes(':')
@@ -14,7 +14,7 @@ export function apiUrl(settings: UrlSettings): string {
   return `http://${host}:${settings.PLATFORM_API_PORT}`;
 }
 
-/** The address of a page, as it stands in mails. */
+/** The URL of a page, for mails. */
 export function accountPageUrl(settings: UrlSettings, page: AccountPage, query: Record<string, string> = {}): string {
   const base = settings.PLATFORM_CONSOLE_URL?.replace(/\/+$/, '') ?? `${apiUrl(settings)}/account`;
   const parameters = new URLSearchParams(query).toString();

@@ -1,10 +1,12 @@
 import fs, { constants } from 'node:fs';
 import type { z } from 'zod';
 
-/** Larger than any document that the platform writes for itself. */
+/** Larger than any document that the platform writes. */
 const limitBytes = 1024 * 1024;
 
-/** A file is there and is not what the platform wrote: cut short, garbage, of another kind, somebody else's. */
+/**
+ * The file exists but is not what the platform wrote: truncated, not JSON, of another kind, or owned by another user.
+ */
 export class DamagedFileError extends Error {
   override name = 'DamagedFileError';
 }
@@ -30,8 +32,8 @@ export function readDocument<Schema extends z.ZodType>(file: string, schema: Sch
 }
 
 /**
- * `readDocument` for what can be made again: a damaged file is renamed to `<file>.damaged`, for operators to look at.
- * @param onDamage gets what is wrong with it
+ * `readDocument` for documents that can be made again: a damaged file is renamed to `<file>.damaged` for operators.
+ * @param onDamage gets the problem
  */
 export function readDocumentOrSetAside<Schema extends z.ZodType>(
   file: string,
@@ -48,7 +50,7 @@ export function readDocumentOrSetAside<Schema extends z.ZodType>(
   }
 }
 
-/** Renames what has this name to `<name>.damaged`, in place of an older one. */
+/** Renames the file to `<name>.damaged`, replacing an older one. */
 export function setAside(file: string): void {
   const target = `${file}.damaged`;
   fs.rmSync(target, { recursive: true, force: true });
@@ -58,7 +60,7 @@ export function setAside(file: string): void {
 function readWhole(file: string): string | null {
   let descriptor: number;
   try {
-    // A pipe in its place must not hold the reader up.
+    // A pipe in its place must not block the reader.
     descriptor = fs.openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;

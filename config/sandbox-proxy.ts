@@ -9,7 +9,7 @@ export interface SandboxProxy {
   password: string;
 }
 
-/** Null: sandboxes reach the internet without one. */
+/** Null: no proxy. */
 export function sandboxProxy(settings: Pick<Settings, 'PLATFORM_SANDBOX_PROXY_URL'>): SandboxProxy | null {
   const text = settings.PLATFORM_SANDBOX_PROXY_URL;
   if (!text) return null;
@@ -23,7 +23,7 @@ export function sandboxProxy(settings: Pick<Settings, 'PLATFORM_SANDBOX_PROXY_UR
   };
 }
 
-/** What most programs look for, in both spellings; some know only one of them. */
+/** The variables that most programs read, in both spellings; some know only one. */
 export function proxyEnvironment(proxy: SandboxProxy): Record<string, string> {
   const values = { HTTP_PROXY: proxy.url, HTTPS_PROXY: proxy.url, NO_PROXY: 'localhost,127.0.0.1,::1' };
   return Object.fromEntries(

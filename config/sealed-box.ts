@@ -1,10 +1,9 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 
 /**
- * Closes a document so that only a process with the key reads it, and only for the purpose it was closed for.
- * AES-256-GCM; base64 of nonce, text and tag.
+ * Encrypts a document for the holders of a key and for one purpose. AES-256-GCM; base64 of nonce, text and tag.
  * @param key 32 bytes
- * @param purpose must be the same when it is opened, for example the id of the object it belongs to
+ * @param purpose must be the same for `open`, for example the id of the object
  */
 export function seal(key: Buffer, purpose: string, document: unknown): string {
   const nonce = randomBytes(12);
@@ -14,7 +13,7 @@ export function seal(key: Buffer, purpose: string, document: unknown): string {
   );
 }
 
-/** @throws {Error} when it was closed with another key or for another purpose, or was changed. */
+/** @throws {Error} for another key or purpose, or a changed text */
 export function open<Document>(key: Buffer, purpose: string, sealed: string): Document {
   const bytes = Buffer.from(sealed, 'base64');
   const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, 12)).setAAD(Buffer.from(purpose));

@@ -3,8 +3,8 @@ import type { SandboxId, TemplateId } from '../domain/ids.ts';
 import { open, seal } from './sealed-box.ts';
 
 /**
- * Everything secret is derived from PLATFORM_SECRET_KEY, so that nothing of it needs to be stored: a replica that
- * knows the key knows a sandbox's token, and a copy of the database knows none.
+ * Every secret is derived from PLATFORM_SECRET_KEY and none is stored: a replica with the key knows a sandbox's token,
+ * and a copy of the database does not.
  */
 export interface PlatformSecrets {
   /** Keys for workflow payloads by key id; the first encrypts, all decrypt. 32 bytes each. */
@@ -19,23 +19,23 @@ export interface PlatformSecrets {
   execTokenKey: Buffer;
   /** Signs access tokens whose header names this key id. */
   accessTokenKey(keyId: string): Buffer;
-  /** Mixed into the hashes of passwords: they cannot be guessed from a copy of the database alone. */
+  /** Mixed into the hashes of passwords: a copy of the database alone is not enough to guess them. */
   passwordPepper: Buffer;
-  /** The token in a link of a mail, so that each attempt to send it makes the same. */
+  /** The token in the link of a mail, the same at each attempt to send it. */
   linkToken(purpose: string, linkId: string): string;
-  /** Signs what a form of a page sends back. */
+  /** Signs the hidden fields of a page's form. */
   formKey: Buffer;
-  /** Closes what a browser keeps while its user signs in at an identity provider. */
+  /** Encrypts the cookie that a browser keeps while its user signs in at an identity provider. */
   pendingSignInKey: Buffer;
-  /** Closes what must reach a sandbox's host unread by anyone between: credentials of its mounts. */
+  /** Encrypts for the sandbox's host alone: credentials of its mounts. */
   sealFor(sandboxId: SandboxId, document: unknown): string;
-  /** @throws {Error} when it was not closed for this sandbox */
+  /** @throws {Error} when it was not encrypted for this sandbox */
   openFor<Document>(sandboxId: SandboxId, sealed: string): Document;
-  /** Closes the password of an external registry until the import of a template has used it. */
+  /** Encrypts the password of an external registry until the import of a template has used it. */
   sealRegistryPassword(templateId: TemplateId, password: string): string;
-  /** @throws {Error} when it was not closed for this template */
+  /** @throws {Error} when it was not encrypted for this template */
   openRegistryPassword(templateId: TemplateId, sealed: string): string;
-  /** 32 bytes that an endpoint's ed25519 key is made from; each number gives another key. */
+  /** The 32-byte seed of an endpoint's ed25519 key; each number gives another key. */
   webhookKeySeed(endpointId: string, keyNumber: number): Buffer;
   /** Encrypts a secret that a caller gave for the signatures of a webhook endpoint. */
   sealWebhookSecret(endpointId: string, secret: string): string;

@@ -1,8 +1,8 @@
-/** What other processes that share a limit count. */
+/** The counts of other processes that share a limit. */
 export interface CountExchange {
-  /** How many the others have under a key of that kind, as far as it is known here. */
+  /** The other processes' count under a key, as far as this process knows it. */
   others(kind: string, key: string): number;
-  /** Hears of each change here. */
+  /** Called for each change of the counts here. */
   changed(kind: string, key: string, count: number, max: number): void;
 }
 

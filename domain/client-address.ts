@@ -1,6 +1,9 @@
 import ipaddr from 'ipaddr.js';
 
-/** Who counts as one client: the IPv4 address, or the /64 that one IPv6 customer holds. */
+/**
+ * The part of an address that counts as one client: the IPv4 address, or the /64 of an IPv6 address, which one customer
+ * holds.
+ */
 export function clientKey(address: string): string {
   if (!ipaddr.isValid(address)) return address;
   const parsed = ipaddr.process(address);

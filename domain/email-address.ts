@@ -21,13 +21,13 @@ export function readEmailAddress(text: string): string | null {
   return address.length <= maxAddressLength ? address : null;
 }
 
-/** By which two addresses are the same mailbox. Takes what `readEmailAddress` gave. */
+/** The form in which two addresses of the same mailbox are equal. Takes the result of `readEmailAddress`. */
 export function emailKey(address: string): string {
   return address.toLowerCase();
 }
 
 function asciiHost(domain: string): string | null {
-  // What would mean something else in a URL than a host.
+  // Characters that would end the host part of a URL.
   if (/[\s/\\?#:@%[\]]/.test(domain) || !URL.canParse(`http://${domain}`)) return null;
   const host = new URL(`http://${domain}`).hostname;
   const isNumber = /(^|\.)\d+$/.test(host);

@@ -1,6 +1,6 @@
 /**
- * Every error a caller can meet, with its HTTP status. The code is stable and for programs; the text is for people and
- * says nothing of the inside.
+ * Every error code, with its HTTP status. The code is stable and for programs; the text is for people and says nothing
+ * about the inside of the platform.
  */
 export const errorStatus = {
   validation_failed: 400,
@@ -135,9 +135,9 @@ export class AppError extends Error {
   override name = 'AppError';
   readonly code: ErrorCode;
   readonly details: ErrorDetail[] | undefined;
-  /** What programs need to know besides; the error reply carries it as `data`. */
+  /** More facts for programs; the error reply carries them as `data`. */
   readonly data: Record<string, number> | undefined;
-  /** For the header `Retry-After`. */
+  /** Seconds for the header `Retry-After`. */
   readonly retryAfterSeconds: number | undefined;
 
   constructor(
@@ -162,7 +162,7 @@ export class AppError extends Error {
   }
 }
 
-/** The same 404 for what is missing and for what belongs to someone else. */
+/** The same 404 for a missing object and for an object of another account. */
 export function notFound(what: string): AppError {
   return new AppError('not_found', `${what} not found`);
 }

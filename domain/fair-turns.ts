@@ -1,10 +1,10 @@
 /**
- * Runs pieces of work, at most so many in one turn of the event loop, and one of each client in rotation: what one
- * client wants at once holds up neither other clients nor what else the process does.
+ * Runs pieces of work, a limited number in one turn of the event loop, and takes the clients in rotation. A client with
+ * a lot of work delays neither other clients nor the rest of the process.
  */
 export class FairTurns {
   readonly #perTurn: number;
-  /** Work that waits, by client. The client whose turn is next is first. */
+  /** Waiting work, by client. The first client is the next one to be served. */
   readonly #waiting = new Map<string, (() => void)[]>();
   #isScheduled = false;
   #leftInTurn: number;
@@ -14,7 +14,7 @@ export class FairTurns {
     this.#leftInTurn = perTurn;
   }
 
-  /** Runs `task` now if this turn has room for it, else in a later one. It must not throw. */
+  /** Runs `task` now if this turn has room, otherwise in a later turn. It must not throw. */
   run(client: string, task: () => void): void {
     this.#schedule();
     if (this.#leftInTurn > 0) {

@@ -6,7 +6,7 @@ export interface Use {
   diskMb: number;
 }
 
-/** What a host could still give to sandboxes when it last measured itself. Below zero: it is under pressure. */
+/** What a host could still give to sandboxes at its last measurement. Negative: the host is under pressure. */
 export interface FreeRoom extends Use {
   /** Of the machine, to compare hosts of different sizes. */
   memoryTotalMb: number;
@@ -14,19 +14,19 @@ export interface FreeRoom extends Use {
 
 /** Each core serves at most this many cores of busy sandboxes, so a new one gets at least that share of it. */
 const busyCoresPerCore = 16;
-/** Of all time, in which no process went on because each waited for memory. */
+/** Share of the time in which all processes waited for memory. */
 const stalledPctUnderPressure = 5;
-/** Under pressure this part of the memory is kept free. */
+/** Share of the memory that is kept free under pressure. */
 const memoryReserveUnderPressure = 1 / 4;
 const memoryReserve = 1 / 10;
 const leastMemoryReserveMb = 512;
-/** What grows is counted as if it went on for this long. */
+/** Memory or disk that grows is counted as if it grew on for this long. */
 const growthSeconds = 10;
-/** From this part of the processor on, sandboxes may get less of it than they want. */
+/** Processor use from which sandboxes may get less than they want. */
 const saturatedPart = 0.9;
 /**
- * Whatever uses the rest of a processor, a sandbox that is busy gets this much for each of its cores. One that gets less
- * is idle.
+ * A busy sandbox gets at least this much of each of its cores, whatever uses the rest of the processor. One that uses
+ * less is idle.
  */
 const leastBusyShare = 1 / (4 * busyCoresPerCore);
 
@@ -53,12 +53,12 @@ export function freeMemoryMb(memory: {
   return Math.floor(memory.availableMb - kept);
 }
 
-/** Disk for more sandboxes: what is free less the reserve, and less what those that are here are about to write. */
+/** Disk for more sandboxes: free space less the reserve, less what the present sandboxes are about to write. */
 export function freeDiskMb(disk: { freeMb: number; reserveMb: number; growthMbPerSecond: number }): number {
   return Math.floor(disk.freeMb - disk.reserveMb - Math.max(0, disk.growthMbPerSecond) * growthSeconds);
 }
 
-/** How much processor a running sandbox used, and how much it may. */
+/** How much processor a running sandbox used, and its limit. */
 export interface ProcessorUse {
   cores: number;
   cpuCount: number;
@@ -89,17 +89,17 @@ export interface NominalUse {
   diskGb: number;
 }
 
-/** What sandboxes of a template used when they were measured for the first time. */
+/** The use of a template's sandboxes at their first measurement. */
 export interface TemplateUse {
-  /** Cores, the mean: processor time that is short makes sandboxes slower and fails none of them. */
+  /** Cores, as a mean: too little processor time slows sandboxes down and fails none. */
   cpu: number;
-  /** The most of one. */
+  /** The largest of one sandbox. */
   memoryMb: number;
 }
 
-/** Without any measure of a template, a sandbox counts with this and with all of its memory. */
+/** A sandbox of a template without measurements counts with this and with all of its memory. */
 const firstGuessCores = 0.25;
-/** What a start and the first commands write. A sandbox that writes more is seen by the growth of the whole disk. */
+/** Disk that a start and the first commands write. The growth of the whole disk shows a sandbox that writes more. */
 const firstWritesMb = 256;
 
 /**
@@ -114,7 +114,7 @@ export function expectedUse(nominal: NominalUse, known: TemplateUse | null): Use
   };
 }
 
-/** What is left of a host's room, when sandboxes that are not measured yet take what is expected of them. */
+/** The rest of a host's room after the expected use of the sandboxes that are not measured yet. */
 export function lessExpected(free: FreeRoom, expected: readonly Use[]): FreeRoom {
   const sum = (of: (use: Use) => number) => expected.reduce((total, use) => total + of(use), 0);
   return {

@@ -1,6 +1,6 @@
 /**
- * Identifiers: a prefix that tells what it is, and a part that nobody can guess. Lower-case letters and digits only,
- * so that a sandbox's id is also a DNS label.
+ * Ids: a prefix for the kind, and a part that cannot be guessed. Lower-case letters and digits only, so that a
+ * sandbox's id is also a DNS label.
  */
 export const idPrefixes = {
   account: 'acc',
@@ -17,7 +17,7 @@ export const idPrefixes = {
   host: 'host',
   batch: 'bat',
   execRun: 'run',
-  /** Of a request that makes no object of its own. */
+  /** A request that makes no object of its own. */
   request: 'req',
   session: 'ses',
   tokenKey: 'tkk',

@@ -30,7 +30,7 @@ export const manifestMediaTypes = [
   'application/vnd.docker.distribution.manifest.v2+json',
 ] as const;
 
-/** More than Docker makes; overlayfs is not involved, for layers are unpacked into one tree. */
+/** Docker makes fewer. Overlayfs does not limit the number, because layers are unpacked into one tree. */
 const maxLayers = 500;
 const maxManifests = 200;
 

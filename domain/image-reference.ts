@@ -1,6 +1,6 @@
-/** What an image reference names: `registry/repository:tag`, `registry/repository@sha256:…`, or a short Docker Hub name. */
+/** An image reference: `registry/repository:tag`, `registry/repository@sha256:…`, or a short Docker Hub name. */
 export interface ImageReference {
-  /** Host and port, as they are connected to. */
+  /** Host and port of the connection. */
   registry: string;
   repository: string;
   tag: string | null;

@@ -1,4 +1,4 @@
-/** Without characters that look like others. A power of two, so that each byte gives one without a preference. */
+/** No characters that look alike. Their number is a power of two, so each byte gives one without bias. */
 const alphabet = 'abcdefghijkmnopqrstuvwxyz2345678';
 const groups = 4;
 const groupLength = 5;

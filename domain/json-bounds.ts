@@ -1,4 +1,4 @@
-/** How much structure a JSON text of a sender that is not trusted may have. */
+/** Bounds on the structure of a JSON text from a sender that is not trusted. */
 export interface JsonBounds {
   maxDepth: number;
   /** Members of objects and items of arrays, all levels together. */
@@ -6,7 +6,7 @@ export interface JsonBounds {
   maxKeys: number;
   /** Characters of one key as the body spells it, escapes included. */
   maxKeyLength: number;
-  /** Characters of one number, or of `true`, `false` and `null`. To parse a number takes longer than to parse text. */
+  /** Characters of one number, or of `true`, `false` and `null`. Parsing a number takes longer than parsing text. */
   maxLiteralLength: number;
 }
 
@@ -79,12 +79,15 @@ export function exceededBound(text: string, bounds: JsonBounds): string | null {
   return null;
 }
 
-/** The index of the quote that ends a string, or of the end of the text. @param start behind the opening quote */
+/**
+ * The index of the quote that ends a string, or of the end of the text.
+ * @param start the index after the opening quote
+ */
 function endOfString(text: string, start: number): number {
   const end = text.indexOf('"', start);
   if (end < 0) return text.length;
   if (text.charCodeAt(end - 1) !== backslash) return end;
-  // Character by character: a search for each quote of a text of escaped ones takes six times as long.
+  // Character by character: searching for each quote takes six times as long in a text of escaped quotes.
   for (let at = start; at < text.length; at++) {
     const code = text.charCodeAt(at);
     if (code === backslash) at++;

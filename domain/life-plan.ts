@@ -1,7 +1,10 @@
 import type { AccountId, ProjectId, SandboxId, TemplateId, UserId } from './ids.ts';
 import type { MountSlot } from './object-storage.ts';
 
-/** What does not change in a sandbox's life, but for its host and its project. Its workflow is started with it. */
+/**
+ * The facts of a sandbox's life that do not change, except for its host and its project. Its workflow is started with
+ * them.
+ */
 export interface LifePlan {
   hostId: string;
   accountId: AccountId;
@@ -10,16 +13,16 @@ export interface LifePlan {
   templateId: TemplateId;
   region: string;
   autoPause: boolean;
-  /** Null: a paused one is kept without end. */
+  /** Null: a paused sandbox is kept without end. */
   persistenceDays: number | null;
 }
 
-/** What a sandbox's workflow (type `sandbox`, id `sbx-…`) is started with: ids and settings, no secret. */
+/** The input of a sandbox's workflow (type `sandbox`, id `sbx-…`): ids and settings, no secret. */
 export interface LifeStart {
   sandboxId: SandboxId;
   plan: LifePlan;
   timeoutSeconds: number;
-  /** It has mounts, whose credentials come by an update of their own; its host is asked only once they are there. */
+  /** It has mounts. Their credentials come by an update of their own, and the start waits for them. */
   awaitsCredentials?: boolean;
 }
 
@@ -54,5 +57,5 @@ export function lifeStartOf(row: {
   };
 }
 
-/** What the start of a sandbox fails with whose row is gone, or over already. */
+/** The error of a start when the sandbox's row is gone or the sandbox has ended. */
 export const noLife = 'no_life';

@@ -1,20 +1,20 @@
 import { DateTime } from 'luxon';
 
-/** Samples are this far apart; a finer step than that would only repeat them. */
+/** The interval of samples; a finer step would only repeat them. */
 export const sampleSeconds = 5;
 /** How long metrics are kept. */
 export const metricsKeptDays = 7;
 
 const defaultRangeMs = 300_000;
-/** Longer than any form of a time or duration. */
+/** Longer than any form of a time or a duration. */
 const maxTimeText = 64;
 
 type Unit = keyof typeof unitSeconds;
 
-/** No reply has more items than that; a longer range comes in larger steps. */
+/** The most items of one reply; a longer range has larger steps. */
 const maxItems = 10_080;
 
-/** What was asked for; what is left out has its default. */
+/** The query; absent fields have their defaults. */
 export interface AskedRange {
   start?: Date | undefined;
   end?: Date | undefined;
@@ -28,8 +28,9 @@ export interface MetricsRange {
 }
 
 /**
- * The range that is answered: from five minutes ago to now by default, bounds in the wrong order put right, no further
- * back than metrics are kept, and a step that is not finer than the samples nor makes too many items.
+ * The range of the reply: from five minutes ago to now by default. Bounds in the wrong order are swapped; the range
+ * begins no earlier than metrics are kept; the step is not finer than the samples and makes no more than the most
+ * items.
  */
 export function metricsRange(asked: AskedRange, now: Date, itemsAtMost = maxItems): MetricsRange {
   const endMs = (asked.end ?? now).getTime();
@@ -37,13 +38,13 @@ export function metricsRange(asked: AskedRange, now: Date, itemsAtMost = maxItem
   const oldestMs = now.getTime() - metricsKeptDays * 86_400_000;
   const fromMs = Math.max(oldestMs, Math.min(startMs, endMs));
   const toMs = Math.max(fromMs, startMs, endMs);
-  // What lies ahead has no samples, so it makes no items.
+  // The future has no samples, so it makes no items.
   const coveredSeconds = Math.max(0, Math.min(toMs, now.getTime()) - fromMs) / 1000;
   const stepSeconds = stepFor(asked.stepSeconds ?? sampleSeconds, coveredSeconds, itemsAtMost);
   return { start: new Date(fromMs), end: new Date(toMs), stepSeconds };
 }
 
-/** Whole minutes where the step is that long, for which far less has to be read. */
+/** Whole minutes for a step of minutes: the database then reads far fewer rows. */
 function stepFor(askedSeconds: number, coveredSeconds: number, itemsAtMost: number): number {
   const needed = Math.max(askedSeconds, sampleSeconds, coveredSeconds / itemsAtMost);
   if (needed === askedSeconds) return askedSeconds;
@@ -52,8 +53,8 @@ function stepFor(askedSeconds: number, coveredSeconds: number, itemsAtMost: numb
 }
 
 /**
- * A time in any form of ISO 8601 (UTC where it names no zone; a space may stand for the `T`), or in Unix seconds or
- * milliseconds. Four digits are a year and eight a date: as seconds both would lie in 1970. Null: it is none of them.
+ * A time in any form of ISO 8601 (UTC without a zone; a space may stand for the `T`), or in Unix seconds or
+ * milliseconds. Four digits are a year and eight a date: as seconds both would lie in 1970. Null: no such form.
  */
 export function parseTime(text: string): Date | null {
   const word = text.trim().toUpperCase();
@@ -64,7 +65,7 @@ export function parseTime(text: string): Date | null {
     const date = new Date(number < 1e11 ? number * 1000 : number);
     return Number.isNaN(date.getTime()) ? null : date;
   }
-  // A plus sign that was not encoded arrives as a space, too.
+  // A plus sign that was not percent-encoded arrives as a space.
   const iso = word
     .replace(/ (?=\d\d:?\d\d$)(?<=[T ].+)/, '+')
     .replace(/ (?=[-+Z])/, '')
@@ -78,7 +79,7 @@ const durationPart = /(\d{1,12}(?:\.\d{1,9})?)(ns|us|µs|ms|s|m|h|d)/g;
 
 /**
  * Seconds of a duration such as `5s`, `1m30s`, `1.5h` or `500ms`, rounded up to a whole one; a bare number is seconds.
- * The units are those of Go's time.ParseDuration, and `d`. Null: it is none, zero, or longer than metrics are kept.
+ * The units are those of Go's time.ParseDuration, and `d`. Null: no duration, zero, or longer than metrics are kept.
  */
 export function parseDurationSeconds(text: string): number | null {
   const word = text.trim().toLowerCase();
@@ -87,7 +88,7 @@ export function parseDurationSeconds(text: string): number | null {
   const parts = [...written.matchAll(durationPart)];
   if (parts.length === 0 || parts.map(([part]) => part).join('') !== written) return null;
   const total = parts.reduce((sum, [, amount, unit]) => sum + Number(amount) * unitSeconds[unit as Unit], 0);
-  // Fractions of decimal numbers add up to a little more or less than they should.
+  // Sums of decimal fractions are slightly too large or too small.
   const seconds = Math.ceil(Number(total.toFixed(6)));
   return seconds >= 1 && seconds <= metricsKeptDays * 86_400 ? seconds : null;
 }

@@ -25,7 +25,7 @@ export function checkApiKeyName(name: string): string {
 /** Characters of a port's name, at most. */
 export const maxPortName = 15;
 
-/** How a person is called: 1-64 characters. */
+/** A person's display name: 1-64 characters. */
 export function checkDisplayName(name: string): string {
   return check(name, maxDisplayName, 'Display name', 'display_name');
 }
@@ -53,9 +53,9 @@ function check(name: string, max: number, what: string, path = 'name'): string {
   return name;
 }
 
-/** Why a text cannot name anything: it is blank, too long in code points, or has unprintable characters. */
+/** Why a text is no name: it is blank, too long in code points, or has unprintable characters. */
 export function whyNoName(name: string, max: number): string | null {
-  // A code point has two units at most, so a long text is refused without a look at its characters.
+  // A code point has at most two UTF-16 units, so a long text is refused without reading its characters.
   if (name.length > 2 * max || name.trim() === '' || [...name].length > max) return `must have 1 to ${max} characters`;
   return unprintable.test(name) ? 'must have printable characters only' : null;
 }
@@ -93,7 +93,9 @@ const nouns = [
   'river',
 ];
 
-/** A name for a sandbox that got none, from 4 random bytes: at most 24 characters, such as `calm-harbor-4f21`. */
+/**
+ * A generated name for a sandbox without one, from 4 random bytes: at most 24 characters, such as `calm-harbor-4f21`.
+ */
 export function generateSandboxName(random: Uint8Array): string {
   const [a = 0, b = 0, c = 0, d = 0] = random;
   const tail = ((c << 8) | d).toString(16).padStart(4, '0');

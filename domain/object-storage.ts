@@ -1,10 +1,10 @@
 import { AppError, type ErrorDetail } from './errors.ts';
 
-/** What is kept of a mount: everything but its credentials. */
+/** A mount as it is stored: everything except its credentials. */
 export interface MountSlot {
-  /** Stays with the mount for its life; a deleted mount's number is given to the next new one. */
+  /** Stays with the mount for its life; the next new mount takes the number of a deleted one. */
   slot: number;
-  /** `disabled`: known, not mounted. `free`: deleted, its number waits for another. */
+  /** `disabled`: known, not mounted. `free`: deleted; the next new mount takes its number. */
   state: 'active' | 'disabled' | 'free';
   uri: string;
   mountPoint: string;
@@ -14,14 +14,14 @@ export interface MountSlot {
   shortLived: boolean;
 }
 
-/** Never stored, never answered, never logged. */
+/** Never stored, returned or logged. */
 export interface MountCredentials {
   accessKey: string;
   secretKey: string;
   sessionToken: string | null;
 }
 
-/** One mount as asked for. */
+/** One mount of a request. */
 export interface WantedMount {
   uri: string;
   mountPoint: string;
@@ -43,7 +43,7 @@ export type MountPatch =
   | { kind: 'disable_all' }
   | { kind: 'mounts'; changes: MountChange[] };
 
-/** Mounts as they should be, and the credentials of those that are to be made anew, by slot. */
+/** The mounts after the change, and the credentials of the mounts to make anew, by slot. */
 export interface MountPlan {
   slots: MountSlot[];
   credentials: Record<number, MountCredentials>;
@@ -51,10 +51,13 @@ export interface MountPlan {
 
 export const maxMounts = 16;
 
-/** Where the runtime and the kernel have their own; nothing may cover them. */
+/** Directories of the runtime and the kernel; no mount may cover them. */
 const takenPaths = ['/proc', '/sys', '/dev', '/.platform', '/run/platform'];
 
-/** A mount point in its plain form. @returns null when it is none that a mount may have, with `reason` telling why. */
+/**
+ * A mount point in its normal form.
+ * @returns null for a path that may not be one; `reason` says why
+ */
 export function checkMountPoint(mountPoint: string): { path: string } | { reason: string } {
   if (!mountPoint.startsWith('/')) return { reason: 'must be an absolute path' };
   if (/[\p{Cc}\s\\]/u.test(mountPoint)) return { reason: 'must not hold spaces, control characters or backslashes' };
@@ -78,7 +81,7 @@ export function requireApart(mountPoints: readonly string[], pathOf: (index: num
   }
 }
 
-/** The slots of a new sandbox, in the order its mounts were given. */
+/** The slots of a new sandbox, in the order of the request. */
 export function planMounts(wanted: readonly WantedMount[]): MountPlan {
   requireApart(
     wanted.map((mount) => mount.mountPoint),
@@ -91,8 +94,8 @@ export function planMounts(wanted: readonly WantedMount[]): MountPlan {
 }
 
 /**
- * What a resume makes of the slots.
- * @throws {AppError} `validation_failed` for a change of a mount that is not there, or too many mounts
+ * The slots after a resume.
+ * @throws {AppError} `validation_failed` for a change of a mount that is not there, or for too many mounts
  */
 export function patchMounts(slots: readonly MountSlot[], patch: MountPatch): MountPlan {
   const active = (slot: MountSlot) => slot.state === 'active';
@@ -109,7 +112,7 @@ export function patchMounts(slots: readonly MountSlot[], patch: MountPatch): Mou
 }
 
 /**
- * Temporary credentials may have run out over a pause: a resume brings new ones, or does without.
+ * Temporary credentials may expire during a pause: a resume brings new ones or disables the mount.
  * @throws {AppError} `object_storage_credentials_required`
  */
 export function requireFresh({ slots, credentials }: MountPlan, bestEffort: boolean): void {
@@ -125,7 +128,7 @@ export function requireFresh({ slots, credentials }: MountPlan, bestEffort: bool
 }
 
 /**
- * A restart ends the mounts with the processes, so each that should be there afterwards needs credentials.
+ * A restart ends the mounts with the processes, so each mount needs credentials again.
  * @throws {AppError} `object_storage_credentials_required`
  */
 export function requireAllCredentials({ slots, credentials }: MountPlan, bestEffort: boolean): void {
@@ -142,7 +145,7 @@ export function disabled(slot: MountSlot): MountSlot {
   return { ...slot, state: 'disabled' };
 }
 
-/** Whether the two differ in what s3fs is started with. */
+/** Whether s3fs would be started differently for the two. */
 export function isSameMount(a: MountSlot, b: MountSlot): boolean {
   return (
     a.uri === b.uri &&
@@ -202,9 +205,9 @@ function refusal(details: ErrorDetail[]): AppError {
   });
 }
 
-/** What a resume makes of the mounts. */
+/** The mounts after a resume. */
 export interface StorageChange {
-  /** A `MountPatch`, closed for the host: nobody between reads the credentials in it. */
+  /** A `MountPatch` encrypted for the host: nothing between can read the credentials in it. */
   sealedPatch: string;
   bestEffort: boolean;
 }

@@ -1,8 +1,8 @@
 import ipaddr from 'ipaddr.js';
 
 /**
- * What is no public internet: loopback, private, shared, link-local with its metadata services, multicast, reserved,
- * and IPv6 that carries IPv4 inside. An address that a user names for the platform to connect to must not be in these.
+ * Ranges that are not the public internet: loopback, private, shared, link-local with its metadata services, multicast,
+ * reserved, and IPv6 that carries IPv4. The platform never connects to an address in them that a user named.
  */
 export const closedIpv4Ranges = [
   '0.0.0.0/8',
@@ -18,19 +18,19 @@ export const closedIpv4Ranges = [
   '224.0.0.0/3',
 ] as const;
 
-/** Public IPv6 addresses are all in here, less the ranges of `closedIpv6Ranges`. */
+/** All public IPv6 addresses lie here, except for `closedIpv6Ranges`. */
 export const publicIpv6Range = '2000::/3';
 export const closedIpv6Ranges = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20'] as const;
 
 /**
- * Whether the platform may connect to an address that a user names: storage endpoints, image references. Ask it of the
- * address that is connected to, not of a name looked up before.
+ * Whether the platform may connect to an address that a user named (storage endpoints, image references). Pass the
+ * address of the connection, not the result of an earlier lookup.
  * @param address IPv4 or IPv6, as text
  * @param allowedRanges CIDR ranges that the operator opened
  */
 export function isOutboundAddressAllowed(address: string, allowedRanges: readonly string[]): boolean {
   if (!ipaddr.isValid(address)) return false;
-  // An IPv4 address in IPv6 clothes is what it is inside.
+  // An IPv4-mapped address counts as its IPv4 address.
   const parsed = ipaddr.process(address);
   const isIn = (range: string) => {
     const [network, bits] = ipaddr.parseCIDR(range);

@@ -2,21 +2,21 @@ import { isCommonPassword } from './common-passwords.ts';
 import { AppError } from './errors.ts';
 
 export const minPasswordLength = 8;
-/** Checked before anything that takes longer for a longer text. */
+/** Checked before the checks that take longer for a longer text. */
 export const maxPasswordBytes = 1024;
 
-/** A common word stays guessable with so many characters behind it. */
+/** A common word with at most this many characters after it is still easy to guess. */
 const shortTail = /[^a-z]{1,3}$/;
 
-/** Whether a text could be anybody's password. Others need not be compared with a hash. */
+/** Whether a text can be a password at all. Other texts are not compared with a hash. */
 export function isPasswordLength(text: string): boolean {
   return text.length <= maxPasswordBytes && new TextEncoder().encode(text).length <= maxPasswordBytes;
 }
 
 /**
- * Holds a new password against the rules.
- * @param field of the request that it came in
- * @param names of its user, which make bad passwords: e-mail, user name
+ * Checks a new password against the rules.
+ * @param field the field of the request
+ * @param names e-mail and user name of its user, which make bad passwords
  * @throws {AppError} `weak_password`
  */
 export function checkNewPassword(password: string, field: string, names: readonly string[]): void {

@@ -1,25 +1,25 @@
 import type { FreeRoom, Use } from './host-room.ts';
 import type { RegionWish } from './regions.ts';
 
-/** What sandboxes may take of a host together at most, and take already. No capacity: there is no such limit. */
+/** The most that sandboxes may take of a host together, and what they take already. No capacity: not limited. */
 export interface Limit {
   capacity: number | null;
   reserved: number;
 }
 
-/** What a host has left, by its limits and by what it measured. */
+/** What a host has left, by its limits and by its measurements. */
 export interface HostRoom {
   hostId: string;
   region: string;
-  /** By what sandboxes were promised, however little of it they use. */
+  /** By promised resources, however little of them is used. */
   cpu: Limit;
   memoryMb: Limit;
   diskGb: Limit;
-  /** Of the host's range that leads to sandboxes. */
+  /** The host's UDP ports that may lead to sandboxes. */
   udpPorts: Limit;
-  /** What is really free for more sandboxes. Null: the host has not measured itself yet. */
+  /** Measured room for more sandboxes. Null: the host has not measured itself yet. */
   free: FreeRoom | null;
-  /** Which of its disks is nearly full: that of the sandboxes, or the one that images are unpacked on. */
+  /** The disk that is nearly full: that of the sandboxes, or that of the unpacked images. */
   fullDisk?: FullDisk | null;
 }
 
@@ -30,16 +30,18 @@ export interface RoomNeeded {
   memoryMb: number;
   diskGb: number;
   udpPorts: number;
-  /** Of this, what it will really use, as far as that is known. */
+  /** What it is expected to really use of this, if known. */
   expected: Use;
 }
 
 export type Resource = 'cpu' | 'memory' | 'disk' | 'udp_ports';
 
-/** A host is filled up to this part of its memory before an emptier one is chosen. */
+/** Hosts are filled up to this part of their memory before emptier ones are chosen. */
 const wellFilled = 3 / 4;
 
-/** The best fit of the nearest region that has room. Null: none has, or none where the region is forced. */
+/**
+ * The best host in the nearest region with room. Null: no host has room, or none in the region where that is forced.
+ */
 export function chooseHost(hosts: readonly HostRoom[], needed: RoomNeeded, wish: RegionWish): HostRoom | null {
   for (const region of wish.forced ? wish.nearest.slice(0, 1) : wish.nearest) {
     const host = bestFit(
@@ -52,8 +54,8 @@ export function chooseHost(hosts: readonly HostRoom[], needed: RoomNeeded, wish:
 }
 
 /**
- * The fullest host that is not well filled yet, so that large sandboxes find space later; where all are, the emptiest,
- * because sandboxes may come to use more than was measured. Null: none has room.
+ * The fullest host below the fill level, so that large sandboxes find room later; if there is none, the emptiest,
+ * because sandboxes may come to use more than was measured. Null: no host has room.
  */
 export function bestFit(hosts: readonly HostRoom[], needed: RoomNeeded): HostRoom | null {
   const fitting = hosts
@@ -64,7 +66,7 @@ export function bestFit(hosts: readonly HostRoom[], needed: RoomNeeded): HostRoo
   return (calm ?? fitting.at(-1))?.host ?? null;
 }
 
-/** The part of a host's memory that is left with one more. */
+/** The part of a host's memory that one more sandbox leaves free. */
 function memoryLeft({ free, memoryMb }: HostRoom, needed: RoomNeeded): number {
   if (free) return (free.memoryMb - needed.expected.memoryMb) / Math.max(1, free.memoryTotalMb);
   if (memoryMb.capacity === null) return 1;
@@ -76,7 +78,9 @@ export function fits(host: HostRoom, needed: RoomNeeded): boolean {
   return shortOf(host, needed).length === 0;
 }
 
-/** Resources of which a host has too little for this. What takes nothing of a resource is never short of it. */
+/**
+ * Resources of which a host has too little for this sandbox. A resource that the sandbox does not need is never short.
+ */
 export function shortOf(host: HostRoom, needed: RoomNeeded): Resource[] {
   const isOver = ({ capacity, reserved }: Limit, amount: number) => capacity !== null && reserved + amount > capacity;
   const lacks = (resource: keyof Use) => {
@@ -92,13 +96,13 @@ export function shortOf(host: HostRoom, needed: RoomNeeded): Resource[] {
   return (Object.keys(short) as Resource[]).filter((resource) => short[resource]);
 }
 
-/** What is short everywhere: that of the host which lacks least. */
+/** What is short on every host: taken from the host that lacks the least. */
 export function leastShort(hosts: readonly HostRoom[], needed: RoomNeeded): Resource[] {
   const shortages = hosts.map((host) => shortOf(host, needed));
   return shortages.sort((a, b) => a.length - b.length)[0] ?? [];
 }
 
-/** Whether a nearly full disk of the host stands in the way. What resumes has its image and its disk already. */
+/** Whether a nearly full disk of the host prevents this. A resume has its image and its disk already. */
 function isDiskFull(host: HostRoom, needed: RoomNeeded): boolean {
   return host.fullDisk === 'data' || (host.fullDisk === 'cache' && needed.diskGb > 0);
 }

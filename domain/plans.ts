@@ -45,9 +45,9 @@ export function defaultStorageGb(plan: Plan): number {
 }
 
 /**
- * Holds a request against the plan.
- * @param names of the fields, as the caller gave them
- * @throws {AppError} `plan_limit_exceeded` naming every field that is over.
+ * Checks a request against the plan.
+ * @param names the fields, as the caller gave them
+ * @throws {AppError} `plan_limit_exceeded` with every field that exceeds it
  */
 export function checkPlanLimits(
   plan: Plan,

@@ -9,7 +9,7 @@ export interface Port {
   protocol: (typeof portProtocols)[number];
   name: string;
   isProtected: boolean;
-  /** Which change added it, so that one that is repeated finds that it is done. */
+  /** The change that added it, so that a repeated change finds that it is done. */
   addedBy?: string;
 }
 
@@ -19,12 +19,12 @@ export interface UdpMapping {
   servicePort: number;
 }
 
-/** Ports of its own that a sandbox may have. */
+/** Most ports that a sandbox may have beside its template's. */
 export const maxCustomPorts = 64;
 
 /**
- * What a sandbox serves: its template's ports and its own. Its own one wins where both name the same, but never over
- * one that is protected.
+ * The ports that a sandbox serves: its template's and its own. Its own port replaces a template's port of the same
+ * number, except a protected one.
  */
 export function unionOfPorts(templatePorts: readonly Port[], customPorts: readonly Port[]): Port[] {
   const kept = new Set(templatePorts.filter((item) => item.isProtected).map((item) => item.port));
@@ -36,7 +36,7 @@ export function unionOfPorts(templatePorts: readonly Port[], customPorts: readon
 type PortsOfSandbox = { templatePorts: readonly Port[]; customPorts: readonly Port[] };
 
 /**
- * Holds one more port against those that are there.
+ * Checks that a port can be added.
  * @throws {AppError} `port_taken`, `port_name_taken`, `port_limit_reached`
  */
 export function checkNewPort({ templatePorts, customPorts }: PortsOfSandbox, port: Port): void {
@@ -53,8 +53,8 @@ export function checkNewPort({ templatePorts, customPorts }: PortsOfSandbox, por
 }
 
 /**
- * The port of the sandbox's own that is to go.
- * @throws {AppError} `not_found`; `port_of_template`, which stays as long as the sandbox does
+ * The sandbox's own port to remove.
+ * @throws {AppError} `not_found`; `port_of_template` for a template's port, which stays
  */
 export function findRemovablePort({ templatePorts, customPorts }: PortsOfSandbox, port: number): Port {
   const own = customPorts.find((item) => item.port === port);
@@ -66,8 +66,8 @@ export function findRemovablePort({ templatePorts, customPorts }: PortsOfSandbox
 }
 
 /**
- * Why ports asked for at create cannot be added to the template's: index of the first that cannot, field, reason.
- * Null: they can. Among themselves their numbers and names differ already.
+ * Why the ports of a create cannot be added to the template's: index of the first such port, field, reason. Null: they
+ * can. Their numbers and names are known to differ among themselves.
  */
 export function conflictWithTemplate(
   templatePorts: readonly Port[],
@@ -85,15 +85,15 @@ export function conflictWithTemplate(
   return null;
 }
 
-/** Numbers of the ports that need one of the host's; also of a template's port that one of its own stands before. */
+/** Numbers of the ports that need a UDP port of the host, template ports that an own port replaces included. */
 export function udpPortsOf({ templatePorts, customPorts }: PortsOfSandbox): number[] {
   const udp = [...templatePorts, ...customPorts].filter((item) => item.protocol === 'UDP');
   return [...new Set(udp.map((item) => item.port))];
 }
 
 /**
- * What its host must pass on to a sandbox.
- * @param removing a port of its own that counts as gone already
+ * The UDP ports that the host forwards to a sandbox.
+ * @param removing an own port that counts as removed
  */
 export function udpMappings(
   { templatePorts, customPorts, udpHostPorts }: PortsOfSandbox & { udpHostPorts: Readonly<Record<string, number>> },

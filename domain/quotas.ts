@@ -1,6 +1,6 @@
 /**
- * What one user of an account may use. Null: not limited for the user; the account's plan still holds. Of
- * `concurrentSandboxes` 0 means the same.
+ * What one user of an account may use. Null: no limit for the user; the account's plan still applies. 0 means the same
+ * for `concurrentSandboxes`.
  */
 export interface Quota {
   /** Each month. */

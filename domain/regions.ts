@@ -1,12 +1,12 @@
 /** Where a new sandbox should run. */
 export interface RegionWish {
-  /** Regions to try first, nearest first; others come after them. */
+  /** Regions to try first, nearest first; all others follow. */
   nearest: readonly string[];
-  /** Only the first of them will do. */
+  /** Only the first region is allowed. */
   forced: boolean;
 }
 
-/** The wish of somebody who does not mind. */
+/** No preference. */
 export const anyRegion: RegionWish = { nearest: [], forced: false };
 
 /**

@@ -7,13 +7,13 @@ import type { SandboxStatus } from './sandbox-state.ts';
 export interface SandboxClock {
   runningMs: number;
   pausedMs: number;
-  /** Start of the current phase, running or paused. Null: neither (starting, over). */
+  /** Start of the current phase, running or paused. Null: neither (starting, ended). */
   phase: { kind: 'running' | 'paused'; since: Date } | null;
 }
 
 export const stoppedClock: SandboxClock = { runningMs: 0, pausedMs: 0, phase: null };
 
-/** Ends the current phase at `at` and begins the next. A clock that jumped back never makes a phase negative. */
+/** Ends the current phase at `at` and begins the next. A clock that went back never makes a phase negative. */
 export function turn(clock: SandboxClock, next: 'running' | 'paused' | null, at: Date): SandboxClock {
   const elapsed = clock.phase ? Math.max(0, at.getTime() - clock.phase.since.getTime()) : 0;
   return {
@@ -43,7 +43,7 @@ export function totals(clock: SandboxClock, now: Date): ClockTotals {
   };
 }
 
-/** When the running phase that began the timeout's clock at `from` ends. Null outside a running phase. */
+/** When the timeout that counts from `from` ends the running phase. Null outside of a running phase. */
 export function timeoutAt(status: SandboxStatus, from: Date | null, timeoutSeconds: number): Date | null {
   if (!from || (status !== 'running' && status !== 'pausing')) return null;
   return new Date(from.getTime() + timeoutSeconds * 1000);

@@ -20,7 +20,7 @@ export type SandboxSubstatus =
   | 'cleaning_resources'
   | 'cleaning_data';
 
-/** Why a sandbox is where it is. Programs read it, people understand it. */
+/** Why a sandbox has its status. Programs compare it, people read it. */
 export const sandboxReasons = [
   'user_requested',
   'timeout',
@@ -52,8 +52,8 @@ export type LifecycleOutcome = (typeof lifecycleOutcomes)[number];
 const moves: Record<SandboxStatus, readonly SandboxStatus[]> = {
   created: ['starting', 'terminating', 'failed'],
   starting: ['running', 'terminating', 'failed'],
-  // A host that restarted takes a running one to `paused` without `pausing`: there was nothing left to freeze.
-  // A restart takes a running one to `resuming`.
+  // After a restart of its host, a sandbox goes from `running` to `paused` without `pausing`: it has no processes to
+  // freeze. `POST …/restart` goes from `running` to `resuming`.
   running: ['pausing', 'paused', 'resuming', 'terminating', 'failed'],
   pausing: ['paused', 'running', 'terminating', 'failed'],
   paused: ['resuming', 'terminating', 'failed'],
@@ -64,20 +64,23 @@ const moves: Record<SandboxStatus, readonly SandboxStatus[]> = {
   failed: ['terminating'],
 };
 
-/** Whether the contract knows this move. */
+/** Whether the contract allows this move. */
 export function canMove(from: SandboxStatus, to: SandboxStatus): boolean {
   return moves[from].includes(to);
 }
 
-/** Counted against the plan's concurrent sandboxes; a paused one is not, so a resume is admitted again. */
+/**
+ * Statuses that count against the plan's concurrent sandboxes. A paused sandbox does not, so a resume is admitted
+ * again.
+ */
 export const concurrentStatuses: readonly SandboxStatus[] = ['created', 'starting', 'running', 'pausing', 'resuming'];
 
-/** Its life is over: nothing runs and nothing is kept. */
+/** The sandbox has ended: it has no processes and no data. */
 export function isOver(status: SandboxStatus): boolean {
   return status === 'terminated' || status === 'failed';
 }
 
-/** The outcome of a life that ended for this reason without a failure. */
+/** The outcome of a life that ended for this reason, without a failure. */
 export function outcomeOf(reason: SandboxReason, deleted: boolean): LifecycleOutcome {
   if (reason === 'timeout') return 'timed_out';
   if (reason === 'persistence_expired') return 'expired';

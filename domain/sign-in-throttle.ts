@@ -23,8 +23,8 @@ export const failuresForgottenAfterSeconds = 3600;
 export const addressesKnownDays = 90;
 
 /**
- * The counts that a sign-in is held against; at an address that the user has signed in from lately, the first alone. Their
- * keys are hashes, so that no caller chooses their length.
+ * The counts that apply to a sign-in: only the first at an address from which the user has signed in lately. Their keys
+ * are hashes, so no caller chooses their length.
  */
 export function signInThrottles(attempt: { email: string; address: string }): SignInThrottle[] {
   const keys = throttleKeys(attempt);
@@ -48,7 +48,7 @@ export function throttleKeys({ email, address }: { email: string; address: strin
   };
 }
 
-/** What is stored of an address that a user signed in from. */
+/** The stored form of an address from which a user signed in. */
 export function knownAddressHash(address: string): string {
   return hashed('known', address);
 }

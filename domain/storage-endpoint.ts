@@ -5,11 +5,11 @@ export interface StorageTarget {
   path: string;
   /** `https://host[:port]`, without the bucket. */
   url: string;
-  /** The bucket stands in the path of a request, not in its host name. */
+  /** The bucket is in the path of a request, not in its host name. */
   pathStyle: boolean;
-  /** What requests are signed for. Null: s3fs's default, `us-east-1`. */
+  /** The region that requests are signed for. Null: s3fs's default, `us-east-1`. */
   region: string | null;
-  /** The host that is connected to. */
+  /** The host of the connection. */
   host: string;
   port: number;
 }

@@ -44,20 +44,20 @@ export function mayReadProject(
 const scheme = 'registry:';
 
 /**
- * How a template and a sandbox name an image of the platform's registry: without the registry's address, which may
- * change, and by digest, which cannot.
+ * How templates and sandboxes name an image of the platform's registry: by digest, and without the registry's address,
+ * which may change.
  */
 export function registryImage(path: string, digest: string): string {
   return `${scheme}${path}@${digest}`;
 }
 
-/** The repository's path and the digest of an image of the platform's registry. Null: it is another kind of image. */
+/** Repository and digest of an image of the platform's registry. Null: an image of another kind. */
 export function readRegistryImage(image: string): { path: string; digest: string } | null {
   const [, path, digest] = /^registry:([^@]+)@(sha256:[0-9a-f]{64})$/.exec(image) ?? [];
   return path && digest ? { path, digest } : null;
 }
 
-/** The place that a reference names in the platform's registry. Null: it names another registry, or has no project. */
+/** The place in the platform's registry that a reference names. Null: it names another registry, or no project. */
 export function placeIn(
   registry: { address: string; prefix: string },
   reference: ImageReference,

@@ -3,7 +3,7 @@ import { AppError } from './errors.ts';
 /** Bounds of a template's name. */
 export const templateNameLength = { min: 4, max: 32 } as const;
 
-/** What the document shows; the words that are reserved are beyond a pattern. */
+/** The pattern in the OpenAPI document; it does not cover reserved words. */
 export const templateNamePattern = '^[a-z][a-z0-9]*([-_][a-z0-9]+)*$';
 
 const reserved = new Set([
@@ -12,8 +12,8 @@ const reserved = new Set([
 ]);
 
 /**
- * Holds the name of a template against its rules. A name is also a repository of the registry.
- * @param path the field that the caller gave it in
+ * Checks the name of a template. A name is also a repository of the registry.
+ * @param path the field of the request
  * @throws {AppError} `invalid_name` with the first rule that it breaks
  */
 export function checkTemplateName(name: string, path = 'name'): string {

@@ -1,4 +1,4 @@
-/** Seconds before a timeout at which its owner is notified, for any timeout long enough to make use of it. */
+/** Seconds before a timeout at which its owner is notified, if the timeout is long enough. */
 const warningSeconds = [300, 60, 15];
 
 /** The warnings a timeout of this length gives, longest first: those in its second half. */
@@ -6,7 +6,10 @@ export function timeoutWarnings(timeoutSeconds: number): number[] {
   return warningSeconds.filter((before) => before <= timeoutSeconds / 2);
 }
 
-/** Milliseconds until the next warning at `nowMs`, and how many seconds before the end it stands. Null: none is left. */
+/**
+ * Milliseconds from `nowMs` to the next warning, and how many seconds before the end it comes. Null: no warning is
+ * left.
+ */
 export function nextWarning(
   deadlineMs: number,
   timeoutSeconds: number,

@@ -8,21 +8,21 @@ import { withRetryAfter } from './webhook-schedule.ts';
  */
 export type DeliveryStatus = 'pending' | 'delivering' | 'retrying' | 'delivered' | 'failed';
 
-/** Of a reply that is kept with an attempt. */
+/** Bytes of a reply that are kept with an attempt. */
 export const keptReplyBytes = 4096;
 
-/** What one request to an endpoint came to. */
+/** The outcome of one request to an endpoint. */
 export interface AttemptOutcome {
   /** RFC 3339. */
   startedAt: string;
   durationMs: number;
   /** Null: no reply came. */
   httpStatus: number | null;
-  /** Why it is no success; null: it is one. */
+  /** Why the attempt failed; null: it succeeded. */
   error: string | null;
   /** The beginning of the reply's body; null: no reply came. */
   reply: string | null;
-  /** What the receiver asks to wait. */
+  /** How long the receiver asks to wait. */
   retryAfterMs: number | null;
 }
 
@@ -31,7 +31,7 @@ export function isGone(outcome: AttemptOutcome): boolean {
   return outcome.httpStatus === 410;
 }
 
-/** What is sent: the event as every attempt sends it. */
+/** The event as every attempt sends it. */
 export interface DeliveredEvent {
   eventId: string;
   eventType: string;
@@ -40,12 +40,12 @@ export interface DeliveredEvent {
   data: Record<string, unknown>;
 }
 
-/** The body of every attempt, byte by byte the same. */
+/** The body: the same bytes at every attempt. */
 export function bodyOf({ eventId, eventType, eventAt, data }: DeliveredEvent): string {
   return JSON.stringify({ id: eventId, type: eventType, timestamp: eventAt, data });
 }
 
-/** What becomes of a delivery after an attempt. */
+/** The status of a delivery after an attempt. */
 export type Verdict =
   | { status: 'delivered' | 'failed' }
   /** @property waitMs until the next attempt */

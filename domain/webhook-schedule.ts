@@ -1,17 +1,17 @@
 /** Seconds between a failed attempt and the next, in order. */
 export const retrySpacingSeconds = [5, 30, 120, 600, 1800, 3600, 7200, 14_400, 28_800, 43_200] as const;
 
-/** The longest wait that a receiver can ask for with `Retry-After`. */
+/** The longest wait that a receiver can get with `Retry-After`. */
 const longestRetryAfterMs = 24 * 3_600_000;
 
 /** Failures in a row after which first attempts are left to the workflow as well. */
 export const failuresUntilUnhealthy = 5;
 
-/** An endpoint that has only failed for so long is disabled. */
+/** An endpoint is disabled when it has only failed for this long. */
 export const failingDaysUntilDisabled = 5;
 
 /**
- * Milliseconds to wait after an attempt of a round has failed: the spacing, 20 % more or less.
+ * Milliseconds to wait after a failed attempt: the spacing, 20 % more or less.
  * @param attempt from 1
  * @param random from 0 to 1
  */
@@ -25,7 +25,7 @@ export function withRetryAfter(spacingMs: number, retryAfterMs: number | null): 
   return Math.max(spacingMs, Math.min(retryAfterMs ?? 0, longestRetryAfterMs));
 }
 
-/** Milliseconds of a `Retry-After` header: seconds, or an HTTP date. Null: none that can be read. */
+/** Milliseconds of a `Retry-After` header: seconds, or an HTTP date. Null: neither. */
 export function readRetryAfter(header: string | undefined, nowMs: number): number | null {
   if (header === undefined) return null;
   if (/^\d{1,9}$/.test(header.trim())) return Number(header) * 1000;

@@ -3,7 +3,9 @@ import { isOutboundAddressAllowed } from './outbound-addresses.ts';
 
 export const webhookUrlLength = 2048;
 
-/** Ports of other protocols: the bad ports of the Fetch standard. An HTTP request there may be taken for commands. */
+/**
+ * Ports of other protocols (the "bad ports" of the Fetch standard), where an HTTP request could be read as commands.
+ */
 const otherProtocols = new Set([
   ...[
     1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109, 110,
@@ -21,9 +23,9 @@ export function hostOf(url: URL): string {
 }
 
 /**
- * Why a webhook may not have this URL. A name is not looked up here: what counts is the address at each connect.
- * @param allowedRanges that the operator opened beyond the public internet
- * @returns null: it may
+ * Why a webhook may not have this URL. Names are not resolved here: each connect checks its address.
+ * @param allowedRanges ranges that the operator opened beyond the public internet
+ * @returns null: the URL is allowed
  */
 export function problemOfWebhookUrl(text: string, allowedRanges: readonly string[]): string | null {
   if (text.length > webhookUrlLength) return `has more than ${webhookUrlLength} characters`;

@@ -83,9 +83,9 @@ export interface WebhookDeliveryInput {
   accountId: AccountId;
   /** RFC 3339; finds the row among the partitions. */
   createdAt: string;
-  /** The workflow's own id: only who holds a delivery writes its row. */
+  /** The workflow's own id: only the holder of a delivery writes its row. */
   holder: string;
-  /** Attempts of the delivery before this one, and how many of them were of earlier rounds. */
+  /** Attempts before this workflow, and how many of them were of earlier rounds. */
   attemptsBefore: number;
   roundFrom: number;
   /** When the next attempt is due, in Unix milliseconds. */
@@ -93,7 +93,7 @@ export interface WebhookDeliveryInput {
 }
 
 interface WorkflowKind {
-  /** The workflow id, from the id of the object that the workflow is about. */
+  /** The workflow id for an object's id. */
   workflowId(objectId: string): string;
   /** Whether the id may be used again once the workflow has closed. */
   mayRunAgain: boolean;

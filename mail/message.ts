@@ -10,6 +10,6 @@ export interface MailContent {
 /** A mail to one person. */
 export interface MailMessage extends MailContent {
   to: { name: string; address: string };
-  /** The same on each attempt, so that the receiving server can drop one that came twice. Without `<`, `>` and `@`. */
+  /** The same at each attempt, so that the receiving server can drop a repeated mail. Without `<`, `>` and `@`. */
   id: string;
 }

@@ -4,7 +4,7 @@ import type { ImageReference } from '../domain/image-reference.ts';
 import { type FoundManifest, type RegistryClient, RegistryError } from './registry-client.ts';
 import { readAll } from './registry-http.ts';
 
-/** An image that the platform cannot run, or a reference that leads to none. Final: no attempt makes it better. */
+/** An image that the platform cannot run, or a reference to no image. Final: no further attempt can succeed. */
 export class UnusableImageError extends Error {
   override name = 'UnusableImageError';
 }
@@ -17,7 +17,7 @@ export interface ExternalImage {
 }
 
 const architectures: Partial<Record<string, string>> = { x64: 'amd64', arm64: 'arm64' };
-/** What images for this machine are made for. */
+/** The platform that images for this machine are built for. */
 const architecture = architectures[process.arch] ?? process.arch;
 const maxConfigBytes = 8 * 1024 * 1024;
 
@@ -31,13 +31,13 @@ const configTypes = [
 const layerTypes =
   /^(|application\/vnd\.oci\.image\.layer\.v1\.tar(\+gzip|\+zstd)?|application\/vnd\.docker\.image\.rootfs\.diff\.tar(\.gzip|\.zstd)?)$/;
 
-/** Whether one of the layers is compressed in a way that not every host unpacks. */
+/** Whether one of the layers has a compression that not every host can unpack. */
 export function hasZstdLayers({ layers }: ImageManifest): boolean {
   return layers.some(({ mediaType }) => mediaType.endsWith('zstd'));
 }
 
 /**
- * Finds the image of a reference that this platform runs.
+ * Finds the image for this platform.
  * @throws {UnusableImageError} there is none
  * @throws {RegistryError} the registry refuses, or cannot be reached
  */
@@ -52,7 +52,7 @@ export async function findExternalImage(
   const { manifest } = found;
   if (manifest.kind !== 'image') throw new UnusableImageError('The image is a list of lists of images');
   requireRunnable(manifest);
-  // A list says what each image is for; one alone says so in its configuration.
+  // A list names the platform of each image; a single image names it in its configuration.
   if (found === named) await requirePlatform(client, manifest, signal);
   return { found, manifest, sizeBytes: sizeOf(blobsOf(manifest)) };
 }

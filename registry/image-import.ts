@@ -13,7 +13,7 @@ import { SkopeoError, skopeoCopy } from './skopeo.ts';
 
 /** How far a copy is. */
 export interface ImportProgress {
-  /** Of the blobs' bytes, those that are at the target or on their way. */
+  /** Of the blobs' bytes, those that are at the target or in transit. */
   bytesDone: number;
   bytesTotal: number;
   blobsDone: number;
@@ -78,7 +78,7 @@ export class ImageImports {
         toPlainHttp: this.#registry.origin.startsWith('http:'),
         toCa: this.#registry.ca,
         asGzip: hasZstdLayers(image.manifest),
-        // Addresses of uploads have a state that the registry has signed.
+        // An upload's URL contains a state that the registry has signed.
         onLine: (line) =>
           options.onLine(line.replaceAll(source.address, reference.registry).replace(/\?[^\s"\\]+/g, '')),
         signal,
@@ -101,7 +101,7 @@ export class ImageImports {
     this.#http.close();
   }
 
-  /** TLS; a registry on loopback, which operators open for trials, may speak plain HTTP as Docker has it. */
+  /** TLS; a registry on loopback, which operators open for trials, may speak plain HTTP, as with Docker. */
   async #clientOf(
     { registry, repository }: ImageReference,
     credentials: RegistryCredentials | null,
@@ -118,7 +118,7 @@ export class ImageImports {
       return true;
     } catch (error) {
       signal.throwIfAborted();
-      // What OpenSSL says of an answer in plain HTTP.
+      // OpenSSL's error for a reply in plain HTTP.
       if (/wrong version number|EPROTO|packet length too long|http request/i.test(String(error))) return false;
       return true;
     }

@@ -7,17 +7,18 @@ import { type FoundManifest, type RegistryClient, RegistryError } from './regist
 const passedOn = ['content-type', 'content-length', 'content-range', 'docker-content-digest', 'accept-ranges'];
 
 /**
- * One external image as a registry on loopback, which the copying tool reads. All that leaves the machine is sent by the
- * client behind it, so each connection is checked and the tool knows neither the external registry nor its password.
+ * One external image, served as a registry on loopback, which the copying tool reads. The client behind it sends all
+ * requests to the internet, so each connection is checked, and the tool knows neither the external registry nor its
+ * password.
  */
 export class ImportSource {
-  /** What the tool copies. */
+  /** The reference that the tool copies. */
   readonly reference: string;
-  /** For the tool alone. */
+  /** Its bearer token, for the tool alone. */
   readonly address: string;
   /** Bytes of blobs that were read, repeated ones included. */
   bytesRead = 0;
-  /** Why the external registry did not give what the tool asked for last. */
+  /** Why the external registry did not deliver what the tool requested last. */
   failure: unknown = null;
   readonly #server: http.Server;
   readonly #read = new Map<string, number>();
@@ -39,7 +40,7 @@ export class ImportSource {
     const server = http.createServer((request, reply) => {
       source!.#answer(client, found, authorization, request, reply, signal).catch((error) => {
         source!.failure ??= error;
-        // The tool sees a connection that breaks off, as it would with the external registry.
+        // The tool sees a broken connection, as it would with the external registry.
         if (reply.headersSent) reply.destroy();
         else reply.writeHead(502).end();
       });
@@ -49,7 +50,7 @@ export class ImportSource {
     return source;
   }
 
-  /** Bytes of a blob that were read at its furthest. */
+  /** The furthest byte of a blob that was read. */
   readOf(digest: string): number {
     return this.#read.get(digest) ?? 0;
   }
@@ -109,7 +110,7 @@ export class ImportSource {
       const value = upstream.headers[name];
       return typeof value === 'string' ? [[name, value] as const] : [];
     });
-    // Redirects, challenges and whatever else an external registry may say end here.
+    // Stops redirects, challenges and anything else that an external registry may send.
     const status = [200, 206, 404, 416].includes(upstream.status) ? upstream.status : 502;
     if (status === 502)
       this.failure = new RegistryError(`The external registry answers ${upstream.status}`, upstream.status);

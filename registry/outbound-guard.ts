@@ -6,7 +6,7 @@ import { type NamedService, namedServices, type OwnService, ownServices } from '
 import type { Settings } from '../config/settings.ts';
 import { isOutboundAddressAllowed } from '../domain/outbound-addresses.ts';
 
-/** A host that a user names leads to an address that the platform does not connect to. */
+/** The host that a user named leads to a forbidden address. */
 export class ForbiddenAddressError extends Error {
   override name = 'ForbiddenAddressError';
 }
@@ -17,8 +17,8 @@ export class UnknownHostError extends Error {
 }
 
 /**
- * Decides for every connection to a host that a user names, on the address that is connected to: not into private
- * networks but for ranges that the operator opened, and never to a service of the platform itself.
+ * Checks every connection to a host that a user named, by the address of the connection: no private networks except for
+ * ranges that the operator opened, and never a service of the platform.
  */
 export class OutboundGuard {
   readonly #ranges: readonly string[];
@@ -30,7 +30,7 @@ export class OutboundGuard {
   }
 
   /**
-   * An address of the host that may be connected to.
+   * An allowed address of the host.
    * @throws {ForbiddenAddressError | UnknownHostError}
    */
   async resolve(host: string, port: number): Promise<{ address: string; family: number }> {
@@ -43,7 +43,7 @@ export class OutboundGuard {
 
   #isAllowed(address: string, port: number, own: readonly OwnService[]): boolean {
     if (!isOutboundAddressAllowed(address, this.#ranges)) return false;
-    // An IPv4 address in IPv6 clothes is what it is inside.
+    // An IPv4-mapped address counts as its IPv4 address.
     const plain = ipaddr.process(address).toString();
     const known = isOfThisMachine(plain) ? 'local' : plain;
     return !own.some((service) => service.port === port && service.address === known);

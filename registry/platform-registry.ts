@@ -82,7 +82,7 @@ export class PlatformRegistry {
   /**
    * Reads the manifest of an image.
    * @param reference a tag or a digest
-   * @returns null: there is none, or it is none of a single platform
+   * @returns null: there is none, or it is a list for several platforms
    */
   async find(path: string, reference: string): Promise<StoredImage | null> {
     const found = await this.#client(path, 'pull').manifest(reference);

@@ -8,10 +8,10 @@ export interface RegistryCredentials {
   password: string;
 }
 
-/** What a registry answered instead of what was asked for. */
+/** An unexpected reply of a registry. */
 export class RegistryError extends Error {
   override name = 'RegistryError';
-  /** Of the reply. 0: there was none. */
+  /** Status of the reply. 0: there was no reply. */
   readonly status: number;
 
   constructor(message: string, status: number, cause?: unknown) {
@@ -56,7 +56,7 @@ export class RegistryClient {
     http: RegistryHttp,
     repository: { origin: string; path: string; actions?: 'pull' | 'pull,push' | 'pull,push,delete' },
     credentials: RegistryCredentials | null,
-    /** Other repositories that blobs are mounted from. */
+    /** Repositories that blobs are mounted from. */
     alsoPulls: readonly string[] = [],
   ) {
     this.#http = http;
@@ -104,7 +104,7 @@ export class RegistryClient {
     drained(reply, null);
   }
 
-  /** Removes a manifest with its tags. One that is not there is fine. */
+  /** Removes a manifest with its tags. A missing one is no error. */
   async deleteManifest(digest: string): Promise<void> {
     const reply = await this.send({ method: 'DELETE', path: `manifests/${digest}` });
     if (reply.status !== 404) await requireStatus(reply, [200, 202]);
@@ -119,8 +119,8 @@ export class RegistryClient {
   }
 
   /**
-   * Takes a blob from another repository of the same registry, without copying it.
-   * @returns false: the registry does not do that
+   * Mounts a blob of another repository of the same registry, without copying it.
+   * @returns false: the registry does not support that
    */
   async mountBlob(digest: string, from: string): Promise<boolean> {
     const query = new URLSearchParams({ mount: digest, from });
@@ -186,7 +186,7 @@ export class RegistryClient {
     }
   }
 
-  /** The header that a challenge asks for. Null: it wants credentials, and there are none, or they were refused. */
+  /** The header that answers a challenge. Null: it wants credentials, and there are none or they were refused. */
   async #authorize(challenge: string, signal: AbortSignal | undefined): Promise<string | null> {
     const basic =
       this.#credentials &&
@@ -221,7 +221,7 @@ function readToken(bytes: Buffer): string | null {
   }
 }
 
-/** Ends the reading of a body that nobody wants, so that its connection is free. */
+/** Discards the rest of a body, so that its connection is free. */
 function drained<Value>(reply: HttpReply, value: Value): Value {
   reply.body.on('error', () => {});
   reply.body.resume();

@@ -5,12 +5,12 @@ import type { Readable } from 'node:stream';
 import tls from 'node:tls';
 import type { OutboundGuard } from './outbound-guard.ts';
 
-/** Time until the head of a reply, and between two parts of its body. */
+/** Time until the head of a reply, and between two chunks of its body. */
 const headMs = 30_000;
 const silenceMs = 60_000;
 
 export interface RegistryHttpOptions {
-  /** Decides on every connection. Left out for a server that the operator names. */
+  /** Checks every connection. Absent for a server that the operator names. */
   guard?: OutboundGuard;
   /** PEM of authorities that are trusted beside the usual ones. */
   ca?: string;
@@ -49,14 +49,14 @@ export class RegistryHttp {
     const { guard } = this.#options;
     const hostname = url.hostname.replace(/^\[(.*)\]$/, '$1');
     const port = Number(url.port) || (url.protocol === 'https:' ? 443 : 80);
-    // The address that is checked is the address that is connected to; the name is only used for TLS and `Host`.
+    // The connection goes to the address that was checked; the name is used only for TLS and `Host`.
     const target = guard ? await guard.resolve(hostname, port) : null;
     request.signal?.throwIfAborted();
     const isRepeatable = request.method !== 'POST';
     try {
       return await this.#exchange(url, hostname, port, target?.address ?? hostname, request);
     } catch (error) {
-      // The server has closed a connection of before just when the request was sent on it.
+      // The server closed a kept-alive connection just as the request was sent on it.
       if (!(error instanceof StaleConnectionError) || !isRepeatable) throw error;
       return this.#exchange(url, hostname, port, target?.address ?? hostname, request);
     }
@@ -102,7 +102,7 @@ export class RegistryHttp {
   }
 }
 
-/** Lower than the registry's own limits; a manifest, a token or an error are small. */
+/** Lower than the registry's own limits: manifests, tokens and errors are small. */
 export async function readAll(body: Readable, maxBytes: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let size = 0;

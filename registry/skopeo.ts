@@ -14,7 +14,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import type { RegistryCredentials } from './registry-client.ts';
 
-/** How the copying tool ended that should have succeeded; its own words. */
+/** The copying tool failed; the message has its own words. */
 export class SkopeoError extends Error {
   override name = 'SkopeoError';
 }
@@ -35,7 +35,7 @@ export interface SkopeoCopy {
 }
 
 const tailLength = 2000;
-/** It reads what others made, so it gets no rights, no secrets of the environment, and no cache that knows other tenants. */
+/** It reads untrusted data, so it gets no privileges, no secrets in its environment, and no cache of other tenants. */
 const nobody = 65_534;
 
 /** Copies an image between registries. @returns the digest of the manifest at the target */
@@ -87,7 +87,7 @@ async function run(copy: SkopeoCopy, folder: string): Promise<string> {
     });
   }
   const code = await new Promise<number | null>((resolve, reject) => {
-    // An end by the signal is an error, too, before the process is gone.
+    // Aborting is an error at once, before the process has exited.
     child.on('error', (error) => {
       if (error.name !== 'AbortError') reject(error);
     });
@@ -103,7 +103,7 @@ const folderPrefix = 'sandbox-platform-import-';
 /** A folder in memory, where the system has one. */
 const memoryFolder = () => (existsSync('/dev/shm') ? '/dev/shm' : os.tmpdir());
 
-/** Removes what a worker that was killed has left. */
+/** Removes what a killed worker has left. */
 function removeLeftovers(): void {
   for (const name of readdirSync(memoryFolder())) {
     const [, pid] = name.startsWith(folderPrefix) ? (/^(\d+)-/.exec(name.slice(folderPrefix.length)) ?? []) : [];

@@ -8,7 +8,7 @@ const maxHeadBytes = 16 * 1024;
 const maxInformationalReplies = 8;
 /** Chunk sizes, trailers and 1xx replies may cost this much beside the body. */
 const framingAllowanceBytes = 256 * 1024;
-/** TCP probes a silent stream, so that a sandbox that vanished is noticed. */
+/** TCP probes a silent stream, so that a vanished sandbox is noticed. */
 const keepAliveProbeMs = 10_000;
 
 /** One HTTP request to a server inside a sandbox. */
@@ -21,7 +21,7 @@ export interface SandboxRequest {
   body?: Buffer;
   /** With TLS; the certificate is not checked. */
   isTls?: boolean;
-  /** For everything from the connect to the last byte; of a stream, to its first byte. */
+  /** From the connect to the last byte; of a stream, to its first byte. */
   deadlineMs: number;
   signal?: AbortSignal;
 }
@@ -31,7 +31,7 @@ export interface SandboxReply {
   body: Buffer;
 }
 
-/** The server inside the sandbox could not be reached, took too long, or sent what breaks a bound or the protocol. */
+/** The server inside the sandbox could not be reached, took too long, or broke a bound or the protocol. */
 export class UnusableReply extends Error {
   override name = 'UnusableReply';
 }
@@ -155,7 +155,7 @@ export class SandboxStream implements AsyncIterable<Buffer> {
   }
 }
 
-/** A socket with one request on it, and the one promise that everything which goes wrong with it rejects. */
+/** A socket with one request on it, and the one promise that every error of it rejects. */
 class SandboxConnection {
   readonly #socket: net.Socket;
   readonly #request: http.ClientRequest | undefined;
@@ -210,7 +210,7 @@ class SandboxConnection {
     return this.#head;
   }
 
-  /** Waits for `work`, and no longer than the connection is usable. */
+  /** Waits for `work`, at most as long as the connection is usable. */
   orFailure<T>(work: Promise<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       if (this.#failure) {
@@ -232,7 +232,7 @@ class SandboxConnection {
     });
   }
 
-  /** Rejects whatever waits, and closes the socket. */
+  /** Rejects every wait and closes the socket. */
   fail(error: Error): void {
     this.#failure ??= error;
     const waiting = [...this.#waiting];
@@ -241,7 +241,7 @@ class SandboxConnection {
     for (const reject of waiting) reject(this.#failure);
   }
 
-  /** From here on the reply may take as long as its reader likes. */
+  /** From here on the reader sets the pace of the reply. */
   endDeadline(): void {
     clearTimeout(this.#deadline);
   }
@@ -275,7 +275,7 @@ class SandboxConnection {
       });
       request.once('response', (reply: IncomingMessage) => {
         hasHead = true;
-        // What breaks while nobody reads is reported to the next read.
+        // An error while nobody reads is reported to the next read.
         reply.on('error', () => {});
         const { statusCode = 0, httpVersionMajor } = reply;
         if (httpVersionMajor !== 1) this.#refuse('the reply is not HTTP/1');
@@ -286,7 +286,7 @@ class SandboxConnection {
   }
 }
 
-/** Copies the body into one buffer: the pieces of a body in tiny chunks would cost many times their bytes. */
+/** Copies the body into one buffer: kept chunks would cost many times their bytes if they are tiny. */
 async function bodyOf(connection: SandboxConnection, reply: IncomingMessage, maxBytes: number): Promise<Buffer> {
   let collected: Buffer = Buffer.alloc(0);
   let length = 0;

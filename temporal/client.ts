@@ -8,7 +8,7 @@ export interface TemporalSettings {
   TEMPORAL_TLS: boolean;
 }
 
-/** Connects without waiting: a Temporal that is away makes calls fail, not the process. */
+/** Connects lazily: while Temporal is away calls fail, but the process runs. */
 export function createTemporalClient(settings: TemporalSettings, secrets: PlatformSecrets): Client {
   const connection = Connection.lazy({ address: settings.TEMPORAL_ADDRESS, tls: settings.TEMPORAL_TLS });
   return new Client({

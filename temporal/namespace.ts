@@ -9,7 +9,7 @@ const names = Object.values(searchAttributes).map(({ name }) => name);
 /** How long the history of a finished workflow can be read. */
 const retention = '7 days';
 
-/** Of Temporal's API and of gRPC. */
+/** Error codes of Temporal's API and of gRPC. */
 const keyword = 2;
 const alreadyExists = 6;
 
@@ -42,7 +42,7 @@ export async function addSearchAttributes(connection: Connection, namespace: str
   });
 }
 
-/** Starts a workflow that nobody runs, waits until a query finds it, and has it removed, which takes a minute. */
+/** Starts a workflow that no worker runs, waits until a query finds it, and has it removed, which takes a minute. */
 async function untilFoundBySearchAttribute(connection: Connection, namespace: string): Promise<void> {
   const client = new Client({ connection, namespace });
   const probeId = `namespace-probe-${randomUUID()}`;

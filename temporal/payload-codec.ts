@@ -8,10 +8,10 @@ const { Payload: PayloadMessage } = proto.temporal.api.common.v1;
 const ivBytes = 12;
 const tagBytes = 16;
 
-/** One payload of a list cannot be decrypted. The message names the reason and repeats little of the payload. */
+/** A payload of a list cannot be decrypted. The message names the reason and repeats little of the payload. */
 export class UnreadablePayloadError extends Error {
   override name = 'UnreadablePayloadError';
-  /** Its place in the list. */
+  /** Its index in the list. */
   readonly index: number;
 
   constructor(index: number, reason: string, options?: { cause: unknown }) {
@@ -20,7 +20,7 @@ export class UnreadablePayloadError extends Error {
   }
 }
 
-/** AES-256-GCM over every payload: what is in a workflow's history can be read only by who has the key. */
+/** AES-256-GCM over every payload: only holders of the key can read a workflow's history. */
 export class EncryptionCodec implements PayloadCodec {
   readonly #keys: ReadonlyMap<string, Buffer>;
   readonly #currentKeyId: string;
@@ -47,7 +47,7 @@ export class EncryptionCodec implements PayloadCodec {
   }
 
   /**
-   * Payloads that were never encrypted (a search attribute's, an operator's own) pass as they are.
+   * Payloads that were never encrypted (a search attribute's, an operator's own) are returned unchanged.
    * @throws {UnreadablePayloadError} for the first that cannot be decrypted
    */
   async decode(payloads: Payload[]): Promise<Payload[]> {

@@ -1,7 +1,7 @@
 import { defineSearchAttributeKey, type SearchAttributePair, SearchAttributeType } from '@temporalio/common';
 import type { LifePlan } from '../domain/life-plan.ts';
 
-/** What operators can search workflows by. Ids and states only, never personal data. */
+/** Attributes that operators search workflows by. Ids and statuses only, never personal data. */
 export const searchAttributes = {
   accountId: defineSearchAttributeKey('AccountId', SearchAttributeType.KEYWORD),
   projectId: defineSearchAttributeKey('ProjectId', SearchAttributeType.KEYWORD),
@@ -12,7 +12,7 @@ export const searchAttributes = {
   hostId: defineSearchAttributeKey('HostId', SearchAttributeType.KEYWORD),
 } as const;
 
-/** What is known of a sandbox's workflow to those who search. */
+/** The attributes of a sandbox's workflow. */
 export function sandboxSearchAttributes(plan: LifePlan, status: string): SearchAttributePair[] {
   return [
     { key: searchAttributes.sandboxStatus, value: status },

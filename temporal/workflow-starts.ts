@@ -13,7 +13,10 @@ const searchAttributesOf: { [Type in WorkflowType]?: (input: WorkflowInput<Type>
   host: ({ hostId }) => [{ key: searchAttributes.hostId, value: hostId }],
 };
 
-/** Options for `client.workflow.start` and its like. @param objectId of what the workflow is about */
+/**
+ * Options for `client.workflow.start` and similar calls.
+ * @param objectId the object that the workflow is about
+ */
 export function startOptions<Type extends WorkflowType>(type: Type, objectId: string, input: WorkflowInput<Type>) {
   const { workflowId, mayRunAgain } = workflowKinds[type];
   const searchable = searchAttributesOf[type]?.(input);

@@ -9,7 +9,7 @@ export interface AttemptTarget extends SigningEndpoint {
   timeoutSeconds: number;
 }
 
-/** Sends an event once, signed anew. */
+/** Sends an event once, with a new signature. */
 export function attempt(
   { keys, sender }: { keys: WebhookKeys; sender: WebhookSender },
   endpoint: AttemptTarget,

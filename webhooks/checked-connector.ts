@@ -5,7 +5,7 @@ import { buildConnector } from 'undici';
 import { isOwnService, type OwnService } from '../config/own-services.ts';
 import { isOutboundAddressAllowed } from '../domain/outbound-addresses.ts';
 
-/** No connection was made: the address is none that users may name. */
+/** No connection was made: users may not name this address. */
 export class AddressRefusedError extends Error {
   override name = 'AddressRefusedError';
 }
@@ -18,7 +18,7 @@ export class NameNotResolvedError extends Error {
 export interface Egress {
   /** CIDR ranges that the operator opened beyond the public internet. */
   allowedRanges: readonly string[];
-  /** What no connection may lead to, also within those ranges. */
+  /** Addresses that are always refused, also within those ranges. */
   ownServices(): Promise<readonly OwnService[]>;
   /** CA certificates beside the usual ones, as PEM. */
   ca?: string | undefined;
@@ -28,13 +28,13 @@ export interface Egress {
 
 const mostAddresses = 4;
 const connectTimeoutMs = 10_000;
-/** Names of one machine seldom move; services of the platform seldom change. */
+/** Names of one machine seldom change; nor do services of the platform. */
 const ownServicesKnownMs = 10_000;
 
 /**
- * Makes the connections of webhooks. A name is looked up for each connection, each of its addresses is held against the
- * rules, and exactly that address is connected to, so that a name that changes its answer gains nothing. The address of
- * the connected socket is checked once more. Proxies of the environment are not used.
+ * Makes the connections of webhooks. Each connection resolves the name, checks each of its addresses, and connects to
+ * exactly the checked address, so that a name whose answer changes gains nothing. The address of the connected socket
+ * is checked once more. Proxies of the environment are not used.
  */
 export class CheckedConnector {
   readonly #egress: Egress;
@@ -74,7 +74,7 @@ export class CheckedConnector {
         socket.destroy();
         failure ??= new AddressRefusedError();
       } catch (error) {
-        // The first address says most: others are often of a family that is not there.
+        // The first error says most: later addresses are often of a family that the machine does not have.
         failure ??= error;
       }
     }
@@ -100,7 +100,7 @@ export class CheckedConnector {
   async #isAllowed(address: string, port: number): Promise<boolean> {
     if (!isOutboundAddressAllowed(address, this.#egress.allowedRanges)) return false;
     if (!isOwnService(await this.#ownServices(), address, port)) return true;
-    // Looks like a closed port: what the platform consists of is nobody's business.
+    // Looks like a closed port, so that it reveals nothing about the platform's services.
     throw Object.assign(new Error('refused'), { code: 'ECONNREFUSED' });
   }
 

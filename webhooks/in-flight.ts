@@ -1,15 +1,15 @@
 import type { AccountId } from '../domain/ids.ts';
 
-/** How many requests may be under way at once in this process. */
+/** The most requests in flight in this process. */
 export interface InFlightLimits {
   total: number;
   perAccount: number;
   perEndpoint: number;
-  /** Of an endpoint that has a request under way for longer than a second. */
+  /** For an endpoint with a request that has taken longer than a second. */
   perSlowEndpoint: number;
 }
 
-/** First attempts, and attempts of workflows, are counted apart: neither takes the other's room. */
+/** First attempts and attempts of workflows are counted apart: neither takes the other's room. */
 export const firstAttemptLimits: InFlightLimits = { total: 2048, perAccount: 128, perEndpoint: 64, perSlowEndpoint: 4 };
 export const retryLimits: InFlightLimits = { total: 256, perAccount: 64, perEndpoint: 8, perSlowEndpoint: 4 };
 
@@ -18,7 +18,7 @@ const slowAfterMs = 1000;
 /** Counts requests, so that a slow or dead endpoint holds few sockets and delays no other. */
 export class InFlight {
   readonly #limits: InFlightLimits;
-  /** Since when each request of an endpoint is under way. */
+  /** When each request of an endpoint began. */
   readonly #endpoints = new Map<string, Set<{ sinceMs: number }>>();
   readonly #accounts = new Map<string, number>();
   #total = 0;
@@ -31,12 +31,12 @@ export class InFlight {
     return this.#total;
   }
 
-  /** How many more requests there may be altogether. */
+  /** How many more requests may begin altogether. */
   get room(): number {
     return this.#limits.total - this.#total;
   }
 
-  /** Endpoints and accounts with requests under way, and how many more each may have. */
+  /** Endpoints and accounts with requests in flight, and how many more each may have. */
   rooms(): { endpoints: Map<string, number>; accounts: Map<string, number> } {
     const { perAccount } = this.#limits;
     return {
@@ -45,7 +45,7 @@ export class InFlight {
     };
   }
 
-  /** @returns what ends it; null: there is no room */
+  /** @returns ends the request; null: there is no room */
   enter(endpointId: string, accountId: AccountId): (() => void) | null {
     const ofAccount = this.#accounts.get(accountId) ?? 0;
     if (this.room <= 0 || ofAccount >= this.#limits.perAccount || this.#roomOf(endpointId) <= 0) return null;
@@ -67,7 +67,7 @@ export class InFlight {
   #roomOf(endpointId: string): number {
     const requests = this.#endpoints.get(endpointId);
     if (!requests) return this.#limits.perEndpoint;
-    // The oldest is the first of the set.
+    // A set keeps the order of insertion, so the first is the oldest.
     const [oldest] = requests;
     const isSlow = oldest !== undefined && Date.now() - oldest.sinceMs > slowAfterMs;
     return (isSlow ? this.#limits.perSlowEndpoint : this.#limits.perEndpoint) - requests.size;

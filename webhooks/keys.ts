@@ -1,10 +1,10 @@
 import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
 import type { PlatformSecrets } from '../config/secrets.ts';
 
-/** PKCS #8 of an ed25519 key, up to its 32 bytes. */
+/** The PKCS #8 prefix of an ed25519 key, before its 32 bytes. */
 const ed25519Prefix = Buffer.from('302e020100300506032b657004220420', 'hex');
 
-/** What an endpoint's requests are signed with: an ed25519 key that is derived, and a secret of the caller's. */
+/** The signing keys of an endpoint: a derived ed25519 key, and the caller's secret. */
 export class WebhookKeys {
   readonly #secrets: Pick<PlatformSecrets, 'webhookKeySeed' | 'sealWebhookSecret' | 'openWebhookSecret'>;
 
@@ -23,12 +23,15 @@ export class WebhookKeys {
     return `whpk_${der.subarray(-32).toString('base64')}`;
   }
 
-  /** @param secret `whsec_…` @returns what is stored of it */
+  /**
+   * @param secret `whsec_…`
+   * @returns the form in which it is stored
+   */
   seal(endpointId: string, secret: string): string {
     return this.#secrets.sealWebhookSecret(endpointId, secret);
   }
 
-  /** The bytes that sign. */
+  /** The secret's bytes, which sign. */
   open(endpointId: string, sealed: string): Buffer {
     return Buffer.from(this.#secrets.openWebhookSecret(endpointId, sealed).slice('whsec_'.length), 'base64');
   }

@@ -3,7 +3,7 @@ import { type AttemptOutcome, keptReplyBytes } from '../domain/webhook-delivery.
 import { readRetryAfter } from '../domain/webhook-schedule.ts';
 import { AddressRefusedError, CheckedConnector, type Egress, NameNotResolvedError } from './checked-connector.ts';
 
-/** Of a reply's body; what comes after that is not read, and the connection is closed. */
+/** Bytes of a reply's body; more is not read, and the connection is closed. */
 const mostReplyBytes = 65_536;
 const mostHeaderBytes = 16_384;
 /** Replies with a status of 1xx before the real one. */
@@ -18,8 +18,8 @@ export interface WebhookRequest {
 }
 
 /**
- * Sends requests to endpoints, which are hostile: time counts over the whole exchange, bytes are bounded, redirects are
- * not followed, and the address is checked at connect.
+ * Sends requests to endpoints, which are hostile: the time limit covers the whole exchange, bytes are bounded,
+ * redirects are not followed, and the address is checked at connect.
  */
 export class WebhookSender {
   readonly #agent: Agent;
@@ -37,7 +37,7 @@ export class WebhookSender {
     });
   }
 
-  /** Never throws: what went wrong is in the outcome. */
+  /** Never throws: the outcome has the error. */
   async send(request: WebhookRequest): Promise<AttemptOutcome> {
     const startedAt = new Date();
     const startedMs = performance.now();
@@ -72,7 +72,7 @@ export class WebhookSender {
         if (interim > mostInterimReplies) giveUp.abort(new Error('too many interim replies'));
       },
     });
-    // Giving up in the middle destroys it; the error is reported by the loop.
+    // Leaving the loop destroys the stream; the loop reports the error.
     body.on('error', () => {});
     exchange.httpStatus = statusCode;
     exchange.reply = '';
@@ -86,12 +86,12 @@ export class WebhookSender {
         bytes += chunk.length;
         const part = chunk.subarray(0, keptReplyBytes - keptBytes);
         keptBytes += part.length;
-        // A copy: a slice would keep all of the chunk in memory.
+        // A copy: a slice would keep the whole chunk in memory.
         if (part.length > 0) kept.push(Buffer.from(part));
         if (bytes > mostReplyBytes) break;
       }
     } finally {
-      // Postgres has no NUL in texts.
+      // Postgres stores no NUL in text.
       exchange.reply = Buffer.concat(kept).toString('utf8').replaceAll('\0', '\ufffd');
     }
   }
@@ -112,7 +112,7 @@ function problemOf(status: number): string | null {
   return `The endpoint answered ${status}`;
 }
 
-/** What users are shown of an error: nothing of it is the receiver's own text. */
+/** The public text of an error, which contains no text of the receiver. */
 function textOf(error: unknown, timeoutSeconds: number): string {
   if (error instanceof TimeoutError || error instanceof errors.ConnectTimeoutError) {
     return `The endpoint did not answer within ${timeoutSeconds} seconds`;

@@ -1,7 +1,7 @@
 import { createHmac, sign } from 'node:crypto';
 import type { WebhookKeys } from './keys.ts';
 
-/** What of an endpoint its signatures depend on. */
+/** The fields of an endpoint that its signatures depend on. */
 export interface SigningEndpoint {
   endpointId: string;
   keyNumber: number;
@@ -12,8 +12,8 @@ export interface SigningEndpoint {
 }
 
 /**
- * The headers of Standard Webhooks: `v1a` by ed25519, and `v1` where there is a secret; for 24 hours after a roll each by
- * the key before as well. https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
+ * The headers of Standard Webhooks: `v1a` by ed25519, and `v1` if there is a secret; for 24 hours after a roll also by
+ * the key before. https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
  */
 export function signedHeaders(
   keys: WebhookKeys,

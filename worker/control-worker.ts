@@ -31,7 +31,7 @@ export function createControlWorker(deps: {
   secrets: PlatformSecrets;
   settings: Settings;
   mailer: Mailer;
-  /** Null: the settings name none. */
+  /** Null: not configured. */
   registry: PlatformRegistry | null;
   webhooks: { keys: WebhookKeys; sender: WebhookSender };
   workflowBundle: string;
@@ -54,14 +54,14 @@ export function createControlWorker(deps: {
       ...createWebhookDeliveryActivities(deps),
     },
     dataConverter: createDataConverter(deps.secrets),
-    // About 290 MiB: see `config/heap-limits.ts`. Others are replayed when something happens to them.
+    // About 290 MiB: see `config/heap-limits.ts`. Workflows beyond this number are replayed when they get a message.
     maxCachedWorkflows: 2000,
-    // Each host is watched by one for as long as it lives.
+    // One workflow watches each host for as long as it exists.
     maxConcurrentActivityTaskExecutions: 2000,
     maxConcurrentWorkflowTaskExecutions: 100,
     workflowTaskPollerBehavior: { type: 'simple-maximum', maximum: 10 },
     shutdownGraceTime: '5s',
-    // V8 isolates shared by all workflows: an idle sandbox must cost little.
+    // V8 isolates that all workflows share: an idle sandbox must cost little.
     reuseV8Context: true,
   });
 }

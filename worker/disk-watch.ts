@@ -10,18 +10,18 @@ import type { DiskFence, DiskUse, HostDriver } from '../runtime/host-driver.ts';
 import type { SandboxFacts } from './sandbox-facts.ts';
 
 const mib = 1024 ** 2;
-/** No disk is faster, so nobody gets past two looks. */
+/** Short enough that even the fastest disk cannot fill the reserve between two checks. */
 const bytesPerSecond = 4e9;
 const [shortestPauseMs, longestPauseMs] = [100, 1000];
 /** Growth is measured over this time. */
 const windowMs = 3000;
-/** What grows by less is not what fills the disk. */
+/** A sandbox that grows by less does not count as filling the disk. */
 const smallGrowthBytes = 4 * mib;
-/** Share of the fastest sandbox's growth from which others are paused with it. */
+/** Sandboxes that grow by at least this share of the fastest one are paused with it. */
 const shareOfFastest = 1 / 4;
-/** A host that was full takes sandboxes again when it has this much more room than it needs to. */
+/** A host that was full takes sandboxes again when this much more than the limit is free. */
 const recovered = 1.1;
-/** One whose workflow did not pause it in this time is asked again. */
+/** A sandbox whose workflow has not paused it in this time is reported again. */
 const askAgainMs = 5000;
 const ballastEveryMs = 10_000;
 
@@ -31,25 +31,25 @@ interface Measure {
 }
 
 /**
- * Watches what is free on the disks of a host. As room gets scarce, the host first takes no more sandboxes, then pauses
- * those that grow fastest (`host_disk_pressure`). The reserve below that is the platform's: before sandboxes could take
- * of it, the guard of the fence makes all of them stand still, until this watch has paused those that wrote.
+ * Watches the free space of a host's disks. As space gets scarce, the host first takes no more sandboxes, then pauses
+ * those that grow fastest (`host_disk_pressure`). The reserve below that is the platform's: before sandboxes could use
+ * it, the lease guard freezes all of them until this watch has paused those that wrote.
  */
 export class DiskWatch {
   readonly #deps: DiskWatchParts;
-  /** One of each disk. */
+  /** The state of one disk. */
   readonly #folders: string[];
   #timer: NodeJS.Timeout | null = null;
   #looking: Promise<void> = Promise.resolve();
-  /** The row of the host is being written. */
+  /** A write of the host's row is in progress. */
   #telling: Promise<void> | null = null;
   #stopped = false;
   #fullDisk: FullDisk | null | undefined;
   #measures: Measure[] = [];
-  /** Those that were made to stand still, and when their workflow was last asked to pause them. */
+  /** Sandboxes that this watch froze, and when their workflow was last asked to pause them. */
   readonly #halted = new Map<SandboxId, number>();
   readonly #ended = new Set<SandboxId>();
-  /** The first look makes the ballast: a disk may be full before the host has run for long. */
+  /** The first check makes the ballast: a disk may be full before the host has run for long. */
   #ballastAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(deps: DiskWatchParts) {
@@ -59,14 +59,14 @@ export class DiskWatch {
     this.#folders = isOneDisk ? [diskFolder] : [diskFolder, deps.cacheDir];
   }
 
-  /** Looks once, so that the host is not offered while it is full, and then again and again. */
+  /** Checks once, so that a host with a full disk is not offered, then repeatedly. */
   async start(): Promise<void> {
     await this.look();
     await this.#telling;
     this.#next();
   }
 
-  /** Ends after the look in hand. */
+  /** Ends after the current check. */
   async stop(): Promise<void> {
     this.#stopped = true;
     if (this.#timer) clearTimeout(this.#timer);
@@ -86,7 +86,7 @@ export class DiskWatch {
     }, pauseMs);
   }
 
-  /** One look. It waits for nothing that needs the database, which may have no room on this very disk. */
+  /** One check. It waits for nothing that needs the database, which may have no space on this very disk. */
   async look(): Promise<void> {
     const { driver, cacheDir } = this.#deps;
     const room = driver.diskRoom();
@@ -102,7 +102,7 @@ export class DiskWatch {
     this.#tell(room, cache);
   }
 
-  /** One at a time: what changes meanwhile is said by the next look. */
+  /** One write at a time: the next check writes what has changed meanwhile. */
   #tell(room: DiskRoom, cache: DiskRoom | null): void {
     if (this.#telling) return;
     this.#telling = this.#tellFullDisk(room, cache).finally(() => {
@@ -151,7 +151,7 @@ export class DiskWatch {
     }
     for (const { sandboxId, run, isFrozen } of uses) {
       if (this.#ended.has(sandboxId) || !this.#halted.has(sandboxId)) continue;
-      // A system call under way goes on writing, gigabytes perhaps. Only its end stops it.
+      // A system call in progress continues to write, perhaps gigabytes. Only ending the processes stops it.
       if (!isFrozen && lastRoom) await this.#end(sandboxId, run);
       else if (performance.now() - this.#halted.get(sandboxId)! > askAgainMs) this.#ask(sandboxId, run);
     }
@@ -165,12 +165,12 @@ export class DiskWatch {
   async #end(sandboxId: SandboxId, run: number | null): Promise<void> {
     this.#ended.add(sandboxId);
     this.#deps.logger.warn({ sandboxId }, 'ended: it went on writing to the last of the disk');
-    // Reported first, or else the end may be seen and reported as a loss of memory before.
+    // Reported before the processes end, or their end may be seen and reported as a loss of memory.
     this.#report(sandboxId, { run, ended: true });
     await this.#deps.driver.endAtOnce(sandboxId);
   }
 
-  /** In the background: a Temporal that has no room on its disk answers only after this watch has made some. */
+  /** In the background: if Temporal has no space on its disk, it answers only after this watch has freed some. */
   #report(sandboxId: SandboxId, report: { run: number | null; ended: boolean }): void {
     this.#deps.facts.diskPressure(sandboxId, report).catch((error) => {
       this.#deps.logger.warn({ err: error, sandboxId }, 'disk pressure could not be reported to its workflow');
@@ -178,8 +178,8 @@ export class DiskWatch {
   }
 
   /**
-   * Once those that wrote stand still by themselves, the others go on, though a part of the reserve is gone: down to its
-   * half.
+   * Once the writers are frozen one by one, the others are thawed, although part of the reserve is used: down to half
+   * of it.
    */
   async #keepReserve({ bytes, limits }: DiskRoom): Promise<void> {
     const { fence, lease } = this.#deps;
@@ -197,7 +197,7 @@ export class DiskWatch {
 
   async #tellFullDisk(data: DiskRoom, cache: DiskRoom | null): Promise<void> {
     const ease = this.#fullDisk ? recovered : 1;
-    // Starts write little to the cache, so it may be as full as its reserve.
+    // A start writes little to the cache, so the cache may be full down to its reserve.
     const cacheIsFull =
       cache !== null &&
       (cache.bytes < cache.limits.reserveBytes * ease || cache.inodes < cache.limits.reserveInodes * ease);

@@ -7,7 +7,7 @@ import type { Settings } from '../config/settings.ts';
 import type { HostRegistration } from '../db/repositories/hosts.ts';
 import { makeId } from '../domain/ids.ts';
 
-/** Who this host is, and what its sandboxes may be promised together where an operator limits that. */
+/** This host's id, and what its sandboxes may be promised together if the operator limits that. */
 export function describeHost(settings: Settings): HostRegistration {
   const gib = 1024 ** 3;
   const limit = (amount: () => number, overcommit: number | undefined) =>
@@ -36,12 +36,12 @@ function diskBytes(dataDir: string): number {
   return held.reduce((sum, bytes) => sum + bytes, bavail * bsize);
 }
 
-/** A host keeps its name across restarts: its sandboxes are found by it. */
+/** A host keeps its id across restarts: its sandboxes are found by it. */
 function keptHostId(dataDir: string): string {
   const file = path.join(dataDir, 'host-id');
   try {
     const hostId = readFileSync(file, 'utf8').trim();
-    // Another id would be another host, which removes what it does not know.
+    // With another id it would be another host, which removes sandboxes that it does not know.
     if (keptHostIdForm.test(hostId)) return hostId;
     throw new Error(
       `${file} is damaged: write this host's id from the table hosts to it, or name it in PLATFORM_HOST_ID`,

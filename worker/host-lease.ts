@@ -5,8 +5,8 @@ import type { HostFence } from '../runtime/host-driver.ts';
 import { uptimeSeconds } from '../runtime/uptime.ts';
 
 /**
- * Of a lease's length: its sandboxes stand still when it was not renewed for this long, well before anybody takes the
- * host for lost.
+ * Share of the lease's length: sandboxes are frozen when the lease was not renewed for this long, well before the host
+ * is given up.
  */
 const fencedAfter = 0.8;
 /** A host that stops in order (an upgrade, a reboot) keeps its sandboxes for this long. */
@@ -25,10 +25,10 @@ export class HostLease {
   #offers = false;
   #heldUntilSeconds = 0;
 
-  /** @param deps.onLost the host was given up: its sandboxes are failed, and it must begin anew */
+  /** @param deps.onLost called when the host was given up: its sandboxes have failed, and it must start anew */
   constructor(deps: {
     databaseUrl: string;
-    /** Asked at each renewal: what a disk can hold changes. */
+    /** Read at each renewal: the capacity of a disk changes. */
     describe: () => HostRegistration;
     fence: HostFence;
     leaseSeconds: number;
@@ -44,8 +44,8 @@ export class HostLease {
   }
 
   /**
-   * Keeps what is on this host, without offering room for more yet.
-   * @returns whether it was given up before; then its sandboxes stand still until `offer`
+   * Renews the lease without offering room yet.
+   * @returns whether the host was given up before; its sandboxes then stay frozen until `offer`
    * @throws when Postgres cannot be reached
    */
   async hold(): Promise<{ lost: boolean }> {
@@ -55,7 +55,7 @@ export class HostLease {
     return { lost };
   }
 
-  /** From now on new sandboxes may come. Whatever was on a host that had been given up is cleaned by now. */
+  /** Offers the host for new sandboxes. Remains of a time when it was given up must be removed before. */
   async offer(): Promise<void> {
     await this.#renewing;
     this.#offers = true;
@@ -63,12 +63,12 @@ export class HostLease {
     else await this.#letRun();
   }
 
-  /** Lets sandboxes go on that stand still, if the lease lasts. */
+  /** Thaws the sandboxes that were frozen for the lease, if the lease is valid. */
   async letRunIfHeld(): Promise<void> {
     if (uptimeSeconds() < this.#heldUntilSeconds) await this.#letRun();
   }
 
-  /** From now on no new sandboxes come here. Those that are here go on. */
+  /** Takes no new sandboxes from now on. The present ones continue. */
   async giveUp(): Promise<void> {
     if (this.#timer) clearInterval(this.#timer);
     await this.#renewing;
@@ -93,7 +93,7 @@ export class HostLease {
   }
 
   async #renew(): Promise<{ lost: boolean }> {
-    // Before it is asked for: whatever the database then grants ends later than what is counted on here.
+    // Read the clock before the query, so the local expiry is never later than the database's.
     const asked = uptimeSeconds();
     const lease = { seconds: this.#leaseSeconds, offers: this.#offers };
     const { lost } = await renewLease(this.#connection.run, this.#describe(), lease);

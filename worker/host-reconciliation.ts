@@ -17,21 +17,24 @@ import { DriverError, type SandboxDriver, type SandboxInspection, type SandboxSp
 import type { HostDriver } from '../runtime/host-driver.ts';
 import type { SandboxFacts } from './sandbox-facts.ts';
 
-/** What reconciliation needs of a driver. */
+/** The part of a driver that reconciliation needs. */
 export type ReconcilingDriver = SandboxDriver &
   Pick<HostDriver, 'reconcile' | 'repairLinks' | 'withoutAgent' | 'restartAgent'>;
 
-/** Why a sandbox is reported. `room`: it is frozen and the disk has no room for it. A report for another reason is sent at once. */
+/**
+ * Why a sandbox is reported. `room`: it is frozen and the disk has no room for it. A report with another reason is sent
+ * at once.
+ */
 type Loss = 'processes' | 'disk' | 'room';
 
 const everyMs = 4000;
-/** A workflow has acted on a report long before; if not, it gets the report again. */
+/** A workflow acts on a report much sooner than this; if it did not, the report is sent again. */
 const reportAgainAfterMs = 60_000;
 
 /**
- * Compares what runs on this host with what the platform believes: thoroughly when the host starts, and every few
- * seconds from then on. Only sandboxes at rest are compared; in every other state an activity of the workflow is under
- * way and is tried again by itself.
+ * Compares the sandboxes on this host with their rows: thoroughly when the host starts, and every few seconds
+ * afterwards. Only sandboxes at rest are compared; in every other status an activity of the workflow is in progress and
+ * is retried by itself.
  */
 export class HostReconciliation {
   readonly #orm: Orm;
@@ -64,9 +67,9 @@ export class HostReconciliation {
   }
 
   /**
-   * Before the host takes work: removes what nobody owns, gives back the room of lives that are over, and reports what
-   * ended while the host was away.
-   * @param lastAlive when this host was last known to be up, and so when its sandboxes stood still if it restarted
+   * Call before the host takes work: removes sandboxes that no row needs, gives back the room of ended ones, and
+   * reports processes that ended while the host was away.
+   * @param lastAlive when this host was last known to be up, which is when its processes ended if it restarted
    */
   async takeOver(lastAlive: Date): Promise<void> {
     const rows = await sandboxesOnHost(this.#orm.em, this.#hostId);
@@ -85,7 +88,7 @@ export class HostReconciliation {
     this.#logger.info({ sandboxes: living.length, cleaned: rows.length - living.length }, 'host reconciled');
   }
 
-  /** What goes wrong with one sandbox is logged, and does not keep this host from its others. */
+  /** An error with one sandbox is logged and does not stop the check of the others. */
   async #alone(sandboxId: SandboxId, act: () => Promise<void>): Promise<void> {
     try {
       await act();
@@ -94,32 +97,32 @@ export class HostReconciliation {
     }
   }
 
-  /** Looks again and again from now on. */
+  /** Checks repeatedly from now on. */
   start(): void {
     this.#running ??= this.#lookOn();
   }
 
-  /** Ends after the look in hand. */
+  /** Ends after the current check. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     await this.#running;
   }
 
-  /** A pause or a resume was given up while this host was away, though it had been done; the row is what counts. */
+  /** A pause or resume was given up while this host was away, although it had succeeded. The row decides. */
   async #bringToRest(row: Sandbox): Promise<void> {
     if (row.status !== 'running' && row.status !== 'paused') return;
     const found = await this.#driver.inspect(row.sandboxId);
     const { state } = found;
     if (row.status === 'paused' && state === 'running') await this.#driver.pause(row.sandboxId);
     if (row.status === 'running' && state === 'paused') await this.#goOn(row, found);
-    // A host whose record of it was lost knows none of its UDP ports.
+    // A host that lost its record of the sandbox knows none of its UDP ports.
     const { udpPorts } = this.#specOf(row);
     if (udpPorts.length > 0 && state !== 'exited' && state !== 'absent') {
       await this.#driver.exposeUdp(row.sandboxId, udpPorts);
     }
   }
 
-  /** On a disk that is full it is not resumed but stays frozen, and its row becomes `paused`. */
+  /** On a full disk it is not resumed: it stays frozen, and its row becomes `paused`. */
   async #goOn(row: Sandbox, found: SandboxInspection): Promise<void> {
     try {
       await this.#driver.resume(this.#specOf(row));
@@ -150,7 +153,7 @@ export class HostReconciliation {
     await this.#restartAgents(resting);
   }
 
-  /** In the background, so that a sandbox in which nothing can be started keeps no other from being looked at. */
+  /** In the background, so that a sandbox that cannot start a process does not delay the check of others. */
   async #restartAgents(resting: readonly RestingSandbox[]): Promise<void> {
     const running = resting.flatMap(({ sandboxId, status }) => (status === 'running' ? [sandboxId] : []));
     for (const row of await runningSandboxes(this.#orm.em, this.#hostId, this.#driver.withoutAgent(running))) {
@@ -165,15 +168,15 @@ export class HostReconciliation {
     if (found.state === 'absent') {
       return this.#report(sandboxId, found, 'disk', () => this.#facts.diskLost(sandboxId, found.run));
     }
-    // Without processes, frozen or not, there is no memory that could have been lost.
+    // Without processes, frozen or not, no memory can have been lost.
     if (status === 'paused' && !holdsCompute) return;
-    // Processes that end by themselves leave a record of how; a host that goes down takes them without one.
+    // Processes that end by themselves leave a record of it; when the host goes down, they do not.
     const { exit } = found;
     if (exit && status !== 'paused') this.#report(sandboxId, found, 'processes', () => this.#facts.exited(exit));
     else this.#report(sandboxId, found, 'processes', () => this.#facts.memoryLost(sandboxId, found.run, lastAlive));
   }
 
-  /** Sends in the background, so that a Temporal that is away does not keep other sandboxes from being looked at. */
+  /** Sent in the background, so that an outage of Temporal does not delay the check of other sandboxes. */
   #report(sandboxId: SandboxId, { run }: SandboxInspection, lost: Loss, send: () => Promise<void>): void {
     const before = this.#reports.get(sandboxId);
     const isRecent =
@@ -193,8 +196,8 @@ export class HostReconciliation {
 }
 
 /**
- * On a host that was given up: waits until the platform has done so with each sandbox. Before that, some would still
- * look as if they ran here.
+ * On a host that was given up: waits until the platform has failed or moved each of its sandboxes. Until then some rows
+ * still name this host.
  */
 export async function whenGivenUp(orm: Orm, hostId: string, logger: Logger): Promise<void> {
   logger.warn('this host was given up while it was away; its sandboxes are cleaned up');

@@ -7,7 +7,7 @@ import { hostEndingTaskQueue, hostTaskQueue } from '../domain/task-queues.ts';
 import type { SandboxDriver } from '../runtime/driver.ts';
 import { createDataConverter } from '../temporal/data-converter.ts';
 
-/** Activities at once, of which each waits more than it works, and those of one account. */
+/** Activities at once, most of which wait rather than work, and the share of one account. */
 const defaultSlots = { slots: 200, accountShare: 50 };
 const endingSlots = 100;
 
@@ -43,7 +43,7 @@ export function createHostWorkers(
     Worker.create({
       ...common,
       taskQueue: hostTaskQueue(deps.hostId),
-      // Ends too: those that an earlier version of the workflows put here.
+      // Activities that an earlier version of the workflows scheduled here.
       activities,
       maxConcurrentActivityTaskExecutions: slots,
       activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 10 },

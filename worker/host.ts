@@ -62,7 +62,7 @@ const lease = new HostLease({
   leaseSeconds: settings.PLATFORM_HOST_LEASE_SECONDS,
   logger,
   onLost() {
-    // What a given-up host must do is what every start does: clean up first, then offer itself again.
+    // A host that was given up does the same as at every start: clean up, then offer itself again.
     logger.fatal('this host was given up while it could not renew its lease; starting anew');
     process.exit(1);
   },
@@ -70,7 +70,7 @@ const lease = new HostLease({
 await requireOwnDataFolder(orm, host.hostId, settings.PLATFORM_DATA_DIR);
 const lastAlive = (await lastAliveAt(orm.em, host.hostId)) ?? new Date();
 const { lost } = await lease.hold();
-// First of all: the sandboxes that run write while this process starts.
+// First of all: running sandboxes write to the disk while this process starts.
 const diskWatch = new DiskWatch({
   orm,
   driver,

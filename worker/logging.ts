@@ -16,7 +16,7 @@ export function logTemporalThrough(logger: Logger): void {
   });
 }
 
-/** What is logged of an entry of the SDK's log. Null: nothing. */
+/** The log line for an entry of the SDK's log. Null: none. */
 export function temporalLine({
   level,
   message,
@@ -32,7 +32,7 @@ export function temporalLine({
   }
   // Deliveries take turns at a slow endpoint.
   if (error instanceof ApplicationFailure && error.type === 'endpoint_busy') return null;
-  // A full host or a wrong password of a bucket is an answer to a caller, not a fault of the platform.
+  // A full host or a wrong bucket password is an answer to a caller, not a fault of the platform.
   if (isRefusal(error)) {
     const { workflowId, activityType } = fields;
     return {
@@ -48,7 +48,7 @@ export function temporalLine({
   };
 }
 
-/** A failure whose code is one that callers are answered with, and not because the platform failed. */
+/** A failure with the code of an expected refusal. */
 function isRefusal(error: unknown): error is ApplicationFailure {
   return error instanceof ApplicationFailure && isErrorCode(error.type) && errorStatus[error.type] !== 500;
 }

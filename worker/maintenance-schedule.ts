@@ -5,8 +5,8 @@ import { type WorkflowType, workflowKinds } from '../domain/workflow-registry.ts
 const scheduleId = 'maintenance';
 
 /**
- * Has the workflow `maintenance` started each hour, and once at once when the schedule is new. Every control worker asks
- * for it when it starts; there is one.
+ * Has the workflow `maintenance` started each hour, and immediately when the schedule is new. Every control worker
+ * calls this at its start; there is one schedule.
  */
 export async function ensureMaintenanceSchedule(client: Client): Promise<void> {
   try {

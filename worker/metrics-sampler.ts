@@ -11,13 +11,13 @@ import type { SandboxDriver, SandboxUsage } from '../runtime/driver.ts';
 
 const intervalMs = 5000;
 const minuteMs = 60_000;
-/** A host worker that was away for longer leaves minutes that are only in the samples. */
+/** After a longer absence of the host worker, some minutes exist as samples only. */
 const catchUpMs = 60 * minuteMs;
 
 /**
- * Looks at every running sandbox of a host each five seconds, on whole multiples of five, and stores what it used
- * since the look before, or since it began to run: one statement a look, and one more each minute. A look that could not be stored is not lost:
- * the next one covers its time, too.
+ * Samples every running sandbox of a host each five seconds, on whole multiples of five, and stores what it used since
+ * the sample before, or since it began to run: one statement a sample, and one more each minute. A sample that could
+ * not be stored is not lost: the next one covers its time, too.
  */
 export class MetricsSampler {
   readonly #orm: Orm;
@@ -29,14 +29,14 @@ export class MetricsSampler {
   #timer: NodeJS.Timeout | null = null;
   #looking: Promise<void> = Promise.resolve();
   #stopped = false;
-  /** The last look that was stored, of each sandbox. */
+  /** The last stored sample of each sandbox. */
   #previous = new Map<SandboxId, SandboxUsage>();
-  /** The minute under way, and the sandboxes that were seen in it. */
+  /** The current minute, and the sandboxes sampled in it. */
   #minute: { startMs: number; sandboxIds: Set<SandboxId> } | null = null;
 
   /**
    * @param deps.clock Unix milliseconds
-   * @param deps.onLook called with what each look found, whether or not it could be stored
+   * @param deps.onLook called with each sample, whether or not it could be stored
    */
   constructor(deps: {
     orm: Orm;
@@ -71,14 +71,14 @@ export class MetricsSampler {
     next();
   }
 
-  /** Ends after the look in hand. */
+  /** Ends after the current sample. */
   async stop(): Promise<void> {
     this.#stopped = true;
     if (this.#timer) clearTimeout(this.#timer);
     await this.#looking;
   }
 
-  /** One look. */
+  /** One sample of all sandboxes. */
   async look(): Promise<void> {
     const nowMs = Math.floor(this.#clock() / intervalMs) * intervalMs;
     await this.#addUpBefore(Math.floor(nowMs / minuteMs) * minuteMs);
@@ -90,7 +90,7 @@ export class MetricsSampler {
     for (const { sandboxId } of metered) this.#minute!.sandboxIds.add(sandboxId);
   }
 
-  /** Adds up what was seen before this minute; after a start also what an earlier process may have left. */
+  /** Adds up the samples before this minute; after a start also those that an earlier process may have left. */
   async #addUpBefore(minuteStartMs: number): Promise<void> {
     const { em } = this.#orm;
     if (this.#minute?.startMs === minuteStartMs) return;
@@ -104,12 +104,12 @@ export class MetricsSampler {
   }
 }
 
-/** What a sandbox used since the last look at the same run; at the first look since the run began. */
+/** The use since the previous sample of the same run; in the first sample, since the run began. */
 function sinceLast(usage: SandboxUsage, previous: SandboxUsage | undefined): MeteredUsage[] {
   const isSameRun = previous?.sinceMs === usage.sinceMs;
   const from = isSameRun ? previous! : { atMs: usage.sinceMs, cpuSeconds: 0, receivedBytes: 0, sentBytes: 0 };
   const overSeconds = (usage.atMs - from.atMs) / 1000;
-  // Just begun: a share of no time is no share.
+  // The run has just begun: there is no time to divide by.
   if (overSeconds <= 0) return [];
   return [
     {

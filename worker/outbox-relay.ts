@@ -17,9 +17,9 @@ const batchSize = 100;
 const idleMs = 500;
 
 /**
- * Starts and signals the workflows that committed changes asked for, at least once each. Any number of relays may run;
- * each entry is held by one at a time. A workflow's id follows from its object and, for most types, is never used again,
- * so two starts make one workflow.
+ * Starts and signals the workflows that committed changes requested, at least once each. Any number of relays may run;
+ * one at a time holds an entry. A workflow's id follows from its object and, for most types, is never used again, so
+ * two starts make one workflow.
  */
 export class OutboxRelay {
   readonly #orm: Orm;
@@ -38,7 +38,7 @@ export class OutboxRelay {
     this.#running ??= this.#loop();
   }
 
-  /** Ends after the batch in hand. */
+  /** Ends after the current batch. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     await this.#running;
@@ -90,7 +90,7 @@ export class OutboxRelay {
   }
 
   async #start(type: WorkflowType, workflowId: string, input: object): Promise<void> {
-    // The row has the workflow id already, which the options would make from the object's id.
+    // The row has the workflow id already; the options would make it from the object's id.
     const options = { ...startOptions(type, '', input as WorkflowInput<typeof type>), workflowId };
     try {
       await this.#client.workflow.start(type, options);
@@ -105,7 +105,7 @@ export class OutboxRelay {
       await handle.signal(signal, argument);
     } catch (error) {
       if (!(error instanceof WorkflowNotFoundError)) throw error;
-      // Temporal says so of closed workflows, too. This fails for one that is not started yet.
+      // Temporal gives the same error for closed workflows. This call fails for one that is not started yet.
       await handle.describe();
     }
   }

@@ -19,25 +19,26 @@ import type { MachineLoad } from '../runtime/machine-load.ts';
 
 const everyMs = 2000;
 const mb = 1024 ** 2;
-/** Growth of what is written is measured over this time. */
+/** Growth of the written data is measured over this time. */
 const growthWindowMs = 10_000;
-/** A sandbox that ran for less has hardly begun: it still counts with what is expected of it. */
+/** A sandbox that ran for less than this still counts with its expected use. */
 const settledSeconds = 2;
 
 /**
- * Says in the host's row how much the host can still give to sandboxes, by what is really used: memory, disk and
- * processor. Says with it which sandboxes are within these figures, and what new sandboxes of each template use.
+ * Writes to the host's row how much the host can still give to sandboxes by measured use: memory, disk and processor.
+ * The same statement marks the sandboxes that these figures include, and stores the use of new sandboxes of each
+ * template.
  */
 export class RoomReporter {
   readonly #deps: RoomReporterParts;
   #timer: NodeJS.Timeout | null = null;
   #reporting: Promise<void> = Promise.resolve();
   #stopped = false;
-  /** What the last look at the sandboxes found; null once it was reported. */
+  /** The result of the last sample of the sandboxes; null once it was reported. */
   #look: readonly MeteredUsage[] | null = null;
   #uses: ProcessorUse[] = [];
   readonly #sizes = new Map<SandboxId, SizedSandbox>();
-  /** Sandboxes whose rows say that they are measured. */
+  /** Sandboxes whose rows are marked as measured. */
   readonly #measured = new Set<SandboxId>();
   #disk: { atMs: number; freeMb: number }[] = [];
   #shortOf: readonly Resource[] = [];
@@ -46,20 +47,20 @@ export class RoomReporter {
     this.#deps = deps;
   }
 
-  /** Reports once, so that the host is not offered without figures, and then again and again. */
+  /** Reports once, so that the host is not offered without figures, then repeatedly. */
   async start(): Promise<void> {
     await this.report();
     this.#next();
   }
 
-  /** Ends after the report in hand. */
+  /** Ends after the current report. */
   async stop(): Promise<void> {
     this.#stopped = true;
     if (this.#timer) clearTimeout(this.#timer);
     await this.#reporting;
   }
 
-  /** Takes what running sandboxes use, for the next report. */
+  /** Takes the use of running sandboxes for the next report. */
   take(look: readonly MeteredUsage[]): void {
     this.#look = look;
   }
@@ -79,7 +80,7 @@ export class RoomReporter {
     const isNewLook = this.#look !== null;
     this.#look = null;
     if (isNewLook) await this.#learn(settled);
-    // After the look: the sandboxes that it saw are within what is free now.
+    // After the sample, so that the present free room includes the sandboxes in it.
     const free = this.#free();
     const shortOf = (['cpu', 'memory', 'disk'] as const).filter((resource) => free[keyOf[resource]] <= 0);
     const fresh = settled.filter(({ sandboxId }) => !this.#measured.has(sandboxId));
@@ -95,7 +96,7 @@ export class RoomReporter {
     this.#shortOf = shortOf;
   }
 
-  /** Which template each is of, and how many cores it has; asked once of each. */
+  /** The template and the cores of each sandbox; read once for each. */
   async #learn(settled: readonly MeteredUsage[]): Promise<void> {
     const present = new Set(settled.map((usage) => usage.sandboxId));
     for (const sandboxId of this.#sizes.keys()) if (!present.has(sandboxId)) this.#sizes.delete(sandboxId);
@@ -130,7 +131,7 @@ export class RoomReporter {
     return atMs > first.atMs ? ((first.freeMb - freeMb) * 1000) / (atMs - first.atMs) : 0;
   }
 
-  /** The mean of processor and the most of memory, by template. */
+  /** The mean of the processor and the maximum of the memory, by template. */
   #templateUses(fresh: readonly MeteredUsage[]): Map<string, TemplateUse> {
     const templateOf = ({ sandboxId }: MeteredUsage) => this.#sizes.get(sandboxId)?.templateId;
     const uses = new Map<string, TemplateUse>();

@@ -9,8 +9,8 @@ const firstRetryMs = 200;
 const longestRetryMs = 5000;
 
 /**
- * Reports to workflows what a host saw of their sandboxes. Each method resolves when Temporal has accepted the report,
- * or when the workflow is over, and tries for as long as neither is so.
+ * Reports to workflows what a host saw of their sandboxes. Each method retries until Temporal has accepted the report
+ * or the workflow has closed.
  */
 export class SandboxFacts {
   readonly #client: Client;
@@ -23,7 +23,7 @@ export class SandboxFacts {
   }
 
   /**
-   * Its processes have ended. An end that nothing recorded is the host's doing, not the sandbox's.
+   * Its processes have ended. An end without a record was caused by the host, not by the sandbox.
    * @throws {Error} when the host stops before the report is accepted
    */
   async exited(found: SandboxExit): Promise<void> {
@@ -36,7 +36,7 @@ export class SandboxFacts {
 
   /**
    * Its processes are gone, and the disk is there.
-   * @param at when they ran last
+   * @param at when they last ran
    * @throws {Error} when the host stops before the report is accepted
    */
   async memoryLost(sandboxId: SandboxId, run: number | null, at: Date): Promise<void> {
@@ -52,7 +52,7 @@ export class SandboxFacts {
   }
 
   /**
-   * The disk of the host is nearly full, and the host has frozen or ended its processes for that.
+   * The disk of the host is nearly full, so the host has frozen or ended its processes.
    * @throws {Error} when the host stops before the report is accepted
    */
   async diskPressure(sandboxId: SandboxId, { run, ended }: { run: number | null; ended: boolean }): Promise<void> {

@@ -2,8 +2,8 @@ import { lookup } from 'node:dns/promises';
 import type { Logger } from 'pino';
 
 /**
- * The IPv4 addresses of a server that sandboxes use, as they are when the host starts, for the firewall.
- * @returns none when its name leads nowhere: sandboxes then reach it only where anybody does
+ * The IPv4 addresses of a server that sandboxes use, resolved when the host starts, for the firewall.
+ * @returns an empty list when its name does not resolve; sandboxes then reach it only if it is public
  */
 export async function serverAddresses(
   what: string,

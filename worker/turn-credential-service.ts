@@ -5,9 +5,9 @@ import type { TurnSettings } from '../config/turn-settings.ts';
 import type { SandboxId } from '../domain/ids.ts';
 import { iceServers, turnCredential } from '../domain/turn.ts';
 
-/** What one address may ask for within a second. */
+/** Requests of one address within a second. */
 const requestsPerSecond = 20;
-/** Connections of one sandbox at once: so many that programs do not notice, so few that no sandbox takes them all. */
+/** Connections of one sandbox at once: enough for its programs, too few to take all of them. */
 const connectionsPerSandbox = 8;
 const connectionsAtOnce = 2048;
 const clientTimeoutMs = 5000;
@@ -15,8 +15,8 @@ const clientTimeoutMs = 5000;
 /**
  * Gives sandboxes of this host credentials for the TURN server: `GET /api/turn-credential`, with `?internal=1` for
  * peers that reach the server by its internal address. The source address identifies the sandbox, and the firewall
- * drops packets with any other. The secret stays in this process, which also runs the host's sandboxes: nothing that
- * one sandbox sends may end it or keep the others out.
+ * drops packets with any other. The secret stays in this process, which also runs the host's sandboxes: no request of a
+ * sandbox may end it or keep other sandboxes out.
  */
 export class TurnCredentialService {
   readonly #turn: TurnSettings;

@@ -17,18 +17,19 @@ import { firstAttemptLimits, InFlight } from '../webhooks/in-flight.ts';
 import type { WebhookKeys } from '../webhooks/keys.ts';
 import type { WebhookSender } from '../webhooks/sender.ts';
 
-/** Taken at once, and written at once. */
+/** Deliveries that are taken, and written, at once. */
 const batchSize = 256;
 const idleMs = 500;
 const renewMs = 3000;
 const retryMs = 500;
-/** How long requests under way may take to end when the process stops; others make them again. */
+/** How long a stopping process waits for requests in flight; others repeat them. */
 const stopMs = 4000;
 
 /**
- * Makes the first attempt at each delivery, straight from the row. Any number of relays may run; a delivery is held by
- * one at a time, and by another if its relay dies, so an endpoint gets each event at least once. What does not succeed
- * becomes a workflow. Endpoints that have failed five times in a row are left to workflows from the first attempt on.
+ * Makes the first attempt at each delivery, straight from the row. Any number of relays may run; one at a time holds a
+ * delivery, and another takes it if that relay dies, so an endpoint gets each event at least once. A delivery that does
+ * not succeed becomes a workflow. Endpoints that have failed five times in a row are left to workflows from the first
+ * attempt on.
  */
 export class WebhookRelay {
   readonly #orm: Orm;
@@ -37,7 +38,7 @@ export class WebhookRelay {
   readonly #listener: NotificationListener;
   readonly #holder = `relay-${randomUUID()}`;
   readonly #inFlight = new InFlight(firstAttemptLimits);
-  /** Until their results are written. */
+  /** Deliveries whose results are not written yet. */
   readonly #held = new Map<string, HeldDelivery>();
   readonly #stopping = new AbortController();
   #results: Result[] = [];
@@ -68,7 +69,7 @@ export class WebhookRelay {
     this.#running ??= Promise.all([this.#claimAll(), this.#renewAll()]);
   }
 
-  /** Takes no more, and waits a moment for requests under way. */
+  /** Takes no more deliveries and waits a moment for requests in flight. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     this.#wakeUp();
@@ -76,7 +77,7 @@ export class WebhookRelay {
     await this.#running;
     const deadlineMs = Date.now() + stopMs;
     while (this.#held.size > 0 && Date.now() < deadlineMs) await delay(20);
-    // Postgres may be away for longer; what is not written is made again.
+    // Postgres may be away for longer; an attempt whose result is not written is repeated.
     await Promise.race([this.#writing, delay(Math.max(0, deadlineMs - Date.now()), undefined, { ref: false })]);
   }
 
@@ -94,7 +95,7 @@ export class WebhookRelay {
     }
   }
 
-  /** @returns how many it took */
+  /** @returns how many deliveries it took */
   async #claim(): Promise<number> {
     const limit = Math.min(batchSize, this.#inFlight.room);
     if (limit <= 0) return 0;
@@ -102,13 +103,13 @@ export class WebhookRelay {
     const wanted = { limit, perEndpoint, perAccount, rooms: this.#inFlight.rooms() };
     const claimed = await claimDeliveries(this.#orm.em, this.#holder, wanted);
     for (const held of claimed) {
-      // One whose lease has run out while it was under way is still under way.
+      // A delivery whose lease has expired during its attempt is still in flight.
       if (this.#held.has(held.deliveryId)) continue;
       this.#held.set(held.deliveryId, held);
       this.#deliver(held).then(
         (result) => this.#finish(result),
         (error) => {
-          // Another relay, or this one, takes it when its lease has run out.
+          // A relay takes it again when its lease has expired.
           this.#held.delete(held.deliveryId);
           this.#logger.error({ err: error, deliveryId: held.deliveryId }, 'a webhook delivery could not be attempted');
         },
@@ -122,7 +123,7 @@ export class WebhookRelay {
     if (!endpoint) return { held, kind: 'given_up', error: 'The webhook is deleted or not active' };
     const isUnhealthy = endpoint.consecutiveFailures >= failuresUntilUnhealthy;
     const leave = isUnhealthy ? null : this.#inFlight.enter(held.endpointId, held.accountId);
-    // The workflow waits where there is no room, too.
+    // A workflow waits when there is no room, too.
     if (!leave) return { held, kind: 'handed_over' };
     try {
       const outcome = await attempt(this.#webhooks, endpoint, held.event);
@@ -141,7 +142,7 @@ export class WebhookRelay {
     });
   }
 
-  /** Writes what has come in, all at once, until there is nothing. Postgres may be away for a while. */
+  /** Writes the results that have come in, in one batch, until none is left. Postgres may be away for a while. */
   async #writeAll(): Promise<void> {
     while (this.#results.length > 0) {
       const results = this.#results.splice(0, batchSize);

@@ -31,7 +31,7 @@ export async function ensureWorkflowBundle(cacheDir: string, builtDir = imageBun
     return file;
   } catch (error) {
     if (!isOutOfSpace(error)) throw error;
-    // Without a cache the worker starts all the same, for this once.
+    // Without a cache the worker still starts, with a bundle for this run only.
     const own = path.join(mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-workflows-')), 'bundle.js');
     writeFileSync(own, code);
     return own;

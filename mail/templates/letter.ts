@@ -1,7 +1,7 @@
 import { html } from '../../domain/html.ts';
 import type { MailContent } from '../message.ts';
 
-/** What every mail of the platform consists of. */
+/** The parts of every mail of the platform. */
 export interface Letter {
   subject: string;
   /** The reader's name. */
@@ -12,7 +12,7 @@ export interface Letter {
   after: readonly string[];
 }
 
-/** The letter as text and as simple HTML, which say the same. */
+/** The letter as text and as simple HTML with the same content. */
 export function writeLetter({ subject, greets, before, button, after }: Letter): MailContent {
   const greeting = `Hello ${greets},`;
   const link = button ? [`${button.label}:\n${button.url}`] : [];
