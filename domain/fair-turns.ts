@@ -22,6 +22,16 @@ export class FairTurns {
       task();
       return;
     }
+    this.#add(client, task);
+  }
+
+  /** Runs `task` in a later turn. It must not throw. */
+  runLater(client: string, task: () => void): void {
+    this.#schedule();
+    this.#add(client, task);
+  }
+
+  #add(client: string, task: () => void): void {
     const tasks = this.#waiting.get(client);
     if (tasks) tasks.push(task);
     else this.#waiting.set(client, [task]);

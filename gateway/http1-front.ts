@@ -222,7 +222,7 @@ class Http1Exchange implements Exchange {
     this.hasBody =
       this.headers.transferEncodings.length > 0 || (contentLength !== undefined && !/^0+$/.test(contentLength));
     this.#source = this.hasBody ? sourceOf(request) : null;
-    this.body = this.#source ? new JoinedBody(this.#source) : request;
+    this.body = this.#source ? new JoinedBody(client.key, this.#source) : request;
     this.#awaitsContinue = this.headers.expect !== null && this.version === '1.1';
     response.on('close', () => this.#close());
     response.on('error', () => undefined);

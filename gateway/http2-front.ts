@@ -216,7 +216,11 @@ class Http2Exchange implements Exchange {
   /** Made when it is asked for: a gRPC call takes its body from the stream. */
   get body(): Readable {
     const { http2Stream: stream } = this;
-    this.#body ??= new JoinedBody({ stream, pause: () => stream.pause(), resume: () => stream.resume() });
+    this.#body ??= new JoinedBody(this.client.key, {
+      stream,
+      pause: () => stream.pause(),
+      resume: () => stream.resume(),
+    });
     return this.#body;
   }
 

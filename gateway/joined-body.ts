@@ -1,37 +1,40 @@
 import { Readable } from 'node:stream';
-import { TurnQueue } from './turn-queue.ts';
+import { FairTurns } from '../domain/fair-turns.ts';
 import { unreadBytes } from './waiting-bytes.ts';
 
-/** Pieces from that size on are passed on as they are. */
+/** Pieces of at least this size are passed on unjoined. */
 const largePieceBytes = 16 * 1024;
-/** A read that brings more pieces than that takes as long as many ordinary ones. */
+/** A read with more pieces than this takes as long as many ordinary ones. */
 const costlyPieces = 512;
 
-/** Bodies that arrive in many pieces take turns to be read. */
-const costlyBodies = new TurnQueue(1);
+/** Clients whose bodies arrive in many pieces take turns. */
+const costlyBodies = new FairTurns(1);
 
-/** Where a body comes from. */
+/** The stream of a body. */
 export interface BodySource {
   stream: Readable;
-  /** Reads no more from the connection; what has been read already may still come. */
+  /** Reads no more from the connection; bytes that have been read already may still come. */
   pause(): void;
   resume(): void;
 }
 
 /**
- * The body of a request, its pieces joined by the reads of the connection. A client may send chunks or frames of a single
- * byte, each of which Node makes a buffer of hundreds of bytes; kept or written alone they would use up the memory and the
- * time of the process.
+ * The body of a request; pieces of one read of the connection are joined. A client may send chunks or frames of a single
+ * byte, and Node makes a buffer of hundreds of bytes of each: kept or written one by one they would use up the memory
+ * and the time of the process.
  */
 export class JoinedBody extends Readable {
+  readonly #client: string;
   readonly #source: BodySource;
   #pieces: Buffer[] = [];
   #isScheduled = false;
   #isFull = false;
   #waitsForTurn = false;
 
-  constructor(source: BodySource) {
+  /** @param client key of the client that sends it */
+  constructor(client: string, source: BodySource) {
     super({ highWaterMark: 64 * 1024 });
+    this.#client = client;
     this.#source = source;
     const { stream } = source;
     stream.on('data', (piece: Buffer) => this.#add(piece));
@@ -39,12 +42,12 @@ export class JoinedBody extends Readable {
       this.#flush();
       this.push(null);
     };
-    // An HTTP/2 stream without a single byte ends by itself, before anyone reads it.
+    // An empty HTTP/2 stream ends before anyone reads it.
     if (stream.readableEnded) end();
     else stream.once('end', end);
   }
 
-  /** Memory of what has arrived and has not been taken. */
+  /** Bytes that have arrived and have not been read. */
   get waitingBytes(): number {
     return unreadBytes(this) + unreadBytes(this.#source.stream);
   }
@@ -64,7 +67,7 @@ export class JoinedBody extends Readable {
     if (this.#pieces.length === costlyPieces) this.#waitForTurn();
     if (this.#isScheduled) return;
     this.#isScheduled = true;
-    // Runs when all that the connection had to read has been taken apart.
+    // Runs when the parser has handed on the whole read.
     setImmediate(() => {
       this.#isScheduled = false;
       this.#flush();
@@ -88,7 +91,7 @@ export class JoinedBody extends Readable {
     if (this.#waitsForTurn) return;
     this.#waitsForTurn = true;
     this.#source.pause();
-    costlyBodies.runLater(() => {
+    costlyBodies.runLater(this.#client, () => {
       this.#waitsForTurn = false;
       this.#resume();
     });

@@ -3,17 +3,17 @@ import tls from 'node:tls';
 import type { Logger } from 'pino';
 import { BoundedCounts, type CountExchange } from '../domain/bounded-counts.ts';
 import { clientKey } from '../domain/client-address.ts';
+import { FairTurns } from '../domain/fair-turns.ts';
 import type { BoundedLog } from './bounded-log.ts';
 import type { GatewayLimits } from './connection-limits.ts';
 import type { ClientConnection } from './exchange.ts';
 import { guarded } from './fault-boundary.ts';
 import type { SocketHandle } from './processes/bound-socket.ts';
-import { TurnQueue } from './turn-queue.ts';
 
 const tlsHandshakeByte = 0x16;
 /** How HTTP/2 with prior knowledge begins; no method of HTTP/1.1 does. */
 const http2PrefaceStart = 'PRI';
-/** New connections whose first bytes are read in one turn of the event loop. */
+/** New connections that begin in one turn of the event loop; their clients take turns. */
 const startsPerTurn = 2;
 /** Connections that the kernel keeps until they are accepted. */
 const listenBacklog = 4096;
@@ -36,20 +36,20 @@ export interface ListenerOptions {
   onHttp2: (socket: net.Socket) => void;
 }
 
-/** One port for everything: looks at a connection's first bytes and hands it to who speaks that. */
+/** One port for every protocol: reads a connection's first bytes and hands it to the server of its protocol. */
 export class Listener {
   readonly #server: net.Server;
   readonly #tls: tls.Server;
   readonly #options: ListenerOptions;
-  readonly #starts = new TurnQueue(startsPerTurn);
+  readonly #starts = new FairTurns(startsPerTurn);
   readonly #sockets = new Set<net.Socket>();
-  /** Those whose first bytes have not come yet. */
+  /** Connections whose first bytes have not come yet. */
   readonly #silent = new Set<net.Socket>();
   readonly #all: BoundedCounts;
   readonly #perClient: BoundedCounts;
   /** Connections over the limit get an error; as many again are closed without one. */
   readonly #overPerClient: BoundedCounts;
-  /** By peer, for the TLS socket that comes of each of them. */
+  /** By peer, for the TLS socket that each handshake makes. */
   readonly #handshakes = new Map<string, ClientConnection>();
   readonly #clients = new WeakMap<net.Socket, ClientConnection>();
 
@@ -118,7 +118,7 @@ export class Listener {
     return this.#sockets.size;
   }
 
-  /** Stops accepting, and closes what has not said a word; resolves when every connection is gone. */
+  /** Stops accepting, closes connections that have not sent a byte, and resolves when all connections are closed. */
   stop(): Promise<void> {
     for (const socket of this.#silent) socket.destroy();
     return new Promise((resolve) => this.#server.close(() => resolve()));
@@ -172,13 +172,15 @@ export class Listener {
         if (!bytes) return;
         first = Buffer.concat([first, bytes]);
         const start = first.toString('latin1', 0, http2PrefaceStart.length);
-        // Not yet enough to tell. Put back only once it is: what is put back is readable at once, again and again.
+        // Too short to decide. Bytes are put back only once it is decided: bytes that are put back are readable at once.
         if (start.length < http2PrefaceStart.length && http2PrefaceStart.startsWith(start)) return;
         socket.unshift(first);
         stopWaiting();
         socket.off('close', stopWaiting);
         socket.off('readable', look);
-        this.#starts.run(() => begin(first[0] === tlsHandshakeByte, start === http2PrefaceStart));
+        this.#starts.run(this.clientOf(socket).key, () =>
+          begin(first[0] === tlsHandshakeByte, start === http2PrefaceStart),
+        );
       },
       () => socket.destroy(),
     );

@@ -1,5 +1,5 @@
 import net from 'node:net';
-import { TurnQueue } from '../turn-queue.ts';
+import { FairTurns } from '../../domain/fair-turns.ts';
 import { release } from './released-bytes.ts';
 import { MalformedResponse, ResponseParser, type ResponseSink } from './response-parser.ts';
 
@@ -34,8 +34,8 @@ const keepaliveProbeDelayMs = 30_000;
 /** A read that brings more lines of chunks than that takes as long as many ordinary ones. */
 const costlyChunkLines = 512;
 
-/** After a costly read a connection takes its turn: libuv would read it on at once, as many others before any timer. */
-const costlyReads = new TurnQueue(1);
+/** After a costly read the sandbox waits for its turn: libuv would go on reading at once, before any timer runs. */
+const costlyReads = new FairTurns(1);
 const spareBigBuffers: Buffer[] = [];
 let bigBuffersInUse = 0;
 
@@ -44,6 +44,7 @@ let bigBuffersInUse = 0;
  * so what a user is handed must have left for the client before reading goes on: see `pause`.
  */
 export class Http1Connection {
+  readonly #address: string;
   readonly #socket: net.Socket;
   readonly #parser = new ResponseParser();
   #small: Buffer | null = null;
@@ -67,6 +68,7 @@ export class Http1Connection {
   onClosed: () => void = () => undefined;
 
   private constructor(address: string, port: number) {
+    this.#address = address;
     this.#socket = net.connect({
       host: address,
       port,
@@ -222,7 +224,7 @@ export class Http1Connection {
     this.#readWasFull = false;
     this.#giveUpBig();
     this.#waitsForTurn = true;
-    costlyReads.runLater(() => {
+    costlyReads.runLater(this.#address, () => {
       this.#waitsForTurn = false;
       this.#readOn();
     });

@@ -24,6 +24,18 @@ test('a client that wants much waits for itself, others take turns with it', asy
   expect(ran).toHaveLength(101);
 });
 
+test('work for later never runs in the turn that asks for it', async () => {
+  const turns = new FairTurns(2);
+  const ran: string[] = [];
+  for (let i = 0; i < 3; i++) turns.runLater('greedy', () => ran.push('greedy'));
+  turns.runLater('calm', () => ran.push('calm'));
+  expect(ran).toEqual([]);
+  await nextTurn();
+  expect(ran).toEqual(['greedy', 'calm']);
+  await nextTurn();
+  expect(ran).toEqual(['greedy', 'calm', 'greedy', 'greedy']);
+});
+
 test('work may add work', async () => {
   const turns = new FairTurns(1);
   const ran: number[] = [];

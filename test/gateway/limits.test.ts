@@ -74,6 +74,29 @@ test('500 idle connections and 500 idle WebSockets to one sandbox slow nobody do
   expect(started.gateway.stats()).toEqual({ connections: 0, sandboxes: 0, clients: 0 });
 });
 
+test('a client whose many connections begin at once does not delay the connection of another', async () => {
+  const { started } = await start({ maxConnectionsPerClient: 500 });
+  const connect = async (localAddress: string) => {
+    const socket = net.connect({ port: started.port, host: '127.0.0.1', localAddress });
+    await once(socket, 'connect');
+    return new RawConnection(started.port, socket);
+  };
+  const greedy = await Promise.all(Array.from({ length: 400 }, () => connect('127.0.0.1')));
+  const calm = await connect('127.0.0.2');
+  await until(() => started.gateway.stats().connections === 401);
+  let servedBefore = -1;
+  calm.socket.once('data', () => {
+    servedBefore = greedy.filter(({ received }) => received !== '').length;
+  });
+  for (const connection of [...greedy, calm]) {
+    connection.write(`GET / HTTP/1.1\r\nHost: ${hostOf('sbx-missing')}\r\n\r\n`);
+  }
+  await Promise.all([...greedy, calm].map((connection) => connection.expect('404')));
+  // The last to ask is served among the first.
+  expect(servedBefore).toBeLessThan(200);
+  for (const connection of [...greedy, calm]) connection.destroy();
+});
+
 test('a sandbox with as many requests as it may answers 503; another is served, and so is it afterwards', async () => {
   const { started, waiting, answerAll } = await start({ maxRequestsPerSandbox: 5 });
   const connections = Array.from({ length: 5 }, () => open(started, '/wait'));
