@@ -61,6 +61,7 @@ export class WebhookRelay {
       channel: 'webhook_deliveries',
       logger: deps.logger,
       onNotification: () => this.#wakeUp(),
+      onLiveChange: () => this.#wakeUp(),
     });
   }
 

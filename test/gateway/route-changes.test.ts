@@ -8,19 +8,19 @@ import { until } from '../support/until.ts';
 import { listening, type UpstreamServer } from './upstream-server.ts';
 
 let database: TestDatabase;
-let teller: pg.Client;
+let notifier: pg.Client;
 let changes: PostgresRouteChanges;
 let announced: string[];
 let lives: boolean[];
 
 beforeAll(async () => {
   database = await testDatabase();
-  teller = new pg.Client({ connectionString: database.url });
-  await teller.connect();
+  notifier = new pg.Client({ connectionString: database.url });
+  await notifier.connect();
 });
 
 afterAll(async () => {
-  await teller.end();
+  await notifier.end();
   await database.drop();
 });
 
@@ -45,15 +45,15 @@ function listen(databaseUrl: string): void {
   changes.start();
 }
 
-function tell(sandboxId: string) {
-  return teller.query('select pg_notify($1, $2)', [routeChangeChannel, sandboxId]);
+function announce(sandboxId: string) {
+  return notifier.query('select pg_notify($1, $2)', [routeChangeChannel, sandboxId]);
 }
 
 test('a changed route is announced, a last access is not', async () => {
   listen(database.url);
   await until(() => changes.live);
-  await tell('sbx-a');
-  await tell('sbx-b');
+  await announce('sbx-a');
+  await announce('sbx-b');
   await until(() => announced.length === 2);
   const startedAt = performance.now();
   await until(() => performance.now() - startedAt > 250);
@@ -64,12 +64,12 @@ test('a changed route is announced, a last access is not', async () => {
 test('a connection that Postgres ends is lost at once and comes back', async () => {
   listen(database.url);
   await until(() => changes.live);
-  await teller.query(
-    "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'gateway-routes'",
+  await notifier.query(
+    "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'sandbox_route_changed'",
   );
   await until(() => lives.length === 3);
   expect(lives).toEqual([true, false, true]);
-  await tell('sbx-c');
+  await announce('sbx-c');
   await until(() => announced.includes('sbx-c'));
 });
 
@@ -85,7 +85,7 @@ test('a connection that falls silent counts as lost, and nothing of it is left',
     await until(() => !changes.live, 2000);
     path.stall(false);
     await until(() => changes.live, 5000);
-    await tell('sbx-d');
+    await announce('sbx-d');
     await until(() => announced.includes('sbx-d'));
   } finally {
     await changes.close();
