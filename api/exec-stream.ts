@@ -34,7 +34,7 @@ export async function* execStream(agent: AsyncIterable<Buffer>, options: StreamO
     try {
       got = await within(next, options.keepaliveMs, options.signal);
     } catch {
-      // However the connection broke: the sandbox's state tells more than the error.
+      // The sandbox's status explains a broken connection better than its error.
       got = { done: true, value: undefined };
     }
     if (got === 'aborted') return;

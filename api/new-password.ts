@@ -12,7 +12,7 @@ import { checkNewPassword } from '../domain/password-rules.ts';
 import type { ApiDependencies } from './dependencies.ts';
 import { requireNoWait } from './sign-in.ts';
 
-/** Each request takes so long, so that its time does not tell whether somebody has the e-mail. */
+/** Every request takes this long, so that its time does not reveal whether a user has the e-mail. */
 const requestTakesMs = 300;
 
 /** Has a link to a new password mailed to the user with this e-mail, if there is one. */

@@ -174,7 +174,7 @@ export class TemporalSandboxCommands implements SandboxCommands {
     } catch (error) {
       if (!(error instanceof WorkflowNotFoundError)) throw asAppError(error);
     }
-    // Not started yet, or over: the row tells which.
+    // Not started yet, or closed: the row shows which.
     const now = await findSandboxStatus(this.#orm.em, sandbox.sandboxId);
     if (!now || isOver(now.status)) throw ended(now?.status ?? 'deleted');
     await this.start(sandbox, { wait: false });

@@ -174,7 +174,7 @@ const settingsSchema = z.object({
   PLATFORM_REGION_NAME: textOr('Local'),
   /**
    * For `auto_detect`: the header in which a proxy in front names the caller's region, and the networks of regions as
-   * `eu=192.0.2.0/24,2001:db8::/32;us=198.51.100.0/24`. Where neither tells it, it is this process's own region.
+   * `eu=192.0.2.0/24,2001:db8::/32;us=198.51.100.0/24`. If neither names one, it is this process's own region.
    */
   PLATFORM_REGION_HEADER: text(),
   PLATFORM_REGION_NETWORKS: listsByName(isNetwork, 'must be region=network,network;region=…'),

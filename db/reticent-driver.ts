@@ -1,7 +1,7 @@
 import { type DriverException, PostgreSqlDriver } from '@mikro-orm/postgresql';
 
 /**
- * Postgres tells of a row that it refuses what is in it, and the values may be secrets of users. Its errors go into logs
+ * Postgres's error about a refused row contains the values of the row, which may be secrets of users. Its errors go into logs
  * and histories without them.
  */
 export class ReticentDriver extends PostgreSqlDriver {

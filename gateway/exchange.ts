@@ -50,10 +50,10 @@ export interface Exchange {
   /** The response is complete, or the client has left. */
   readonly isClosed: boolean;
   readonly responseStatus: number;
-  /** Called once when `isClosed` turns true; `completed` tells whether the response went out whole. */
+  /** Called once when `isClosed` turns true; `completed`: the whole response was sent. */
   onClosed: (completed: boolean) => void;
 
-  /** Tells a client that asked by `Expect: 100-continue` to send the body. */
+  /** Sends `100 Continue` to a client that waits for it with `Expect: 100-continue`. */
   sendContinue(): void;
   /** Passes a 1xx on where the client can take it. False: read no more until `flushed`, which is called in either case. */
   sendInformational(head: ResponseHead, flushed: () => void): boolean;

@@ -36,7 +36,7 @@ export interface RouteSource {
 export interface RouteTable extends RouteSource {
   /**
    * Nothing was reached where a route led. Forgets the route unless it was looked up just now; true when it did, so
-   * that another look-up may tell something new.
+   * that another look-up may give a new result.
    */
   suspect(sandboxId: SandboxId): boolean;
   /** Calls back with the id of a sandbox whose route may have changed, or null when any may have. */

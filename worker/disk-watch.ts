@@ -42,7 +42,7 @@ export class DiskWatch {
   #timer: NodeJS.Timeout | null = null;
   #looking: Promise<void> = Promise.resolve();
   /** A write of the host's row is in progress. */
-  #telling: Promise<void> | null = null;
+  #writing: Promise<void> | null = null;
   #stopped = false;
   #fullDisk: FullDisk | null | undefined;
   #measures: Measure[] = [];
@@ -62,7 +62,7 @@ export class DiskWatch {
   /** Checks once, so that a host with a full disk is not offered, then repeatedly. */
   async start(): Promise<void> {
     await this.look();
-    await this.#telling;
+    await this.#writing;
     this.#next();
   }
 
@@ -71,7 +71,7 @@ export class DiskWatch {
     this.#stopped = true;
     if (this.#timer) clearTimeout(this.#timer);
     await this.#looking;
-    await Promise.allSettled([this.#telling]);
+    await Promise.allSettled([this.#writing]);
   }
 
   #next(): void {
@@ -99,16 +99,16 @@ export class DiskWatch {
     }
     await this.#refillBallast();
     const cache = this.#folders.length > 1 ? readDiskRoom(cacheDir) : null;
-    this.#tell(room, cache);
+    this.#startWriting(room, cache);
   }
 
   /** One write at a time: the next check writes what has changed meanwhile. */
-  #tell(room: DiskRoom, cache: DiskRoom | null): void {
-    if (this.#telling) return;
-    this.#telling = this.#tellFullDisk(room, cache).finally(() => {
-      this.#telling = null;
+  #startWriting(room: DiskRoom, cache: DiskRoom | null): void {
+    if (this.#writing) return;
+    this.#writing = this.#writeFullDisk(room, cache).finally(() => {
+      this.#writing = null;
     });
-    this.#telling.catch((error) => {
+    this.#writing.catch((error) => {
       this.#deps.logger.warn({ err: error }, 'the host could not say whether its disk is full; saying it again');
     });
   }
@@ -195,7 +195,7 @@ export class DiskWatch {
     for (const folder of this.#folders) await ensureBallast(folder);
   }
 
-  async #tellFullDisk(data: DiskRoom, cache: DiskRoom | null): Promise<void> {
+  async #writeFullDisk(data: DiskRoom, cache: DiskRoom | null): Promise<void> {
     const ease = this.#fullDisk ? recovered : 1;
     // A start writes little to the cache, so the cache may be full down to its reserve.
     const cacheIsFull =

@@ -9,7 +9,7 @@ import { sandboxDeletion } from './sandbox-deletion.ts';
 const firstRetryMs = 250;
 const longestRetryMs = 30_000;
 
-/** Asks a sandbox to end; returns when its own workflow has been told, or when there is nothing left to end. */
+/** Asks a sandbox to end. Returns when its workflow has the signal, or when there is nothing left to end. */
 export async function endSandbox(sandboxId: SandboxId, forget: boolean): Promise<void> {
   for (let retryMs = firstRetryMs; ; retryMs = Math.min(2 * retryMs, longestRetryMs)) {
     try {

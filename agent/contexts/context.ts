@@ -66,10 +66,10 @@ export class Context {
     signal.removeEventListener('abort', interrupt);
     clearTimeout(escalation);
     if (!outcome.ok && outcome.error.name === 'KernelDied') this.#dead_ = true;
-    this.#tell(outcome, output, startedAt, count);
+    this.#report(outcome, output, startedAt, count);
   }
 
-  #tell(outcome: Outcome, output: RunOutput, startedAt: Date, count: number): void {
+  #report(outcome: Outcome, output: RunOutput, startedAt: Date, count: number): void {
     if (this.#closed) {
       const value = 'the context was destroyed while it ran this code';
       output.push({ type: 'error', error: { name: 'ContextDestroyed', value, traceback: '' } });

@@ -25,7 +25,7 @@ export class NodeKernel extends ScriptKernel {
   readonly #frames = new FrameReader();
   readonly #stdout = new StringDecoder('utf8');
   readonly #stderr = new StringDecoder('utf8');
-  #tellReady: () => void = () => {};
+  #resolveReady: () => void = () => {};
 
   /** @throws {ConnectError} `failed_precondition` when it does not start */
   static async start(language: 'javascript' | 'typescript', start: KernelStart): Promise<NodeKernel> {
@@ -43,7 +43,7 @@ export class NodeKernel extends ScriptKernel {
     });
     try {
       const ready = new Promise<void>((resolve) => {
-        kernel.#tellReady = resolve;
+        kernel.#resolveReady = resolve;
       });
       await Promise.race([ready, failed]);
       return kernel;
@@ -80,7 +80,7 @@ export class NodeKernel extends ScriptKernel {
   }
 
   #receiveMessage(message: Message): void {
-    if (message.type === 'ready') this.#tellReady();
+    if (message.type === 'ready') this.#resolveReady();
     else if (message.type === 'display') {
       if (this.current) this.current.output.push(displayEvent(representations(message.data), this.current.run));
     } else if (message.error) this.current?.finish({ ok: false, error: message.error });

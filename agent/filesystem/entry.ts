@@ -44,7 +44,7 @@ function typeOfMode(mode: number): FileType {
   return FileType.UNSPECIFIED;
 }
 
-/** One thing in the filesystem, as EntryInfo tells it; times in milliseconds since 1970. */
+/** One entry of the file system with the fields of EntryInfo; times in milliseconds since 1970. */
 export interface Entry {
   name: string;
   type: FileType;

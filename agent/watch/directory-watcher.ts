@@ -33,7 +33,7 @@ export class DirectoryWatcher {
   readonly #directories = new Map<number, string>();
   #queue: DirectoryChange[] = [];
   #lost: ConnectError | undefined;
-  #pending: { relative: string; tell: boolean }[] = [];
+  #pending: { relative: string; announce: boolean }[] = [];
   #scanning = false;
   #scanned = new Map<string, number>();
   #rootWatch = -1;
@@ -60,7 +60,7 @@ export class DirectoryWatcher {
       try {
         watcher.#rootWatch = watcher.#watch('');
         if (recursive) {
-          watcher.#pending.push({ relative: '', tell: false });
+          watcher.#pending.push({ relative: '', announce: false });
           await watcher.#scan();
         }
         if (watcher.#lost) throw watcher.#lost;
@@ -154,8 +154,8 @@ export class DirectoryWatcher {
   }
 
   /** Watches a new directory and all below it, and reports entries that were made before the watch existed. */
-  #enter(relative: string, tell: boolean): void {
-    this.#pending.push({ relative, tell });
+  #enter(relative: string, announce: boolean): void {
+    this.#pending.push({ relative, announce });
     if (!this.#scanning) void this.#scan();
   }
 
@@ -173,7 +173,7 @@ export class DirectoryWatcher {
     let sliceEnd = performance.now() + sliceMs;
     for (let next = this.#pending.pop(); next; next = this.#pending.pop()) {
       try {
-        this.#scanDirectory(next.relative, next.tell);
+        this.#scanDirectory(next.relative, next.announce);
       } catch (error) {
         const { code } = error as NodeJS.ErrnoException;
         // The directory was removed or replaced during the scan; events of its parent report that.
@@ -193,7 +193,7 @@ export class DirectoryWatcher {
     this.#scanning = false;
   }
 
-  #scanDirectory(relative: string, tell: boolean): void {
+  #scanDirectory(relative: string, announce: boolean): void {
     if (relative !== '') this.#watch(relative);
     const entries = fs.readdirSync(systemPath(path.join(this.#root, relative)), {
       withFileTypes: true,
@@ -202,11 +202,11 @@ export class DirectoryWatcher {
     for (const entry of entries) {
       const name = path.join(relative, nameOfBytes(entry.name as Buffer));
       if (isStagedName(name)) continue;
-      if (tell) {
+      if (announce) {
         this.#scanned.set(name, Date.now() + scannedMs);
         this.#add({ name, type: EventType.CREATE });
       }
-      if (entry.isDirectory()) this.#pending.push({ relative: name, tell });
+      if (entry.isDirectory()) this.#pending.push({ relative: name, announce });
     }
   }
 

@@ -22,7 +22,7 @@ export function sendSignedIn(reply: FastifyReply, settings: Settings, token: Acc
   return redirectToConsole(reply, `${accountPageUrl(settings, 'sign-in')}#${fields}`);
 }
 
-/** Tells a person, the operator's console, or a program why a sign-in through an identity provider has failed. */
+/** Shows a person, the operator's console, or a program why a sign-in through an identity provider failed. */
 export function problemHandler(settings: Settings) {
   return (error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply => {
     reply.header('cache-control', 'no-store');

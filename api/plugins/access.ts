@@ -78,7 +78,7 @@ function securityOf(access: Access): { security?: Record<string, string[]>[] } {
 }
 
 /**
- * What tells the account that an admin works on: the id of an object in the address, or the `account_id` of a list. Null:
+ * Names the account that an admin works on: the id of an object in the address, or the `account_id` of a list. Null:
  * the caller's own account.
  * @throws {AppError} `admin_required` where somebody else names an account
  */

@@ -18,9 +18,9 @@ export const openapi = fp<{ serverUrl: string }>(
           title: 'Sandbox platform',
           description:
             'Isolated development sandboxes. Replies have an envelope `{success, data, message, timestamp}`; errors carry a stable `code`. ' +
-            'Optional fields may be null, and unknown ones are ignored. Every reply has `X-Request-Id`; `RateLimit-*` headers tell what is left of the limit. ' +
+            'Optional fields may be null, and unknown ones are ignored. Every reply has `X-Request-Id`; `RateLimit-*` headers have the rest of the limit. ' +
             `Bodies are JSON without Content-Encoding: at most \`x-max-body-bytes\` bytes, ${maxDepth} levels, ${maxValues} values and ${maxKeys} keys. ` +
-            'Public routes take `x-requests-per-minute` of one address. `x-access` tells who may call a route (`anyone`, any `user`, an ' +
+            'Public routes take `x-requests-per-minute` of one address. `x-access` names who may call a route (`anyone`, any `user`, an ' +
             "`account_root`, an `operator` of the platform) and whose objects it works on (`none`, one's `own`, `by_role`: one's own, " +
             'for an account root all of the account, all of the `account`, `everything`); any other object is 404.',
           version: '1.0.0',

@@ -237,7 +237,7 @@ export const bodyExamples: Readonly<Record<string, object>> = {
   createWebhook: {
     url: 'https://example.com/hooks',
     event_types: ['sandbox.*'],
-    description: 'Tells the build server',
+    description: 'Notifies the build server',
   },
   updateWebhook: { event_types: ['sandbox.started', 'sandbox.failed'], is_active: true },
   rollWebhookSecret: { secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw' },

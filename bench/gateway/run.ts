@@ -133,7 +133,7 @@ function report(
   );
   const hop = latencyMs.ratio('gateway', 'bare');
   const rate = requestsPerSecond.ratio('gateway', 'bare');
-  // Three busy processes on few cores: what else runs can only slow them down, so the best round tells.
+  // Three busy processes on few cores: what else runs can only slow them down, so the best round counts.
   const bytes = downloadMiBPerSecond.best('gateway') / downloadMiBPerSecond.best('direct');
   console.log(`p50 ÷ (direct + one bare hop)    ${hop.toFixed(2)}   goal ≤ 1.00   ${verdict(hop <= 1)}`);
   console.log(`requests/s ÷ bare proxy's        ${rate.toFixed(2)}   goal ≥ 0.80   ${verdict(rate >= 0.8)}`);
@@ -187,7 +187,7 @@ async function startProxy(script: string, agentPort: number): Promise<{ port: nu
   return { port: Number(line), pid: child.pid! };
 }
 
-/** Sends `/health` again and again on one connection; `onReply` tells whether to go on. */
+/** Sends `/health` again and again on one connection; `onReply` returns whether to go on. */
 function healthLoop(port: number, onReply: () => boolean): Promise<void> {
   const request = `GET /health HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`;
   return new Promise((resolve, reject) => {

@@ -22,7 +22,7 @@ import type { Account } from '../entities/account.ts';
 import { Sandbox } from '../entities/sandbox.ts';
 import type { PlanCatalog } from '../plans.ts';
 import { query } from '../query.ts';
-import { tellSandboxEvent } from './events.ts';
+import { recordSandboxEvent } from './events.ts';
 import { readRooms, templateUse } from './host-rooms.ts';
 import { lockRow } from './lock-row.ts';
 import { requestStart } from './outbox.ts';
@@ -86,7 +86,7 @@ export async function admitSandbox(
       hostId: host.hostId,
       udpHostPorts: await takeUdpPorts(tx, host.hostId, udpPortsOf(asked)),
     });
-    tellSandboxEvent(tx, sandbox, 'sandbox.created', new Date());
+    recordSandboxEvent(tx, sandbox, 'sandbox.created', new Date());
     requestStart(tx, 'sandbox', sandbox.sandboxId, lifeStartOf(sandbox));
     return sandbox;
   });

@@ -152,7 +152,7 @@ export async function activeKeyLimit(
   return user?.maxActiveApiKeys ?? planLimit;
 }
 
-/** What the audit log tells of a key. */
+/** The fields of a key in the audit log. */
 function auditedFields(key: ApiKey): AuditedFields {
   const { userId, name, description, isActive } = key;
   return { user_id: userId, name, description: description.slice(0, 1000), is_active: isActive };

@@ -63,7 +63,7 @@ export function newSandboxEvent(sandbox: Sandbox, type: SandboxEventType, at: Da
 }
 
 /** Records an event of a sandbox whose row the caller has locked, in the transaction that makes it true. */
-export function tellSandboxEvent(em: EntityManager, sandbox: Sandbox, type: SandboxEventType, at: Date): void {
+export function recordSandboxEvent(em: EntityManager, sandbox: Sandbox, type: SandboxEventType, at: Date): void {
   em.create(Event, newSandboxEvent(sandbox, type, at), { persist: true });
 }
 

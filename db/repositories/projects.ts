@@ -121,7 +121,7 @@ export async function updateProject(
   });
 }
 
-/** What the audit log tells of a project. */
+/** The fields of a project in the audit log. */
 function auditedFields(project: Project): AuditedFields {
   const { ownerUserId, name, description, isDefault } = project;
   return { owner_user_id: ownerUserId, name, description: description.slice(0, 1000), is_default: isDefault };

@@ -72,7 +72,7 @@ function auditedFields(allocation: QuotaAllocation): AuditedFields {
   };
 }
 
-/** What the audit log tells of a quota. */
+/** The fields of a quota in the audit log. */
 export function auditedQuota(quota: { [name in keyof Quota]?: Quota[name] | undefined }): AuditedFields {
   return {
     cpu_seconds_monthly: quota.cpuSecondsMonthly ?? null,

@@ -70,7 +70,7 @@ export class SandboxLifeRepository {
 
   /** → `running`, for the first time or after a pause, at the moment its processes began to run. */
   run(sandboxId: SandboxId, place: RunningPlace, at: Date): Promise<Sandbox> {
-    return this.#move(sandboxId, 'running', (row, tell) => {
+    return this.#move(sandboxId, 'running', (row, record) => {
       const first = row.status === 'starting';
       setPhase(row, 'running', at);
       row.agentAddress = place.address;
@@ -84,7 +84,7 @@ export class SandboxLifeRepository {
       row.pausingAt = null;
       const restarted = row.reason === 'restarted';
       if (!restarted) row.reason = 'user_requested';
-      tell(first ? 'sandbox.started' : restarted ? 'sandbox.restarted' : 'sandbox.resumed');
+      record(first ? 'sandbox.started' : restarted ? 'sandbox.restarted' : 'sandbox.resumed');
     });
   }
 
@@ -111,14 +111,14 @@ export class SandboxLifeRepository {
    * @param memoryKept false when the host restarted: only the disk is left
    */
   pause(sandboxId: SandboxId, reason: SandboxReason, at: Date, memoryKept: boolean): Promise<Sandbox> {
-    return this.#move(sandboxId, 'paused', (row, tell) => {
+    return this.#move(sandboxId, 'paused', (row, record) => {
       setPhase(row, 'paused', at);
       row.pausedAt = at;
       row.pausingAt = null;
       row.reason = reason;
       row.holdsCompute = memoryKept;
       row.timeoutFrom = null;
-      tell('sandbox.paused');
+      record('sandbox.paused');
     });
   }
 
@@ -181,12 +181,12 @@ export class SandboxLifeRepository {
    * as it is: the restart was refused before it ended anything.
    */
   cancelRestart(sandboxId: SandboxId, from: 'running' | 'paused'): Promise<Sandbox> {
-    return this.#change(sandboxId, (row, tell) => {
+    return this.#change(sandboxId, (row, record) => {
       if (row.status !== 'resuming') return;
       row.status = 'paused';
       row.reason = 'restart_failed';
       row.holdsCompute = false;
-      if (from === 'running') tell('sandbox.paused');
+      if (from === 'running') record('sandbox.paused');
     });
   }
 
@@ -200,10 +200,10 @@ export class SandboxLifeRepository {
 
   /** Its processes ended, whatever the status: the clock stops and its compute is free. */
   stop(sandboxId: SandboxId, at: Date): Promise<Sandbox> {
-    return this.#change(sandboxId, (row, tell) => {
+    return this.#change(sandboxId, (row, record) => {
       if (row.status === 'terminating') row.substatus = 'cleaning_data';
       row.holdsCompute = false;
-      endPhase(row, at, tell);
+      endPhase(row, at, record);
     });
   }
 
@@ -212,24 +212,24 @@ export class SandboxLifeRepository {
    * @param cleaned false when its host could not be reached: its room stays taken until reconciliation has cleaned it
    */
   endTermination(sandboxId: SandboxId, outcome: LifecycleOutcome, at: Date, cleaned: boolean): Promise<Sandbox> {
-    return this.#move(sandboxId, 'terminated', (row, tell) => {
-      endPhase(row, at, tell);
+    return this.#move(sandboxId, 'terminated', (row, record) => {
+      endPhase(row, at, record);
       if (cleaned) giveBackRoom(row);
       row.endedAt ??= at;
       row.lifecycleOutcome ??= outcome;
-      tell('sandbox.terminated');
+      record('sandbox.terminated');
     });
   }
 
   /** → `failed`, with what is known of how it went. Its room is given back by `stop` and `releaseRoom`. */
   fail(sandboxId: SandboxId, reason: SandboxReason, failure: SandboxFailure, at: Date): Promise<Sandbox> {
-    return this.#move(sandboxId, 'failed', (row, tell) => {
+    return this.#move(sandboxId, 'failed', (row, record) => {
       row.reason = reason;
       row.failure = failure;
       row.endedAt = at;
       row.lifecycleOutcome = 'failed';
-      endPhase(row, at, tell);
-      tell('sandbox.failed');
+      endPhase(row, at, record);
+      record('sandbox.failed');
     });
   }
 
@@ -287,7 +287,7 @@ export class SandboxLifeRepository {
   #move(sandboxId: SandboxId, to: SandboxStatus, apply: Change, how?: 'in a transaction'): Promise<Sandbox> {
     return this.#change(
       sandboxId,
-      async (row, tell, tx) => {
+      async (row, record, tx) => {
         if (row.status === to) return;
         // A worker that lost its workflow task may have gone on to the end already; another does it again from here.
         if (row.status === 'terminating' && (to === 'running' || to === 'paused')) return;
@@ -297,7 +297,7 @@ export class SandboxLifeRepository {
         if (!canMove(row.status, to)) {
           throw new AppError('internal_error', `Sandbox ${sandboxId} cannot move from ${row.status} to ${to}`);
         }
-        await apply(row, tell, tx);
+        await apply(row, record, tx);
         if (to !== 'terminating') row.substatus = null;
         row.status = to;
       },
@@ -334,18 +334,18 @@ export class SandboxLifeRepository {
     if (!found) throw new AppError('internal_error', `There is no sandbox ${sandboxId}`);
     const before = readRow(em, Sandbox, found);
     const row = { ...before };
-    const told: SandboxEventType[] = [];
-    await apply(row, (type) => told.push(type), tx);
+    const types: SandboxEventType[] = [];
+    await apply(row, (type) => types.push(type), tx);
     if (!row.holdsCompute) row.isMeasured = false;
     // After the status is set, so that each event carries the state it led to.
-    const events = told.map((type) => newSandboxEvent(row, type, new Date()));
+    const events = types.map((type) => newSandboxEvent(row, type, new Date()));
     return (await replaceRow(em, Sandbox, { before, after: row, version: found.version }, events)) ? row : null;
   }
 }
 
-type Tell = (type: SandboxEventType) => void;
+type RecordEvent = (type: SandboxEventType) => void;
 /** `tx` is there when the change runs in a transaction, with the row locked. */
-type Change = (row: Sandbox, tell: Tell, tx: EntityManager | null) => void | Promise<void>;
+type Change = (row: Sandbox, record: RecordEvent, tx: EntityManager | null) => void | Promise<void>;
 
 function setPhase(row: Sandbox, kind: 'running' | 'paused' | null, at: Date): void {
   const phase = row.phaseKind && row.phaseSince ? { kind: row.phaseKind, since: row.phaseSince } : null;
@@ -362,7 +362,7 @@ function giveBackRoom(row: Sandbox): void {
   row.udpHostPorts = {};
 }
 
-function endPhase(row: Sandbox, at: Date, tell: Tell): void {
+function endPhase(row: Sandbox, at: Date, record: RecordEvent): void {
   if (row.stoppedAt) return;
   setPhase(row, null, at);
   row.agentAddress = null;
@@ -370,6 +370,6 @@ function endPhase(row: Sandbox, at: Date, tell: Tell): void {
   row.timeoutFrom = null;
   if (row.startedAt) {
     row.stoppedAt = at;
-    tell('sandbox.stopped');
+    record('sandbox.stopped');
   }
 }

@@ -3,7 +3,7 @@ import { AppError, notFound } from '../../domain/errors.ts';
 import type { ProjectId, SandboxId } from '../../domain/ids.ts';
 import { Project } from '../entities/project.ts';
 import { Sandbox } from '../entities/sandbox.ts';
-import { tellSandboxEvent } from './events.ts';
+import { recordSandboxEvent } from './events.ts';
 import { requestSignal } from './outbox.ts';
 import { entitiesWithin, type Scope, scopeTransaction } from './scope.ts';
 
@@ -43,7 +43,7 @@ export async function moveSandboxToProject(
     if (previous !== projectId) {
       sandbox.projectId = projectId;
       requestSignal(tx, 'sandbox', sandboxId, 'projectSwitched', { projectId });
-      tellSandboxEvent(tx, sandbox, 'sandbox.project_switched', new Date());
+      recordSandboxEvent(tx, sandbox, 'sandbox.project_switched', new Date());
     }
     return previous;
   });

@@ -80,18 +80,18 @@ export async function handOver(em: EntityManager, userId: UserId): Promise<numbe
   return em.fork().transactional(async (tx) => {
     const user = await tx.findOne(User, { userId });
     if (!user) return 0;
-    const heir = await findSuccessor(tx, user);
+    const successor = await findSuccessor(tx, user);
     const templates = await query(
       tx,
       `update templates set owner_user_id = ?, updated_at = now()
         where owner_user_id = ? and visibility <> 'private' returning 1`,
-      [heir.userId, userId],
+      [successor.userId, userId],
     );
     return (
       templates.length +
-      (await moveDeletedSandboxes(tx, userId, heir)) +
-      (await moveProjects(tx, user, heir)) +
-      (await moveEndedSandboxes(tx, userId, heir))
+      (await moveDeletedSandboxes(tx, userId, successor)) +
+      (await moveProjects(tx, user, successor)) +
+      (await moveEndedSandboxes(tx, userId, successor))
     );
   });
 }

@@ -147,7 +147,7 @@ export async function lockUser(tx: EntityManager, scope: Scope, userId: UserId):
   return user;
 }
 
-/** What the audit log tells of a user. */
+/** The fields of a user in the audit log. */
 export function auditedFields(
   user: Pick<NewUser, 'email' | 'username' | 'displayName' | 'role' | 'status'> & UserChange,
 ): AuditedFields {

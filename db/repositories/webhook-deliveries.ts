@@ -46,7 +46,7 @@ export async function findDelivery(
   return row ? readDelivery(row) : null;
 }
 
-/** Sends an endpoint an event that tells nothing. @throws {AppError} `webhook_not_active` */
+/** Sends an endpoint an event without any content. @throws {AppError} `webhook_not_active` */
 export async function addTestDelivery(
   em: EntityManager,
   endpoint: WebhookEndpoint,

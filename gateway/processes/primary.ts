@@ -134,7 +134,7 @@ export class GatewayProcesses {
         return;
       case 'counts':
         for (const count of message.counts) this.#ledger.set(member.id, count);
-        this.#tellOthers(member.id, message.counts);
+        this.#sendToOthers(member.id, message.counts);
         return;
       case 'alive':
         return;
@@ -151,7 +151,7 @@ export class GatewayProcesses {
   #onExit(member: Member, code: number | null, signal: string | null): void {
     const { id, child } = member;
     this.#members.delete(id);
-    this.#tellOthers(id, this.#ledger.remove(id));
+    this.#sendToOthers(id, this.#ledger.remove(id));
     if (this.#stopping.signal.aborted) return;
     const end = { childPid: child.pid, code, signal };
     if (!this.#isReady) {
@@ -189,7 +189,7 @@ export class GatewayProcesses {
     for (const member of this.#members.values()) member.missedSigns++;
   }
 
-  #tellOthers(processId: number, counts: Count[]): void {
+  #sendToOthers(processId: number, counts: Count[]): void {
     if (counts.length === 0) return;
     for (const { id, child } of this.#members.values()) {
       if (id === processId) continue;

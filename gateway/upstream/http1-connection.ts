@@ -187,7 +187,7 @@ export class Http1Connection {
     this.resume();
   }
 
-  /** Closes it without telling the user. */
+  /** Closes it without a call to the user. */
   destroy(): void {
     this.#user = null;
     this.#socket.destroy();

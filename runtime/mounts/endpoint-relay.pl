@@ -14,7 +14,7 @@ my $connection_limit = 64;
 my ($lookup_seconds, $connect_seconds, $block_bytes) = (10, 5, 65536);
 my ($arg, $holder);
 
-# Starts the relay and checks the endpoint once. Tells its process as soon
+# Starts the relay and checks the endpoint once. Signals its process as soon
 # as it is there. Returns what the check found: `opened` or `public`,
 # then `reached`, `unreachable`, `closed` (an address that may not be connected to) or `unresolved`.
 sub start {

@@ -265,7 +265,7 @@ export class Cgroups {
     }
   }
 
-  /** Tells every process of an instance to stop where it stands, without waiting until each has. */
+  /** Freezes every process of an instance, without waiting until each is frozen. */
   async halt(instance: string): Promise<void> {
     try {
       await writeFile(this.freezerFile(instance), this.version === 2 ? '1' : 'FROZEN');

@@ -42,7 +42,7 @@ import { raiseKernelLimits } from './kernel-limits.ts';
 import { type SandboxConnection, SandboxNetwork } from './network.ts';
 import { findRuntime } from './oci-runtime.ts';
 import type { OciDriver, OciDriverOptions } from './options.ts';
-import { PhaseTeller } from './phase-teller.ts';
+import { PhaseReports } from './phase-reports.ts';
 import { requirePrerequisites } from './prerequisites.ts';
 import { type ReconcileReport, removeOrphans } from './reconcile.ts';
 import { ensureRuntimeFolder } from './runtime-folder.ts';
@@ -499,7 +499,7 @@ class LocalDriver implements OciDriver {
   /** Runs a create or a resume: one at a time for each sandbox, cancelled by the caller or by `stop`. */
   #begin(spec: SandboxSpec, options: CreateOptions, act: (work: Work) => Promise<SandboxPlace>): Promise<SandboxPlace> {
     const folder = this.#folderOf(spec.sandboxId);
-    const phases = new PhaseTeller(options.onPhase);
+    const phases = new PhaseReports(options.onPhase);
     const watch = new Stopwatch();
     return this.#runCancellable(spec.sandboxId, options.signal, async (signal) => {
       try {

@@ -16,7 +16,7 @@ import type { Copy } from './copy.ts';
 import type { Boot } from './launch.ts';
 import type { SandboxNetwork } from './network.ts';
 import { ownFileTexts } from './own-files.ts';
-import type { PhaseTeller } from './phase-teller.ts';
+import type { PhaseReports } from './phase-reports.ts';
 import { whenProbeSucceeds } from './ready-probe.ts';
 import { hasDisk, readExit, readPids, type SandboxRecord, writeRecord } from './sandbox-folder.ts';
 import type { SandboxRecords } from './sandbox-records.ts';
@@ -27,7 +27,7 @@ import type { PoolMember, WarmPool } from './warm-pool.ts';
 export interface Work {
   spec: SandboxSpec;
   folder: string;
-  phases: PhaseTeller;
+  phases: PhaseReports;
   watch: Stopwatch;
   signal: AbortSignal;
   /** Its mounts, once they are made. */
@@ -95,7 +95,7 @@ export class SandboxStarter {
     pool: WarmPool | null,
   ): Promise<{ record: SandboxRecord; from: SandboxPlace['from'] }> {
     const { spec, folder, phases, watch, signal } = work;
-    phases.tell('deploying');
+    phases.report('deploying');
     requireHostDisk(this.#copy.folder);
     if (before) await this.#runner.end(folder, before.instance, before.address);
     const image = await this.#imageOf(spec.image, signal);
@@ -174,7 +174,7 @@ export class SandboxStarter {
           onStep: (step) => watch.mark(step),
           signal,
         });
-        work.phases.tell('initializing');
+        work.phases.report('initializing');
         // From here on it depends on the sandbox's storage and agent, so the permit is not held for as long as they like.
         waiting = setTimeout(() => permit.release(), busyStartMs);
         await this.#mount(work, record);
@@ -222,7 +222,7 @@ export class SandboxStarter {
         writeFile(`/proc/${member.shimPid}/root/mnt/own/meminfo`, ownFileTexts(spec).meminfo!),
         named,
       ]);
-      work.phases.tell('initializing');
+      work.phases.report('initializing');
       await this.#mount(work, record);
       await this.#cgroups.thaw(member.instance);
       work.watch.mark('claimed');
@@ -234,10 +234,10 @@ export class SandboxStarter {
     return record;
   }
 
-  /** Tells the agent whose it is, and waits until it answers. */
+  /** Sends the agent its boot document, and waits until it answers. */
   async #boot(work: Work, record: SandboxRecord, image: UnpackedImage, boot: Boot): Promise<void> {
     boot(bootDocument(work.spec, image));
-    work.phases.tell('waiting_ready');
+    work.phases.report('waiting_ready');
     await this.#waitForAgent(work, record, this.#timeouts.agentStartSeconds);
   }
 

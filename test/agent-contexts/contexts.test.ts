@@ -11,7 +11,7 @@ beforeEach(() => {
 });
 afterEach(() => contexts.close());
 
-test('a context tells its id, the language as it was asked for, its folder and when it was made', async () => {
+test('a context has its id, the language as requested, its directory and its creation time', async () => {
   const folder = path.join(contexts.home, 'work');
   fs.mkdirSync(folder);
   const signal = new AbortController().signal;
@@ -69,7 +69,7 @@ test('a run that waits and whose client leaves is never begun', async () => {
   expect(fs.existsSync(mark)).toBe(false);
 });
 
-test('destroying a context ends all of its processes, and tells the run in progress', async () => {
+test('destroying a context ends all of its processes, and the run in progress reports it', async () => {
   const contextId = await contexts.create('bash');
   const stream = contexts.stream({ contextId, code: 'sleep 1000 & echo $! $$; wait' });
   const first = await stream.next();

@@ -222,7 +222,7 @@ point.x as number`,
     expect(second.main!.text).toBe("'/4'");
   });
 
-  test('tells what is wrong with code that does not parse', async () => {
+  test('reports the error in code that does not parse', async () => {
     const { error } = await node.run({ language: 'deno', code: 'let v: = 3' });
     expect(error).toMatchObject({ name: 'SyntaxError' });
     expect(error!.traceback).toContain('let v: = 3');

@@ -87,7 +87,7 @@ async function stalledReader(run: string): Promise<http.ClientRequest> {
   return reading;
 }
 
-test('a run tells its start, both outputs and its end, in order and numbered', async () => {
+test('a run reports its start, both outputs and its end, in order and numbered', async () => {
   const run = await start('echo out; echo err >&2; exit 3');
   const received = await events(run);
   expect(received[0]).toEqual({ id: undefined, type: 'ready', data: {} });
@@ -222,7 +222,7 @@ test('at its deadline a run is killed with all it started, and says so', async (
   expect(isAlive(Number(fs.readFileSync(pids, 'utf8')))).toBe(false);
 });
 
-test('what it leaves in the background goes on after its end, and tells nothing more', async () => {
+test('background processes go on after the end of the run, without further events', async () => {
   const file = agent.path('background');
   const run = await start(`(sleep 0.5; echo late; echo written > ${file}) & echo now`);
   const received = await events(run);

@@ -27,7 +27,7 @@ describe.each(['connect+json', 'connect+proto'] as const)('over %s', (protocol) 
   const files = () => agent.client(Filesystem, protocol);
   const place = (name: string) => agent.path(`${protocol}-${name}`);
 
-  test('Stat of a file tells every field', async () => {
+  test('Stat of a file returns every field', async () => {
     const path = place('file');
     fs.writeFileSync(path, '12345');
     fs.chownSync(path, 1, 12345);
@@ -48,7 +48,7 @@ describe.each(['connect+json', 'connect+proto'] as const)('over %s', (protocol) 
     expect(entry!.symlinkTarget).toBeUndefined();
   });
 
-  test('Stat of a directory, a link to one, a dangling link and special files tells their types', async () => {
+  test('Stat of a directory, a link to one, a dangling link and special files returns their types', async () => {
     fs.mkdirSync(place('dir'));
     fs.symlinkSync(place('dir'), place('link'));
     fs.symlinkSync('nowhere', place('dangling'));

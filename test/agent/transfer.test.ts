@@ -237,7 +237,7 @@ const openFiles = (path: string) =>
     }
   }).length;
 
-test('a download tells name, length, type and validators', async () => {
+test('a download has name, length, type and validators', async () => {
   const path = agent.path('näme "x".txt');
   fs.writeFileSync(path, 'content');
   fs.utimesSync(path, 1_700_000_000, 1_700_000_000);

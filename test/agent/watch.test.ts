@@ -60,7 +60,7 @@ const makeFolder = (name: string) => {
 };
 
 test.each(['connect+json', 'connect+proto', 'grpc-web', 'grpc'] as const)(
-  '%s tells create, write, chmod, rename and remove by name',
+  '%s reports create, write, chmod, rename and remove by name',
   async (protocol) => {
     const folder = makeFolder(`kinds-${protocol}`);
     fs.writeFileSync(`${folder}/existing`, '');
@@ -98,7 +98,7 @@ test('without recursive, changes below send no event', async () => {
   await watch.close();
 });
 
-test('recursive tells everything below, in directories made later too, each once', async () => {
+test('recursive reports every change below once, in directories made later too', async () => {
   const folder = makeFolder('deep');
   fs.mkdirSync(`${folder}/old/er`, { recursive: true });
   const watch = await Watch.open(folder, true);

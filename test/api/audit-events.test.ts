@@ -23,7 +23,7 @@ const list = async (query = '', by = root): Promise<Json[]> =>
   (await api.send(by, 'GET', `/v1/audit-events${query}`)).body.data.events;
 const execute = (sql: string, values: unknown[] = []) => api.orm.em.fork().execute(sql, values);
 
-test('a change tells who made it, with which key, from where, and what was before', async () => {
+test('a change records who made it, with which key, from where, and the values before', async () => {
   const change = { display_name: 'Other', status: 'disabled' };
   const reply = await api.send(root, 'PUT', `${users}/${member.userId}`, change, { remoteAddress: '198.51.100.7' });
   expect(await list()).toEqual([
@@ -44,7 +44,7 @@ test('a change tells who made it, with which key, from where, and what was befor
   ]);
 });
 
-test('with an access token, the session is told', async () => {
+test('with an access token, the session is recorded', async () => {
   const attempt = { email: 'any@example.com', address: '192.0.2.1' };
   const session = await startSession(api.orm.em, { userId: root.userId, passwordHash: null }, attempt);
   const token = await api.dependencies.accessTokens.make(session!, root.userId);

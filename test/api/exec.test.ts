@@ -461,7 +461,7 @@ test('a reader that takes nothing for the time it has is let go, and the command
   expect(eventsIn(all.text).at(-1)).toMatchObject({ type: 'end', data: { exit_code: 0 } });
 });
 
-test('a sandbox that ends tells its readers, and one whose agent is lost tells that', async () => {
+test('readers learn that the sandbox has ended, or that its agent is lost', async () => {
   const doomed = await TestAgent.start();
   const cases = [
     ['terminated', 'sandbox_ended', 'The sandbox is terminated'],

@@ -74,7 +74,7 @@ describe('direct mounts', () => {
     ...more,
   });
 
-  test("tell the host to use the image's own s3fs, at a path or from PATH", async () => {
+  test("make the host use the image's own s3fs, at a path or from PATH", async () => {
     for (const [path, s3fsPath] of [
       ['', 's3fs'],
       ['/opt/s3fs', '/opt/s3fs'],

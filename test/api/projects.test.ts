@@ -261,7 +261,7 @@ describe('sandboxes of a project', () => {
     expect((await api.send(member, 'GET', `/v1/projects/${id}`)).body.data.sandbox_count).toBe(1);
   });
 
-  test('add, evict and switch move a running one and tell it once each', async () => {
+  test('add, evict and switch move a running one, with one event each', async () => {
     const { project_id: work } = await make({ name: 'Work' });
     const id = await sandbox(member);
     const added = await api.send(member, 'POST', `/v1/projects/${work}/sandboxes/${id}/add`);

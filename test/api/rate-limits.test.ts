@@ -40,19 +40,22 @@ test('an address that brings no valid key is limited, whatever keys it makes up,
 test.each([
   ['true', '203.0.113.9'],
   ['false', '192.0.2.20'],
-])('behind a proxy (%s) the address is the one it tells, and a caller cannot make one up', async (trusted, address) => {
-  const other = await startApi({ env: { PLATFORM_TRUST_PROXY: trusted } });
-  try {
-    await other.send(null, 'GET', '/v1/users/me', undefined, {
-      remoteAddress: '192.0.2.20',
-      headers: { 'x-forwarded-for': '198.51.100.1, 203.0.113.9', 'x-request-id': 'proxied' },
-    });
-    const entries = other.log.map((line) => JSON.parse(line)).filter((line) => line.request_id === 'proxied');
-    expect(entries.find((line) => line.msg === 'request').remote_address).toBe(address);
-  } finally {
-    await other.stop();
-  }
-});
+])(
+  'behind a proxy (%s) the address is the one that it sends, and a caller cannot forge one',
+  async (trusted, address) => {
+    const other = await startApi({ env: { PLATFORM_TRUST_PROXY: trusted } });
+    try {
+      await other.send(null, 'GET', '/v1/users/me', undefined, {
+        remoteAddress: '192.0.2.20',
+        headers: { 'x-forwarded-for': '198.51.100.1, 203.0.113.9', 'x-request-id': 'proxied' },
+      });
+      const entries = other.log.map((line) => JSON.parse(line)).filter((line) => line.request_id === 'proxied');
+      expect(entries.find((line) => line.msg === 'request').remote_address).toBe(address);
+    } finally {
+      await other.stop();
+    }
+  },
+);
 
 test('probes have a limit of their own, far above that of an address', async () => {
   for (let i = 0; i < 10; i++) {

@@ -250,7 +250,7 @@ describe('documents', () => {
 });
 
 describe('delete', () => {
-  test('removes the template, tells of it, and has the image removed', async () => {
+  test('removes the template, records the event, and has the image removed', async () => {
     const made = await make();
     const image = `registry:${member.userId}/${made.name}@sha256:${'0'.repeat(64)}`;
     await api.orm.em.fork().nativeUpdate(Template, { templateId: made.template_id }, { image });

@@ -79,7 +79,7 @@ describe('create', () => {
     expect(body.data.user).toMatchObject({ display_name: username, status: 'enabled', description: '' });
   });
 
-  test('a repeated request makes one user, and does not tell the password again', async () => {
+  test('a repeated request makes one user, and does not return the password again', async () => {
     const wanted = newUser();
     const headers = { 'idempotency-key': wanted.username };
     const first = await api.send(root, 'POST', users, wanted, { headers });

@@ -2,7 +2,7 @@ import { Webhook } from 'standardwebhooks';
 import { Sandbox } from '../../db/entities/sandbox.ts';
 import { User } from '../../db/entities/user.ts';
 import { WebhookEndpoint } from '../../db/entities/webhook-endpoint.ts';
-import { tellSandboxEvent } from '../../db/repositories/events.ts';
+import { recordSandboxEvent } from '../../db/repositories/events.ts';
 import { eventTypes } from '../../domain/event-types.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { signedHeaders } from '../../webhooks/signature.ts';
@@ -43,7 +43,7 @@ async function refusal(caller: Caller, fields: Json): Promise<string> {
 async function happen(caller: Caller, type: 'sandbox.paused' | 'sandbox.failed'): Promise<void> {
   await api.orm.em.fork().transactional(async (tx) => {
     const sandbox = await tx.findOneOrFail(Sandbox, { sandboxId: sandboxes.get(caller)! });
-    tellSandboxEvent(tx, sandbox, type, new Date());
+    recordSandboxEvent(tx, sandbox, type, new Date());
   });
 }
 
@@ -247,7 +247,7 @@ test('an event makes a delivery for each endpoint that wants it and may have it,
   await em
     .transactional(async (tx) => {
       const sandbox = await tx.findOneOrFail(Sandbox, { sandboxId: sandboxes.get(member)! });
-      tellSandboxEvent(tx, sandbox, 'sandbox.paused', new Date());
+      recordSandboxEvent(tx, sandbox, 'sandbox.paused', new Date());
       await tx.flush();
       expect(await tx.execute('select 1 from webhook_deliveries')).not.toHaveLength(0);
       throw new Error('rolled back');

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
 import { LocalHost, nothing, shell } from '../runtime/local-host.ts';
 
-/** Two sandboxes of one host: what one does, the other must not be able to tell. */
+/** Two sandboxes of one host: neither may notice what the other does. */
 interface Tenant {
   spec: SandboxSpec;
   place: SandboxPlace;
@@ -59,7 +59,7 @@ for i in $(seq 500); do [ -s /dev/shm/ready ] && break; sleep 0.02; done; cat /d
   const shared =
     '["/dev/full", "/dev/random", "/.platform/bin/catatonit", "/.platform/agent/agent.cjs", "/etc/hostname", "/usr/bin/base64", "/proc/kallsyms", "/proc/cmdline", "/proc/meminfo"]';
 
-  test('inotify on a file that both have tells nothing of the other', async () => {
+  test('inotify on a file that both have reveals nothing of the other', async () => {
     const open = `for name in ${shared}:
   with open(name, "rb") as file: file.read(1)`;
     const listen = `watcher = libc.inotify_init()
@@ -125,7 +125,7 @@ say(("heard", " ".join(outcomes)))`;
       expect({ word, found }).toEqual({ word, found: [] });
     }
     const sizes = await run(listener, 'df --output=size,target -BM | tail -n +2');
-    // runc gives the folder of control groups half of the machine's memory as its size, which sysinfo(2) tells, too.
+    // runc gives the folder of control groups half of the machine's memory as its size, which sysinfo(2) also returns.
     const ofTheHost = sizes
       .split('\n')
       .filter((line) => Number.parseInt(line, 10) > 1024 && !/ \/sys\/fs\/cgroup$/.test(line));
@@ -141,7 +141,7 @@ say(("heard", " ".join(outcomes)))`;
     '/sys/devices/virtual/net',
     '/proc/sys/kernel/random/uuid',
     '/proc/sys/kernel/ns_last_pid',
-    // The processor's present speed, where the kernel tells it; the file is needed for its number of processors.
+    // The processor's present speed, where the kernel has it; the file is needed for its number of processors.
     '/proc/cpuinfo',
   ];
 

@@ -60,7 +60,7 @@ export class Neighbour {
   }
 
   async #sample(into: number[]): Promise<void> {
-    // The first answers of a window still tell of the change.
+    // The first answers of a window still show the change.
     for (let at = -10; at < samplesPerWindow; at += 1) {
       const took = await this.stat();
       if (at >= 0) into.push(took);

@@ -25,7 +25,7 @@ beforeAll(async () => {
   outside = new OutsideNetwork(octet);
   onHost('ip', 'route', 'add', machine, 'via', outside.far);
   onHost('ip', '-n', outside.namespace, 'address', 'add', machine, 'dev', 'lo');
-  // What neighbours on a link tell each other is not a sandbox's.
+  // Packets that neighbours on a link exchange by themselves are not a sandbox's.
   const rules = `table inet arrived {
     ${kinds.map((kind) => `counter from_${kind} {}`).join('\n')}
     chain arriving {
@@ -54,7 +54,7 @@ function arrived(): Record<(typeof kinds)[number], number> {
   return { ...none, ...counted(onHost(command, ...words)) };
 }
 
-/** Packets by the names of their counters, as nft tells them. */
+/** Packets by the names of their counters, as nft prints them. */
 function counted(json: string): Record<string, number> {
   const { nftables } = JSON.parse(json);
   const counters: { name: string; packets: number }[] = nftables.flatMap(

@@ -248,7 +248,7 @@ async function endSandboxes(): Promise<void> {
   await made('DELETE', `/v1/sandboxes/${id}`);
 }
 
-/** What a mistake of the platform's own would do: Postgres refuses its rows, and would tell what is in them. */
+/** A bug of the platform: Postgres refuses its rows, and the errors would contain their values. */
 async function refuseRows(): Promise<void> {
   const { sandbox_id: id } = await create({ env_vars: { TOKEN: variable } });
   const refusal = "check (name <> 'refused' and status <> 'terminated') not valid";
@@ -529,7 +529,7 @@ test('no reply to somebody else holds one', async () => {
   expect(await read('/v1/users/me', ofCallers["a stranger's API key"]!)).toContain('stranger@example.com');
 });
 
-test('no reply to their owner tells keys again, nor what is the platform’s', async () => {
+test('no reply to their owner repeats keys or contains secrets of the platform', async () => {
   const { 'the access token of 1': _, ...others } = ofCallers;
   const { "the proxy's password": __, ...platformAlone } = ofPlatform;
   const search = new SecretSearch({ ...platformAlone, ...others });

@@ -99,7 +99,7 @@ plt.show()`;
     });
   });
 
-  test('tells an error by name, value and traceback', async () => {
+  test('reports an error by name, value and traceback', async () => {
     const { error, traceback } = await run({ contextId, code: 'def half(n):\n    return n / 0\nhalf(1)' });
     expect(error).toBe('ZeroDivisionError: division by zero');
     expect(traceback).toMatch(/half\(1\)[\s\S]*return n \/ 0[\s\S]*ZeroDivisionError/);

@@ -5,7 +5,7 @@ import { runningPlatformEnv } from '../../ops/local-stack/supervisor/running-pla
 import { RunningPlatform } from '../support/running-platform.ts';
 import { until } from '../support/until.ts';
 
-/** What the platform tells of a sandbox that really runs: its use, its means, who touched it, where it was put. */
+/** What the platform shows of a real sandbox: its use, its means, its last access, its place. */
 const platform = new RunningPlatform({
   PLATFORM_WARM_POOL_SIZE: '0',
   PLATFORM_SANDBOX_BANDWIDTH_MBPS: '250',

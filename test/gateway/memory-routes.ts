@@ -15,7 +15,7 @@ export class MemoryRoutes implements RouteSource, RouteChanges {
   /** Adds or changes a route, announced as by Postgres. */
   set(route: Partial<SandboxRoute> & { sandboxId: SandboxId }): SandboxRoute {
     const changed = this.setSilently(route);
-    this.tell(route.sandboxId);
+    this.announce(route.sandboxId);
     return changed;
   }
 
@@ -39,10 +39,10 @@ export class MemoryRoutes implements RouteSource, RouteChanges {
 
   remove(sandboxId: SandboxId): void {
     this.#routes.delete(sandboxId);
-    this.tell(sandboxId);
+    this.announce(sandboxId);
   }
 
-  tell(sandboxId: SandboxId): void {
+  announce(sandboxId: SandboxId): void {
     for (const listener of this.#changeListeners) listener(sandboxId);
   }
 

@@ -45,7 +45,7 @@ afterAll(async () => {
   fs.rmSync(dataDir, { recursive: true, force: true });
 });
 
-test('a first start brings up Postgres, Temporal with its Web UI, and a registry, and tells the processes', async () => {
+test('a first start brings up Postgres, Temporal with its Web UI, and a registry, and passes their addresses to the processes', async () => {
   const platform = start();
   const { env } = await platform.ready();
   const names = recorded().map(({ name }) => name);

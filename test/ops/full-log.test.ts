@@ -27,7 +27,7 @@ function fillDisk(bytes = 0): void {
   fs.writeFileSync(fill(), Buffer.alloc(bavail * bsize - bytes));
 }
 
-test('a log on a full disk drops its lines, and tells how much once there is room', async () => {
+test('a log on a full disk drops lines, and logs their number once there is room', async () => {
   const log = new RotatingLog(file());
   log.write(Buffer.from('first\n'));
   fillDisk();

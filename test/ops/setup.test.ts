@@ -33,7 +33,7 @@ function runModule(source: string, env: NodeJS.ProcessEnv): Promise<{ failed: bo
   });
 }
 
-test('what is done is passed over in silence, what is missing runs in order and tells its time', async () => {
+test('steps that are done are skipped without output; missing ones run in order and print their time', async () => {
   const ran: string[] = [];
   const lines: string[] = [];
   const log = console.log;

@@ -1,7 +1,7 @@
 import { onHost } from './local-host.ts';
 
 /**
- * Another machine, as far as this one can tell: a network namespace behind a link of the host. Its addresses are of a
+ * Another machine from this one's view: a network namespace behind a link of the host. Its addresses are of a
  * range for documentation, which is no private network.
  */
 export class OutsideNetwork {

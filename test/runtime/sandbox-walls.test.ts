@@ -140,7 +140,7 @@ test('its user may become its root, ping itself and serve port 80', async () => 
   expect((await inside(`su user -c '/usr/bin/python3 -c "${serve.replaceAll('"', '\\"')}"'`)).exitCode).toBe(0);
 });
 
-test('nothing in it tells of a neighbour', async () => {
+test('nothing in it reveals a neighbour', async () => {
   const neighbour = host.spec();
   await host.driver.create(neighbour);
   const { output } =

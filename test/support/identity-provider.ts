@@ -41,7 +41,7 @@ export class IdentityProviderServer {
     });
   }
 
-  /** @param idTokenHasClaims otherwise only its endpoint for claims tells the e-mail */
+  /** @param idTokenHasClaims otherwise only its userinfo endpoint returns the e-mail */
   static async start(options: { clients: ClientThere[]; idTokenHasClaims?: boolean }): Promise<IdentityProviderServer> {
     const server = http.createServer();
     server.listen(0, '127.0.0.1');

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/
 import { pino } from 'pino';
 import { Webhook } from 'standardwebhooks';
 import { Sandbox } from '../../db/entities/sandbox.ts';
-import { tellSandboxEvent } from '../../db/repositories/events.ts';
+import { recordSandboxEvent } from '../../db/repositories/events.ts';
 import { claimDeliveries } from '../../db/repositories/webhook-queue.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { firstAttemptLimits } from '../../webhooks/in-flight.ts';
@@ -65,7 +65,7 @@ async function happen(count = 1): Promise<string[]> {
   const { eventSequence: before } = await em.findOneOrFail(Sandbox, { sandboxId });
   await em.transactional(async (tx) => {
     const sandbox = await tx.findOneOrFail(Sandbox, { sandboxId });
-    for (let number = 0; number < count; number += 1) tellSandboxEvent(tx, sandbox, 'sandbox.paused', new Date());
+    for (let number = 0; number < count; number += 1) recordSandboxEvent(tx, sandbox, 'sandbox.paused', new Date());
   });
   const rows = (await plane.orm.em
     .fork()

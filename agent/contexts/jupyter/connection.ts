@@ -1,7 +1,7 @@
 import { type JupyterMessage, MessageCodec } from './messages.ts';
 import { type Endpoint, type ZmtpEvents, ZmtpSocket } from './zmtp.ts';
 
-/** The file that tells a kernel where to listen. */
+/** The file from which a kernel reads where to listen. */
 export interface ConnectionFile {
   transport: 'ipc' | 'tcp';
   ip: string;

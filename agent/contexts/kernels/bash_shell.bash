@@ -48,7 +48,7 @@ __sandbox_leave() {
 }
 
 if [[ -s $__sandbox_folder/state.$((__sandbox_turn - 1)) ]]; then
-  # Variables of bash itself cannot be assigned: those complaints are nobody's business.
+  # Bash's own variables cannot be assigned: hide those errors.
   source "$__sandbox_folder/state.$((__sandbox_turn - 1))" 2>/dev/null
   : >|"$__sandbox_folder/state.$((__sandbox_turn - 1))"
 fi

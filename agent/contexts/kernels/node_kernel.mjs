@@ -34,7 +34,7 @@ function sendRest() {
   while (sentBytes < frame.length) sentBytes += fs.writeSync(3, frame, sentBytes);
 }
 
-const tell = (message) => send(frameType.message, Buffer.from(JSON.stringify(message)));
+const sendMessage = (message) => send(frameType.message, Buffer.from(JSON.stringify(message)));
 
 /** Written through at once: an interrupt amid the work of a real Writable would leave it waiting for itself for ever. */
 class OutputStream extends Writable {
@@ -87,7 +87,7 @@ hidden('require', createRequire(contextFile));
 hidden('module', { exports: {} });
 hidden('exports', globalThis.module.exports);
 hidden('display', (value, { raw = false } = {}) => {
-  tell({ type: 'display', data: raw ? value : describe(value) });
+  sendMessage({ type: 'display', data: raw ? value : describe(value) });
 });
 
 /** The formats of a value: its own (`Symbol.for('Jupyter.display')`), else as the REPL shows it, and plain data as JSON. */
@@ -161,7 +161,7 @@ class Run {
       if (value === undefined) delete process.env[name];
       else process.env[name] = value;
     }
-    tell({ type: 'done', ...message });
+    sendMessage({ type: 'done', ...message });
     this.done();
   }
 
@@ -302,4 +302,4 @@ process.exit = (code = process.exitCode ?? 0) => {
   throw new ProcessExit('process.exit');
 };
 
-tell({ type: 'ready' });
+sendMessage({ type: 'ready' });

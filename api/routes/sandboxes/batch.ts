@@ -43,7 +43,7 @@ export const batchResult = (...statuses: string[]) =>
  * Does the same with each of the caller's sandboxes that are named. One that fails leaves the others alone; the results
  * come in the order of the ids.
  * @param doing what is being done with them, as in "3 sandboxes are being paused"
- * @param act returns the status to tell, or throws `AppError`
+ * @param act returns the status for the result, or throws `AppError`
  * @param finish what is done for all of them at once, with those that `act` did not refuse
  */
 export async function runBatch(

@@ -5,7 +5,7 @@ import type { SandboxStatus } from '../../../domain/sandbox-state.ts';
 import type { ApiDependencies } from '../../dependencies.ts';
 import { type AgentPlace, AgentRefusal, AgentUnreachable } from '../../sandbox-agents.ts';
 
-/** What a row must tell for its agent to be called. */
+/** The columns that are needed to call a sandbox's agent. */
 export interface AgentRow {
   sandboxId: SandboxId;
   status: SandboxStatus;

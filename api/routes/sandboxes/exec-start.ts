@@ -63,8 +63,8 @@ export function startExec(api: Api, deps: ApiDependencies): void {
         makes: 'execRun',
         secrets: ['stream_path'],
         // The same stream, without a token of its own: the caller who asks again has the key.
-        restore: (told, request) =>
-          'exit_code' in told ? told : { ...told, stream_path: `${request.url.split('?', 1)[0]}/stream` },
+        restore: (reply, request) =>
+          'exit_code' in reply ? reply : { ...reply, stream_path: `${request.url.split('?', 1)[0]}/stream` },
       },
     },
     schema: {
@@ -165,7 +165,7 @@ function asRefusal(error: unknown): never {
   throw new AppError(endings.get(error.code) ?? 'exec_interrupted', error.message, { cause: error });
 }
 
-/** As the contract writes the times of a run; clocks here tell milliseconds. */
+/** The times of a run in the contract's format; clocks here have milliseconds. */
 function inNanoseconds(time: Date): string {
   return time.toISOString().replace('Z', '000000Z');
 }

@@ -43,7 +43,7 @@ const created = z.object({
   user: userSchema,
   initial_password: z
     .string()
-    .describe('Told this once. Empty where a mail invites the user to set one, and in a repeated reply'),
+    .describe('Returned once. Empty when a mail invites the user to set one, and in a repeated reply'),
   dedicated_signin_url: z.string().nullable().describe('Where the user signs in'),
 });
 
@@ -62,7 +62,7 @@ export function createUser(api: Api, deps: ApiDependencies): void {
       idempotency: {
         makes: 'user',
         secrets: ['initial_password'],
-        restore: (told) => ({ ...told, initial_password: '' }),
+        restore: (reply) => ({ ...reply, initial_password: '' }),
       },
     },
     schema: {

@@ -240,7 +240,7 @@ function required(values: Values, name: string): string {
   return value;
 }
 
-/** An id of another shape is the id of no account. */
+/** An id of another shape belongs to no account. */
 const accountOf = (values: Values) => required(values, 'account') as AccountId;
 
 function optional(values: Values, name: string): string | undefined {

@@ -1,7 +1,7 @@
 import type { CreatePhase } from '../driver.ts';
 
-/** Tells a caller of phases in their order without holding up the work that goes on meanwhile. */
-export class PhaseTeller {
+/** Reports the phases of a create in their order; the work does not wait for the listener. */
+export class PhaseReports {
   readonly #listener: ((phase: CreatePhase) => void | Promise<void>) | undefined;
   #reported: Promise<void> = Promise.resolve();
 
@@ -9,13 +9,13 @@ export class PhaseTeller {
     this.#listener = listener;
   }
 
-  tell(phase: CreatePhase): void {
+  report(phase: CreatePhase): void {
     this.#reported = this.#reported.then(() => this.#listener?.(phase));
-    // What the listener throws comes out of `finish`.
+    // `finish` throws the listener's error.
     this.#reported.catch(() => {});
   }
 
-  /** Waits until every phase is reported. @throws what the listener threw. */
+  /** Waits until every phase is reported. @throws the listener's error */
   async finish(): Promise<void> {
     await this.#reported;
   }
