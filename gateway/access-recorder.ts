@@ -1,15 +1,15 @@
 import type { Logger } from 'pino';
 import type { SandboxId } from '../domain/ids.ts';
 
-/** Ids kept while they cannot be written; more are forgotten, this is only a time to the minute. */
+/** Most ids kept while they cannot be written; more are forgotten, because this is only a time to the minute. */
 const maxPending = 100_000;
 
 const minuteMs = 60_000;
 
-/** Hands on which sandboxes were last used in a minute, and its beginning. */
+/** Stores that these sandboxes were last used in the minute that begins at `minute`. */
 export type RecordAccess = (sandboxIds: SandboxId[], minute: Date) => Promise<void>;
 
-/** Collects when sandboxes were last used, for `last_accessed_at`, and hands that on at most once in a while. */
+/** Collects when sandboxes were last used, for `last_accessed_at`, and stores it at most once a minute. */
 export class AccessRecorder {
   readonly #recordAccess: RecordAccess;
   readonly #logger: Logger;
@@ -28,7 +28,7 @@ export class AccessRecorder {
     if (this.#touched.size < maxPending) this.#touched.set(sandboxId, Math.floor(Date.now() / minuteMs) * minuteMs);
   }
 
-  /** Hands on what was touched since the last time. What cannot be written is kept for the next. */
+  /** Stores the uses since the last call. Those that cannot be written are kept for the next. */
   flush(): Promise<void> {
     this.#writing = this.#writing.then(async () => {
       const byMinute = Map.groupBy(this.#touched, ([, minute]) => minute);
@@ -41,7 +41,7 @@ export class AccessRecorder {
           );
         } catch (error) {
           this.#logger.warn({ err: error, count: touched.length }, 'accesses were not recorded');
-          // A later use counts more.
+          // A later use takes precedence.
           this.#touched = new Map([...touched, ...this.#touched]);
         }
       }

@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 
 const linesPerSecond = 10;
 
-/** A log whose lines a tenant can cause: passes a few lines a second, and says how many it left out. */
+/** A log for lines that a tenant can cause: passes a few lines a second, and says how many it dropped. */
 export class BoundedLog {
   readonly #logger: Logger;
   #secondStartedAtMs = Number.NEGATIVE_INFINITY;

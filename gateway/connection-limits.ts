@@ -1,9 +1,9 @@
 /**
- * How much at once, in all processes of a gateway together. What is over it is refused with a clear answer; nothing
- * waits in a queue.
+ * Limits that all processes of a gateway share. Anything over a limit is refused with an error; nothing waits in a
+ * queue.
  */
 export interface GatewayLimits {
-  /** Connections from clients altogether; more are closed as they come. */
+  /** Connections of all clients; more are closed on accept. */
   maxConnections: number;
   /** Connections of one client: an IPv4 address or an IPv6 /64. 429. */
   maxConnectionsPerClient: number;
@@ -14,18 +14,21 @@ export interface GatewayLimits {
   /** Requests under way on one HTTP/2 connection. */
   maxStreamsPerConnection: number;
   /**
-   * Bytes a second of all HTTP/2 connections of one client to one process that are no part of a body or of a request that
-   * was answered. Its connections are ended.
+   * Bytes a second of one client's HTTP/2 connections to one process that belong neither to a body nor to an answered
+   * request. Beyond the rate its connections are ended.
    */
   maxOverheadBytesPerSecond: number;
   maxHeaderBytes: number;
-  /** Until the header fields of a request, or a TLS handshake, have arrived. */
+  /** Time until the header fields of a request, or a TLS handshake, are complete. */
   headersTimeoutMs: number;
-  /** Memory of one process that waits for sandboxes and clients that do not read. The largest request is ended. */
+  /**
+   * Memory of one process that waits for sandboxes and clients that do not read. Beyond it the largest request is
+   * ended.
+   */
   maxWaitingBytes: number;
   /** The same, of one client's requests. */
   maxWaitingBytesPerClient: number;
-  /** How long a client may stand still while a response or a WebSocket has bytes for it. */
+  /** How long a client may read nothing while a response or a WebSocket has bytes for it. */
   stalledClientTimeoutMs: number;
 }
 
@@ -33,7 +36,7 @@ export const defaultLimits: GatewayLimits = {
   maxConnections: 20_000,
   maxConnectionsPerClient: 2000,
   maxRequestsPerClient: 1000,
-  // More than one client may have, so that none alone keeps the others out.
+  // More than the limit of one client, so that no client alone keeps the others out.
   maxRequestsPerSandbox: 2000,
   maxStreamsPerConnection: 128,
   maxOverheadBytesPerSecond: 4 * 1024 * 1024,

@@ -1,4 +1,4 @@
-/** A refusal of the gateway itself: what callers may see, nothing of the inside. */
+/** A refusal by the gateway itself. It contains nothing about the inside of the platform. */
 export class GatewayError extends Error {
   override name = 'GatewayError';
   readonly status: number;

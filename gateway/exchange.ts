@@ -4,17 +4,17 @@ import type { FaultBoundary } from './fault-boundary.ts';
 import type { RequestHeaders } from './request-headers.ts';
 import type { ResponseHead } from './upstream/response-parser.ts';
 
-/** The connection a request came by. */
+/** The client connection of a request. */
 export interface ClientConnection {
   /** The peer's address. */
   address: string;
-  /** What its requests are counted under: see `clientKey`. */
+  /** The key under which its requests are counted: see `clientKey`. */
   key: string;
-  /** It came by TLS. */
+  /** The connection uses TLS. */
   secure: boolean;
-  /** The name the TLS client asked for. */
+  /** The server name (SNI) that the TLS client sent. */
   serverName: string | null;
-  /** Set when this client has more connections than it may. */
+  /** The client has more connections than its limit. */
   isOneTooMany: boolean;
 }
 
@@ -27,27 +27,27 @@ export interface Exchange {
   readonly client: ClientConnection;
   readonly version: '1.0' | '1.1' | '2';
   readonly method: string;
-  /** As sent, or with the scheme and authority of an absolute form taken off. */
+  /** The request target; of an absolute form only the path. */
   readonly target: string;
   /** The authority of an absolute form or of HTTP/2. */
   readonly targetAuthority: string | null;
   readonly headers: RequestHeaders;
   readonly isWebSocket: boolean;
-  /** A body follows. */
+  /** The request has a body. */
   readonly hasBody: boolean;
   readonly body: Readable;
-  /** Memory of what has arrived of the body, or on a WebSocket, and has not been taken. */
+  /** Bytes of the body, or of a WebSocket, that have arrived and have not been read. */
   readonly unreadBytes: number;
   /** Trailer fields of the request, once its body has ended. */
   readonly trailers: string[];
   /** The whole request has arrived. */
   readonly isRequestComplete: boolean;
   readonly isHeadSent: boolean;
-  /** `refuse` is still possible: nothing of the final response has been sent, and the client is there. */
+  /** `refuse` is still possible: the final response has not begun, and the client is connected. */
   readonly canRefuse: boolean;
-  /** Where every callback that serves this exchange runs. */
+  /** Every callback that serves this exchange runs in it. */
   readonly faults: FaultBoundary;
-  /** The response is complete, or the client has left. */
+  /** The response is complete, or the client has disconnected. */
   readonly isClosed: boolean;
   readonly responseStatus: number;
   /** Called once when `isClosed` turns true; `completed`: the whole response was sent. */
@@ -55,27 +55,29 @@ export interface Exchange {
 
   /** Sends `100 Continue` to a client that waits for it with `Expect: 100-continue`. */
   sendContinue(): void;
-  /** Passes a 1xx on where the client can take it. False: read no more until `flushed`, which is called in either case. */
+  /**
+   * Passes a 1xx on if the client understands it. False: read no more until `flushed`, which is called in either case.
+   */
   sendInformational(head: ResponseHead, flushed: () => void): boolean;
   sendHead(head: ResponseHead): void;
   /** Sends the head now, without waiting for the first bytes of the body. */
   flushHead(): void;
   /**
-   * Sends bytes of the body. True: they have left and the buffer may be used again. False: not before `flushed` is
-   * called, which happens in either case, unless the client leaves.
+   * Sends bytes of the body. True: they have left and the buffer may be reused. False: reuse it only after `flushed`,
+   * which is called in either case unless the client disconnects.
    */
   sendBody(bytes: Buffer, flushed: () => void): boolean;
-  /** Ends the response. True and `flushed` as of `sendBody`. */
+  /** Ends the response. The result and `flushed` are those of `sendBody`. */
   finish(bytes: Buffer, trailers: string[], flushed: () => void): boolean;
   /** Answers with an error of the gateway. The head must not have been sent. */
   refuse(error: GatewayError): void;
   /** Makes the connection a WebSocket. */
   accept(head: ResponseHead): Duplex;
-  /** Breaks the response off so that the client sees it is not whole. */
+  /** Breaks the response off so that the client sees that it is incomplete. */
   abort(): void;
   /** Breaks off the response to the client at once, in any state of the response. */
   destroy(): void;
-  /** The underlying HTTP/2 stream, for calls whose trailers and resets must pass as they are. */
+  /** The HTTP/2 stream, for calls whose trailers and resets must pass unchanged. */
   readonly http2Stream: import('node:http2').ServerHttp2Stream | null;
 }
 

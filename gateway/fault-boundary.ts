@@ -5,7 +5,7 @@ import { GatewayError } from './error-reply.ts';
 interface EndableExchange {
   readonly requestId: string;
   readonly isClosed: boolean;
-  /** Nothing of the final response has been sent, so an error can still be the response. */
+  /** The final response has not begun, so it can still be an error. */
   readonly canRefuse: boolean;
   refuse(error: GatewayError): void;
   abort(): void;
@@ -14,7 +14,7 @@ interface EndableExchange {
 
 /**
  * Keeps an exception inside the exchange that caused it. Every callback of an event or a timer that serves an exchange
- * runs in its boundary: a throw there answers 502, or breaks the response off when it has begun, and is logged.
+ * runs in its boundary: a throw there is logged, and answers 502 or breaks off a response that has begun.
  */
 export class FaultBoundary {
   readonly #exchange: EndableExchange;
@@ -33,7 +33,7 @@ export class FaultBoundary {
     }
   }
 
-  /** The same listener, unable to throw. */
+  /** The same listener, which cannot throw. */
   wrap<Args extends unknown[]>(listener: (...args: Args) => void): (...args: Args) => void {
     return (...args) => this.run(() => listener(...args));
   }
@@ -53,7 +53,7 @@ export class FaultBoundary {
   }
 }
 
-/** A listener of a connection, unable to throw: an exception is logged, and `end` gives the connection up. */
+/** A listener of a connection that cannot throw: an exception is logged, and `end` closes the connection. */
 export function guarded<Args extends unknown[]>(
   log: BoundedLog,
   listener: (...args: Args) => void,

@@ -1,38 +1,38 @@
 import type { BoundedLog } from './bounded-log.ts';
 
 const checkEveryMs = 100;
-/** A client is kept out for at most that long after its last flood. */
+/** The longest time that a client is kept out after its last flood. */
 const maxDebtSeconds = 10;
-/** A client may bring that much at once after it was quiet, in seconds of its rate. */
+/** A quiet client may send this many seconds of its rate at once. */
 const burstSeconds = 2;
-/** A request that was answered may have had that many bytes of headers and frames around it. */
+/** Bytes of headers and frames that an answered request may have had. */
 const creditOfRequestBytes = 8 * 1024;
-/** What a request costs that its client cancels: most of the work is done by then. */
+/** The cost of a request that its client cancels: most of its work is done by then. */
 const costOfResetBytes = 16 * 1024;
-/** Cost of each piece of a body, whatever its size. */
+/** The cost of each piece of a body, whatever its size. */
 const costOfPieceBytes = 48;
 
 export interface FrameFloodsOptions {
-  /** Bytes a second of one client's connections together that are no part of a body or of a request that was answered. */
+  /** Bytes a second of all connections of one client that belong neither to a body nor to an answered request. */
   maxBytesPerSecond: number;
   log: BoundedLog;
 }
 
-/** An HTTP/2 connection, as floods are found in it. */
+/** An HTTP/2 connection as the flood detection sees it. */
 export interface FloodableConnection {
   readonly clientKey: string;
-  /** Bytes that have arrived since its beginning. */
+  /** Bytes received since the connection began. */
   receivedBytes(): number;
   end(): void;
 }
 
-/** Counts what a connection brings that is of use. */
+/** Counts the useful bytes of a connection. */
 export interface UsefulBytes {
   /** A piece of a body. */
   addBody(bytes: number): void;
-  /** A request that was answered. */
+  /** An answered request. */
   addAnswer(): void;
-  /** A request that the client has cancelled. */
+  /** A request that the client cancelled. */
   addReset(): void;
   /** The connection is closed. */
   stop(): void;
@@ -41,21 +41,21 @@ export interface UsefulBytes {
 interface Connection {
   connection: FloodableConnection;
   useful: number;
-  /** Received bytes that were not useful, at the last look. */
+  /** Received bytes that were not useful, at the last check. */
   overhead: number;
 }
 
 /**
- * Ends HTTP/2 connections of clients that send frames for their own sake: PING, SETTINGS, PRIORITY, WINDOW_UPDATE,
- * CONTINUATION, empty DATA, header lists that are refused, requests that are cancelled at once. Node handles most of
- * them without any event, so that they are seen only in the bytes that a connection receives: those of bodies and of
- * answered requests are credited, the others are held against a rate of the client. A client over its rate is in debt
- * and may open no HTTP/2 connection until the debt is over.
+ * Ends HTTP/2 connections of clients that flood with frames: PING, SETTINGS, PRIORITY, WINDOW_UPDATE, CONTINUATION,
+ * empty DATA, refused header lists, requests that are cancelled at once. Node handles most of them without an event, so
+ * they show only in the number of received bytes: bytes of bodies and of answered requests are credited, the others
+ * count against a rate of the client. A client over its rate is in debt and may open no HTTP/2 connection until the
+ * debt is paid off.
  */
 export class FrameFloods {
   readonly #options: FrameFloodsOptions;
   readonly #connections = new Set<Connection>();
-  /** Of clients that are not quiet: bytes that they may still bring. Negative: their debt. */
+  /** By client that is not quiet: the bytes it may still send. Negative: its debt. */
   readonly #allowances = new Map<string, number>();
   #timer: NodeJS.Timeout | null = null;
   #lookedAtMs = 0;
@@ -108,7 +108,7 @@ export class FrameFloods {
       if (this.mayConnect(clientKey)) continue;
       const total = ofClient.reduce((sum, { bytes }) => sum + bytes, 0);
       for (const { watched, bytes } of ofClient) {
-        // Others at the same address may share in it, with less.
+        // Other clients at the same address share the debt, with a smaller part.
         if (2 * bytes * ofClient.length < total) continue;
         this.#connections.delete(watched);
         watched.connection.end();
@@ -129,10 +129,13 @@ export class FrameFloods {
     }
   }
 
-  /** Takes what a connection brought since the last look from its client's allowance. @returns that many bytes */
+  /**
+   * Charges the bytes since the last check to the client's allowance.
+   * @returns that many bytes
+   */
   #charge(watched: Connection): number {
     const overhead = watched.connection.receivedBytes() - watched.useful;
-    // A request's credit comes after its bytes: what was credited too much is not kept for later floods.
+    // A request's credit comes after its bytes: surplus credit is not kept for later floods.
     const bytes = Math.max(overhead - watched.overhead, -this.#burst);
     watched.overhead = overhead;
     const { clientKey } = watched.connection;

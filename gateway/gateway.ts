@@ -22,13 +22,13 @@ export interface GatewayOptions {
   trustProxy: boolean;
   routes: RouteTable;
   certificates: CertificateSource;
-  /** Notes that these sandboxes were used; called at most once a minute, and at the end. */
+  /** Records that these sandboxes were used; called at most once a minute, and at the end. */
   recordAccess: RecordAccess;
   logger: Logger;
   limits?: Partial<GatewayLimits>;
-  /** What other processes of this gateway count. Left out: there are none. */
+  /** The counts of the gateway's other processes. Absent: there are none. */
   counts?: CountExchange;
-  /** 48 bytes that encrypt TLS session tickets. Left out: random ones. */
+  /** 48 bytes that encrypt TLS session tickets. Absent: random ones. */
   ticketKeys?: Buffer;
   accessIntervalMs?: number;
 }
@@ -40,7 +40,7 @@ export interface Gateway {
   listenOn(socket: SocketHandle): Promise<net.AddressInfo>;
   /** Stops accepting, lets requests end for up to `drainMs` (10 s), then breaks them off. */
   close(drainMs?: number): Promise<void>;
-  /** What is open now. */
+  /** Counts of open connections and requests. */
   stats(): { connections: number; sandboxes: number; clients: number };
 }
 
@@ -61,7 +61,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     onExchange: proxy.handle.bind(proxy),
   };
   const http1 = new Http1Front(front);
-  // A proxy in front is one client, and carries the floods of others.
+  // Behind a proxy all clients have one address, which would be blamed for the floods of one.
   const maxBytesPerSecond = trustProxy ? Number.POSITIVE_INFINITY : limits.maxOverheadBytesPerSecond;
   const http2 = new Http2Front({ ...front, floods: new FrameFloods({ maxBytesPerSecond, log }) });
   const listener = new Listener({

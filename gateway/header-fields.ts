@@ -1,6 +1,6 @@
 import type { OutgoingHttpHeaders } from 'node:http2';
 
-/** Names that never pass in trailers: they would change how the message was read, routed or authorised. */
+/** Names that are removed from trailers: they could change the framing, routing or authorisation of the message. */
 const forbiddenTrailers = new Set([
   'connection',
   'http2-settings',
@@ -24,7 +24,7 @@ const forbiddenTrailers = new Set([
   'x-access-token',
 ]);
 
-/** Fields that Node sends once only over HTTP/2, and throws when there are more; the first one counts. */
+/** Fields that Node allows only once over HTTP/2, and throws otherwise; the first one is kept. */
 const singleFields = new Set([
   'access-control-allow-credentials',
   'access-control-max-age',
@@ -62,7 +62,7 @@ const singleFields = new Set([
   'x-content-type-options',
 ]);
 
-/** Fields of one connection of HTTP/1.1: HTTP/2 forbids them (RFC 9113 §8.2.2). */
+/** Connection-specific fields of HTTP/1.1, which HTTP/2 forbids (RFC 9113 §8.2.2). */
 const connectionFields = new Set([
   'connection',
   'http2-settings',
@@ -76,11 +76,11 @@ const connectionFields = new Set([
 const fieldName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const fieldValue = /^[\t\x20-\x7e\x80-\xff]*$/;
 
-/** What nghttp2 counts for a field beside its name and value, and the largest block it sends. */
+/** nghttp2's overhead for a field beside its name and value, and the largest block that it sends. */
 const http2FieldOverheadBytes = 12;
 const maxHttp2BlockBytes = 60 * 1024;
 
-/** Fields that no block of HTTP/2 can hold. */
+/** The fields do not fit into a block of HTTP/2. */
 export class FieldsTooLarge extends Error {
   override name = 'FieldsTooLarge';
 }
@@ -90,7 +90,7 @@ export function isFieldValid(name: string, value: string): boolean {
   return fieldName.test(name) && fieldValue.test(value);
 }
 
-/** Trailer fields that may pass, from a flat list. */
+/** The trailer fields that may pass, as a flat list. */
 export function forwardableTrailers(raw: string[]): string[] {
   const forward: string[] = [];
   for (let i = 0; i < raw.length; i += 2) {
@@ -102,8 +102,8 @@ export function forwardableTrailers(raw: string[]): string[] {
 }
 
 /**
- * A field's value without the white space around it, which is only spaces and tabs (RFC 9110 §5.5). `trim` would also
- * take out line ends, control characters and no-break spaces, and so accept what others refuse or read differently.
+ * A field's value without the spaces and tabs around it (RFC 9110 §5.5). `trim` would also remove line ends, control
+ * characters and no-break spaces, and so accept values that others refuse or read differently.
  */
 export function trimSpace(text: string): string {
   let from = 0;
@@ -115,7 +115,7 @@ export function trimSpace(text: string): string {
 
 const isSpace = (code: number) => code === 0x20 || code === 0x09;
 
-/** Without the fields of those lower-case names. */
+/** Removes the fields with those lower-case names. */
 export function withoutNames(flat: string[], names: ReadonlySet<string>): string[] {
   const kept: string[] = [];
   for (let i = 0; i < flat.length; i += 2) {
@@ -129,7 +129,7 @@ export function isDisguisedCredential(name: string): boolean {
   return name.length === 16 && name.includes('_') && name.toLowerCase().replaceAll('_', '-') === 'x-platform-token';
 }
 
-/** What a Connection field names beside the usual words; such fields end at this hop (RFC 9110 §7.6.1). */
+/** The names in a Connection field, except the usual words; such fields end at this hop (RFC 9110 §7.6.1). */
 export function nominatedNames(value: string, known: Set<string> | null): Set<string> | null {
   let names = known;
   for (const token of value.toLowerCase().split(',')) {
@@ -142,8 +142,8 @@ export function nominatedNames(value: string, known: Set<string> | null): Set<st
 }
 
 /**
- * Fields of a flat list as HTTP/2 can carry them: lower-case names, doubled ones as lists; without pseudo-headers,
- * fields of a connection, fields that are not valid, and repetitions of what may be there once.
+ * The fields of a flat list in a form for HTTP/2: lower-case names, repeated ones as lists; without pseudo-headers,
+ * connection-specific and invalid fields, and repetitions of fields that may occur once.
  * @throws {FieldsTooLarge}
  */
 export function http2Headers(flat: string[]): OutgoingHttpHeaders {

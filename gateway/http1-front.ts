@@ -13,13 +13,13 @@ import { type RequestHeaders, readRequestHeaders } from './request-headers.ts';
 import type { ResponseHead } from './upstream/response-parser.ts';
 import { unreadBytes } from './waiting-bytes.ts';
 
-/** How long the rest of a request is read and thrown away once its response is out. */
+/** How long the rest of a request is read and discarded after its response is sent. */
 const discardTimeoutMs = 10_000;
-/** A body up to that size goes out with its head in one write, as a copy. */
+/** A body up to this size is copied and sent with its head in one write. */
 const copiedBodyBytes = 16 * 1024;
 const keepaliveTimeoutMs = 65_000;
 const maxHeaders = 200;
-/** Requests of a connection that wait for their responses. One with more is closed. */
+/** Most requests of a connection that wait for their responses; beyond it the connection is closed. */
 const maxPipelined = 64;
 const drainCheckMs = 100;
 const absoluteForm = /^https?:\/\/([^/?#]*)(.*)$/i;
@@ -32,11 +32,11 @@ export interface Http1FrontOptions {
   log: BoundedLog;
 }
 
-/** The HTTP/1.0 and 1.1 side towards clients. Connections are handed to it; it does not listen itself. */
+/** HTTP/1.0 and 1.1 towards clients. It gets connections from the listener and does not listen itself. */
 export class Http1Front {
   readonly #server: http.Server;
   readonly #options: Http1FrontOptions;
-  /** The requests being answered on each connection, oldest first. */
+  /** The requests of each connection that are being answered, oldest first. */
   readonly #open = new WeakMap<net.Socket, Set<Http1Exchange>>();
   #isDraining = false;
   #drainTimer: NodeJS.Timeout | null = null;
@@ -47,17 +47,17 @@ export class Http1Front {
       maxHeaderSize: options.maxHeaderBytes,
       headersTimeout: options.headersTimeoutMs,
       connectionsCheckingInterval: Math.min(1000, options.headersTimeoutMs),
-      // Uploads and streams last as long as they need.
+      // No limit: uploads and streams take as long as they need.
       requestTimeout: 0,
       keepAliveTimeout: keepaliveTimeoutMs,
       insecureHTTPParser: false,
-      // Missing and doubled ones are refused with a body that says so.
+      // Missing and repeated Host fields are refused with an explanation instead.
       requireHostHeader: false,
-      // Anything else asked for by Upgrade is ignored, h2c above all: it would carry requests past every check.
-      // An upgrade behind requests that wait for responses is refused, too: those requests own the connection.
+      // Other values of Upgrade are ignored, above all h2c, which would carry requests past every check. An upgrade
+      // behind requests that wait for responses is refused: those requests own the connection.
       shouldUpgradeCallback: (request) => isWebSocketRequest(request) && !this.#open.get(request.socket)?.size,
     });
-    // More would be left out in silence; the limit is checked where it can be refused.
+    // Node would drop more fields silently; the limit is checked where the request can be refused.
     server.maxHeadersCount = 0;
     const { log } = options;
     const onRequest = (expects: boolean) =>
@@ -77,7 +77,7 @@ export class Http1Front {
     server.on('upgrade', guarded(log, onUpgrade, giveUp));
     server.on('connect', guarded(log, onConnect, giveUp));
     server.on('clientError', guarded(log, onClientError, giveUp));
-    // A server that does not listen itself starts its watch over slow headers with this event only.
+    // A server that does not listen starts its check of slow headers only with this event.
     server.emit('listening');
     this.#server = server;
   }
@@ -97,13 +97,13 @@ export class Http1Front {
   drain(): void {
     this.#isDraining = true;
     this.#server.closeIdleConnections();
-    // Responses that had begun promised to keep the connection.
+    // Responses that had begun promised to keep the connection open.
     this.#drainTimer = setInterval(() => this.#server.closeIdleConnections(), drainCheckMs).unref();
   }
 
   close(): void {
     if (this.#drainTimer) clearInterval(this.#drainTimer);
-    // It never listened, so closing it as a server "fails"; what counts is that its watch ends.
+    // It never listened, so `close` reports an error; it still stops the check of slow headers.
     this.#server.close(() => undefined);
     this.#server.closeAllConnections();
   }
@@ -149,7 +149,7 @@ export class Http1Front {
     if (expects && headers.expect?.toLowerCase() !== '100-continue') {
       return new GatewayError(417, 'expectation_failed', 'Only Expect: 100-continue is understood');
     }
-    // The parser has refused what is ambiguous; what is left beside plain `chunked` are codings no sandbox gets to see.
+    // The parser refuses ambiguous codings; the rest beside plain `chunked` is never passed to a sandbox.
     if (headers.transferEncodings.length > 0) {
       const isChunked =
         headers.transferEncodings.length === 1 && headers.transferEncodings[0]!.toLowerCase() === 'chunked';
@@ -194,7 +194,7 @@ class Http1Exchange implements Exchange {
   #headFlushed = false;
   #closed = false;
   onClosed: (completed: boolean) => void = () => undefined;
-  /** For the front's own books. */
+  /** Called when the exchange is done; for the front's own records. */
   onDone: () => void = () => undefined;
 
   constructor(
@@ -275,7 +275,7 @@ class Http1Exchange implements Exchange {
 
   sendHead(head: ResponseHead): void {
     this.#headSent = true;
-    // A client that waits for `100 Continue` may or may not send the body: what follows could be taken for a request.
+    // A client that waits for `100 Continue` may or may not send the body; its next bytes could be taken for a request.
     if (this.#awaitsContinue || this.#isDraining()) this.#response.shouldKeepAlive = false;
     this.#response.writeHead(head.status, head.reason, head.headers);
   }
@@ -296,7 +296,7 @@ class Http1Exchange implements Exchange {
     }
     this.#headFlushed = true;
     response.write(Buffer.from(bytes), flushed);
-    // Copied, but a client that does not read must hold the sandbox back.
+    // The bytes are copied, but a client that does not read must still slow the sandbox down.
     return response.writableLength < response.writableHighWaterMark;
   }
 
@@ -307,7 +307,7 @@ class Http1Exchange implements Exchange {
     let hasLeft = true;
     if (bytes.length === 0) response.end(flushed);
     else if (bytes.length <= copiedBodyBytes) {
-      // As text it leaves together with the head, in one write.
+      // A string is sent together with the head in one write.
       response.end(bytes.toString('latin1'), 'latin1', flushed);
     } else {
       if (socket) {
@@ -355,7 +355,7 @@ class Http1Exchange implements Exchange {
     (this.#response.socket ?? this.#request.socket).destroy();
   }
 
-  /** Past the response object, which would copy or hold back what can leave at once. */
+  /** Bypasses the response object, which would copy or delay the bytes. */
   #writeDirect(socket: net.Socket, bytes: Buffer, flushed?: () => void): void {
     if (!this.#response.chunkedEncoding) {
       socket.write(bytes, flushed);
@@ -368,7 +368,7 @@ class Http1Exchange implements Exchange {
     socket.uncork();
   }
 
-  /** The connection is gone, also when this response had not come to its turn on it. */
+  /** The connection is gone, possibly before this response's turn on it. */
   connectionClosed(): void {
     this.#close();
   }
@@ -380,7 +380,7 @@ class Http1Exchange implements Exchange {
     this.faults.run(() => this.onClosed(this.#response.writableFinished));
   }
 
-  /** Reads what the client still sends, so that it gets to see the response, but not for ever. */
+  /** Reads what the client still sends for a limited time, so that it can receive the response. */
   #discardRest(): void {
     if (this.isRequestComplete || this.#request.destroyed) return;
     const { socket } = this.#request;
@@ -392,12 +392,12 @@ class Http1Exchange implements Exchange {
   }
 }
 
-/** The connection is paused and not the message, which would keep what has been read in as many pieces as it came in. */
+/** Pauses the connection, not the message: the message would keep every small piece that was read. */
 function sourceOf(request: http.IncomingMessage): BodySource {
   const { socket } = request;
   let isPaused = false;
   const readMore = request._read.bind(request);
-  // Node asks for more after each piece and so starts a connection again that was paused.
+  // Node asks for more after each piece, which would resume a paused connection.
   request._read = (size) => {
     if (!isPaused) readMore(size);
   };
@@ -415,7 +415,7 @@ function sourceOf(request: http.IncomingMessage): BodySource {
   };
 }
 
-/** A request id of the caller's is kept when it is harmless. */
+/** Keeps the caller's request id if it is harmless. */
 export function acceptableRequestId(id: string | null): string | null {
   return id !== null && /^[A-Za-z0-9._-]{1,128}$/.test(id) ? id : null;
 }
@@ -442,7 +442,7 @@ function isWebSocketRequest(request: http.IncomingMessage): boolean {
 
 function refusalOf(error: NodeJS.ErrnoException): GatewayError {
   if (error.code === 'HPE_HEADER_OVERFLOW') return headersTooLarge();
-  // Nothing that follows on the connection can be read.
+  // Nothing after this on the connection can be parsed.
   const options = { closesConnection: true };
   if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') {
     return new GatewayError(408, 'request_timeout', 'The header fields of the request did not arrive in time', options);

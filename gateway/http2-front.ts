@@ -15,20 +15,20 @@ import type { ResponseHead } from './upstream/response-parser.ts';
 import { unreadBytes } from './waiting-bytes.ts';
 
 const { NGHTTP2_NO_ERROR, NGHTTP2_INTERNAL_ERROR, NGHTTP2_CANCEL, NGHTTP2_ENHANCE_YOUR_CALM } = http2.constants;
-/** A connection without a request is closed after that long; the first one has to come sooner. */
+/** An idle connection is closed after this time; the first request must come sooner. */
 const idleSessionMs = 65_000;
 const copiedBodyBytes = 16 * 1024;
 const uploadWindowBytes = 512 * 1024;
-/** A 205 response has no body, also when it names a length (RFC 9110 §15.3.6). */
+/** A 205 response has no body, even with a Content-Length (RFC 9110 §15.3.6). */
 const resetContent = 205;
-/** How long a reset may take to leave: a client that does not read never takes it. */
+/** How long a reset may wait to be sent: a client that does not read never receives it. */
 const resetTimeoutMs = 1000;
-/** SETTINGS, and GOAWAY with ENHANCE_YOUR_CALM (RFC 9113 §6.5 and 6.8): the answer to a connection that is refused. */
+/** SETTINGS, and GOAWAY with ENHANCE_YOUR_CALM (RFC 9113 §6.5 and 6.8): the reply to a refused connection. */
 const refusal = Buffer.from('000000040000000000' + '000008070000000000' + '00000000' + '0000000b', 'hex');
 
 export interface Http2FrontOptions {
   maxHeaderBytes: number;
-  /** Until the first request of a connection has arrived. */
+  /** Time until the first request of a connection. */
   headersTimeoutMs: number;
   maxStreamsPerConnection: number;
   clientOf: (socket: net.Socket) => ClientConnection;
@@ -37,7 +37,7 @@ export interface Http2FrontOptions {
   log: BoundedLog;
 }
 
-/** The HTTP/2 side towards clients, by ALPN or by prior knowledge. It does not listen itself. */
+/** HTTP/2 towards clients, by ALPN or by prior knowledge. It does not listen itself. */
 export class Http2Front {
   readonly #server: http2.Http2Server;
   readonly #options: Http2FrontOptions;
@@ -54,13 +54,13 @@ export class Http2Front {
         enableConnectProtocol: true,
         maxConcurrentStreams: options.maxStreamsPerConnection,
         maxHeaderListSize: options.maxHeaderBytes,
-        // What a sandbox that does not read makes the gateway keep of each upload.
+        // Bytes of each upload that the gateway keeps for a sandbox that does not read.
         initialWindowSize: uploadWindowBytes,
       },
       maxHeaderListPairs: 200,
       maxSessionInvalidFrames: 100,
       maxSessionRejectedStreams: 100,
-      // Rapid resets: a burst of them, then a few a second.
+      // Rapid resets: a burst, then a few a second.
       streamResetBurst: 200,
       streamResetRate: 33,
     });
@@ -95,7 +95,7 @@ export class Http2Front {
     this.#server.emit('connection', socket);
   }
 
-  /** Lets the requests under way end and takes no more. */
+  /** Lets requests in progress end and accepts no more. */
   drain(): void {
     for (const session of this.#sessions.keys()) session.close();
   }
@@ -118,12 +118,12 @@ export class Http2Front {
       useful.stop();
     });
     let openStreams = 0;
-    // Not the session's own time-out: trickling bytes would put that off for ever.
+    // Not the session's own timeout: bytes that trickle in would postpone it for ever.
     let timer: NodeJS.Timeout | null = null;
     const expireAfter = (ms: number) => {
       timer = setTimeout(() => {
         session.close();
-        // Headers that are only half there keep a closed session open.
+        // Incomplete headers keep a closed session open.
         setTimeout(() => session.destroy(), 1000).unref();
       }, ms).unref();
     };
@@ -181,7 +181,7 @@ class Http2Exchange implements Exchange {
   #status = 0;
   #pendingHead: ResponseHead | null = null;
   #closed = false;
-  /** The gateway has ended it before its response was whole. */
+  /** The gateway ended it before its response was complete. */
   isBrokenOff = false;
   onClosed: (completed: boolean) => void = () => undefined;
 
@@ -213,7 +213,7 @@ class Http2Exchange implements Exchange {
     stream.on('close', () => this.#close());
   }
 
-  /** Made when it is asked for: a gRPC call takes its body from the stream. */
+  /** Made on demand: a gRPC call reads the stream itself. */
   get body(): Readable {
     const { http2Stream: stream } = this;
     this.#body ??= new JoinedBody(this.client.key, {
@@ -258,7 +258,7 @@ class Http2Exchange implements Exchange {
     if (head.status !== 100 && this.canRefuse) {
       this.http2Stream.additionalHeaders({ ':status': head.status, ...http2Headers(head.headers) });
     }
-    // HTTP/2 does not say when a block has left: the bound on an exchange's 1xx replies is all that holds them.
+    // HTTP/2 does not report when a block was sent, so only the bound on an exchange's 1xx replies limits them.
     process.nextTick(flushed);
     return true;
   }
@@ -276,7 +276,7 @@ class Http2Exchange implements Exchange {
     this.#respond(false);
     if (!this.#isWritable) return false;
     if (this.http2Stream.writableEnded) {
-      // A 205: Node has ended the stream by itself.
+      // For a 205 Node has ended the stream by itself.
       process.nextTick(flushed);
       return true;
     }
@@ -292,7 +292,7 @@ class Http2Exchange implements Exchange {
     this.#responseTrailers = trailers;
     const isEmpty = bytes.length === 0 && trailers.length === 0;
     this.#respond(isEmpty);
-    // Of a HEAD, a 204 and a 304 the stream has ended by itself.
+    // For HEAD, 204 and 304 the stream has ended by itself.
     if (!this.#isWritable || this.http2Stream.writableEnded) return true;
     if (isEmpty) this.http2Stream.end(flushed);
     else if (bytes.length <= copiedBodyBytes) this.http2Stream.end(Buffer.from(bytes), flushed);
@@ -315,7 +315,7 @@ class Http2Exchange implements Exchange {
   accept(head: ResponseHead): Duplex {
     this.#status = 200;
     const headers = http2Headers(head.headers);
-    // The key and its answer belong to the handshake of HTTP/1.1.
+    // Key and accept fields belong to the handshake of HTTP/1.1.
     delete headers['sec-websocket-accept'];
     if (this.#isWritable) this.http2Stream.respond({ ':status': 200, ...headers });
     return this.http2Stream;
@@ -357,7 +357,7 @@ class Http2Exchange implements Exchange {
     this.faults.run(() => this.onClosed(completed));
   }
 
-  /** A client that still sends gets RST_STREAM with NO_ERROR, once it has the response. */
+  /** A client that still sends gets RST_STREAM with NO_ERROR after the response. */
   #discardRest(): void {
     if (this.isRequestComplete) return;
     this.http2Stream.removeAllListeners('data');
@@ -366,7 +366,7 @@ class Http2Exchange implements Exchange {
   }
 }
 
-/** Counts what Node pushes into a stream. A listener of `data` would begin to read it. */
+/** Counts the bytes that Node pushes into a stream. A listener of `data` would begin to read it. */
 function countBody(stream: http2.ServerHttp2Stream, useful: UsefulBytes): void {
   const push = stream.push.bind(stream);
   stream.push = (piece: Buffer | null, encoding?: BufferEncoding) => {

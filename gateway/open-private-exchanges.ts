@@ -3,12 +3,12 @@ import type { SandboxId } from '../domain/ids.ts';
 import type { Exchange } from './exchange.ts';
 import type { RouteTable } from './routes.ts';
 
-/** Look-ups at once after the news were interrupted, when the route of any sandbox may have changed. */
+/** Look-ups at once after an interruption of the notifications, when any route may have changed. */
 const lookupsAtOnce = 8;
 
 /**
- * Requests and WebSockets under way to agents and to ports that ask for the token. They end when the owner of their
- * sandbox is disabled; those to public ports go on.
+ * Requests and WebSockets in progress to agents and to ports that need the token. They end when the owner of their
+ * sandbox is disabled; those to public ports continue.
  */
 export class OpenPrivateExchanges {
   readonly #routes: RouteTable;
@@ -25,12 +25,12 @@ export class OpenPrivateExchanges {
     });
   }
 
-  /** @returns forgets it again, when it is over */
+  /** @returns removes it again when it is over */
   add(sandboxId: SandboxId, exchange: Exchange): () => void {
     const open = this.#open.get(sandboxId) ?? new Set();
     this.#open.set(sandboxId, open);
     open.add(exchange);
-    // The news of a change may have come after the route was looked up for this exchange and before it was added.
+    // A change may have been announced after the look-up for this exchange and before this line.
     void this.#check(sandboxId);
     return () => {
       open.delete(exchange);
@@ -39,7 +39,7 @@ export class OpenPrivateExchanges {
   }
 
   async #check(sandboxId: SandboxId): Promise<void> {
-    // Where the route cannot be known now, the news are interrupted, too, and call again when they are back.
+    // If the route cannot be read now, notifications are interrupted as well, and their return calls this again.
     const route = await this.#routes.find(sandboxId).catch(() => null);
     if (!route?.isLocked) return;
     for (const exchange of this.#open.get(sandboxId) ?? []) exchange.destroy();

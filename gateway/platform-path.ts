@@ -1,10 +1,10 @@
-/** Rounds of percent-decoding that are looked through; no server decodes that often. */
+/** Rounds of percent-decoding that are checked; no server decodes more often. */
 const maxDecodingRounds = 8;
 
 /**
- * Whether a request target leads to the agent's `/platform/…`, which only the platform may call, in whatever way a
- * server could come to read it so: nested percent-encoding, `.` and `..`, doubled or back slashes, matrix parameters,
- * control characters, other cases, and compatibility forms of letters. Rather refuses a path too many.
+ * Whether a request target could reach the agent's `/platform/…`, which only the platform may call, in any way that a
+ * server might read it: nested percent-encoding, `.` and `..`, repeated slashes or backslashes, matrix parameters,
+ * control characters, other cases, and compatibility forms of letters. In doubt it refuses.
  */
 export function isPlatformPath(target: string): boolean {
   const end = target.search(/[?#]/);
@@ -19,7 +19,7 @@ export function isPlatformPath(target: string): boolean {
   return true;
 }
 
-/** Follows the segments as a router would, and as one that does not resolve dots would. */
+/** Resolves the segments both as a router with dot segments would and as one without. */
 function walksThroughPlatform(path: string): boolean {
   // An encoded question mark or hash would start a query for a server that decodes first.
   const end = path.search(/[?#]/);
@@ -41,7 +41,7 @@ function plainSegment(segment: string): string {
     segment
       .normalize('NFKC')
       .toLowerCase()
-      // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern looks for them
       .replace(/;.*$|[\x00-\x20\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202f\u2060\ufeff]/gs, '')
   );
 }

@@ -1,19 +1,19 @@
 import type { SandboxRoute } from './routes.ts';
 import { isQuerySigned, type SignedOperation, secretsEqual } from './signed-query.ts';
 
-/** Where a request goes inside the sandbox, and what it must show to get there. */
+/** The destination of a request inside the sandbox, and the credential that it needs. */
 export type PortAccess =
-  /** The agent asks for its token itself. */
+  /** The agent checks its token itself. */
   | { kind: 'agent'; port: number }
   | { kind: 'public'; port: number }
-  /** `requestedPort` is the one of the host name, which signatures name. */
+  /** `requestedPort` is the port in the host name, which signatures name. */
   | { kind: 'token'; port: number; requestedPort: number }
   | { kind: 'not_http' };
 
 /**
- * Which port of the sandbox a request for `requestedPort` reaches (null: the agent), and whether it needs the token.
- * A declared port is public unless `is_protected`; one that is not declared asks for the token when the sandbox is
- * `secure`. Whatever leads to the agent's port is the agent, also through a declared port.
+ * Which port of the sandbox a request for `requestedPort` reaches (null: the agent), and whether it needs the token. A
+ * declared port is public unless `is_protected`; an undeclared one needs the token when the sandbox is `secure`. A
+ * declared port that leads to the agent's port counts as the agent.
  */
 export function portAccess(route: SandboxRoute, requestedPort: number | null): PortAccess {
   if (requestedPort === null) return { kind: 'agent', port: route.agentPort };
@@ -27,8 +27,8 @@ export function portAccess(route: SandboxRoute, requestedPort: number | null): P
 }
 
 /**
- * Whether a request may use a port that needs the token: by `X-Access-Token` or by a signed query.
- * @param request its `port` is the one of the host name
+ * Whether a request may use a port that needs the token, by `X-Access-Token` or by a signed query.
+ * @param request its `port` is the one in the host name
  */
 export function isPortAuthorized(
   route: SandboxRoute,

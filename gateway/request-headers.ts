@@ -1,8 +1,8 @@
 import { isDisguisedCredential, nominatedNames, withoutNames } from './header-fields.ts';
 
 /**
- * A request's header fields, read once. `forward` is what may go on to a sandbox: without connection-level fields,
- * without what only the gateway says (`X-Forwarded-*`), and never with the platform's own credential.
+ * A request's header fields, read once. `forward` is for the sandbox: without connection-level fields, fields that only
+ * the gateway sets (`X-Forwarded-*`), and the platform's own credential.
  */
 export interface RequestHeaders {
   /** Flat list of names and values, as sent. */
@@ -17,7 +17,7 @@ export interface RequestHeaders {
   requestId: string | null;
   forwardedFor: string | null;
   forwardedProto: string | null;
-  /** The caller understands trailers. */
+  /** The caller accepts trailers. */
   acceptsTrailers: boolean;
 }
 

@@ -3,23 +3,23 @@ import type { RouteChanges, RouteSource, RouteTable, SandboxRoute } from './rout
 
 interface CacheEntry {
   route: SandboxRoute;
-  /** `performance.now()` of its end; Infinity while changes arrive. */
+  /** `performance.now()` at its expiry; Infinity while changes are announced. */
   expiresAtMs: number;
   lookedUpAtMs: number;
 }
 
 export interface RouteCacheOptions {
   maxEntries?: number;
-  /** How long a route is trusted while changes do not arrive, and an unknown id at all times. */
+  /** How long a route is trusted while changes are not announced, and an unknown id at all times. */
   shortTtlMs?: number;
-  /** How long a look-up may take before the requests that wait for it fail. */
+  /** Longest time of a look-up; the requests that wait for it then fail. */
   lookupTimeoutMs?: number;
 }
 
 /**
- * Routes kept until a change arrives. A look-up that was under way when its sandbox changed is answered to those who
- * wait for it but never kept, and later callers start a new one. Without live news everything kept is dropped and
- * routes live for a second only.
+ * Routes that are kept until a change is announced. The result of a look-up during which its sandbox changed goes to
+ * those who wait for it but is not kept, and later callers start a new one. While changes are not announced, everything
+ * kept is dropped and routes are kept for a second only.
  */
 export class RouteCache implements RouteTable {
   readonly #source: RouteSource;
@@ -29,7 +29,7 @@ export class RouteCache implements RouteTable {
   readonly #lookupTimeoutMs: number;
   /** Least recently used first. */
   readonly #entries = new Map<SandboxId, CacheEntry>();
-  /** Ids that no sandbox has, with the end of that knowledge. Apart, so that guesses never push out real routes. */
+  /** Ids without a sandbox, with their expiry. Kept apart, so that guessed ids never push out real routes. */
   readonly #unknown = new Map<SandboxId, number>();
   readonly #lookups = new Map<SandboxId, Promise<SandboxRoute | null>>();
   readonly #listeners: ((sandboxId: SandboxId | null) => void)[] = [];
@@ -44,7 +44,7 @@ export class RouteCache implements RouteTable {
     changes.onLiveChange(() => this.#dropAll());
   }
 
-  /** Rejects with the source's error when the route is neither kept nor to be found now. */
+  /** Rejects with the source's error when the route is neither kept nor readable now. */
   find(sandboxId: SandboxId): Promise<SandboxRoute | null> {
     const now = performance.now();
     const entry = this.#entries.get(sandboxId);
@@ -63,7 +63,7 @@ export class RouteCache implements RouteTable {
     this.#listeners.push(listener);
   }
 
-  /** Forgets one sandbox, as if a change of it had arrived. */
+  /** Forgets one sandbox, as if its change had been announced. */
   drop(sandboxId: SandboxId): void {
     this.#entries.delete(sandboxId);
     this.#unknown.delete(sandboxId);
@@ -129,7 +129,7 @@ function trim(map: Map<string, unknown>, maxEntries: number): void {
   if (!oldest.done) map.delete(oldest.value);
 }
 
-/** The promise, or a rejection when it takes longer than that. */
+/** The promise, or a rejection after that time. */
 function within<T>(promise: Promise<T>, timeoutMs: number): Promise<T> {
   const { promise: late, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);

@@ -1,6 +1,6 @@
 import type { SandboxId } from '../domain/ids.ts';
 
-/** One port object of a sandbox, as far as the gateway needs it. */
+/** One port of a sandbox, as far as the gateway needs it. */
 export interface RoutePort {
   /** The number callers use in `<port>-<sandbox_domain>`. */
   port: number;
@@ -10,15 +10,15 @@ export interface RoutePort {
   isProtected: boolean;
 }
 
-/** Where a sandbox is and who may reach it. */
+/** The place of a sandbox and who may reach it. */
 export interface SandboxRoute {
   sandboxId: SandboxId;
-  /** Only `running` is served. */
+  /** Only `running` sandboxes are served. */
   status: string;
-  /** IPv4 address on the host's bridge; null before it is placed and after it is gone. */
+  /** IPv4 address on the host's link; null before the sandbox is placed and after it has ended. */
   address: string | null;
   agentPort: number;
-  /** Ports that are not declared ask for the access token too. */
+  /** Undeclared ports need the access token, too. */
   secure: boolean;
   accessToken: string | null;
   /** Its owner is disabled: only public ports are served. */
@@ -26,27 +26,27 @@ export interface SandboxRoute {
   ports: RoutePort[];
 }
 
-/** Where routes come from: one query by id. */
+/** The source of routes: one query by id. */
 export interface RouteSource {
-  /** The route of a sandbox, null when there is none by that id. Rejects when it cannot be known now. */
+  /** The route of a sandbox; null when there is none with that id. Rejects when it cannot be read now. */
   find(sandboxId: SandboxId): Promise<SandboxRoute | null>;
 }
 
-/** Routes that also report when one may have changed. */
+/** Routes that also report possible changes. */
 export interface RouteTable extends RouteSource {
   /**
-   * Nothing was reached where a route led. Forgets the route unless it was looked up just now; true when it did, so
+   * Call when nothing answers where a route led. Forgets the route unless it was just looked up; true when it did, so
    * that another look-up may give a new result.
    */
   suspect(sandboxId: SandboxId): boolean;
-  /** Calls back with the id of a sandbox whose route may have changed, or null when any may have. */
+  /** Calls back with the id of a sandbox whose route may have changed, or with null when any may have. */
   onChange(listener: (sandboxId: SandboxId | null) => void): void;
 }
 
-/** News of changed routes. While it is not `live`, changes may be missed. */
+/** Announcements of changed routes. While it is not `live`, changes may be missed. */
 export interface RouteChanges {
   readonly live: boolean;
   onChange(listener: (sandboxId: SandboxId) => void): void;
-  /** Called after `live` has turned. */
+  /** Called after `live` has changed. */
   onLiveChange(listener: (live: boolean) => void): void;
 }

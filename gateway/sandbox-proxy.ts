@@ -20,10 +20,13 @@ import type { UpstreamRequest } from './upstream/request-head.ts';
 import { WebSocketForwarding } from './upstream/websocket-forwarding.ts';
 import { WaitingBytes } from './waiting-bytes.ts';
 
-/** CONNECT is for proxies themselves; TRACE would show a script header fields that it may not see. */
+/** CONNECT is for proxies; TRACE would show a script header fields that it may not see. */
 const refusedMethods = new Set(['CONNECT', 'TRACE', 'TRACK']);
 
-/** A connect that took longer to fail is not tried again at the sandbox's new address: the caller has waited enough. */
+/**
+ * A connect that took longer than this to fail is not retried at the sandbox's new address: the caller has waited
+ * enough.
+ */
 const retryWithinMs = 2000;
 
 export interface SandboxProxyOptions {
@@ -33,10 +36,10 @@ export interface SandboxProxyOptions {
   counts: CountExchange;
   routes: RouteTable;
   pool: UpstreamPool;
-  /** Hears of every sandbox that is used. */
+  /** Called for every sandbox that is used. */
   onAccess: (sandboxId: SandboxId) => void;
   logger: Logger;
-  /** For what tenants cause. */
+  /** For lines that tenants can cause. */
   log: BoundedLog;
 }
 
@@ -45,7 +48,7 @@ interface Forwarding {
   clientClosed(completed: boolean): void;
 }
 
-/** Decides about every request: to which sandbox and port, whether it may, and what is answered when it may not. */
+/** Decides about every request: which sandbox and port it reaches, whether it may, and the reply if it may not. */
 export class SandboxProxy {
   readonly #options: SandboxProxyOptions;
   readonly #perClient: BoundedCounts;
@@ -63,7 +66,7 @@ export class SandboxProxy {
     this.#perSandbox = new BoundedCounts(options.limits.maxRequestsPerSandbox, 'requests-of-sandbox', options.counts);
   }
 
-  /** Takes a request and sees to it that it is answered. */
+  /** Takes a request and makes sure that it is answered. */
   handle(exchange: Exchange): void {
     const end = (error: unknown) => {
       if (exchange.isClosed) return;
@@ -73,7 +76,7 @@ export class SandboxProxy {
     this.#serve(exchange).catch(exchange.faults.wrap(end));
   }
 
-  /** How many sandboxes and clients have requests under way. */
+  /** The number of sandboxes and clients with requests in progress. */
   get underWay(): { sandboxes: number; clients: number } {
     return { sandboxes: this.#perSandbox.size, clients: this.#perClient.size };
   }
@@ -121,7 +124,7 @@ export class SandboxProxy {
         return;
       } catch (error) {
         if (!(error instanceof SandboxUnreachable)) throw error;
-        // Nothing was sent. The sandbox may just have moved: one more look, unless this was one.
+        // Nothing was sent. The sandbox may just have moved: look it up once more, unless this was the second time.
         if (exchange.isClosed) return;
         const isSlow = performance.now() - triedAtMs > retryWithinMs;
         if (isSlow || triedAddress !== null || !this.#options.routes.suspect(sandboxId)) throw unreachable();
@@ -157,7 +160,7 @@ export class SandboxProxy {
     return route;
   }
 
-  /** Which port the request reaches and as what; or why it may not. */
+  /** The port that the request reaches and how; or why it may not. */
   #admit(
     exchange: Exchange,
     route: SandboxRoute,
@@ -173,7 +176,7 @@ export class SandboxProxy {
     const isAgent = access.kind === 'agent';
     const isPublic = access.kind === 'public';
     if (route.isLocked && !isPublic) throw ownerDisabled();
-    // The reply does not show that the path exists.
+    // The reply must not show that the path exists.
     if (isAgent && isPlatformPath(target)) throw notFound();
     const request: UpstreamRequest = { target, host, trustProxy, passesAccessToken: isAgent };
     if (access.kind === 'token') {
@@ -193,7 +196,7 @@ export class SandboxProxy {
     return { exchange, route, port, request, pool, stalledClientTimeoutMs, onBadReply, isPublic };
   }
 
-  /** Returns what the client is counted under. */
+  /** Returns the key under which the client is counted. */
   #countClient(exchange: Exchange, releases: (() => void)[]): string {
     const { trustProxy } = this.#options;
     const forwarded = trustProxy ? exchange.headers.forwardedFor?.split(',').at(-1)?.trim() : undefined;
@@ -213,7 +216,7 @@ export class SandboxProxy {
     releases.push(() => this.#perSandbox.remove(sandboxId));
   }
 
-  /** Every request fails then: a line a second says it as well. */
+  /** Every request fails in this case, so one line a second is enough. */
   #warnOfRoutes(error: unknown): void {
     const now = performance.now();
     if (now - this.#warnedAtMs < 1000) return;
@@ -233,7 +236,7 @@ export class SandboxProxy {
         sandboxId,
         port,
         method: exchange.method,
-        // Queries may carry signatures and tokens.
+        // Queries may contain signatures and tokens.
         path: exchange.target.split('?', 1)[0],
         status: exchange.responseStatus,
         completed,
@@ -251,7 +254,7 @@ function forwardingOf(context: ForwardingContext): Forwarding {
   return new HttpForwarding(context);
 }
 
-/** The one authority the request names. */
+/** The one authority that the request names. */
 function authorityOf(exchange: Exchange): string {
   const { hosts } = exchange.headers;
   const authority = exchange.targetAuthority ?? hosts[0];

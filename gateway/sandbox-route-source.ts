@@ -3,10 +3,13 @@ import type { Orm } from '../db/orm.ts';
 import { findEverKnownRoute } from '../db/repositories/sandbox-routes.ts';
 import type { RouteSource } from './routes.ts';
 
-/** Where the agent listens when its row does not say (agent/BOOT.md). */
+/** Where the agent listens when the row does not say (agent/BOOT.md). */
 const defaultAgentPort = 49983;
 
-/** Routes from the platform's database, those of deleted sandboxes too: these answer 502, not 404. Access tokens are derived, never stored. */
+/**
+ * Routes from the platform's database, of deleted sandboxes too: they answer 502, not 404. Access tokens are derived,
+ * never stored.
+ */
 export function createSandboxRouteSource(orm: Orm, secrets: PlatformSecrets): RouteSource {
   return {
     find: async (sandboxId) => {

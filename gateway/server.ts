@@ -5,7 +5,7 @@ import { loadSettings } from '../config/settings.ts';
 import { stopSignal } from '../config/stop-signal.ts';
 import { GatewayProcesses } from './processes/primary.ts';
 
-/** The gateway: starts the processes that serve and watches over them. Any number of gateways may run. */
+/** The gateway: starts the processes that serve and supervises them. Any number of gateways may run. */
 const settings = loadSettings();
 const logger = pino({ level: settings.PLATFORM_LOG_LEVEL, name: 'gateway' }, logDestination());
 const processes = new GatewayProcesses({
@@ -20,7 +20,7 @@ const processes = new GatewayProcesses({
   },
 });
 
-// From here on, so that a gateway can be stopped while it starts. Its processes exit when this one is gone.
+// From here on, so that a gateway can be stopped while it starts. Its processes exit with this one.
 void stopSignal().then(async () => {
   await processes.stop();
   logger.info('stopped');

@@ -6,16 +6,16 @@ export type SignedOperation = 'read' | 'write';
 
 const parameters = new Set(['signature', 'signature_expiration']);
 
-/** Compares in constant time, whatever the lengths. */
+/** Compares in constant time, also for different lengths. */
 export function secretsEqual(left: string, right: string): boolean {
   const digest = (secret: string) => createHash('sha256').update(secret).digest();
   return timingSafeEqual(digest(left), digest(right));
 }
 
-/** What a signature opens: one port of one sandbox, for one path of it or, as `/`, for all of it. */
+/** What a signature opens: one port of one sandbox, for one path or, with `/`, for all paths. */
 export interface SignedPort {
   sandboxId: SandboxId;
-  /** As the host name has it. */
+  /** The port in the host name. */
   port: number;
   path: string;
   operation: SignedOperation;
@@ -36,7 +36,7 @@ export function signQuery(
   return `v1_${createHash('sha256').update(signed).digest('base64').replace(/=+$/, '')}`;
 }
 
-/** Whether the query of `target` carries a signature that allows a request which needs `needed` at this port. */
+/** Whether the query of `target` has a signature for this port that allows the operation `needed`. */
 export function isQuerySigned(
   { target, sandboxId, port }: { target: string; sandboxId: SandboxId; port: number },
   needed: SignedOperation,
@@ -66,7 +66,7 @@ export function isQuerySigned(
   return signed;
 }
 
-/** The target without the signature's parameters; every other byte stays as it was. */
+/** The target without the signature's parameters; all other bytes are unchanged. */
 export function withoutSignature(target: string): string {
   const queryStart = target.indexOf('?');
   if (queryStart < 0) return target;
@@ -79,8 +79,8 @@ export function withoutSignature(target: string): string {
 }
 
 /**
- * The path that a signature names, decoded. Null where another path decodes to the same: an escaped slash is not the
- * slash between segments. Such a path is opened by a signature for `/` alone.
+ * The path that a signature names, decoded. Null when another path decodes to the same text: an encoded slash is not a
+ * slash between segments. Only a signature for `/` opens such a path.
  */
 function signablePath(path: string): string | null {
   if (/%(?:2f|5c)/i.test(path)) return null;

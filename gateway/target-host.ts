@@ -1,6 +1,6 @@
 import type { SandboxId } from '../domain/ids.ts';
 
-/** What a Host names: the platform itself, a sandbox's agent, or a port of a sandbox. */
+/** The destination that a Host names: the platform itself, a sandbox's agent, or a port of a sandbox. */
 export type TargetHost =
   | { kind: 'base' }
   | { kind: 'sandbox'; sandboxId: SandboxId /** Null: the agent. */; port: number | null }
@@ -13,8 +13,8 @@ const maxLabelLength = 63;
 
 /**
  * Reads a Host header or `:authority`: `<sandbox_id>.<base domain>[:port]`, `<port>-<sandbox_id>.<base domain>[:port]`
- * or the base domain. Case and one trailing dot mean nothing; the port that clients see is not checked, because
- * proxies and port mappings in front change it.
+ * or the base domain. Case and one trailing dot are ignored; the port is not checked, because proxies and port mappings
+ * in front change it.
  */
 export function readTargetHost(authority: string, baseDomain: string): TargetHost {
   const match = authorityForm.exec(authority.toLowerCase());

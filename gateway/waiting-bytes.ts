@@ -2,15 +2,15 @@ import type { Readable, Writable } from 'node:stream';
 import type { BoundedLog } from './bounded-log.ts';
 
 const checkEveryMs = 100;
-/** What a buffer in a queue costs beside its bytes. */
+/** The overhead of a buffer in a queue. */
 const pieceOverheadBytes = 256;
 
 /** An exchange with bytes in this process that wait until the sandbox or the client reads. */
 export interface WaitingExchange {
   readonly clientKey: string;
-  /** Memory that waits now. */
+  /** Bytes that wait now. */
   waitingBytes(): number;
-  /** Ends the exchange and so frees its memory. */
+  /** Ends the exchange, which frees its memory. */
   giveUp(): void;
 }
 
@@ -21,9 +21,9 @@ export interface WaitingBytesOptions {
 }
 
 /**
- * Bounds the memory that all exchanges of this process together keep for readers that do not read. Windows bound the
- * bytes of one exchange, but a client may have many, and fill them with pieces of a single byte. Beyond the bound the
- * exchange of the client over its share, or of anyone, that keeps the most is ended.
+ * Bounds the memory of all exchanges of this process for readers that do not read. Windows bound the bytes of one
+ * exchange, but a client may have many, and fill them with pieces of a single byte. Beyond the bound, the exchange with
+ * the most bytes is ended: of the client over its share, or of any.
  */
 export class WaitingBytes {
   readonly #options: WaitingBytesOptions;
@@ -34,7 +34,7 @@ export class WaitingBytes {
     this.#options = options;
   }
 
-  /** Counts what waits in an exchange until the returned function is called. */
+  /** Counts the waiting bytes of an exchange until the returned function is called. */
   watch(exchange: WaitingExchange): () => void {
     this.#exchanges.add(exchange);
     this.#timer ??= setInterval(() => this.#check(), checkEveryMs).unref();
@@ -76,17 +76,17 @@ export class WaitingBytes {
   }
 }
 
-/** Memory of what has arrived on a stream and has not been read. */
+/** Bytes that have arrived on a stream and have not been read. */
 export function unreadBytes(stream: Readable): number {
   if (stream.readableLength === 0) return 0;
-  // Not in Node's documentation; only the pieces themselves show how much memory they hold.
+  // Not documented by Node; only the pieces themselves show how much memory they hold.
   const { readableBuffer: pieces } = stream as unknown as { readableBuffer: Iterable<Buffer | null> };
   let bytes = 0;
   let last: ArrayBufferLike | null = null;
   for (const piece of pieces) {
     // Read already.
     if (!piece) continue;
-    // A piece is a part of the buffer that the connection was read into, and keeps all of it.
+    // A piece is a part of the buffer of one read, and keeps all of it.
     if (piece.buffer !== last) bytes += piece.buffer.byteLength;
     last = piece.buffer;
     bytes += pieceOverheadBytes;
@@ -94,7 +94,7 @@ export function unreadBytes(stream: Readable): number {
   return bytes;
 }
 
-/** Memory of what was written to a stream and has not left. */
+/** Bytes that were written to a stream and have not left. */
 export function unsentBytes(stream: Writable): number {
   if (stream.writableLength === 0) return 0;
   const { writableBuffer: pieces } = stream as unknown as { writableBuffer: unknown[] };

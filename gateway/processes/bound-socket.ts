@@ -2,20 +2,23 @@ import { lookup } from 'node:dns/promises';
 import net from 'node:net';
 import { getSystemErrorName } from 'node:util';
 
-/** Node's own handle of a TCP socket. It can be sent to child processes, and `net.Server` listens on it. */
+/** Node's own handle of a TCP socket. It can be sent to child processes, and `net.Server` can listen on it. */
 export interface SocketHandle {
   getsockname(address: { address?: string; port?: number }): number;
   close(): void;
 }
 
-/** What `node:cluster` binds its sockets with. Node has no public way to bind one without accepting from it. */
+/**
+ * The class with which `node:cluster` binds its sockets. Node has no public API to bind a socket without accepting from
+ * it.
+ */
 const { _createServerHandle: bindHandle } = net as unknown as {
   _createServerHandle(address: string, port: number, family: number): SocketHandle | number;
 };
 
 /**
- * A TCP socket with an address, from which the process that holds it does not accept. As long as it is held, connections
- * that come while no other process accepts wait in the kernel's queue.
+ * A bound TCP socket from which this process does not accept. While it is held, connections wait in the kernel's queue
+ * if no other process accepts.
  */
 export class BoundSocket {
   readonly handle: SocketHandle;
@@ -34,7 +37,7 @@ export class BoundSocket {
     const handle = bindHandle(address, port, family);
     if (typeof handle === 'number') throw bindError(handle, host, port);
     const bound: { address?: string; port?: number } = {};
-    // An address that is taken is reported only now.
+    // An address in use is reported only here.
     const error = handle.getsockname(bound);
     if (error === 0) return new BoundSocket(handle, bound.address!, bound.port!);
     handle.close();

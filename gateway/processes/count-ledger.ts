@@ -1,8 +1,8 @@
 import type { Count } from './messages.ts';
 
-/** The primary's record of what each process counts, so that limits hold for all of them together. */
+/** The primary's record of each process's counts, so that limits apply to all of them together. */
 export class CountLedger {
-  /** By kind, key and process. Holds no zeros. */
+  /** By kind, key and process; without zeros. */
   readonly #counts = new Map<string, Map<string, Map<number, number>>>();
 
   set(processId: number, [kind, key, count]: Count): void {
@@ -15,21 +15,21 @@ export class CountLedger {
     this.#counts.set(kind, keys);
   }
 
-  /** What all processes but one count under a key. */
+  /** The count of all processes except one under a key. */
   others(processId: number, kind: string, key: string): number {
     let sum = 0;
     for (const [id, count] of this.#counts.get(kind)?.get(key) ?? []) if (id !== processId) sum += count;
     return sum;
   }
 
-  /** Forgets a process that has ended. Returns what it counted. */
+  /** Removes a process that has ended. Returns its counts. */
   remove(processId: number): Count[] {
     const removed = this.#all().filter(([kind, key]) => this.#counts.get(kind)!.get(key)!.has(processId));
     for (const [kind, key] of removed) this.set(processId, [kind, key, 0]);
     return removed;
   }
 
-  /** Everything that other processes count, for one that starts. */
+  /** The counts of all other processes, for one that starts. */
   othersOf(processId: number): Count[] {
     return this.#all()
       .map(([kind, key]): Count => [kind, key, this.others(processId, kind, key)])

@@ -5,18 +5,21 @@ export type Count = [kind: string, key: string, count: number];
 export type FromProcess =
   /** It accepts connections. */
   | { kind: 'ready' }
-  /** Its event loop turns. */
+  /** A sign of life: its event loop runs. */
   | { kind: 'alive' }
-  /** It accepts no more and exits once its requests have ended. */
+  /** It accepts no more connections and exits once its requests have ended. */
   | { kind: 'leaving' }
-  /** What it counts now, of keys that changed. */
+  /** Its present counts under the keys that changed. */
   | { kind: 'counts'; counts: Count[] };
 
 /** From the primary to a serving process. */
 export type ToProcess =
-  /** The first message; the listening socket's handle comes with it. `ticketKeys`: base64, so that every process resumes the TLS sessions of the others. */
+  /**
+   * The first message; it carries the handle of the listening socket. `ticketKeys`: base64, so that every process
+   * resumes the TLS sessions of the others.
+   */
   | { kind: 'welcome'; ticketKeys: string }
-  /** What the other processes count together, of keys that changed. */
+  /** The sum of the other processes' counts under the keys that changed. */
   | { kind: 'others'; counts: Count[] }
   /** Drain and exit. */
   | { kind: 'stop' };

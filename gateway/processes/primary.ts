@@ -10,11 +10,11 @@ const firstRestartDelayMs = 50;
 const maxRestartDelayMs = 1000;
 const readyTimeoutMs = 60_000;
 const checkEveryMs = 1000;
-/** Looks without a sign of life after which a process counts as hung. */
+/** Checks without a sign of life after which a process counts as hung. */
 const maxMissedSigns = 8;
-/** Longer than a process drains. */
+/** Longer than a process takes to drain. */
 const stopTimeoutMs = 15_000;
-/** Failed starts in a row, with no process left that serves, after which the gateway gives up. */
+/** Failed starts in a row, without any serving process, after which the gateway gives up. */
 const maxFailedStarts = 5;
 
 export interface GatewayProcessesOptions {
@@ -36,13 +36,11 @@ interface Member {
 }
 
 /**
- * Several processes that accept from one listening socket, so that one that ends takes only its own connections with
- * it. This process handles no request. It starts each one that ends again, ends one that hangs, and adds up their
- * counts for the limits that hold for all of them.
- *
- * The kernel gives a new connection to a process that accepts: one that hangs gets none. This process holds the socket
- * as well, so that connections wait in its queue when no process is left. When this process ends, however it ends, the
- * kernel kills the others (PR_SET_PDEATHSIG), those that hang too.
+ * Several processes that accept from one listening socket, so that the end of one drops only its own connections. This
+ * process handles no request. It restarts processes that end, kills ones that hang, and adds up their counts for the
+ * limits that all of them share. The kernel gives a new connection to a process that accepts, so a hung process gets
+ * none. This process holds the socket as well, so that connections wait in its queue when no process is left. When this
+ * process ends for any reason, the kernel kills the others (PR_SET_PDEATHSIG), hung ones too.
  */
 export class GatewayProcesses {
   readonly #options: GatewayProcessesOptions;
@@ -60,7 +58,10 @@ export class GatewayProcesses {
     this.#options = options;
   }
 
-  /** Resolves with the address once every process serves. Rejects when the address is taken, or when one ends before. */
+  /**
+   * Resolves with the address once every process serves. Rejects when the address is in use, or when a process ends
+   * before that.
+   */
   async start(): Promise<{ host: string; port: number }> {
     this.#socket = await BoundSocket.bind(this.#options.host, this.#options.port);
     for (let i = 0; i < this.#options.count; i++) this.#fork();
@@ -112,7 +113,7 @@ export class GatewayProcesses {
     child.once('exit', onExit);
     child.on('error', (error) => {
       logger.error({ err: error, childPid: child.pid }, 'a gateway process could not be started or reached');
-      // It was never started, so no exit follows.
+      // It was never started, so no exit event follows.
       if (child.pid === undefined) onExit(null, null);
     });
     this.#send(child, { kind: 'welcome', ticketKeys: this.#ticketKeys }, this.#socket!.handle);
@@ -163,7 +164,7 @@ export class GatewayProcesses {
     this.#leave(member);
   }
 
-  /** Starts another process in the place of one that ends or has ended. */
+  /** Starts another process in place of one that ends or has ended. */
   #leave(member: Member): void {
     if (member.state === 'leaving' || this.#stopping.signal.aborted) return;
     const isServed = [...this.#members.values()].some(({ state }) => state === 'serving');
@@ -198,7 +199,7 @@ export class GatewayProcesses {
     }
   }
 
-  /** A message that crosses the end of its process is lost; 'exit' follows. */
+  /** A message to a process that is ending is lost; 'exit' follows. */
   #send(child: ChildProcess, message: ToProcess, socket?: SocketHandle): void {
     if (child.connected) child.send(message, socket as SendHandle | undefined, undefined, () => undefined);
   }

@@ -2,17 +2,17 @@ import type { CountExchange } from '../../domain/bounded-counts.ts';
 import type { Count } from './messages.ts';
 
 const reportIntervalMs = 50;
-/** A key whose count is below that share of its limit is not reported: most keys never are. */
+/** A count below this share of its limit is not reported; most never reach it. */
 const reportShare = 1 / 16;
 
 /**
- * What this process and the others count, for limits that hold for all of them. Others' counts are up to 50 ms old and
- * leave out small ones, so a burst can pass a limit by what the others admit meanwhile; it then holds.
+ * The counts of this process and of the others, for limits that all of them share. Others' counts are up to 50 ms old
+ * and omit small ones, so a burst can exceed a limit by what the others admit meanwhile.
  */
 export class SharedCounts implements CountExchange {
   readonly #report: (counts: Count[]) => void;
   readonly #others = new Map<string, Map<string, number>>();
-  /** What the primary knows of this process, by kind and key. */
+  /** The counts of this process that the primary has, by kind and key. */
   readonly #reported = new Map<string, Set<string>>();
   readonly #changed = new Map<string, Map<string, number>>();
   #timer: NodeJS.Timeout | null = null;

@@ -17,13 +17,13 @@ export interface CertificateOptions {
 /** The source of the gateway's certificate, which reports a newer one. */
 export interface CertificateSource {
   current: Certificate;
-  /** Starts to look for a newer one: changed files, or a leaf near its end. */
+  /** Starts to look for a newer certificate: changed files, or a leaf that is about to expire. */
   watch(onNewer: (certificate: Certificate) => void): void;
   close(): void;
 }
 
 /**
- * The operator's certificate, read again when its files change; else one of the local CA, issued again in time.
+ * The operator's certificate, read again when its files change; otherwise one of the local CA, renewed in time.
  * @throws {Error} when a file cannot be read, or only one of the two is named.
  */
 export async function openCertificates(options: CertificateOptions): Promise<CertificateSource> {
@@ -71,7 +71,7 @@ function fromFiles(certFile: string, keyFile: string): CertificateOrigin {
 }
 
 async function fromLocalCa(dataDir: string, baseDomain: string): Promise<CertificateOrigin> {
-  // Only here, where it is needed: the X.509 library takes a while to load.
+  // Imported here, on demand: the X.509 library takes a while to load.
   const { openLocalCa, issueLeaf, isNearExpiry } = await import('./local-ca.ts');
   return {
     load: async () => issueLeaf(await openLocalCa(dataDir), baseDomain),

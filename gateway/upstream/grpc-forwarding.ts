@@ -8,19 +8,19 @@ import { gatewayHeaders } from './request-head.ts';
 const { NGHTTP2_CANCEL, NGHTTP2_INTERNAL_ERROR, NGHTTP2_NO_ERROR, NGHTTP2_REFUSED_STREAM, NGHTTP2_FLAG_END_STREAM } =
   http2.constants;
 
-/** Replies that have no body, whatever follows (RFC 9110 §6.4.1); Node ends their streams by itself. */
+/** Replies without a body (RFC 9110 §6.4.1); Node ends their streams by itself. */
 const bodiless = new Set([204, 205, 304]);
-/** 1xx replies of one call are not passed on; more of them than that is a flood. */
+/** 1xx replies of one call are not passed on; more than this is a flood. */
 const maxInformational = 100;
-/** How long a sandbox may hold back a call by allowing no streams at all. */
+/** How long a sandbox may delay a call by allowing no streams. */
 const noStreamsTimeoutMs = 4000;
 
-/** A gRPC call lives in HTTP/2 from end to end: its status is in the trailers. */
+/** A gRPC call is HTTP/2 from end to end: its status is in the trailers. */
 export function isGrpc(contentType: string | null): boolean {
   return contentType !== null && /^application\/grpc($|[+;])/i.test(contentType);
 }
 
-/** Carries one gRPC call: a stream of the client's connection onto a stream of the sandbox's. */
+/** Forwards one gRPC call: a stream of the client's connection onto a stream of the sandbox's. */
 export class GrpcForwarding implements WaitingExchange {
   readonly #context: ForwardingContext;
   #upstream: http2.ClientHttp2Stream | null = null;
@@ -30,7 +30,7 @@ export class GrpcForwarding implements WaitingExchange {
     this.#context = context;
   }
 
-  /** @throws {SandboxUnreachable} when nothing there speaks HTTP/2; whatever fails later is answered here. */
+  /** @throws {SandboxUnreachable} when nothing there speaks HTTP/2; later errors are answered here */
   async start(): Promise<void> {
     const { exchange, pool, route, port, request } = this.#context;
     const session = pool.grpcSession(route, port);
@@ -109,14 +109,14 @@ export class GrpcForwarding implements WaitingExchange {
       trailers = forwardableTrailers((rest as [string[]])[0]);
     };
     const onAborted = () => {
-      // With its status the answer is whole; without, it would look as if its end were meant.
+      // The reply is complete if it has the status; without it, its end could be taken for a proper one.
       if (trailers) return;
       upstream.unpipe(client);
       if (client.headersSent) client.close(upstream.rstCode || NGHTTP2_INTERNAL_ERROR);
     };
     const onClose = () => {
       if (client.closed || client.destroyed) return;
-      // The sandbox's side is gone without its end, whatever it had sent of its trailers.
+      // The sandbox's stream has closed without its end, whatever trailers it had sent.
       if (client.headersSent && !client.writableEnded) client.close(upstream.rstCode || NGHTTP2_INTERNAL_ERROR);
       else if (client.headersSent) this.#stopSending(client);
       // The server did not begin the call, so the client may safely retry.
@@ -140,7 +140,7 @@ export class GrpcForwarding implements WaitingExchange {
     if (exchange.hasBody) client.pipe(upstream);
   }
 
-  /** Status and fields for the client; null when no reply to it can hold them, and the call has been ended. */
+  /** Status and fields for the client; null when no reply to it can carry them, and the call has been ended. */
   #readHead(raw: string[]): { status: number; headers: http2.OutgoingHttpHeaders } | null {
     const status = Number(raw[raw.indexOf(':status') + 1]);
     if (!Number.isInteger(status) || status < 200 || status > 599) {
@@ -168,7 +168,7 @@ export class GrpcForwarding implements WaitingExchange {
     this.#upstream?.close(NGHTTP2_CANCEL);
   }
 
-  /** The call is over: a client that still sends gets a reset once it has the whole answer. */
+  /** The call is over: a client that still sends gets a reset after the complete reply. */
   #stopSending(client: http2.ServerHttp2Stream): void {
     if (this.#context.exchange.isRequestComplete) return;
     client.unpipe();

@@ -3,11 +3,11 @@ import net from 'node:net';
 
 const idleMs = 30_000;
 const connectTimeoutMs = 4000;
-/** What the sandbox may send of a call before its client reads: each of many calls may hold that much. */
+/** Bytes of a call that the sandbox may send before its client reads: each of many calls may hold that much. */
 const streamWindowBytes = 64 * 1024;
 const keepaliveProbeDelayMs = 30_000;
 
-/** An HTTP/2 connection, prior knowledge and no TLS, to a port of a sandbox, shared by the calls to it. */
+/** An HTTP/2 connection to a port of a sandbox (prior knowledge, no TLS), which its calls share. */
 export class GrpcSession {
   readonly #session: http2.ClientHttp2Session;
   readonly ready: Promise<void>;
@@ -32,7 +32,7 @@ export class GrpcSession {
       this.#closeWhenIdle = true;
     });
     this.ready = new Promise((resolve, reject) => {
-      // The server may not speak HTTP/2: then its SETTINGS frame never comes.
+      // A server without HTTP/2 never sends the SETTINGS frame.
       const timer = setTimeout(() => session.destroy(new Error('connect timed out')), connectTimeoutMs);
       session.once('remoteSettings', () => {
         clearTimeout(timer);
@@ -55,7 +55,7 @@ export class GrpcSession {
     return !this.#session.closed && !this.#session.destroyed && !this.#closeWhenIdle;
   }
 
-  /** The sandbox lets calls begin at all: it may set its limit of streams to none. */
+  /** The sandbox allows calls: it may set its limit of streams to zero. */
   get allowsStreams(): boolean {
     return this.#session.remoteSettings?.maxConcurrentStreams !== 0;
   }
@@ -73,13 +73,13 @@ export class GrpcSession {
     return stream;
   }
 
-  /** Takes no more calls, and closes after the last one. */
+  /** Accepts no more calls, and closes after the last one. */
   closeWhenIdle(): void {
     this.#closeWhenIdle = true;
     if (this.#calls === 0) this.#session.close();
   }
 
-  /** Closes at once; calls under way fail. */
+  /** Closes at once; calls in progress fail. */
   abort(): void {
     this.#session.destroy();
   }

@@ -10,15 +10,15 @@ import { framingOf, requestHead, type UpstreamRequest } from './request-head.ts'
 import { MalformedResponse, type ResponseHead } from './response-parser.ts';
 
 const repeatableMethods = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE']);
-/** A server that knows nothing of `Expect` waits for the body. */
+/** A server that ignores `Expect` waits for the body. */
 const continueTimeoutMs = 1000;
-/** For all 1xx replies of one exchange, which a client that does not read makes the gateway keep. */
+/** Bytes of all 1xx replies of one exchange that the gateway keeps for a client that does not read. */
 const maxInformationalBytes = 32 * 1024;
-/** What a 1xx reply and each of its fields cost beside their text. */
+/** The cost of a 1xx reply and of each of its fields beside their text. */
 const informationalOverheadBytes = 128;
 const fieldOverheadBytes = 32;
 
-/** Nothing could be reached; the request has not been sent. */
+/** No connection; the request has not been sent. */
 export class SandboxUnreachable extends Error {
   override name = 'SandboxUnreachable';
 }
@@ -29,16 +29,16 @@ export interface ForwardingContext {
   port: number;
   request: UpstreamRequest;
   pool: UpstreamPool;
-  /** What requests of the client are counted under. */
+  /** The key under which the client's requests are counted. */
   clientKey: string;
   waiting: WaitingBytes;
-  /** How long a client may stand still while there are bytes for it. */
+  /** How long a client may read nothing while there are bytes for it. */
   stalledClientTimeoutMs: number;
-  /** Hears why a reply of the sandbox was answered with 502 or broken off. */
+  /** Called when a reply of the sandbox was answered with 502 or broken off. */
   onBadReply: (reason: string) => void;
 }
 
-/** Carries one request to the sandbox and its response back, without keeping more of either than the sockets do. */
+/** Forwards one request to the sandbox and its response back, and keeps no more of either than the sockets do. */
 export class HttpForwarding implements ConnectionUser, WaitingExchange {
   protected readonly context: ForwardingContext;
   protected readonly exchange: Exchange;
@@ -51,7 +51,7 @@ export class HttpForwarding implements ConnectionUser, WaitingExchange {
   #informationalBytes = 0;
   #continueTimer: NodeJS.Timeout | null = null;
   #stallTimer: NodeJS.Timeout | null = null;
-  /** Pieces of the response handed to the client's side that have not left yet. */
+  /** Pieces of the response that were passed to the client's side and have not left yet. */
   #unflushed = 0;
   readonly #flushed: () => void;
   #stopWatching: () => void = () => undefined;
@@ -68,12 +68,12 @@ export class HttpForwarding implements ConnectionUser, WaitingExchange {
     });
   }
 
-  /** @throws {SandboxUnreachable} when there is no connection to be had; whatever fails later is answered here. */
+  /** @throws {SandboxUnreachable} when no connection can be made; later errors are answered here */
   async start(): Promise<void> {
     await this.connect(this.#isRepeatable ? 'replayable' : 'once');
   }
 
-  /** The client has left, or has a response: this one, or a refusal because its request turned out malformed. */
+  /** The client has disconnected, or has a response: this one, or a refusal of its malformed request. */
   clientClosed(completed: boolean): void {
     if (this.#continueTimer) clearTimeout(this.#continueTimer);
     if (this.#stallTimer) clearTimeout(this.#stallTimer);
@@ -128,7 +128,7 @@ export class HttpForwarding implements ConnectionUser, WaitingExchange {
       return;
     }
     const hasLeft = this.exchange.finish(bytes, forwardableTrailers(trailers), this.#flushed);
-    // Only now: had `finish` thrown, the response would not be done, and the exchange must end in another way.
+    // Only now: if `finish` threw, the response would not be done and the exchange would have to end in another way.
     this.#responseDone = true;
     if (hasLeft || this.#unflushed === 0) this.#settle();
     else this.waitForClient();
@@ -172,7 +172,7 @@ export class HttpForwarding implements ConnectionUser, WaitingExchange {
     }
   }
 
-  /** Reads no more until what was read has left: the buffer it is in is used again. */
+  /** Reads no more until the last read has left: its buffer is reused. */
   protected waitForClient(): void {
     this.connection?.pause();
     if (this.#stallTimer) return;
@@ -186,7 +186,7 @@ export class HttpForwarding implements ConnectionUser, WaitingExchange {
     this.connection?.resume();
   }
 
-  /** Counts from now on what the client sends and the sandbox does not take. */
+  /** Counts from now on the bytes that the client sends and the sandbox does not read. */
   protected watchWaiting(): void {
     this.#stopWatching();
     this.#stopWatching = this.context.waiting.watch(this);
@@ -259,7 +259,7 @@ export class HttpForwarding implements ConnectionUser, WaitingExchange {
     body.once('end', faults.wrap(end));
   }
 
-  /** The response has left altogether: its connection may carry the next request, if this one went out whole. */
+  /** The response has left completely: its connection may carry the next request, if this one was sent completely. */
   #settle(): void {
     const { connection } = this;
     this.connection = null;
@@ -276,7 +276,7 @@ export class HttpForwarding implements ConnectionUser, WaitingExchange {
   }
 }
 
-/** More waits for readers that do not read than there is memory for. */
+/** The data for readers that do not read exceeds the memory for it. */
 export function tooMuchWaits(): GatewayError {
   return new GatewayError(503, 'sandbox_busy', 'The sandbox does not read what is sent to it', {
     retryAfterSeconds: 1,

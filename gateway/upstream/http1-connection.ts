@@ -3,35 +3,38 @@ import { FairTurns } from '../../domain/fair-turns.ts';
 import { release } from './released-bytes.ts';
 import { MalformedResponse, ResponseParser, type ResponseSink } from './response-parser.ts';
 
-/** The user of a connection threw while it took a response. */
+/** The connection's user threw while it handled a response. */
 export class UserFault extends Error {
   override name = 'UserFault';
 }
 
 /**
- * Hears how a connection does beside the response itself. What it throws while it takes a response breaks the
- * connection and comes back as `onBroken`; the other calls must not throw.
+ * Gets the events of a connection beside the response itself. An exception while it handles a response breaks the
+ * connection and comes back as `onBroken`; the other methods must not throw.
  */
 export interface ConnectionUser extends ResponseSink {
-  /** Everything of the last read has been handed on. */
+  /** The whole last read has been passed on. */
   onReadDone(): void;
   /** There is room for more of the request's body. */
   onWritable(): void;
-  /** The connection broke, or the response is malformed; it is destroyed already. */
+  /** The connection broke, or the response is malformed; the connection is destroyed already. */
   onBroken(error: Error): void;
 }
 
 const smallReadBytes = 16 * 1024;
 const bigReadBytes = 256 * 1024;
-/** A body with that much to come is read with a big buffer. */
+/** A body with at least this much to come is read into a big buffer. */
 const bigBodyBytes = 128 * 1024;
 const maxSpareBigBuffers = 16;
-/** Of all connections of this process: clients that do not read keep theirs. Others read with small ones then. */
+/**
+ * Of all connections of this process: clients that do not read keep theirs. Beyond this number, connections use small
+ * ones.
+ */
 const maxBigBuffers = 128;
 const connectTimeoutMs = 5000;
 const keepaliveProbeDelayMs = 30_000;
 
-/** A read that brings more lines of chunks than that takes as long as many ordinary ones. */
+/** A read with more chunk lines than this takes as long as many ordinary ones. */
 const costlyChunkLines = 512;
 
 /** After a costly read the sandbox waits for its turn: libuv would go on reading at once, before any timer runs. */
@@ -40,8 +43,8 @@ const spareBigBuffers: Buffer[] = [];
 let bigBuffersInUse = 0;
 
 /**
- * One HTTP/1.1 connection to a port of a sandbox, one request at a time. Reads go into buffers that are used again,
- * so what a user is handed must have left for the client before reading goes on: see `pause`.
+ * One HTTP/1.1 connection to a port of a sandbox, one request at a time. Reads reuse their buffers, so the bytes that a
+ * user gets must have left for the client before reading continues: see `pause`.
  */
 export class Http1Connection {
   readonly #address: string;
@@ -50,7 +53,7 @@ export class Http1Connection {
   #small: Buffer | null = null;
   #big: Buffer | null = null;
   #user: ConnectionUser | null = null;
-  /** What the user was handed, until reading goes on. */
+  /** The buffer that the user got, until reading continues. */
   #handedOut: Buffer | null = null;
   #readWasFull = false;
   #isReading = false;
@@ -110,7 +113,7 @@ export class Http1Connection {
     return this.#broken === null && !this.#ended;
   }
 
-  /** The response is complete and the connection fit for another request. */
+  /** The response is complete and the connection can carry another request. */
   get isReusable(): boolean {
     return this.isOpen && this.#parser.isComplete && this.#parser.keepAlive && this.#canGiveUpBuffer;
   }
@@ -130,8 +133,8 @@ export class Http1Connection {
     this.responseStarted = false;
     this.#parser.begin(method, user);
     if (bodyFollows) {
-      // In one piece with what is there of the body: a server that answers by the head alone and closes would
-      // otherwise reset the connection under the body, and its answer could be lost.
+      // In one write with the first bytes of the body: a server that answers after the head and closes would otherwise
+      // reset the connection while the body is sent, and its reply could be lost.
       this.#socket.cork();
       setImmediate(() => this.#socket.uncork());
     }
@@ -165,7 +168,7 @@ export class Http1Connection {
     this.#socket.end();
   }
 
-  /** Stops reading; the bytes handed out last stay as they are until `resume`. */
+  /** Stops reading; the bytes of the last read stay valid until `resume`. */
   pause(): void {
     this.#paused = true;
   }
@@ -176,7 +179,7 @@ export class Http1Connection {
     this.#readOn();
   }
 
-  /** The user is done with it, and what it was handed has left. */
+  /** The user is done with the connection, and the bytes it got have left. */
   detach(): void {
     this.#user = null;
     this.wasUsed = true;
@@ -198,7 +201,7 @@ export class Http1Connection {
     this.#break(new Error('the sandbox is no longer reached there'));
   }
 
-  /** Only amid a read can another buffer be put in place for the next one; a big one stays with its connection else. */
+  /** Only during a read can another buffer be set for the next one; otherwise a big one stays with its connection. */
   get #canGiveUpBuffer(): boolean {
     return this.#big === null || this.#isReading;
   }
@@ -210,7 +213,7 @@ export class Http1Connection {
 
   #readOn(): void {
     if (this.#paused || this.#waitsForTurn || this.#socket.destroyed) return;
-    // Amid a read the rest of it is still to be taken.
+    // During a read the rest of it is still to be handled.
     if (!this.#isReading) this.#release();
     this.#socket.resume();
   }
@@ -245,7 +248,7 @@ export class Http1Connection {
   #onRead(length: number, buffer: Uint8Array): boolean {
     this.responseStarted = true;
     this.#readWasFull = length === buffer.length;
-    // Left to the collector: what was read may still be on its way to the client.
+    // Left to the garbage collector: its bytes may still be on their way to the client.
     if (buffer === this.#big && length < smallReadBytes) this.#giveUpBig();
     this.#isReading = true;
     this.#handedOut = (buffer as Buffer).subarray(0, length);

@@ -3,19 +3,19 @@ import type { RouteTable, SandboxRoute } from '../routes.ts';
 import { GrpcSession } from './grpc-session.ts';
 import { Http1Connection } from './http1-connection.ts';
 
-/** States in which a sandbox keeps its processes, so that what flows may flow on. */
+/** Statuses in which a sandbox keeps its processes, so that open exchanges may continue. */
 const keepsConnections = new Set(['running', 'pausing', 'paused', 'resuming']);
 const maxIdlePerPort = 64;
-/** How long an idle connection is kept when the other side does not say how long it waits. */
+/** How long an idle connection is kept when the server does not say how long it keeps it. */
 const defaultIdleMs = 4000;
-/** The same for a request that could not be sent again if the other side closed just then. */
+/** The same for a request that could not be sent again if the server closed just then. */
 const defaultIdleOnceMs = 1000;
 const maxIdleMs = 55_000;
-/** Left of the time the other side said it waits, so that it does not close just as a request leaves. */
+/** Subtracted from the server's keep-alive time, so that it does not close just as a request is sent. */
 const idleMarginMs = 1000;
 const sweepIntervalMs = 1000;
 
-/** All that is open to one sandbox at one address. */
+/** Everything that is open to one sandbox at one address. */
 interface SandboxUpstreams {
   sandboxId: SandboxId;
   address: string;
@@ -28,8 +28,8 @@ interface SandboxUpstreams {
 }
 
 /**
- * Connections to sandboxes. They belong to a sandbox, never to an address alone: when a route changes, what was open
- * to the old address is closed, so an address that is given to another sandbox is never reached by an old connection.
+ * Connections to sandboxes. They belong to a sandbox, never to an address alone: when a route changes, the connections
+ * to the old address are closed, so an old connection never reaches another sandbox that gets the address.
  */
 export class UpstreamPool {
   readonly #routes: RouteTable;
@@ -47,8 +47,8 @@ export class UpstreamPool {
   }
 
   /**
-   * A connection to that port. `replayable`: an idle one will do. `once`: so it will, if the other side surely still
-   * waits for a request. `fresh`: a new one. Rejects when nothing can be reached there.
+   * A connection to that port. `replayable`: an idle one may be used. `once`: an idle one only if the server surely
+   * still waits for a request. `fresh`: a new one. Rejects when nothing can be reached there.
    */
   async acquire(route: SandboxRoute, port: number, need: 'replayable' | 'once' | 'fresh'): Promise<Http1Connection> {
     const upstreams = this.#of(route);
@@ -69,7 +69,7 @@ export class UpstreamPool {
     return connection;
   }
 
-  /** Takes a connection back whose response is complete and has left. */
+  /** Takes back a connection whose response is complete and has left. */
   release(connection: Http1Connection): void {
     const upstreams = this.#owners.get(connection);
     const port = upstreams?.connections.get(connection);
@@ -101,7 +101,7 @@ export class UpstreamPool {
     return session;
   }
 
-  /** Closes everything, whatever flows. */
+  /** Closes everything at once. */
   close(): void {
     clearInterval(this.#sweeper);
     for (const upstreams of [...this.#sandboxes.values()]) this.#closeAll(upstreams);
@@ -133,12 +133,12 @@ export class UpstreamPool {
       throw new Error('the route changed while connecting');
     } finally {
       upstreams.connecting--;
-      // Once the caller has taken the connection in.
+      // After the caller has registered the connection.
       setImmediate(() => this.#forgetIfEmpty(upstreams));
     }
   }
 
-  /** Looks at a route that may have changed, and closes what it no longer allows. */
+  /** Checks a route that may have changed, and closes the connections that it no longer allows. */
   async #recheck(sandboxId: SandboxId): Promise<void> {
     const upstreams = this.#sandboxes.get(sandboxId);
     if (!upstreams) return;
@@ -146,7 +146,8 @@ export class UpstreamPool {
     try {
       route = await this.#routes.find(sandboxId);
     } catch {
-      // Not known now: nothing idle is used again, what flows may still be right. Live news comes with another check.
+      // The route cannot be read now: idle connections are not reused, open exchanges may still be right. The next
+      // announcement brings another check.
       this.#closeIdle(upstreams);
       return;
     }

@@ -1,17 +1,17 @@
 import type { Exchange } from '../exchange.ts';
 
 export interface UpstreamRequest {
-  /** What goes on to the sandbox; without the signature when that was the gateway's to check. */
+  /** The target for the sandbox, without a signature that the gateway has checked. */
   target: string;
   /** The Host as the client sent it. */
   host: string;
-  /** The agent checks its token itself; other ports never get to see it. */
+  /** The agent checks its token itself; other ports never get it. */
   passesAccessToken: boolean;
   /** Trust the `X-Forwarded-*` fields of the proxy in front. */
   trustProxy: boolean;
 }
 
-/** How the body of a request travels to the sandbox. */
+/** The framing of a request's body towards the sandbox. */
 export type RequestFraming = 'none' | 'length' | 'chunked';
 
 const methodsWithBody = new Set(['POST', 'PUT', 'PATCH']);
@@ -21,7 +21,7 @@ export function framingOf(exchange: Exchange): RequestFraming {
   return exchange.headers.contentLengths.length > 0 ? 'length' : 'chunked';
 }
 
-/** The head of the request to the sandbox, written anew from what was understood. `extra`: flat list. */
+/** The head of the request to the sandbox, written anew from the parsed one. `extra`: flat list. */
 export function requestHead(exchange: Exchange, request: UpstreamRequest, extra: string[] = []): string {
   const { headers, method } = exchange;
   let head = `${method} ${request.target} HTTP/1.1\r\nHost: ${request.host}\r\n`;
@@ -37,7 +37,7 @@ export function requestHead(exchange: Exchange, request: UpstreamRequest, extra:
   return `${head}\r\n`;
 }
 
-/** The fields that the gateway adds for the sandbox, with the token where it is passed on; a flat list. */
+/** The fields that the gateway adds for the sandbox, with the token if it is passed on; a flat list. */
 export function gatewayHeaders(exchange: Exchange, request: UpstreamRequest): string[] {
   const { client, headers } = exchange;
   const peer = client.address.startsWith('::ffff:') ? client.address.slice(7) : client.address;

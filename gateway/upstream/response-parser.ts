@@ -1,10 +1,10 @@
 import { isFieldValid, nominatedNames, trimSpace, withoutNames } from '../header-fields.ts';
 
-/** Status line and header fields of a response, connection-level fields taken out. */
+/** Status line and header fields of a response, without connection-level fields. */
 export interface ResponseHead {
   status: number;
   reason: string;
-  /** Flat list of names and values, `Content-Length` included where it holds. */
+  /** Flat list of names and values, with `Content-Length` if it applies. */
   headers: string[];
   /** Bytes of the body; null when the end of the connection ends it. */
   bodyLength: number | null;
@@ -12,7 +12,7 @@ export interface ResponseHead {
   upgrade: string | null;
 }
 
-/** Takes a response as it arrives. Byte ranges are valid only until the call returns. */
+/** Gets a response in parts. Byte ranges are valid only until the call returns. */
 export interface ResponseSink {
   /** A 1xx other than 101. */
   onInformational(head: ResponseHead): void;
@@ -23,7 +23,7 @@ export interface ResponseSink {
   onTunnelBytes(bytes: Buffer): void;
 }
 
-/** What a sandbox sent is not HTTP/1.1. */
+/** The sandbox's bytes are not HTTP/1.1. */
 export class MalformedResponse extends Error {
   override name = 'MalformedResponse';
 }
@@ -31,7 +31,7 @@ export class MalformedResponse extends Error {
 const maxHeadBytes = 64 * 1024;
 const maxChunkLineBytes = 4096;
 const statusLine = /^HTTP\/1\.([01]) ([1-5][0-9]{2})(?: ([\t\x20-\x7e\x80-\xff]*))?$/;
-/** With extensions, whose values are tokens or quoted. Without white space, at which parsers disagree. */
+/** Chunk extensions, whose values are tokens or quoted. No white space, which parsers read differently. */
 const chunkSize =
   /^([0-9a-fA-F]{1,12})(?:;[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:=(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+|"(?:[\t\x20\x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t\x20-\x7e\x80-\xff])*"))?)*$/;
 const empty = Buffer.alloc(0);
@@ -42,9 +42,9 @@ const lf = 10;
 type State = 'head' | 'length' | 'chunked' | 'until_close' | 'tunnel' | 'complete';
 
 /**
- * A strict parser of the responses of one connection. Bodies are not copied: what has a length is handed on as it was
- * read, chunks are moved together inside the buffer they were read into. That, and big reads, is what makes the
- * gateway faster than a parser that takes every read apart.
+ * A strict parser for the responses of one connection. It does not copy bodies: a body with a length is passed on as it
+ * was read, chunks are moved together inside their buffer. That and big reads make it faster than a parser that passes
+ * on every chunk.
  */
 export class ResponseParser {
   #sink: ResponseSink | null = null;
@@ -53,14 +53,14 @@ export class ResponseParser {
   #pendingHead: Buffer = empty;
   #remaining = 0;
   #chunks: ChunkedDecoder | null = null;
-  /** Lines that the last `feed` took apart in a chunked body: two for each chunk. */
+  /** Chunk lines that the last `feed` parsed: two for each chunk. */
   chunkLines = 0;
   /** The connection may carry another request after this response. */
   keepAlive = false;
-  /** What the other side said it waits for the next request, in milliseconds. */
+  /** How long the server keeps the connection for the next request, in milliseconds. */
   keepAliveTimeoutMs: number | null = null;
 
-  /** Gets ready for the response to a request with that method. */
+  /** Prepares for the response to a request with that method. */
   begin(method: string, sink: ResponseSink): void {
     this.#sink = sink;
     this.#state = 'head';
@@ -74,7 +74,7 @@ export class ResponseParser {
     return this.#state === 'complete';
   }
 
-  /** Body bytes still to come, as far as they are known. */
+  /** Bytes of the body still to come, as far as known. */
   get remainingBytes(): number {
     if (this.#state === 'length') return this.#remaining;
     return this.#state === 'chunked' ? this.#chunks!.remainingInChunk : 0;
@@ -122,7 +122,10 @@ export class ResponseParser {
     }
   }
 
-  /** The other side closed. @throws {MalformedResponse} when a response was under way and is not over by that. */
+  /**
+   * The server closed the connection.
+   * @throws {MalformedResponse} when that does not end the current response
+   */
   end(): void {
     if (this.#state === 'complete' || this.#state === 'tunnel') return;
     if (this.#state !== 'until_close') throw new MalformedResponse('closed before the response was complete');
@@ -136,7 +139,7 @@ export class ResponseParser {
     const end = all.indexOf('\r\n\r\n', searchFrom, 'latin1');
     if ((end < 0 ? all.length : end) > maxHeadBytes) throw new MalformedResponse('header fields too large');
     if (end < 0) {
-      // The buffer of a read is used again for the next one.
+      // The buffer of a read is reused for the next one.
       this.#pendingHead = all === bytes ? Buffer.from(bytes) : all;
       return empty;
     }
@@ -174,7 +177,7 @@ export class ResponseParser {
           contentLength = value;
           break;
         case 'transfer-encoding':
-          // Readers disagree about a tab behind it: some take the body for one that ends with the connection.
+          // Readers disagree about a tab after the value: for some the body then ends with the connection.
           if (transferEncoding !== null || !/^[\t ]*chunked *$/i.test(line.slice(colon + 1))) {
             throw new MalformedResponse('transfer-encoding');
           }
@@ -248,7 +251,7 @@ export class ResponseParser {
   }
 }
 
-/** Decodes the chunked coding in place: the data of one read lies together at its front when it is done. */
+/** Decodes the chunked coding in place: afterwards the data of one read lies at the front of its buffer. */
 class ChunkedDecoder {
   #at: 'size' | 'data' | 'data_end' | 'trailers' = 'size';
   #line = '';
@@ -260,7 +263,7 @@ class ChunkedDecoder {
   /** Of the last `decode`. */
   lines = 0;
 
-  /** Returns how many bytes of `bytes` belong to this body; less than all only when it is `done`. */
+  /** Returns how many bytes of `bytes` belong to this body; fewer than all only when it is `done`. */
   decode(bytes: Buffer): number {
     let from = 0;
     let start = 0;

@@ -9,8 +9,8 @@ import { MalformedResponse, type ResponseHead } from './response-parser.ts';
 const lastBytesTimeoutMs = 5000;
 
 /**
- * Carries a WebSocket: once the sandbox has agreed with a 101, bytes both ways as they are. Anything else it answers
- * goes to the client as the response it is, and nothing is tunnelled.
+ * Forwards a WebSocket: after the sandbox's 101, bytes pass unchanged both ways. Any other reply goes to the client as
+ * a response, and nothing is tunnelled.
  */
 export class WebSocketForwarding extends HttpForwarding {
   #tunnel: Duplex | null = null;
@@ -60,7 +60,7 @@ export class WebSocketForwarding extends HttpForwarding {
     this.connection = null;
     const tunnel = this.#tunnel;
     tunnel.end(() => tunnel.destroy());
-    // A client that does not read would hold it open.
+    // A client that does not read would keep it open.
     setTimeout(() => tunnel.destroy(), lastBytesTimeoutMs).unref();
   }
 
