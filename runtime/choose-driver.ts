@@ -5,20 +5,23 @@ import type { HostDriver } from './host-driver.ts';
 import { createOciDriver } from './oci/driver.ts';
 import type { OciDriverOptions } from './oci/options.ts';
 
-/** What a host worker finds out beyond the settings. */
+/** Facts that a host worker finds out beyond the settings. */
 export interface HostServices {
-  /** TCP ports, on the address of the host that sandboxes see, that every one of them may reach. */
+  /** TCP ports, on the host's address that sandboxes see, that all of them may reach. */
   hostServicePorts: number[];
   /** Servers in private networks, or on the host, that sandboxes with internet access may reach. */
   openServers: { address: string; port: number }[];
-  /** The platform's own services, as they are now: object storage and sandboxes reach none of them. */
+  /** The present addresses of the platform's own services: neither object storage nor sandboxes reach them. */
   ownServices: () => Promise<OwnService[]>;
   logger: OciDriverOptions['logger'];
 }
 
 const root = path.resolve(import.meta.dirname, '..');
 
-/** Where the sandboxes of a host run: the one place that knows the drivers there are. Today it is this machine. */
+/**
+ * Chooses where the sandboxes of a host run: the only place that knows the drivers. Today there is one, for this
+ * machine.
+ */
 export function createHostDriver(settings: Settings, services: HostServices): Promise<HostDriver> {
   return createOciDriver({
     dataDir: settings.PLATFORM_DATA_DIR,

@@ -4,30 +4,30 @@ import type { UdpMapping } from '../domain/ports.ts';
 import type { ReadyProbe, SandboxCommand } from '../domain/template-commands.ts';
 
 /**
- * Where sandboxes run. One implementation for this machine (`oci/`); a Kubernetes one can stand beside it. A host
- * worker holds exactly one driver; activities call nothing else to touch the world of containers.
- *
- * Every method is idempotent: an activity that is retried after a crash calls it again with the same arguments and
- * gets the same result. `sandboxId` is the only key.
+ * Where sandboxes run. One implementation for this machine (`oci/`); one for Kubernetes can be added. A host worker
+ * holds exactly one driver, and activities reach containers only through it. Every method is idempotent: an activity
+ * that is retried after a crash calls it again with the same arguments and gets the same result. `sandboxId` is the
+ * only key.
  */
 export interface SandboxDriver {
   /**
-   * Makes the sandbox and returns when it is ready. `onPhase` is called as the work reaches each phase.
-   * A half-made one from an earlier try is finished or replaced. On failure nothing of the sandbox is left running,
-   * but its disk may stay until `remove`.
+   * Makes the sandbox and returns when it is ready. `onPhase` is called as the work reaches each phase. A half-made
+   * sandbox of an earlier try is finished or replaced. On failure nothing of the sandbox is left running, but its disk
+   * may stay until `remove`.
    * @throws {DriverError}
    */
   create(spec: SandboxSpec, options?: CreateOptions): Promise<SandboxPlace>;
 
   /**
-   * Freezes every process. Pausing a paused one succeeds.
-   * @throws {DriverError} `pause_failed` when the freeze does not take in time; the sandbox then runs on.
+   * Freezes every process. Pausing a paused sandbox succeeds.
+   * @throws {DriverError} `pause_failed` when the freeze does not take effect in time; the sandbox then runs on
    */
   pause(sandboxId: SandboxId, signal?: AbortSignal): Promise<void>;
 
   /**
    * Thaws a paused sandbox, or starts it again on its disk when its processes are gone (from `spec`).
-   * @throws {DriverError} `agent_not_answering` when the thawed processes do not; they are frozen again
+   * @throws {DriverError} `agent_not_answering` when the agent does not answer after the thaw; the processes are frozen
+   *   again
    */
   resume(spec: SandboxSpec, options?: CreateOptions): Promise<SandboxPlace>;
 
@@ -38,42 +38,45 @@ export interface SandboxDriver {
   requireStartable(spec: SandboxSpec, options?: CreateOptions): Promise<void>;
 
   /**
-   * Ends every process, running or frozen, and starts the sandbox again on its disk. Asks nothing of what runs in it.
-   * Processes that `spec.run` has brought up already are left alone.
+   * Ends every process, running or frozen, and starts the sandbox again on its disk, without asking anything inside.
+   * Processes that an earlier try of `spec.run` has started are left alone.
    * @throws {DriverError} with nothing left running
    */
   restart(spec: SandboxSpec, options?: CreateOptions): Promise<SandboxPlace>;
 
   /**
-   * Makes these ports of the host lead to UDP ports of a sandbox that runs or is frozen, and no others.
+   * Maps these ports of the host, and no others, to UDP ports of a sandbox that runs or is frozen.
    * @throws {DriverError} `sandbox_absent`
    */
   exposeUdp(sandboxId: SandboxId, ports: readonly UdpMapping[]): Promise<void>;
 
   /**
-   * Ends every process and takes its network away; the disk stays. Works in every state, absent included. Cancels a
-   * create, a resume or a pause of the sandbox that is under way or waits, and needs nothing from its agent.
+   * Ends every process and removes the network; the disk stays. Works in every state, also without a sandbox. Cancels a
+   * create, resume or pause of the sandbox that runs or waits, and needs nothing from its agent.
    */
   stop(sandboxId: SandboxId): Promise<void>;
 
-  /** Removes everything that is left: disk, folders, reservations of addresses. Works in every state, absent included. */
+  /**
+   * Removes everything that is left: disk, folders, reservations of addresses. Works in every state, also without a
+   * sandbox.
+   */
   remove(sandboxId: SandboxId): Promise<void>;
 
-  /** The state on this machine, read afresh. */
+  /** The state on this machine, read now. */
   inspect(sandboxId: SandboxId): Promise<SandboxInspection>;
 
   /** Everything this host holds, for reconciliation. */
   list(): Promise<SandboxInspection[]>;
 
   /**
-   * What each sandbox that runs has used so far; paused ones are left out. Called every few seconds, so it must cost
-   * next to nothing for each of them.
+   * What each running sandbox has used so far; paused ones are left out. Called every few seconds, so it must be very
+   * cheap for each.
    */
   usage(): Promise<SandboxUsage[]>;
 
   /**
-   * Calls back for each sandbox whose processes end without `stop` or `pause` having been asked, and awaits what the
-   * listener returns; an end that no listener took before a crash is reported again after it.
+   * Calls back for each sandbox whose processes end without a `stop` or `pause`, and awaits the listener; an end that
+   * no listener had taken before a crash is reported again afterwards.
    */
   onExit(listener: (exit: SandboxExit) => unknown): void;
 }
@@ -81,9 +84,9 @@ export interface SandboxDriver {
 /** What a sandbox is made from. */
 export interface SandboxSpec {
   sandboxId: SandboxId;
-  /** The number of this start or resume; given back with what is seen of the processes it brings up. */
+  /** The number of this start or resume; every report about the processes that it starts repeats it. */
   run: number | null;
-  /** The account that has it: the host shares what it can do at once between accounts. */
+  /** The account that owns it: the host shares its capacity between accounts. */
   accountId: AccountId;
   /** Image reference: `registry/repository@sha256:…`, `registry/repository:tag`, `builtin:base` or `builtin:code-interpreter`. */
   image: string;
@@ -93,13 +96,13 @@ export interface SandboxSpec {
   allowInternetAccess: boolean;
   /** The environment of every process started inside. */
   env: Record<string, string>;
-  /** Ports of the host that lead to its UDP ports from when it runs. */
+  /** Ports of the host that lead to its UDP ports from its start on. */
   udpPorts: readonly UdpMapping[];
-  /** Its mounts, as they should be from when it runs. Undefined: it has none. */
+  /** The mounts that it should have from its start on. Undefined: none. */
   storage?: WantedMounts;
-  /** What `X-Access-Token` must carry. Null: anyone who knows the domain is served (`secure: false`). */
+  /** The token that `X-Access-Token` must carry. Null: anyone who knows the domain is served (`secure: false`). */
   accessToken: string | null;
-  /** Opens the agent's `/platform/…` paths; known to the platform alone. */
+  /** Opens the agent's `/platform/…` paths; only the platform knows it. */
   platformToken: string;
   /** The template's own command, started by the agent once it is up. Null: none. */
   command: SandboxCommand | null;
@@ -107,12 +110,12 @@ export interface SandboxSpec {
   readyProbe: ReadyProbe | null;
 }
 
-/** What a sandbox's mounts of object storage should be. */
+/** The mounts of object storage that a sandbox should have. */
 export interface WantedMounts {
   slots: readonly MountSlot[];
-  /** Of the slots that are to be mounted anew; the others are there, or cannot be. */
+  /** By slot, for those to mount anew; the others are mounted, or cannot be. */
   credentials: Record<number, MountCredentials>;
-  /** By the image's own s3fs, which runs in the sandbox; otherwise by the host's. */
+  /** Mount with the image's own s3fs, which runs in the sandbox; otherwise with the host's. */
   direct?: DirectMount;
   /** A bucket that cannot be mounted becomes `disabled`; the start does not fail. */
   bestEffort: boolean;
@@ -136,9 +139,9 @@ export interface SandboxPlace {
   address: string;
   /** The agent's port on that address. */
   agentPort: number;
-  /** Its mounts as they came to be; present where `spec.storage` asks for some. */
+  /** Its mounts after the start; present if `spec.storage` has some. */
   slots?: MountSlot[];
-  /** How the sandbox came to be; for measuring. */
+  /** The steps by which the sandbox came to be; for measurements. */
   from: 'pool' | 'cold' | 'thaw' | 'existing';
 }
 
@@ -146,7 +149,7 @@ export interface SandboxInspection {
   sandboxId: SandboxId;
   /** `exited`: its processes ended, its disk is there. `absent`: nothing of it is left. */
   state: 'running' | 'paused' | 'exited' | 'absent';
-  /** The start or resume that last brought up its processes; null where none is known. */
+  /** The last start or resume of its processes; null when it is not known. */
   run: number | null;
   place: SandboxPlace | null;
   exit: SandboxExit | null;
@@ -155,12 +158,12 @@ export interface SandboxInspection {
 /** Counters and levels of one running sandbox at one moment. */
 export interface SandboxUsage {
   sandboxId: SandboxId;
-  /** The moment, and the one its counters count from; milliseconds of a clock that never jumps. */
+  /** The moment, and the moment from which its counters count; milliseconds of a monotonic clock. */
   atMs: number;
   sinceMs: number;
   /** Processor time of all its cores together since `sinceMs`. */
   cpuSeconds: number;
-  /** Without file cache that the kernel would give up at once. */
+  /** Without file cache that the kernel would free at once. */
   memoryBytes: number;
   diskBytes: number;
   diskTotalBytes: number;
@@ -176,9 +179,9 @@ export interface SandboxExit {
   run: number | null;
   /** Null: they are gone, and nothing recorded how they ended. */
   exitCode: number | null;
-  /** The kernel killed something in it for lack of memory. */
+  /** The kernel killed a process in it for lack of memory. */
   outOfMemory: boolean;
-  /** The last 8 KiB its command wrote, as UTF-8; empty when it has none. */
+  /** The last 8 KiB of its command's output, as UTF-8; empty without a command. */
   commandOutput: string;
 }
 
@@ -195,11 +198,11 @@ export type DriverErrorCode =
   | 'sandbox_absent'
   | 'aborted';
 
-/** A failure with a text that may be shown to the sandbox's owner; the cause stays inside. */
+/** A failure whose text may be shown to the sandbox's owner; the cause stays inside. */
 export class DriverError extends Error {
   override name = 'DriverError';
   readonly code: DriverErrorCode;
-  /** Trying the same again may help. */
+  /** Another attempt may succeed. */
   readonly retryable: boolean;
   readonly exit: SandboxExit | null;
 

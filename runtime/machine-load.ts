@@ -4,18 +4,18 @@ import os from 'node:os';
 /** The memory of the machine, in MB. */
 export interface MachineMemory {
   totalMb: number;
-  /** What new processes could get without swapping. */
+  /** Memory that new processes could get without swapping. */
   availableMb: number;
   /** `full avg10`: percent of the last seconds in which every process that had work waited for memory. */
   stalledPct: number;
 }
 
-/** Reads how much of the machine itself is in use, by any process. */
+/** Reads how much of the machine all of its processes use. */
 export class MachineLoad {
   readonly #proc: string;
   #processor: { busy: number; all: number };
 
-  /** @param proc where the kernel shows its figures */
+  /** @param proc the folder of the kernel's figures */
   constructor(proc = '/proc') {
     this.#proc = proc;
     this.#processor = this.#readProcessor();
@@ -31,7 +31,7 @@ export class MachineLoad {
     return { totalMb: mb('MemTotal'), availableMb: mb('MemAvailable'), stalledPct: this.#stalledPct() };
   }
 
-  /** @returns the part of the processor's time that was used since the last call, 0 to 1 */
+  /** @returns the share of processor time used since the last call, 0 to 1 */
   processorUsed(): number {
     const before = this.#processor;
     this.#processor = this.#readProcessor();
@@ -39,7 +39,7 @@ export class MachineLoad {
     return all > 0 ? (this.#processor.busy - before.busy) / all : 0;
   }
 
-  /** A kernel built or started without pressure figures has no such file. */
+  /** A kernel without pressure figures has no such file. */
   #stalledPct(): number {
     try {
       const text = readFileSync(`${this.#proc}/pressure/memory`, 'latin1');

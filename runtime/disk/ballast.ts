@@ -9,8 +9,8 @@ const emergencyBytes = 24 * 1024 ** 2;
 const emergencyInodes = 48;
 
 /**
- * Makes the ballast of a folder, as far as it is missing and there is room for it: a file of allocated blocks and a
- * folder of empty files. They keep room that the platform gets back when everything else of the disk was taken.
+ * Makes the missing parts of a folder's ballast if there is room for them: a file of allocated blocks and a folder of
+ * empty files. The platform gets this space back when everything else on the disk was used up.
  */
 export async function ensureBallast(folder: string): Promise<void> {
   const room = readDiskRoom(folder);
@@ -20,7 +20,7 @@ export async function ensureBallast(folder: string): Promise<void> {
   mkdirSync(files.folder, { recursive: true, mode: 0o700 });
   try {
     if (room.freeBytes - room.bytes > 0) {
-      // Filled with zeros where the file system cannot allocate without.
+      // Filled with zeros on file systems that cannot preallocate.
       await runCommand('fallocate', ['--posix', '--length', String(ballastBytes), files.space]);
     }
     if (!existsSync(files.inodes)) makeInodes(files.inodes, ballastInodes);
@@ -31,7 +31,7 @@ export async function ensureBallast(folder: string): Promise<void> {
 }
 
 /**
- * Gives the ballast back where the disk is so full that the platform's own writes are about to fail.
+ * Removes the ballast when the disk is so full that the platform's own writes are about to fail.
  * @returns whether there was any
  */
 export function releaseBallastIfFull(folder: string): boolean {
@@ -49,7 +49,7 @@ function releaseBallast(folder: string): boolean {
   return true;
 }
 
-/** Counts as there when it is whole, so it gets its name last. */
+/** Renamed last: the file counts only when it is complete. */
 function makeInodes(folder: string, count: number): void {
   const draft = `${folder}.draft`;
   rmSync(draft, { recursive: true, force: true });

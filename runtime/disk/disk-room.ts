@@ -1,13 +1,16 @@
 import { existsSync, statfsSync, statSync } from 'node:fs';
 import path from 'node:path';
 
-/** What a file system keeps for the platform's own writes, and when its host acts. They follow from its size. */
+/**
+ * The space that a file system keeps for the platform's own writes, and the limits at which its host acts. They follow
+ * from its size.
+ */
 export interface DiskLimits {
   /** Below this no sandbox comes to the host, and none is resumed. */
   admitBytes: number;
   /** Below this the sandboxes that grow fastest are paused. */
   pauseBytes: number;
-  /** Below this every sandbox stands still: what is left is the platform's. */
+  /** Below this every sandbox is frozen: the rest is the platform's. */
   reserveBytes: number;
   admitInodes: number;
   reserveInodes: number;
@@ -16,13 +19,13 @@ export interface DiskLimits {
   ballastInodes: number;
 }
 
-/** What is free on the file system of a folder. */
+/** The free space on the file system of a folder. */
 export interface DiskRoom {
-  /** Less what is missing of the ballast. */
+  /** Less the missing part of the ballast. */
   bytes: number;
-  /** Less what is missing of the ballast. `Infinity` where the file system has no limit of its own. */
+  /** Less the missing part of the ballast. `Infinity` on file systems without a limit of inodes. */
   inodes: number;
-  /** Whatever the ballast is. */
+  /** Regardless of the ballast. */
   freeBytes: number;
   freeInodes: number;
   limits: DiskLimits;

@@ -1,4 +1,6 @@
-/** Whether a file system had no blocks, no inodes or no quota left, for us or for a program that we ran. */
+/**
+ * Whether an error says that a file system had no blocks, inodes or quota left, for us or for a program that we ran.
+ */
 export function isOutOfSpace(error: unknown): boolean {
   const { code, stderr } = (error ?? {}) as { code?: unknown; stderr?: unknown };
   if (code === 'ENOSPC' || code === 'EDQUOT') return true;

@@ -6,14 +6,14 @@ import { imageFolder, readUnpackedImage, rootfsOf, type UnpackedImage } from './
 
 export interface BaseImageOptions {
   cacheDir: string;
-  /** Pulled instead of made from Debian packages when given (`PLATFORM_BASE_IMAGE`). */
+  /** Pulled instead of made from Debian packages, if set (`PLATFORM_BASE_IMAGE`). */
   reference?: string;
   registryInsecureHttp?: boolean;
   onProgress?: (progress: ImageProgress) => void;
   signal?: AbortSignal;
 }
 
-/** What mmdebstrap says as it goes, with about how much of the work is then behind it. */
+/** Lines of mmdebstrap's output, with the share of the work that is then done. */
 const stages: [RegExp, string, number][] = [
   [/running apt-get update/, 'reading package lists', 0.05],
   [/downloading packages/, 'downloading packages', 0.15],
@@ -24,9 +24,9 @@ const stages: [RegExp, string, number][] = [
 ];
 
 /**
- * The base image, pulled or made on first use and then taken from the cache. Safe to call from many processes at once:
- * one makes it, the others wait. Needs root.
- * @throws {Error} with the maker's own words when it fails.
+ * The base image: pulled or made on first use, afterwards taken from the cache. Safe to call from many processes at
+ * once: one makes it, the others wait. Needs root.
+ * @throws {Error} with the message of the program that failed
  */
 export async function ensureBaseImage(options: BaseImageOptions): Promise<UnpackedImage> {
   const { cacheDir, reference, registryInsecureHttp, signal } = options;
@@ -44,7 +44,7 @@ export async function ensureBaseImage(options: BaseImageOptions): Promise<Unpack
   });
 }
 
-/** The base image when it is in the cache. Which image a reference means only its registry knows, so then it is null. */
+/** The base image if it is in the cache. Null for a reference, because only its registry knows which image it means. */
 export async function cachedBaseImage(options: BaseImageOptions): Promise<UnpackedImage | null> {
   return options.reference ? null : readUnpackedImage(imageFolder(options.cacheDir, baseRecipeDigest()));
 }

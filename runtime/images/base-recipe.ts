@@ -30,7 +30,7 @@ export const baseRecipe = {
     'xz-utils',
     'zip',
   ],
-  /** Left out of every package: nobody reads them in a sandbox. */
+  /** Removed from every package: nobody reads them in a sandbox. */
   excludedPaths: [
     '/usr/share/man/*',
     '/usr/share/doc/*',
@@ -42,21 +42,22 @@ export const baseRecipe = {
   /** Shell commands with the new tree as `$1`, in this order. */
   customize: [
     'chroot "$1" useradd --create-home --shell /bin/bash --uid 1000 user',
-    // Where code contexts start. Every user of the sandbox may write there.
+    // The working directory of code contexts. Every user of the sandbox may write there.
     'install --directory --mode 1777 "$1/workspace"',
     'echo "user ALL=(ALL) NOPASSWD: ALL" > "$1/etc/sudoers.d/user" && chmod 440 "$1/etc/sudoers.d/user"',
     // The sandbox's own files are mounted over these three.
     ': > "$1/etc/resolv.conf" && echo sandbox > "$1/etc/hostname" && echo "127.0.0.1 localhost" > "$1/etc/hosts"',
     'rm -f "$1/etc/machine-id" && : > "$1/etc/machine-id"',
-    // Debian gives ping a file capability. Sandboxes lack it, so ping would not start; its ICMP socket needs no capability.
+    // Debian gives ping a file capability, which sandboxes lack, so ping would not start. Its ICMP socket needs no
+    // capability.
     'cp "$1/usr/bin/ping" "$1/usr/bin/ping.plain" && mv "$1/usr/bin/ping.plain" "$1/usr/bin/ping"',
-    // pip would refuse to install beside Debian's own packages; a sandbox is one user's, so it may.
+    // pip refuses to install beside Debian's packages by default; a sandbox has one user, so it may.
     'rm -f "$1"/usr/lib/python3*/EXTERNALLY-MANAGED',
   ],
   env: { LANG: 'C.UTF-8' },
 };
 
-/** Names this recipe on this processor. */
+/** The digest of this recipe on this processor. */
 export function baseRecipeDigest(): string {
   const text = JSON.stringify({ ...baseRecipe, arch: process.arch });
   return `sha256:${createHash('sha256').update(text).digest('hex')}`;

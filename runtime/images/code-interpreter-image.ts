@@ -51,7 +51,7 @@ export async function ensureCodeInterpreterImage(options: CodeInterpreterImageOp
   });
 }
 
-/** The image when it, and the base image below it, are in the cache; null as `cachedBaseImage` has it. */
+/** The image if it and the base image are in the cache; otherwise null, as in `cachedBaseImage`. */
 export async function cachedCodeInterpreterImage(options: CodeInterpreterImageOptions): Promise<UnpackedImage | null> {
   const base = await cachedBaseImage(options);
   return base && readUnpackedImage(imageFolder(options.cacheDir, await digestOver(base, options.recipeDir)));
@@ -74,8 +74,8 @@ async function digestOver(base: UnpackedImage, recipeDir: string): Promise<strin
 }
 
 /**
- * pip of the tree itself, in the tree. For that time, and for it alone, the tree sees this machine's resolvers,
- * certificates and pip settings; nothing of them stays in the image.
+ * Runs the tree's own pip. Only for that time the tree sees this machine's resolvers, certificates and pip settings;
+ * none of them stay in the image.
  */
 async function installPythonPackages(
   rootfs: string,
@@ -91,7 +91,7 @@ async function installPythonPackages(
     'cp "$2" "$1/tmp/requirements.txt"',
     'cp "$3" "$1/tmp/finish.sh"',
     'if [ -e /etc/pip.conf ]; then cp /etc/pip.conf "$1/tmp/pip.conf"; export PIP_CONFIG_FILE=/tmp/pip.conf; fi',
-    // A folder of this machine is not there to look into.
+    // This machine has no such folder.
     'unset PIP_FIND_LINKS PIP_CERT',
     'chroot "$1" python3 -m pip install --quiet --no-cache-dir --only-binary :all: --root-user-action ignore --disable-pip-version-check -r /tmp/requirements.txt',
     'HOME=/root chroot "$1" sh -e /tmp/finish.sh',

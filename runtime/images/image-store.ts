@@ -8,9 +8,9 @@ export interface ImageOptions {
   cacheDir: string;
   /** `registry/repository:tag` or `registry/repository@sha256:…`. */
   reference: string;
-  /** Plain HTTP, and only to a registry on loopback. */
+  /** Plain HTTP, only for a registry on loopback. */
   registryInsecureHttp?: boolean;
-  /** Arguments of skopeo beside, for a registry that asks for a password or has an authority of its own. */
+  /** Further arguments of skopeo, for a registry with a password or an authority of its own. */
   access?: RegistryAccess | undefined;
   signal?: AbortSignal;
 }

@@ -11,25 +11,25 @@ import {
   writeUnpackedImage,
 } from './unpacked-image.ts';
 
-/** How the making of an image goes on. */
+/** The progress of making an image. */
 export interface ImageProgress {
-  /** One line for people: what is being done now. */
+  /** What is being done now, in one line for people. */
   message: string;
   /** 0 to 1. */
   fraction: number;
 }
 
 /**
- * The image of `digest` from the cache, made there when it is missing. Safe to call from many processes at once: one
- * makes it, the others wait. What is half made is never seen, and is removed when the making fails.
- * @param make fills the draft's tree (`rootfsOf(draft)`) and says what the image's processes are given
- * @throws what `make` throws
+ * The image of `digest` from the cache, made there if it is missing. Safe to call from many processes at once: one
+ * makes it, the others wait. Half-made images are never visible, and are removed when making fails.
+ * @param make fills the draft's tree (`rootfsOf(draft)`) and returns what the image's processes are given
+ * @throws errors of `make`
  */
 export async function makeImageOnce(options: {
   cacheDir: string;
   digest: string;
   make: (draft: string) => Promise<ImageConfig>;
-  /** Another process makes it now. */
+  /** Another process is making it. */
   onWait?: () => void;
   signal?: AbortSignal;
 }): Promise<UnpackedImage> {
@@ -60,7 +60,7 @@ export async function makeImageOnce(options: {
   );
 }
 
-/** An image that cannot be read any more. Sandboxes may run on its tree, so it stays on the disk under another name. */
+/** The image cannot be read any more. Sandboxes may run on its tree, so it stays on the disk under another name. */
 async function setAsideIfThere(folder: string): Promise<void> {
   if (existsSync(folder)) await rename(folder, `${folder}.damaged-${Date.now()}`);
 }

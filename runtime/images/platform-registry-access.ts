@@ -16,12 +16,12 @@ export interface HostRegistry {
 
 /** How a host pulls images of the platform's registry. */
 export interface PlatformRegistryAccess {
-  /** The reference of an image, by digest. Null: it is no image of that registry. */
+  /** The reference of an image, by digest. Null: it is not an image of that registry. */
   referenceOf(image: string): string | null;
   access: RegistryAccess;
 }
 
-/** @param folder of the host's own, for what skopeo reads: nothing secret is an argument */
+/** @param folder the host's own folder, for files that skopeo reads: no secret is an argument */
 export async function openRegistryAccess(registry: HostRegistry, folder: string): Promise<PlatformRegistryAccess> {
   await mkdir(path.join(folder, 'certs'), { recursive: true, mode: 0o700 });
   const inspect: string[] = [];

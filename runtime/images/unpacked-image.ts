@@ -16,9 +16,9 @@ export interface ImageConfig {
 
 /** An image as a tree of files with the owners of the image, ready to be the lower layer of sandboxes. */
 export interface UnpackedImage {
-  /** `sha256:…` of its manifest, or of its recipe. */
+  /** `sha256:…` of its manifest or its recipe. */
   digest: string;
-  /** The tree. Never written to once it is there. */
+  /** The tree. Never written to once it is complete. */
   rootfs: string;
   config: ImageConfig;
 }
@@ -50,7 +50,7 @@ export async function writeUnpackedImage(folder: string, digest: string, config:
   await writeFileDurably(path.join(folder, configFile), JSON.stringify({ digest, config }));
 }
 
-/** The image in `folder`; null when there is none, or its document is damaged, so that it has to be made again. */
+/** The image in `folder`; null when there is none, or when its document is damaged and the image must be made again. */
 export async function readUnpackedImage(folder: string): Promise<UnpackedImage | null> {
   try {
     const document = readDocument(path.join(folder, configFile), documentSchema);

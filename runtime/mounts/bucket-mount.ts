@@ -17,10 +17,10 @@ import { mountMemoryBytes, mountProcessLimit, s3fsContainer, s3fsOptions } from 
 
 const holderFile = path.join(import.meta.dirname, 'hold-mount.pl');
 
-/** The container that a mount is for, by the host's numbers of its processes. */
+/** The container that a mount is for, by its processes' numbers on the host. */
 export interface MountedContainer {
   folder: string;
-  /** Its name to the container runtime. */
+  /** The container's name. */
   instance: string;
   shimPid: number;
   initPid: number;
@@ -29,7 +29,7 @@ export interface MountedContainer {
 }
 
 export interface HolderOptions {
-  /** What the firewall knows the relays of all buckets by. */
+  /** The group by which the firewall knows the relays of all buckets. */
   gid: number;
   runtime: OciRuntime;
   /** The root folder of a walled s3fs, made when it is first asked for. */
@@ -41,19 +41,19 @@ export interface HolderOptions {
   timeoutSeconds: number;
 }
 
-/** The firewall holds the same for every connection. */
+/** The firewall applies the same rules to every connection. */
 export interface Egress {
   /** CIDR ranges beyond the public internet that the operator opened. */
   allowedRanges: readonly string[];
-  /** CIDR ranges that stay closed whatever the operator opened. */
+  /** CIDR ranges that stay closed, whatever the operator opened. */
   closedRanges: readonly string[];
   ownServices: readonly OwnService[];
 }
 
-/** Failures at an endpoint in a range that the operator opened are all reported after this part of the timeout. */
+/** Failures at an endpoint in a range that the operator opened are all reported after this share of the timeout. */
 const openedPart = 0.5;
 
-/** Called with the holder's process as soon as it is there, so that it can be found again whatever happens next. */
+/** Called with the holder's process as soon as it exists, so that it can be found again after a crash. */
 export type OnHolder = (holder: ProcessIdentity) => Promise<void>;
 
 /**
@@ -92,7 +92,7 @@ export async function holdBucket(
   const stopped = signal ? AbortSignal.any([signal, late]) : late;
   const end = () => child.kill('SIGTERM');
   stopped.addEventListener('abort', end, { once: true });
-  // A holder that ended before it read says why on its output.
+  // A holder that ended before it read has printed the reason.
   child.stdin.on('error', () => {});
   try {
     const line = await new Promise<string>((resolve, reject) => {
@@ -173,7 +173,7 @@ function walledArguments(
       hide: runtime.hide ?? '',
       host: target.host,
       port: target.port,
-      // When the sandbox runs out of memory, s3fs is no likelier to go than another process of its size.
+      // When the sandbox runs out of memory, s3fs is no more likely to be killed than another process of its size.
       oomScore: readFileSync(`/proc/${container.initPid}/oom_score_adj`, 'latin1').trim(),
       relayGroups: groups.relay.join(':'),
       madeGroups: groups.made.join(':'),
@@ -198,15 +198,15 @@ function credentialsFile({ accessKey, secretKey, sessionToken }: MountCredential
   return `[default]\naws_access_key_id=${accessKey}\naws_secret_access_key=${secretKey}\n${token}`;
 }
 
-/** The form in which s3fs reads keys from a file; it knows no session token there. */
+/** The format in which s3fs reads keys from a file; it has no field for a session token. */
 function ownCredentialsFile({ accessKey, secretKey }: MountCredentials): string {
   return `AWSAccessKeyId=${accessKey}\nAWSSecretKey=${secretKey}\n`;
 }
 
 /**
- * Why a walled s3fs could not mount. Of an endpoint in a range that the operator opened, a caller learns only whether an
- * S3 server answered: a port that is closed, filtered, the platform's own or another program's gives the same words at
- * the same time after the start.
+ * Why a walled s3fs could not mount. For an endpoint in a range that the operator opened, a caller learns only whether
+ * an S3 server answered: a port that is closed, filtered, the platform's own or another program's gives the same text
+ * at the same time after the start.
  */
 async function explainWalled(
   said: readonly string[],
@@ -225,7 +225,7 @@ async function explainWalled(
   return 'the storage could not be reached, or gave no usable answer';
 }
 
-/** What s3fs says at its end, in words for the user. Its own words name hosts and files of this machine. */
+/** The last messages of s3fs, in words for users. Its own words name hosts and files of this machine. */
 function explain(said: string, direct?: DirectMount): string {
   if (direct && /executable file .*not found|open executable|exec failed|exec: /.test(said)) {
     return `the image has no program ${direct.s3fsPath}`;

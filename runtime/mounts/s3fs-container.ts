@@ -2,7 +2,7 @@ import type { StorageTarget } from '../../domain/storage-endpoint.ts';
 import { presentMaskedPaths, readonlyPaths } from '../oci/container-config.ts';
 import type { SeccompConfig } from '../oci/seccomp.ts';
 
-/** What one s3fs, its relay and their buffers in memory may take of the sandbox's memory. */
+/** Share of the sandbox's memory that one s3fs, its relay and their buffers may use. */
 export const mountMemoryBytes = 256 * 1024 * 1024;
 /** Processes and threads of one s3fs and its relay. */
 export const mountProcessLimit = 256;
@@ -31,14 +31,14 @@ export function s3fsContainer(plan: {
     `${plan.target.bucket}:${plan.target.path}`,
     '/bucket',
     '-f',
-    // Errors quote the server's reply, by which an S3 server is known from another one.
+    // Errors quote the server's reply, which identifies an S3 server.
     ...['auto_unmount', 'tmpdir=/buffers', 'dbglevel=err', ...s3fsOptions(plan.target)].flatMap((option) => [
       '-o',
       option,
     ]),
   ];
   const number = prctl[process.arch as keyof typeof prctl];
-  // It ends with its holder, however that ends.
+  // It ends with its holder, however the holder ends.
   const start = `syscall ${number}, ${setParentDeathSignal}, ${sigkill}, 0, 0, 0; exec 's3fs', @ARGV; die "s3fs: $!"`;
   return {
     ociVersion: '1.0.2',
@@ -87,7 +87,7 @@ export function s3fsContainer(plan: {
   };
 }
 
-/** How s3fs is to reach its endpoint, and whose its files are: the sandbox's root's, open to everybody in it. */
+/** How s3fs reaches its endpoint, and the owner of its files: the sandbox's root, readable by everyone in it. */
 export function s3fsOptions(target: StorageTarget): string[] {
   return [
     ...['allow_other', 'uid=0', 'gid=0', 'umask=0000'],

@@ -5,14 +5,14 @@ import { identityOf, librariesOf } from '../oci/runtime-folder.ts';
 import { runCommand } from '../process/command.ts';
 import { withFileLock } from '../process/file-lock.ts';
 
-/** Perl starts s3fs and stands in for `fusermount`. */
+/** Perl starts s3fs and replaces `fusermount`. */
 const programs = ['s3fs', 'perl'];
 const fusermountFile = path.join(import.meta.dirname, 'fusermount.pl');
-/** Where the container of s3fs mounts something, and where s3fs looks for its mount. */
+/** Mount points in the container of s3fs. */
 const folders = ['bucket', 'buffers', 'dev', 'etc/ssl/certs', 'proc', 'root', 'tmp'];
 const accounts = { passwd: 'root:x:0:0::/root:/bin/false\n', group: 'root:x:0:\n' };
 
-/** The same folder for every mount of this process, as long as it is there. */
+/** The same folder for every mount of this process while it exists. */
 export function s3fsRootIn(cacheDir: string): () => Promise<string> {
   let known: string | null = null;
   return async () => {
@@ -22,9 +22,8 @@ export function s3fsRootIn(cacheDir: string): () => Promise<string> {
 }
 
 /**
- * The root folder of the host's s3fs when it runs in a container of its own: s3fs, the libraries it loads, and no file
- * of this machine that says anything about it. Made once, and again when one of
- * the files has changed.
+ * The root folder of the host's s3fs in its container: s3fs, the libraries it loads, and no file that says anything
+ * about this machine. Made once, and again when one of the files has changed.
  * @throws {Error} when s3fs is missing
  */
 async function ensureS3fsRoot(cacheDir: string): Promise<string> {

@@ -9,13 +9,13 @@ import { isAlive, type ProcessIdentity, parentOf, signalProcess } from '../proce
 import { until } from '../process/until.ts';
 import { type HolderOptions, holdBucket, type MountedContainer, mountFailure } from './bucket-mount.ts';
 
-/** A slot as it is mounted, in `storage.json` of the sandbox's folder. No credential is in it. */
+/** A mounted slot in `storage.json` of the sandbox's folder. It contains no credential. */
 interface HeldMount {
   slot: MountSlot;
   holder: ProcessIdentity;
-  /** Of the mount's device; null while s3fs has not reached its bucket. */
+  /** Minor number of the mount's device; null while s3fs has not reached its bucket. */
   minor: number | null;
-  /** Its s3fs runs in the sandbox, as the holder's child. */
+  /** Its s3fs runs in the sandbox, as a child of the holder. */
   isDirect?: true;
 }
 
@@ -23,7 +23,7 @@ const binderFile = path.join(import.meta.dirname, 'bind-mount.pl');
 const commandTimeoutSeconds = 10;
 const endTimeoutSeconds = 2;
 
-/** The buckets of sandboxes that run on this host. */
+/** The mounted buckets of sandboxes on this host. */
 export class SandboxMounts {
   readonly #options: HolderOptions;
 
@@ -32,11 +32,11 @@ export class SandboxMounts {
   }
 
   /**
-   * Brings a container's mounts to what is wanted, whether its processes run or are frozen: makes those that have
-   * credentials, keeps those that are there, takes the others out. What fails leaves the mounts that were there.
+   * Makes a container's mounts as wanted, whether its processes run or are frozen: makes those with credentials, keeps
+   * present ones, removes the others. On failure the earlier mounts stay.
    * @returns the slots as they are now
    * @throws {DriverError} `object_storage_mount_failed`; `object_storage_credentials_required` for an active mount that
-   *   is not there and has no credentials
+   *   is absent and has no credentials
    */
   async apply(container: MountedContainer, wanted: WantedMounts, signal?: AbortSignal): Promise<MountSlot[]> {
     const held = await readHeld(container.folder);
@@ -90,7 +90,7 @@ export class SandboxMounts {
     );
   }
 
-  /** Which of a sandbox's processes serve its mounts from inside. */
+  /** The processes of a sandbox that serve its mounts from inside. */
   async serversAmong(folder: string, pids: readonly number[]): Promise<number[]> {
     const held = (await readHeld(folder)).filter((each) => each.isDirect && isAlive(each.holder));
     const holders = new Set(held.map(({ holder }) => holder.pid));
@@ -99,7 +99,7 @@ export class SandboxMounts {
   }
 
   /**
-   * Ends the mounts whose storage does not answer requests of the sandbox: a process that waits for one can be neither
+   * Ends the mounts whose storage does not answer the sandbox's requests: a process that waits for one can be neither
    * frozen nor ended.
    * @returns how many
    */

@@ -9,7 +9,7 @@ const firstPollMs = 4;
 const connectPatienceMs = 20;
 const replyTimeoutSeconds = 5;
 
-/** What an agent gets to know about the sandbox it serves; see agent/BOOT.md. */
+/** The boot document of an agent; see agent/BOOT.md. */
 export interface AgentInit {
   sandboxId: SandboxId;
   accessToken: string | null;
@@ -19,7 +19,7 @@ export interface AgentInit {
   user?: string;
 }
 
-/** The agent gave no usable answer. What it says comes from inside a sandbox and is not repeated. */
+/** The agent gave no usable reply. The reply comes from inside a sandbox and is not repeated. */
 export class AgentError extends Error {
   override name = 'AgentError';
 }
@@ -34,7 +34,7 @@ export class AgentClient {
 
   /**
    * Waits until the agent listens and knows its sandbox.
-   * @throws {AgentError} when it serves another, or not in time; the signal's reason when that is raised.
+   * @throws {AgentError} when it serves another sandbox, or does not answer in time; the signal's reason when it aborts
    */
   async whenReady(sandboxId: SandboxId, timeoutSeconds: number, signal: AbortSignal): Promise<void> {
     const start = performance.now();
@@ -44,8 +44,8 @@ export class AgentClient {
       const patienceSeconds = Math.min(replyTimeoutSeconds, leftSeconds);
       try {
         const elapsedMs = performance.now() - start;
-        // A connect costs a tenth of a request. It is not waited for long: the first packet to an interface that has
-        // just come up may be lost, and the kernel would send the next one only after a second.
+        // A connect costs a tenth of a request. Its timeout is short: the first packet to a new interface may be lost,
+        // and the kernel would resend it only after a second.
         if (!(await canConnect(this.#agent, Math.max(connectPatienceMs, elapsedMs / 4), signal)))
           throw new AgentError('the agent does not listen');
         const state = await this.#ask('GET', '/platform/state', undefined, patienceSeconds, signal);
@@ -54,7 +54,7 @@ export class AgentClient {
       } catch (error) {
         if (!(error instanceof AgentError) || performance.now() > end) throw error;
       }
-      // Where many start at once each takes longer, and asking them all the time would take longer still.
+      // When many start at once each takes longer, and frequent requests would slow them down further.
       await sleep(Math.max(firstPollMs, (performance.now() - start) / 10), undefined, { signal });
     }
   }

@@ -5,14 +5,14 @@ import { AgentError } from './agent-client.ts';
 const timeoutMs = 5000;
 
 /**
- * Has the shim of a sandbox start its agent again, with this boot document as standard input. A shim whose agent runs,
- * or is being started, drops the document.
- * @throws {AgentError} when the document is not taken in time
+ * Makes the shim of a sandbox start its agent again, with this boot document as standard input. A shim whose agent
+ * runs, or is being started, drops the document.
+ * @throws {AgentError} when the shim does not take the document in time
  */
 export async function startAgentAgain(folder: string, document: object, signal: AbortSignal): Promise<void> {
   let handle: FileHandle | undefined;
   try {
-    // The kernel takes 107 bytes as the path of a socket, and the name of a data folder may be longer.
+    // A socket's path may have 107 bytes, and the name of a data folder may be longer.
     handle = await open(folder, 'r');
     await send(`/proc/self/fd/${handle.fd}/agent.sock`, JSON.stringify(document), signal);
   } finally {

@@ -4,25 +4,25 @@ import { FairSemaphore, type Permit } from '../process/fair-semaphore.ts';
 import { until } from '../process/until.ts';
 import type { DriverLogger } from './driver-logger.ts';
 
-/** An agent that lived so long begins anew with its waits. */
+/** After this time of running, an agent's waits start from the beginning. */
 const steadyMs = 60_000;
 const firstWaitMs = 1000;
 const longestWaitMs = 10_000;
 const startSeconds = 5;
-/** How many agents start again at once, and how many of them are one account's. */
+/** How many agents restart at once, and how many of one account. */
 const width = 2;
 const widthOfAccount = 1;
 
 interface Restarts {
-  /** In a row. */
+  /** Restarts in a row. */
   count: number;
   lastMs: number;
   isUnderWay: boolean;
 }
 
 /**
- * When agents that have ended are started again: at once, then after waits that double, so that a sandbox that ends its
- * agent again and again costs its host little.
+ * When ended agents are started again: at once, then after waits that double, so that a sandbox that keeps ending its
+ * agent costs its host little.
  */
 export class AgentRestarts {
   readonly #logger: DriverLogger;
@@ -43,7 +43,7 @@ export class AgentRestarts {
 
   /**
    * Starts an agent. A failure is logged.
-   * @param start returns whether there was anything to start
+   * @param start returns whether there was an agent to start
    * @param isThere whether the agent runs; until then it is not started again
    */
   async run(

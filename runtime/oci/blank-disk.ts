@@ -23,7 +23,7 @@ export function ensureBlankDisk(folder: string, storageGb: number): Promise<stri
   return work;
 }
 
-/** Whether the file is what `makeBlankDisk` leaves: of its size, and with ext4's mark in its superblock. */
+/** Whether the file is a result of `makeBlankDisk`: of its size, and with ext4's magic number in the superblock. */
 function isBlankDisk(file: string, storageGb: number): boolean {
   if (!existsSync(file)) return false;
   const mark = Buffer.alloc(2);
@@ -45,7 +45,7 @@ async function makeBlankDisk(file: string, storageGb: number): Promise<string> {
   const handle = await open(draft, 'wx', 0o600);
   await handle.truncate(sizeBytes(storageGb));
   await handle.close();
-  // No room kept for root, and tables that count as zeroed because a hole in a file reads as zeros.
+  // No blocks reserved for root, and tables marked as zeroed, because a hole in a file reads as zeros.
   const features = ['-O', '^resize_inode', '-m', '0', '-E', 'lazy_itable_init=1,lazy_journal_init=1'];
   await runCommand('mkfs.ext4', ['-q', '-F', ...features, draft]);
   await renameDurably(draft, file);

@@ -4,12 +4,12 @@ import os from 'node:os';
 import path from 'node:path';
 import { until } from '../process/until.ts';
 
-/** Hierarchies as they are mounted on this machine. */
+/** The hierarchies mounted on this machine. */
 interface Hierarchies {
   version: 1 | 2;
   /** Every mounted hierarchy; on version 2 there is one. */
   roots: string[];
-  /** The second version's, mounted beside the first's. */
+  /** The hierarchy of version 2 when it is mounted beside version 1. */
   hybridRoot: string | null;
 }
 
@@ -17,7 +17,7 @@ interface Hierarchies {
 export interface Limits {
   cpuCount: number;
   memoryMb: number;
-  /** Runs only where nobody else wants the processor. */
+  /** Runs only when nothing else wants the processor. */
   background?: boolean;
 }
 
@@ -29,38 +29,38 @@ export interface UsageFiles {
   memoryStat: string;
 }
 
-/** The groups of one bucket's processes: s3fs, and the relay that connects it. */
+/** The groups of one bucket's processes: s3fs and its relay. */
 export interface MountGroups {
   /** As the container runtime takes it; the same in every hierarchy. */
   runtimePath: string;
-  /** Folders that must be there before the processes are. */
+  /** Folders that must exist before the processes do. */
   made: string[];
-  /** Which of them the relay joins. */
+  /** The folders that the relay joins. */
   relay: string[];
-  /** The group below the sandbox's own to which s3fs is moved after the runtime started it. Version 1 only. */
+  /** The group below the sandbox's own to which s3fs is moved after the runtime has started it. Version 1 only. */
   charged: string[];
   /** Texts for files of the folders. */
   limits: [file: string, text: string][];
-  /** Everything to remove when the processes have ended. */
+  /** All folders to remove when the processes have ended. */
   all: string[];
-  /** The folder of a group that is never frozen. Version 1 only. */
+  /** The group that is never frozen. Version 1 only. */
   freezerRoot: string | null;
 }
 
-/** Below this group of a copy are those of buckets, apart from the sandboxes' own, so that each is frozen alone. */
+/** The groups of buckets are below this group, apart from the sandboxes' own, so that each is frozen alone. */
 const storageGroup = 'storage';
-/** Of the sandbox's processor, against 1024 of each of its own processes. */
+/** CPU weight within the sandbox, against 1024 of each of its own processes. */
 const storageCpuShares = 4096;
 const cpuPeriodMicroseconds = 100_000;
-/** What all sandboxes together leave to the host: the larger of these. */
+/** Memory that all sandboxes together leave to the host: the larger of these. */
 const hostMemoryBytes = 512 * 1024 ** 2;
 const hostMemoryFraction = 0.06;
-/** And how many of the machine's process numbers they may have. */
+/** And the share of the machine's process numbers that they may have. */
 const sandboxPidFraction = 0.75;
-/** Buffers of sockets, which version 1 counts apart from other memory. */
+/** Socket buffers, which version 1 counts apart from other memory. */
 const socketMemoryFraction = 1 / 8;
 const pageBytes = 4096;
-/** A process may start others while it is moved; each time there are fewer that can. */
+/** Rounds of moving: a process may fork during a move, and each round leaves fewer that can. */
 const gatherRounds = 100;
 const writeErrorsOfGoneGroup = new Set(['ENOENT', 'ENODEV']);
 
@@ -79,8 +79,8 @@ export class Cgroups {
   }
 
   /**
-   * Makes the copy's own groups: the one that shims move to, so that a service manager that ends the host worker leaves
-   * them alone, and the one of all sandboxes, which together leave the host memory and process numbers of its own.
+   * Makes the copy's own groups: one that shims move to, so that a service manager that ends the host worker leaves
+   * them alone, and one above all sandboxes, which leaves memory and process numbers to the host.
    */
   async prepare(): Promise<void> {
     for (const root of this.#roots) await mkdir(path.join(root, this.parent), { recursive: true });
@@ -104,8 +104,8 @@ export class Cgroups {
     } else {
       await set('memory', 'memory.limit_in_bytes', memoryBytes);
       await set('cpu', 'cpu.shares', String(Math.min(262_144, 1024 * cpus)));
-      // The kernel slows everybody's TCP down at the second number of tcp_mem, sandboxes' or not. It shows that number
-      // only in the machine's own network namespace; a host worker in another goes without.
+      // The kernel slows down every TCP connection at the second number of tcp_mem. It shows that number only in the
+      // machine's own network namespace; a host worker in another namespace goes without.
       if (existsSync('/proc/sys/net/ipv4/tcp_mem')) {
         await set('memory', socketLimitFile, String(kernelNumber('net/ipv4/tcp_mem') * pageBytes));
       }
@@ -113,9 +113,9 @@ export class Cgroups {
   }
 
   /**
-   * Groups that shims move to, out of those of the host worker: systemd ends what is in its own hierarchy, Docker what is
-   * in any. In the hierarchies of version 1 that limit something, that is the root: a shim must not stand still with the
-   * sandboxes, and a new group without processors takes no process.
+   * Groups that shims move to, outside of those of the host worker: systemd ends everything in its own hierarchy,
+   * Docker in any. In hierarchies of version 1 with limits it is the root: a shim must not be frozen with the
+   * sandboxes, and a new cpuset without processors accepts no process.
    */
   shimFolders(): string[] {
     const roots = this.version === 1 ? this.#roots.filter((root) => !this.#isTracked(root)) : [];
@@ -126,19 +126,19 @@ export class Cgroups {
     return this.#roots.filter((root) => this.#isTracked(root)).map((root) => path.join(root, this.parent, 'shims'));
   }
 
-  /** Whether service managers look there for the processes of a service. */
+  /** Whether service managers look in this hierarchy for the processes of a service. */
   #isTracked(root: string): boolean {
     return this.version === 2 || /\/(systemd|unified)$/.test(root);
   }
 
-  /** Folders of an instance in every hierarchy, there or not. */
+  /** Folders of an instance in every hierarchy, whether they exist or not. */
   foldersOf(instance: string): string[] {
     return this.#roots.map((root) => path.join(root, this.parent, instance));
   }
 
   /**
-   * Groups of a bucket's processes. They are frozen apart from the sandbox: after it, because its processes may wait for
-   * them, and a new bucket is mounted while the sandbox is frozen. What they use is charged to the sandbox and limited
+   * Groups of a bucket's processes. They are frozen apart from the sandbox: after it, because its processes may wait
+   * for them; and a new bucket is mounted while the sandbox is frozen. Their use is charged to the sandbox and limited
    * below it. (Version 2 has one hierarchy, so there they have the same limits but count beside the sandbox.)
    */
   mountGroups(instance: string, name: string, limit: { memoryBytes: number; processes: number }): MountGroups {
@@ -157,7 +157,7 @@ export class Cgroups {
       [this.#file('memory', path.join(instance, name), 'memory.limit_in_bytes'), memory],
       [this.#file('pids', path.join(instance, name), 'pids.max'), String(limit.processes)],
     ];
-    // Processes that wait for a bucket must not take the turns of what serves it.
+    // Processes that wait for a bucket must not take processor time from the ones that serve it.
     limits.push([this.#file('cpu', path.join(instance, name), 'cpu.shares'), String(storageCpuShares)]);
     if (this.#limitsSwap()) {
       limits.splice(1, 0, [this.#file('memory', path.join(instance, name), 'memory.memsw.limit_in_bytes'), memory]);
@@ -182,7 +182,7 @@ export class Cgroups {
     return [...names];
   }
 
-  /** Host's numbers of the processes that serve buckets of a sandbox, by the sandbox's instance. */
+  /** Numbers on the host of the processes that serve buckets of a sandbox, by the sandbox's instance. */
   async storageProcessesOf(instance: string): Promise<number[]> {
     const pids = new Set<number>();
     for (const group of await this.#storageOf(instance)) {
@@ -191,7 +191,7 @@ export class Cgroups {
     return [...pids];
   }
 
-  /** Lets the buckets of a sandbox that may itself be frozen serve again. */
+  /** Thaws the processes of a sandbox's buckets; the sandbox may stay frozen. */
   async thawStorage(instance: string): Promise<void> {
     for (const group of await this.#storageOf(instance)) await this.#setFrozen(group, false);
   }
@@ -236,7 +236,7 @@ export class Cgroups {
     return this.#file('freezer', instance, this.version === 2 ? 'cgroup.freeze' : 'freezer.state');
   }
 
-  /** The file of the group above all sandboxes that makes them stand still, and what to write there. */
+  /** The file that freezes the group above all sandboxes, and the text to write there. */
   get fence(): { file: string; text: string } {
     return { file: this.freezerFile(''), text: this.version === 2 ? '1' : 'FROZEN' };
   }
@@ -252,7 +252,7 @@ export class Cgroups {
     }
   }
 
-  /** Bytes that an instance, or all of them together (`''`), wrote to files and that are not on the disk yet. */
+  /** Bytes of files that an instance, or all of them together (`''`), wrote and that are not on the disk yet. */
   unwrittenBytes(instance: string): number {
     const names = this.version === 2 ? 'file_dirty|file_writeback' : 'total_dirty|total_writeback';
     try {
@@ -279,8 +279,8 @@ export class Cgroups {
   }
 
   /**
-   * Kills every process of an instance. Version 1 keeps even a killed one in a frozen group, so behind a closed fence it
-   * is led out of there to die.
+   * Kills every process of an instance. Version 1 does not end killed processes in a frozen group, so behind a closed
+   * fence they are moved out of it.
    * @returns how many there were
    */
   async kill(instance: string): Promise<number> {
@@ -299,11 +299,11 @@ export class Cgroups {
   }
 
   /**
-   * Stops every process of an instance where it stands.
-   * @param servers of its processes those that others may wait for, and then cannot be stopped; these are stopped last.
-   *   Version 2 knows no such order.
+   * Freezes every process of an instance.
+   * @param servers those of its processes that others may wait for, which then cannot be frozen; these are frozen last.
+   *   Version 2 has no such order.
    * @param signal ends the wait for the kernel
-   * @returns false when the kernel did not manage in time; the processes then run again.
+   * @returns false when the kernel did not manage in time; the processes then run again
    */
   async freeze(
     instance: string,
@@ -327,7 +327,7 @@ export class Cgroups {
     return done;
   }
 
-  /** Brings back what was moved out of the group that freezes, and what that has started meanwhile. */
+  /** Moves processes back that were moved out of the freezer, and those that they have started meanwhile. */
   async #gather(instance: string): Promise<void> {
     const inside = path.join(path.dirname(this.freezerFile(instance)), 'cgroup.procs');
     for (let round = 0; round < gatherRounds; round += 1) {
@@ -358,7 +358,7 @@ export class Cgroups {
     }
   }
 
-  /** In the form of the OCI runtime specification, for a new container. */
+  /** In the format of the OCI runtime specification, for a new container. */
   resources(limits: Limits, processLimit: number): object {
     const memoryBytes = limits.memoryMb * 1024 * 1024;
     const swap = this.#limitsSwap() ? { swap: memoryBytes } : {};
@@ -382,7 +382,7 @@ export class Cgroups {
       return;
     }
     const files = ['memory.limit_in_bytes', ...(this.#limitsSwap() ? ['memory.memsw.limit_in_bytes'] : [])];
-    // The second must never be below the first, so which goes first depends on the direction.
+    // The second must never be below the first, so the order of the writes depends on the direction.
     const before = Number(await readFile(this.#file('memory', instance, files[0]!), 'latin1'));
     if (Number(memoryBytes) > before) files.reverse();
     for (const file of files) await set('memory', file, memoryBytes);
@@ -398,7 +398,7 @@ export class Cgroups {
 
   /**
    * Ends every process of an instance and removes its groups.
-   * @throws {Error} when something in it does not end.
+   * @throws {Error} when a process in it does not end
    */
   async destroy(instance: string): Promise<void> {
     const ended = await until(async () => (await this.kill(instance)) + (await this.#killStorage(instance)) === 0, {
@@ -410,7 +410,7 @@ export class Cgroups {
     for (const folder of this.foldersOf(instance)) await removeTree(folder);
   }
 
-  /** Kills what serves the buckets of a sandbox, led out of its frozen groups to die. */
+  /** Kills the processes that serve the buckets of a sandbox, moved out of its frozen groups. */
   async #killStorage(instance: string): Promise<number> {
     const pids = await this.storageProcessesOf(instance);
     for (const pid of pids) killIfThere(pid);
@@ -463,7 +463,7 @@ const socketBytes = ({ memoryMb }: Limits) => Math.floor(memoryMb * 1024 * 1024 
 const cpuQuota = ({ cpuCount }: Limits) => Math.round(cpuCount * cpuPeriodMicroseconds);
 const cpuShares = ({ cpuCount, background }: Limits) =>
   background ? 2 : Math.max(2, Math.min(262_144, Math.round(cpuCount * 1024)));
-/** As runtimes convert version 1's shares. */
+/** The conversion that runtimes use for shares of version 1. */
 const cpuWeight = (limits: Limits) => 1 + Math.floor(((cpuShares(limits) - 2) * 9999) / 262_142);
 
 /** The first number in a file below /proc/sys. */
@@ -491,7 +491,7 @@ async function readPids(file: string): Promise<number[]> {
   }
 }
 
-/** Names of the groups in a group; none when it is gone. */
+/** Names of the groups in a group; none when it does not exist. */
 async function foldersBelow(folder: string): Promise<string[]> {
   try {
     const entries = await readdir(folder, { withFileTypes: true });

@@ -16,18 +16,18 @@ export interface ContainerPlan {
 
 /** The port of the agent in every sandbox. */
 export const agentPort = 49983;
-/** Where the sandbox sees the small folder that the host reads when it has ended. */
+/** The folder of the sandbox that the host reads when the sandbox has ended. */
 export const tailMount = '/run/platform';
-/** Where the shim mounts the user namespace it has made, in the mount namespace of its own. */
+/** Where the shim mounts the user namespace that it has made, in its own mount namespace. */
 const userNamespaceFile = '/mnt/user';
 /** Processes and threads in one sandbox. */
 export const processLimit = 1024;
-/** Terminals open at once in one sandbox; the kernel has only so many for all. */
+/** Most open terminals in one sandbox; the kernel has a limit for all. */
 export const terminalLimit = 128;
 
 /**
- * What root may do in a sandbox. Not NET_RAW (no forged packets), NET_ADMIN, SYS_ADMIN, MKNOD, SYS_PTRACE (a user may
- * debug its own), nor anything that reaches beyond the user namespace.
+ * The capabilities of root in a sandbox. Not NET_RAW (no forged packets), NET_ADMIN, SYS_ADMIN, MKNOD, SYS_PTRACE (a
+ * user may debug its own processes), nor anything that has effect beyond the user namespace.
  */
 const capabilities = [
   'AUDIT_WRITE',
@@ -45,8 +45,8 @@ const capabilities = [
 ].map((name) => `CAP_${name}`);
 
 /**
- * Hidden files: they would show other sandboxes, the host's load and memory, or the host itself. Each counter that
- * one sandbox can move and another can read is a channel between them.
+ * Hidden files: they would show other sandboxes, the host's load and memory, or the host itself. Any counter that one
+ * sandbox can change and another can read is a channel between them.
  */
 const maskedPaths = [
   '/proc/acpi',
@@ -111,30 +111,33 @@ const maskedPaths = [
   '/sys/module',
   '/sys/power',
 ];
-/** Their folders differ by machine, so they are looked for. */
+/** Their folders differ by machine, so they are looked up. */
 const maskedFoldersBelow: Record<string, RegExp> = {
-  // All but the sandbox's own control groups.
+  // Hides all control groups but the sandbox's own.
   '/sys/fs': /^(?!cgroup$)/,
-  // Hardware of the host; processors and the sandbox's own link are in these two.
+  // The host's hardware; only processors and the sandbox's own link are in these two.
   '/sys/devices': /^(?!(system|virtual)$)/,
-  // What each processor does, how fast and how hot.
+  // The state, speed and temperature of each processor.
   '/sys/devices/system/cpu': /^(cpufreq|cpuidle)$/,
 };
 const maskedFoldersOfProcessors = ['cpufreq', 'cpuidle', 'thermal_throttle'];
 export const readonlyPaths = ['/proc/sys', '/proc/sysrq-trigger'];
 
-/** Files of `/proc` that programs cannot do without; the sandbox sees contents of its own there (`own-files.ts`). */
+/** Files of `/proc` that programs need; the sandbox sees contents of its own there (`own-files.ts`). */
 const ownFiles = Object.keys(ownFileTexts({ memoryMb: 1 })).filter((name) => name !== 'empty');
-/** All that runc lets be mounted below `/proc`. */
+/** The only paths below `/proc` that runc allows as mount points. */
 const boundByRunc = new Set(['diskstats', 'loadavg', 'meminfo', 'stat', 'swaps'].map((name) => `/proc/${name}`));
 
-/** What the sandbox sees at a path instead of the host's: the file or folder `name` of its own. */
+/** A path where the sandbox sees its own file or folder `name` instead of the host's. */
 interface OwnPath {
   destination: string;
   name: string;
 }
 
-/** Own files and hidden paths. Hidden by files of its own, because runtimes hide with what all sandboxes share. */
+/**
+ * Own files and hidden paths. They are hidden by the sandbox's own files, because runtimes hide paths with a file that
+ * all sandboxes share.
+ */
 function ownPaths(): OwnPath[] {
   return [
     ...ownFiles.map((name) => ({ destination: `/proc/${name}`, name })),
@@ -148,7 +151,7 @@ function ownPaths(): OwnPath[] {
 const isBoundBy = (runtime: 'crun' | 'runc', { destination }: OwnPath) =>
   runtime === 'crun' || !destination.startsWith('/proc/') || boundByRunc.has(destination);
 
-/** Those that the shim binds, before anything of the sandbox runs, because the runtime refuses to. */
+/** Paths that the shim binds before anything of the sandbox runs, because the runtime refuses to. */
 export function pathsBoundByShim(runtime: 'crun' | 'runc'): OwnPath[] {
   return ownPaths().filter((each) => !isBoundBy(runtime, each));
 }
@@ -171,8 +174,8 @@ const foldersIn = (folder: string) =>
     : [];
 
 /**
- * The container's configuration (OCI runtime specification) over what the shim prepares in the bundle: `root`, `tail`,
- * `platform`. It holds no secret.
+ * The container's configuration (OCI runtime specification) over the folders that the shim prepares in the bundle:
+ * `root`, `tail`, `platform`. It contains no secret.
  */
 export function containerConfig(plan: ContainerPlan): object {
   const { connection, seccomp } = plan;
@@ -198,7 +201,7 @@ export function containerConfig(plan: ContainerPlan): object {
     process: processOf(initWords, []),
     mounts: [
       { destination: '/proc', type: 'proc', source: 'proc', options: ['nosuid', 'noexec', 'nodev'] },
-      // A folder that is bound here, the runtime takes as it is, and mounts no device of the host.
+      // The runtime takes a bound folder as it is, and mounts no device of the host.
       { destination: '/dev', type: 'bind', source: 'dev', options: ['bind', 'rw', 'nosuid', 'noexec'] },
       {
         destination: '/dev/pts',
@@ -238,7 +241,7 @@ export function containerConfig(plan: ContainerPlan): object {
       maskedPaths: [],
       readonlyPaths,
       sysctl: {
-        // Root may not send raw packets, so that ping works by this, and servers may take port 80 as any user.
+        // Root may not send raw packets, so ping works by this setting, and any user may serve on port 80.
         'net.ipv4.ping_group_range': '0 65535',
         'net.ipv4.ip_unprivileged_port_start': '0',
         ...(existsSync('/proc/sys/net/ipv6') ? { 'net.ipv6.conf.default.disable_ipv6': '1' } : {}),
@@ -248,7 +251,7 @@ export function containerConfig(plan: ContainerPlan): object {
 }
 
 /**
- * The agent in that container, as the runtime's `exec` takes it.
+ * The agent in that container, in the format of the runtime's `exec`.
  * @param prepares loads everything before it reads its boot document, for a member of the pool
  */
 export function agentProcess(prepares: boolean): object {
@@ -265,7 +268,7 @@ function processOf(args: string[], env: string[]): object {
     cwd: '/',
     capabilities: { bounding: capabilities, effective: capabilities, permitted: capabilities },
     rlimits: resourceLimits(),
-    // sudo and its kin gain nothing here but the sandbox's own root.
+    // In the sandbox, sudo and the like gain only the sandbox's own root.
     noNewPrivileges: false,
   };
 }

@@ -17,7 +17,7 @@ import { ownFileTexts } from './own-files.ts';
 import { forgetLastRun, readAgent, readPids } from './sandbox-folder.ts';
 import type { SeccompConfig } from './seccomp.ts';
 
-/** One run of a container, from a sandbox's folder. */
+/** One run of a container, in a sandbox's folder. */
 export interface ContainerRun {
   folder: string;
   /** Names the container and its cgroup. */
@@ -27,7 +27,7 @@ export interface ContainerRun {
   limits: Limits;
   storageGb: number;
   connection: SandboxConnection;
-  /** For a member of the pool: the agent does everything that it can before it has its boot document. */
+  /** For a member of the pool: the agent does all its work that does not need the boot document before it gets it. */
   prepares?: boolean;
   onStep?: (step: LaunchStep) => void;
   signal?: AbortSignal;
@@ -35,11 +35,14 @@ export interface ContainerRun {
 
 const endTimeoutSeconds = 10;
 const mountPatienceSeconds = 5;
-/** When the host runs out of memory, sandboxes go before anything of its own. The agent leaves room for its children. */
+/**
+ * When the host runs out of memory, sandboxes are killed before the platform's processes. The agent leaves room for its
+ * children.
+ */
 const sandboxOomScore = 300;
 const sysResourceCapability = 24n;
 
-/** Starts and ends containers. What a sandbox is, and which should run, is not its business. */
+/** Starts and ends containers. It does not know what a sandbox is, or which ones should run. */
 export class ContainerRunner {
   readonly #copy: Copy;
   readonly #cgroups: Cgroups;
@@ -65,8 +68,8 @@ export class ContainerRunner {
   }
 
   /**
-   * Starts a container on the folder's disk, a blank one when it has none. Its agent waits for what `Boot` hands it.
-   * @throws {DriverError} with nothing left running.
+   * Starts a container on the folder's disk, or on a blank one. Its agent waits for the boot document from `Boot`.
+   * @throws {DriverError} with nothing left running
    */
   async start(run: ContainerRun): Promise<Boot> {
     const { folder, instance, connection, limits } = run;
@@ -119,7 +122,7 @@ export class ContainerRunner {
     });
   }
 
-  /** Those that the runtime must not see are hidden from it by the shim, which joins them before. */
+  /** The shim hides from the runtime the hierarchies that it must not see, and joins their groups before. */
   #shimGroups(): { shimCgroups: string; hiddenCgroups: string } {
     const { hide } = this.#runtime;
     const isHidden = (folder: string) => hide !== null && folder.startsWith(`${hide}/`);
@@ -130,29 +133,30 @@ export class ContainerRunner {
     };
   }
 
-  /** Whether the container of a folder runs, or is about to. */
+  /** Whether the container of a folder runs or is being started. */
   isRunning(folder: string): boolean {
     const pids = readPids(folder);
     return pids !== null && isAlive(pids.shim);
   }
 
-  /** Whether the container of a folder runs without its agent, so that the shim can start that again. */
+  /** Whether the container of a folder runs without its agent, so that the shim can start the agent again. */
   isAgentGone(folder: string): boolean {
     const agent = readAgent(folder);
     return !(agent && isAlive(agent)) && existsSync(path.join(folder, 'agent.sock')) && this.isRunning(folder);
   }
 
   /**
-   * Ends the container of a folder and takes away what it held outside of the folder. Works in every state.
-   * @throws {Error} when the kernel does not let go of it.
+   * Ends the container of a folder and removes what it held outside of the folder. Works in every state.
+   * @throws {Error} when the kernel does not free it
    */
   async end(folder: string, instance: string, address: string): Promise<void> {
     const pids = readPids(folder);
     if (pids && signalProcess(pids.shim, 'SIGTERM')) {
-      // The shim cannot end what stands behind a closed fence.
+      // The shim cannot end processes behind a closed fence.
       if (this.#cgroups.isFenced) await this.#cgroups.kill(instance);
       const gone = () => !isAlive(pids.shim);
-      // What the sandbox has written to its buckets is let arrive there, for so long; who waits for them cannot end before.
+      // How long data that the sandbox has written to its buckets may take to arrive; processes that wait for it cannot
+      // end before.
       await until(gone, { timeoutSeconds: mountPatienceSeconds, everyMs: 3 });
       await endMounts(folder);
       if (!(await until(gone, { timeoutSeconds: endTimeoutSeconds, everyMs: 3 }))) signalProcess(pids.shim, 'SIGKILL');
@@ -165,7 +169,7 @@ export class ContainerRunner {
 
   /**
    * Ends what the kernel shows of a sandbox, whatever its files say: its folder may have been removed by hand, its
-   * record lost. Nothing is there after a regular end.
+   * record lost. After a regular end nothing is left.
    */
   async endStrays(name: string, folder: string): Promise<void> {
     const strays = liveShims(this.#copy).filter((shim) => shim.folder === folder);

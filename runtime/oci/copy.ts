@@ -7,10 +7,10 @@ import { readDocumentOrSetAside } from '../../config/readable-document.ts';
 import type { DriverLogger } from './driver-logger.ts';
 import { copyOfShimsBelow } from './live-shims.ts';
 
-/** Above what Docker and systemd take, below the ids of sandboxes. */
+/** Above the ids of Docker and systemd, below those of sandboxes. */
 const firstStorageGid = 0x6000_0000;
 
-/** One platform on a machine that may hold several: its name everywhere outside its own folder, and its folders. */
+/** One installation on a machine that may hold several: its name outside of its own folder, and its folders. */
 export interface Copy {
   id: string;
   /** Parent cgroup of its sandboxes, in every hierarchy. */
@@ -19,21 +19,21 @@ export interface Copy {
   table: string;
   /** Its own interface, which holds the gateway address; sandboxes' are `<interface>-<address part>`. */
   interface: string;
-  /** Group of the programs that mount buckets; nobody else's. */
+  /** Group of the programs that mount buckets, and of nothing else. */
   storageGid: number;
   folder: string;
   sandboxesFolder: string;
   poolFolder: string;
   trashFolder: string;
-  /** Holds, for operators, files that lay where a sandbox's folder belongs. */
+  /** For operators: files that were found where a sandbox's folder belongs. */
   damagedFolder: string;
 }
 
 const copySchema = z.object({ id: z.string().regex(/^[0-9a-f]{6}$/), folder: z.string() });
 
 /**
- * Opens or makes the copy that lives in `dataDir`. A data folder that was copied elsewhere gets a name of its own, so
- * that two copies never take each other's things for theirs.
+ * Opens or makes the copy in `dataDir`. A data folder that was copied elsewhere gets a new name, so that two copies
+ * never take each other's things for their own.
  */
 export async function openCopy(dataDir: string, logger: DriverLogger): Promise<Copy> {
   await mkdir(path.join(dataDir, 'oci'), { recursive: true, mode: 0o700 });
@@ -45,7 +45,7 @@ export async function openCopy(dataDir: string, logger: DriverLogger): Promise<C
       "the name of this copy was damaged; it is taken from the copy's sandboxes, else made anew",
     );
   });
-  // A lost name is still that of the sandboxes that run from this folder.
+  // If the name is lost, the sandboxes that run from this folder still carry it.
   const id = known?.folder === folder ? known.id : (copyOfShimsBelow(folder) ?? randomBytes(3).toString('hex'));
   if (known?.folder !== folder) await writeFileDurably(file, JSON.stringify({ id, folder }));
   const copy: Copy = {

@@ -4,14 +4,14 @@ import { CommandError, runCommand } from '../process/command.ts';
 
 /** Docker writes its rules with one of these; each shows only its own. */
 const backends = ['iptables-nft', 'iptables-legacy'];
-/** Docker creates this chain for the rules of others, asks it before its own, and keeps it when it starts again. */
+/** Docker creates this chain for rules of others, evaluates it before its own, and keeps it across restarts. */
 const chain = 'DOCKER-USER';
 
 /**
- * Docker drops what a machine forwards that is not of its own containers. This takes connections of sandboxes out of
- * that; which of them are allowed, the firewall of the sandboxes decides in a chain of its own.
+ * Docker drops forwarded packets that do not belong to its own containers. This rule exempts connections of sandboxes;
+ * the firewall of the sandboxes decides in its own chain which of them are allowed.
  * @param prefix of the interfaces of sandboxes
- * @returns whether a rule was missing. False where there is no Docker.
+ * @returns whether a rule was missing. False without Docker
  */
 export async function passDocker(prefix: string): Promise<boolean> {
   let added = false;
@@ -48,13 +48,13 @@ async function backendsOfDocker(): Promise<string[]> {
   return found;
 }
 
-/** Not iptables-legacy: a query with it would create its tables. */
+/** Not iptables-legacy: querying it would create its tables. */
 function hasLegacyTables(): boolean {
   const file = '/proc/net/ip_tables_names';
   return existsSync(file) && /^filter$/m.test(readFileSync(file, 'latin1'));
 }
 
-/** Exit status 1: there is no such chain or rule. */
+/** Exit status 1: the chain or the rule does not exist. */
 async function succeeds(backend: string, args: string[]): Promise<boolean> {
   try {
     await runCommand(backend, ['--wait', '5', ...args]);

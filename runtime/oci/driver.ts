@@ -58,17 +58,17 @@ import { WarmPool } from './warm-pool.ts';
 export type { DriverLogger } from './driver-logger.ts';
 export type { CreateTrace, OciDriver, OciDriverOptions } from './options.ts';
 
-/** Links looked at without letting other work have its turn; a few milliseconds. */
+/** Links that are checked before other work gets a turn; a few milliseconds. */
 const looksAtOnce = 50;
 const baseImageName = 'builtin:base';
 const codeInterpreterImageName = 'builtin:code-interpreter';
-/** For an image that a sandbox runs from, which is on the disk already, and for the boot document. */
+/** Time to find the image, which is on the disk already, and to hand over the boot document. */
 const agentRestartTimeoutMs = 10_000;
 
 /**
- * Opens this machine as a host: checks what it needs, sets up the network, ends what an earlier process left half-made,
- * and takes over the sandboxes that still run.
- * @throws {Error} when the machine lacks something, with what to install or change.
+ * Opens this machine as a host: checks what it needs, sets up the network, ends half-made sandboxes of an earlier
+ * process, and takes over those that still run.
+ * @throws {Error} when the machine lacks something, with what to install or change
  */
 export async function createOciDriver(options: OciDriverOptions): Promise<OciDriver> {
   requirePrerequisites();
@@ -122,7 +122,7 @@ class LocalDriver implements OciDriver {
   readonly #timeouts: StartTimeouts;
   readonly #lock = new KeyedLock();
   readonly #records: SandboxRecords;
-  /** Creates, resumes and pauses of each sandbox that go on now or wait for its lock; `stop` aborts them. */
+  /** Creates, resumes and pauses of each sandbox that run now or wait for its lock; `stop` aborts them. */
   readonly #underway = new Map<SandboxId, Set<AbortController>>();
   readonly #starter: SandboxStarter;
   readonly #exits: ExitWatch;
@@ -180,10 +180,10 @@ class LocalDriver implements OciDriver {
     });
   }
 
-  /** Puts right what an earlier process left. */
+  /** Repairs what an earlier process left. */
   async takeOver(): Promise<void> {
     await this.#records.load();
-    // Before anything is ended: an address that one sandbox had before may be another's now.
+    // Before anything is ended: an address that one sandbox had may belong to another now.
     for (const record of this.#records.all()) {
       if (this.#runner.isRunning(this.#folderOf(record.sandboxId))) {
         this.#network.adopt(record.address, record.instance);
@@ -234,7 +234,7 @@ class LocalDriver implements OciDriver {
     await this.#end(record);
     if (record.phase === 'starting') await this.#records.write({ ...record, phase: 'stopped' });
     if (record.phase !== 'ready' || record.exitReported) return;
-    // Either it ended while no host worker ran, and the listener does not know, or it went with a host that restarted.
+    // Either it ended while no host worker ran and the listener does not know, or it ended with a host that restarted.
     if (await readExit(folder, record)) this.#exits.add(sandboxId);
     else await this.#records.write({ ...record, exitReported: true });
   }
@@ -255,7 +255,7 @@ class LocalDriver implements OciDriver {
     return this.#begin(spec, options, async (work) => {
       const record = this.#records.get(spec.sandboxId);
       if (record?.phase === 'ready' && this.#runner.isRunning(work.folder)) {
-        // Before the thaw: an end of the processes from now on is one of this run.
+        // Before the thaw: from now on an end of the processes belongs to this run.
         const present = await this.#number(work, record);
         if (!present.remade && !this.#cgroups.isFrozen(present.instance)) return this.#existingPlace(work, present);
         requireHostDisk(this.#copy.folder);
@@ -308,7 +308,7 @@ class LocalDriver implements OciDriver {
         const servers = await this.#mounts.serversAmong(folder, await this.#cgroups.processesOf(record.instance));
         return this.#cgroups.freeze(record.instance, this.#timeouts.pauseSeconds, servers, signal);
       };
-      // What waits for a bucket that does not answer cannot be frozen.
+      // Processes that wait for a bucket that does not answer cannot be frozen.
       const isHanging = async () => !signal.aborted && (await this.#mounts.cutHanging(folder, signal)) > 0;
       if (!(await freeze()) && !((await isHanging()) && (await freeze()))) {
         signal.throwIfAborted();
@@ -349,7 +349,7 @@ class LocalDriver implements OciDriver {
     this.#cancel(sandboxId, new DriverError('aborted', 'The sandbox was removed'));
     await this.#lock.run(sandboxId, async () => {
       await this.#stopNow(sandboxId).catch((error) => {
-        // Its processes have ended, and the record that could not be written goes now.
+        // Its processes have ended; the record that could not be written can be written now.
         if (!isOutOfSpace(error)) throw error;
       });
       await this.#deleteFolder(this.#folderOf(sandboxId));
@@ -414,7 +414,7 @@ class LocalDriver implements OciDriver {
     const record = this.#records.get(sandboxId);
     if (!record) return;
     this.#exits.delete(sandboxId);
-    // Before anything that may wait for it: each moment costs room.
+    // Before anything that may take time: each moment costs disk space.
     await this.#cgroups.kill(record.instance);
     await this.stop(sandboxId);
   }
@@ -440,7 +440,7 @@ class LocalDriver implements OciDriver {
       const pids = readPids(this.#folderOf(sandboxId));
       const connection = this.#connectionOf(sandboxId, allowInternetAccess);
       if (!pids || !connection || isLinkWhole(connection, pids.initPid, routes)) continue;
-      // Only now under the lock, which a start or an end under way may hold for long, and whether it runs at all.
+      // Takes the lock only now, because a start or an end may hold it for long.
       if (this.#underway.has(sandboxId)) continue;
       await this.#lock.run(sandboxId, async () => {
         const record = this.#records.get(sandboxId);
@@ -551,7 +551,7 @@ class LocalDriver implements OciDriver {
     return this.#placeOf(record, from, work.slots);
   }
 
-  /** What the sandbox's row says when it begins to run. */
+  /** The fields of the sandbox's row that apply from its start. */
   async #exposeAs({ sandboxId, udpPorts }: SandboxSpec, { address }: SandboxPlace): Promise<void> {
     if (udpPorts.length === 0 && !this.#network.isExposed(address)) return;
     const record = this.#records.get(sandboxId);
@@ -578,11 +578,11 @@ class LocalDriver implements OciDriver {
     };
     let isRecorded = true;
     await recordStopped().catch((error) => {
-      // The end gives room back, so it comes first where there is none.
+      // The end frees space, so it comes first on a full disk.
       if (!isOutOfSpace(error)) throw error;
       isRecorded = false;
     });
-    // Without its files, what it has outside of its folder is found through the kernel.
+    // Without its files, the kernel shows what it has outside of its folder.
     const isWhole = record !== null && readPids(folder) !== null;
     if (record) await this.#end(record);
     if (!isWhole) await this.#runner.endStrays(sandboxId, folder);
@@ -603,7 +603,7 @@ class LocalDriver implements OciDriver {
     return this.#runner.end(this.#folderOf(record.sandboxId), record.instance, record.address);
   }
 
-  /** Moves the folder aside first, so that a deletion that is cut short leaves no half a sandbox. Needs no room. */
+  /** Moves the folder aside first, so that an interrupted deletion leaves no half sandbox. Needs no space. */
   async #deleteFolder(folder: string): Promise<void> {
     const trash = path.join(this.#copy.trashFolder, `sandbox-${randomBytes(6).toString('hex')}`);
     try {
@@ -648,7 +648,7 @@ class LocalDriver implements OciDriver {
     return record?.phase === 'ready' ? this.#network.connectionOf(record.address, allowInternetAccess) : null;
   }
 
-  /** Whether it runs without its agent. In frozen processes nothing can be started. */
+  /** Whether it runs without its agent. Nothing can be started in frozen processes. */
   #isAgentGone(sandboxId: SandboxId): boolean {
     const record = this.#records.get(sandboxId);
     if (record?.phase !== 'ready') return false;
@@ -656,7 +656,7 @@ class LocalDriver implements OciDriver {
     return !this.fence.isClosed && !this.#cgroups.isFrozen(record.instance);
   }
 
-  /** @returns whether there was something to repair */
+  /** @returns whether something had to be repaired */
   async #repairLink(record: SandboxRecord, allowInternetAccess: boolean): Promise<boolean> {
     const folder = this.#folderOf(record.sandboxId);
     const connection = this.#connectionOf(record.sandboxId, allowInternetAccess);
@@ -670,7 +670,7 @@ class LocalDriver implements OciDriver {
     return true;
   }
 
-  /** Notes which start or resume its processes belong to. */
+  /** Records the start or resume that its processes belong to. */
   async #number({ spec }: Work, record: SandboxRecord): Promise<SandboxRecord> {
     if (spec.run === null || record.run === spec.run) return record;
     const numbered = { ...record, run: spec.run };
@@ -678,7 +678,7 @@ class LocalDriver implements OciDriver {
     return numbered;
   }
 
-  /** It runs already: an earlier try got so far. */
+  /** It runs already: an earlier try got that far. */
   async #existingPlace({ spec, folder }: Work, record: SandboxRecord): Promise<SandboxPlace> {
     return this.#placeOf(record, 'existing', spec.storage && (await this.#mounts.current(folder, spec.storage.slots)));
   }

@@ -14,7 +14,7 @@ type ExitListener = (exit: SandboxExit) => unknown;
 
 /**
  * Notices the end of sandboxes that should be running, and reports each. An end counts as reported once every listener
- * has returned, so one that a crash kept from arriving is reported again by the next host worker.
+ * has returned, so an end whose report was lost in a crash is reported again by the next host worker.
  */
 export class ExitWatch {
   readonly #lock: KeyedLock;
@@ -30,7 +30,7 @@ export class ExitWatch {
   constructor(parts: {
     lock: KeyedLock;
     records: SandboxRecords;
-    /** Takes away what an ended sandbox may have left outside of its folder. */
+    /** Removes what an ended sandbox may have left outside of its folder. */
     end: (record: SandboxRecord) => Promise<void>;
     logger: DriverLogger;
   }) {
@@ -46,12 +46,12 @@ export class ExitWatch {
     this.#watched.set(sandboxId, readPids(this.#records.folderOf(sandboxId))?.shim);
   }
 
-  /** Its end is asked for. */
+  /** Its end was requested. */
   delete(sandboxId: SandboxId): void {
     this.#watched.delete(sandboxId);
   }
 
-  /** The first listener also gets the ends that were noticed before it came. */
+  /** The first listener also gets the ends that were noticed before it was added. */
   onExit(listener: ExitListener): void {
     this.#listeners.push(listener);
     this.#look();
@@ -84,7 +84,7 @@ export class ExitWatch {
     await this.#lock.run(sandboxId, () => this.#noteReported(ended.record));
   }
 
-  /** Takes away what is left of an ended sandbox. Null: it has not ended, or its end was reported. */
+  /** Removes what is left of an ended sandbox. Null: it has not ended, or its end was reported. */
   async #readEnd(sandboxId: SandboxId): Promise<{ record: SandboxRecord; exit: SandboxExit } | null> {
     const folder = this.#records.folderOf(sandboxId);
     const record = this.#records.get(sandboxId);

@@ -7,7 +7,7 @@ import { LaunchError } from './launch.ts';
 const finalRefusals =
   /unauthorized|authentication required|denied|manifest unknown|name unknown|not found|no such host/i;
 
-/** What went wrong with a start, in the driver's terms. */
+/** Translates an error of a start into a DriverError. */
 export function startFailure(error: unknown, signal: AbortSignal): DriverError {
   if (signal.aborted) return new DriverError('aborted', 'The start was cancelled', { cause: error });
   if (error instanceof DriverError) return error;
@@ -18,7 +18,7 @@ export function startFailure(error: unknown, signal: AbortSignal): DriverError {
   return new DriverError('start_failed', 'The sandbox could not be started', { cause: error, retryable: true });
 }
 
-/** What went wrong with an image. Refusals of the registry are final, everything else may pass. */
+/** Translates an error about an image. Refusals of the registry are final; other errors may be temporary. */
 export function imageFailure(error: unknown, signal: AbortSignal): DriverError {
   if (signal.aborted) return new DriverError('aborted', 'The start was cancelled', { cause: error });
   if (isDiskFull(error)) return diskFull(error);

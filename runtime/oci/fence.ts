@@ -10,13 +10,13 @@ import type { Copy } from './copy.ts';
 
 const guardFile = path.join(import.meta.dirname, 'lease-guard.pl');
 
-/** Of a fixed length, so that on a full disk the file can be overwritten in place. */
+/** Of a fixed length, so that the file can be overwritten in place on a full disk. */
 const leaseLength = 63;
 const statfsSystemCall = process.arch === 'arm64' ? 43 : 137;
 
 /**
- * The fence of one copy: the freezer of the control group above all its sandboxes. That is one write for any number of
- * them, and leaves alone which of them are paused.
+ * The fence of one copy: the freezer of the control group above all its sandboxes. It takes one write for any number of
+ * them, and does not change which of them are paused.
  */
 export class Fence implements DiskFence {
   readonly #cgroups: Cgroups;
@@ -35,7 +35,7 @@ export class Fence implements DiskFence {
   async keepOpenUntil(uptimeSeconds: number): Promise<void> {
     this.#untilSeconds = uptimeSeconds;
     await this.#write();
-    // One that runs already keeps its lock, and the new one ends at once.
+    // A guard that runs already keeps its lock, and the new one exits at once.
     const { file, text } = this.#cgroups.fence;
     const disk = [this.#folder, String(statfsSystemCall), this.#cgroups.usageFiles('').memoryStat];
     const guard = spawn('perl', [guardFile, this.#leaseFile, file, text, ...disk, ...this.#cgroups.shimFolders()], {
@@ -75,12 +75,13 @@ export class Fence implements DiskFence {
     const missingBallast = freeBytes - bytes;
     const text = `${this.#untilSeconds} ${this.#keptBytes + missingBallast}`.padEnd(leaseLength);
     try {
-      // Not synced: it counts from this machine's start, so a power cut ends its meaning, and a slow disk must not end it.
+      // Not synced: it counts from this machine's boot, so a power cut makes it meaningless, and a slow disk must not
+      // delay it.
       await writeFile(`${this.#leaseFile}.new`, `${text}\n`, { mode: 0o600 });
       await rename(`${this.#leaseFile}.new`, this.#leaseFile);
     } catch (error) {
       if (!isOutOfSpace(error)) throw error;
-      // The same number of bytes in the same block needs no room.
+      // The same number of bytes in the same block needs no space.
       const handle = await open(this.#leaseFile, 'r+');
       await handle.write(`${text}\n`, 0).finally(() => handle.close());
     }

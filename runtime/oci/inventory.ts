@@ -24,13 +24,13 @@ export interface Inventory {
   interfaces: string[];
   /** `<port of the host> → <address>:<port>` of each that leads to a sandbox. */
   udpRoutes: string[];
-  /** Whether the firewall's table is there; it names no sandbox but in those routes. */
+  /** Whether the firewall's table exists; it names no sandbox except in those routes. */
   firewall: boolean;
-  /** Of sandboxes, of the warm pool, and waiting to be deleted. */
+  /** Of sandboxes, of the warm pool, and of deleted ones that wait for removal. */
   folders: { sandboxes: string[]; pool: string[]; trash: string[] };
 }
 
-/** Reads from the kernel and the disk, not from what the driver believes. */
+/** Read from the kernel and the disk, not from the driver's memory. */
 export async function takeInventory(copy: Copy, cgroups: Cgroups, network: SandboxNetwork): Promise<Inventory> {
   const containers = await cgroups.instances();
   const processes = (await Promise.all(containers.map((instance) => cgroups.processesOf(instance)))).flat();
@@ -64,7 +64,7 @@ function loopDevicesOf(copy: Copy): string[] {
   return devices;
 }
 
-/** s3fs by its control group, the relay and the parent of both by the words they were started with. */
+/** Finds s3fs by its control group, the relay and the parent of both by their command lines. */
 async function bucketProcessesOf({ storageGid }: Copy, cgroups: Cgroups, instances: string[]): Promise<number[]> {
   const serving = await Promise.all(instances.map((instance) => cgroups.storageProcessesOf(instance)));
   const started = allProcesses().filter((pid) => hasWord(pid, (word) => word === `gid=${storageGid}`));

@@ -4,7 +4,7 @@ import type { DriverLogger } from './driver-logger.ts';
 /** Terminals on the whole machine: enough that hundreds of sandboxes, each at its own limit, leave some to the host. */
 const terminals = { file: '/proc/sys/kernel/pty/max', atLeast: 65_536 };
 
-/** Raises what the kernel allows all sandboxes together, where its default would let a few take it from the others. */
+/** Raises kernel limits that all sandboxes share, where the default would let a few of them use everything. */
 export async function raiseKernelLimits(logger: DriverLogger): Promise<void> {
   const { file, atLeast } = terminals;
   const now = Number(await readFile(file, 'latin1'));

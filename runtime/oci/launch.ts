@@ -22,13 +22,13 @@ export interface LaunchOptions {
   signal?: AbortSignal;
 }
 
-/** Hands the agent its boot document, which is secret, and lets it begin. */
+/** Gives the agent its boot document, which is secret, and lets it start. */
 export type Boot = (document: object) => void;
 
 /**
  * Starts a sandbox under a shim of its own, which outlives this process. Its agent waits for the boot document.
- * @returns what hands it over, once the container runs and has its network.
- * @throws {LaunchError} with what the shim said; nothing of it runs then.
+ * @returns the boot, once the container runs and has its network
+ * @throws {LaunchError} with the shim's reason; nothing of it runs then
  */
 export async function launch(options: LaunchOptions): Promise<Boot> {
   const log = openSync(path.join(options.folder, 'shim.log'), 'a', 0o600);
@@ -42,7 +42,7 @@ export async function launch(options: LaunchOptions): Promise<Boot> {
   closeSync(log);
   shim.unref();
   const stdin = shim.stdin!;
-  // An agent that ended before it read is noticed by its shim.
+  // The shim notices an agent that ended before it read the document.
   stdin.on('error', () => {});
   const abort = () => shim.kill('SIGTERM');
   options.signal?.addEventListener('abort', abort, { once: true });

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { type ProcessIdentity, processIdentity } from '../process/process-identity.ts';
 
-/** A shim as the kernel has it: true whatever has become of the files in its sandbox's folder. */
+/** A shim as the kernel shows it, whatever has happened to the files in its sandbox's folder. */
 export interface LiveShim {
   process: ProcessIdentity;
   /** Names the container and its control group. */
@@ -9,7 +9,7 @@ export interface LiveShim {
   address: string;
   /** The host's end of the sandbox's link. */
   interface: string;
-  /** The folder it was started in, by its present name; the last name of a deleted one. */
+  /** The folder in which it was started, by its present name; of a deleted folder the last one. */
   folder: string;
   isFolderDeleted: boolean;
 }

@@ -18,11 +18,11 @@ import { formatIpv4, formatIpv4Network, type Ipv4Network, overlaps, parseIpv4, p
 import { firewallRules, type Server, type UdpRoute, udpRouteRules } from './nft-rules.ts';
 import { chooseUdpRange } from './udp-range.ts';
 
-/** Interface groups: what the firewall knows a sandbox by. */
+/** Interface groups, by which the firewall knows sandboxes. */
 const internetGroup = 20471;
 const closedGroup = 20470;
 
-/** Ranges of 65536 ids for sandboxes, above what Docker and systemd take; one for each address. */
+/** Ranges of 65536 ids for sandboxes, above those of Docker and systemd; one for each address. */
 const firstUid = 0x7000_0000;
 const uidRanges = 0x8000;
 
@@ -36,11 +36,11 @@ interface RouteRow {
 interface AddressRow {
   ifname: string;
   mtu: number;
-  /** `address` is the other end of a link between two. */
+  /** `address` is the peer of a point-to-point link. */
   addr_info: { local: string; address?: string; prefixlen: number }[];
 }
 
-/** What the shim and the container's configuration need to connect one sandbox. */
+/** The facts that the shim and the container's configuration need to connect one sandbox. */
 export interface SandboxConnection {
   address: string;
   gateway: string;
@@ -52,13 +52,13 @@ export interface SandboxConnection {
   uidBase: number;
 }
 
-/** How the network of a copy is made. */
+/** Options for the network of a copy. */
 export interface NetworkOptions {
   subnet?: string;
   dns?: string[];
   /** Undefined: a free block. Null: none. */
   udpPorts?: PortRange | null;
-  /** TCP ports of the gateway address that every sandbox may reach. */
+  /** TCP ports of the gateway address that all sandboxes may reach. */
   hostServicePorts?: number[];
   openServers?: Server[];
   /** IPv4 networks, as CIDR, whose machines may open TCP connections to sandboxes. */
@@ -66,19 +66,19 @@ export interface NetworkOptions {
   bandwidthMbps?: number;
   /** CIDR ranges beyond the public internet that object storage may be in. */
   outboundRanges?: readonly string[];
-  /** The platform's own services, as they are now. */
+  /** The present addresses of the platform's own services. */
   ownServices?: () => Promise<OwnService[]>;
   logger: DriverLogger;
 }
 
 /**
  * Addresses, routes and firewall of one copy. Every sandbox is alone on its link: the host routes one address to each
- * pair of interfaces, so there is nothing between two sandboxes but the host's forwarding, which the firewall closes.
+ * pair of interfaces, so packets between two sandboxes would pass the host, whose firewall drops them.
  */
 export class SandboxNetwork {
   readonly subnet: string;
   readonly resolvers: string[];
-  /** The host, on every sandbox's own link. */
+  /** The host's address on every sandbox's link. */
   readonly gateway: string;
   /** Ports of the host that may lead to sandboxes. Null: none. */
   readonly udpRange: PortRange | null;
@@ -86,11 +86,11 @@ export class SandboxNetwork {
   readonly #copy: Copy;
   readonly #network: Ipv4Network;
   readonly #logger: DriverLogger;
-  /** With the container that has each. */
+  /** Addresses in use, with their containers. */
   readonly #taken = new Map<string, string>();
   /** Ports of the host by the address that they lead to. */
   readonly #exposed = new Map<string, readonly UdpMapping[]>();
-  /** Changes of the firewall come one after the other, each with what is true when its turn comes. */
+  /** Changes of the firewall run one after the other, each with the state at its turn. */
   #firewallWrites: Promise<void> = Promise.resolve();
   #hostAddress: string | null = null;
   #next: number;
@@ -113,13 +113,13 @@ export class SandboxNetwork {
     this.udpRange = udpRange;
     this.#options = options;
     this.#logger = options.logger;
-    // Anywhere but at the front: a client that still knows an address must not meet another sandbox behind it.
+    // Addresses begin at a random one: a client that still knows an address must not reach another sandbox there.
     this.#next = randomInt(this.#hosts());
   }
 
   /**
-   * Sets the copy's network up, or puts it right.
-   * @throws {Error} when the subnet is in use by something else, or the machine refuses.
+   * Sets the copy's network up or repairs it.
+   * @throws {Error} when the subnet is in use by something else, or the machine refuses
    */
   static async open(copy: Copy, options: NetworkOptions): Promise<SandboxNetwork> {
     const subnet = await chooseSubnet(copy, options.subnet);
@@ -143,7 +143,7 @@ export class SandboxNetwork {
     throw new Error(`no address of ${this.subnet} is free`);
   }
 
-  /** Notes an address that a sandbox of an earlier process has. */
+  /** Registers the address of a sandbox of an earlier process. */
   adopt(address: string, owner: string): void {
     this.#taken.set(address, owner);
   }
@@ -163,23 +163,23 @@ export class SandboxNetwork {
     return `${this.#copy.interface}-${(parseIpv4(address) - this.#network.base).toString(16)}`;
   }
 
-  /** Opens or closes the internet to a sandbox that runs. */
+  /** Opens or closes the internet for a running sandbox. */
   async setInternetAccess(address: string, allowed: boolean): Promise<void> {
     const group = String(allowed ? internetGroup : closedGroup);
     await writeFile(`/sys/class/net/${this.interfaceOf(address)}/netdev_group`, group);
   }
 
-  /** The address at which clients reach this machine; where none is known, one that only this machine reaches. */
+  /** The address at which clients reach this machine; if none is known, one that only this machine reaches. */
   get hostAddress(): string {
     return this.#hostAddress ?? this.gateway;
   }
 
-  /** Makes these ports of the host lead to the sandbox at that address, and no others. */
+  /** Maps these ports of the host, and no others, to the sandbox at that address. */
   async expose(address: string, ports: readonly UdpMapping[]): Promise<void> {
     if (JSON.stringify(ports) === JSON.stringify(this.#exposed.get(address) ?? [])) return;
     const claimed = new Set(ports.map((each) => each.hostPort));
     for (const [other, its] of this.#exposed) {
-      // Who was given a port last has it.
+      // The sandbox that got a port last has it.
       if (other !== address && its.some((each) => claimed.has(each.hostPort))) {
         this.#keepExposed(
           other,
@@ -196,9 +196,9 @@ export class SandboxNetwork {
     return this.#exposed.has(address);
   }
 
-  /** Waits until the kernel has taken the interface of an ended sandbox away, then gives its address back. */
+  /** Waits until the kernel has removed the interface of an ended sandbox, then frees its address. */
   async release(address: string, owner: string): Promise<void> {
-    // It was the owner's once, and is another container's now.
+    // It belongs to another container by now.
     if ((this.#taken.get(address) ?? owner) !== owner) return;
     const name = this.interfaceOf(address);
     const there = () => existsSync(`/sys/class/net/${name}`);
@@ -216,7 +216,7 @@ export class SandboxNetwork {
     await this.#deleteInterface(name);
   }
 
-  /** The platform's own services by the addresses that the firewall refuses. */
+  /** The addresses of the platform's own services, which the firewall refuses. */
   get ownServices(): readonly OwnService[] {
     return this.#ownServices;
   }
@@ -232,7 +232,7 @@ export class SandboxNetwork {
     }
   }
 
-  /** What leads to sandboxes now, as the kernel has it: `<port of the host> → <address>:<port>`. */
+  /** The kernel's present port mappings: `<port of the host> → <address>:<port>`. */
   async udpRoutesInKernel(): Promise<string[]> {
     if (!(await this.hasFirewall())) return [];
     const text = await runCommand('nft', ['list', 'map', 'inet', this.#copy.table, 'udp_routes']);
@@ -287,7 +287,7 @@ export class SandboxNetwork {
     this.#guard = setInterval(() => void this.#putFirewallBack(), guardIntervalSeconds * 1000).unref();
   }
 
-  /** The interface that has the address which every sandbox sees as its gateway. */
+  /** The interface with the address that every sandbox sees as its gateway. */
   async #holdGateway(): Promise<void> {
     const holder = this.#copy.interface;
     const made = existsSync(`/sys/class/net/${holder}`) ? '' : `link add name ${holder} type bridge\n`;
@@ -356,7 +356,7 @@ route replace unreachable ${this.subnet}
     else this.#exposed.set(address, ports);
   }
 
-  /** A firewall service that is restarted may flush every table, and sandboxes would be open to the host. */
+  /** A firewall service that restarts may flush every table, which would open the host to sandboxes. */
   async #putFirewallBack(): Promise<void> {
     try {
       if (!existsSync(`/sys/class/net/${this.#copy.interface}`)) {
@@ -405,7 +405,7 @@ async function chooseSubnet(copy: Copy, wanted: string | undefined): Promise<Ipv
   const foreign = (await routes())
     .filter((route) => route.dst !== 'default' && !route.dev?.startsWith(copy.interface))
     .map((route) => ({ route, network: parseIpv4Network(route.dst) }));
-  // Where the file is lost, sandboxes that run are still in the subnet that the kernel routes for them.
+  // If the file is lost, running sandboxes are still in the subnet that the kernel routes for them.
   const kept = readDocumentOrSetAside(file, z.object({ subnet: z.cidrv4() }))?.subnet ?? (await subnetInKernel(copy));
   const conflict = (network: Ipv4Network) =>
     foreign.find((each) => overlaps(each.network, network) && formatIpv4Network(each.network) !== kept);
@@ -432,7 +432,7 @@ async function chooseSubnet(copy: Copy, wanted: string | undefined): Promise<Ipv
   throw new Error('no free /20 in 10.0.0.0/8 was found for sandboxes; name one');
 }
 
-/** The subnet of an earlier host worker: everything in it that is no sandbox's is refused by a route of its own. */
+/** The subnet of an earlier host worker: addresses in it without a sandbox have an unreachable route. */
 async function subnetInKernel(copy: Copy): Promise<string | undefined> {
   const rows: AddressRow[] = existsSync(`/sys/class/net/${copy.interface}`) ? await interfaceAddresses() : [];
   const gateway = rows.find((row) => row.ifname === copy.interface)?.addr_info[0]?.local;
@@ -452,14 +452,14 @@ async function interfaceAddresses(): Promise<AddressRow[]> {
   return rows.filter((row) => row.ifname !== undefined);
 }
 
-/** Those that the host's own programs ask, a local service among them. */
+/** The resolvers that the host's own programs use, possibly a local service. */
 function ownResolvers(): string[] {
   const text = existsSync('/etc/resolv.conf') ? readFileSync('/etc/resolv.conf', 'utf8') : '';
   const found = [...text.matchAll(/^nameserver\s+(\S+)/gm)].map((match) => match[1]!);
   return found.filter((address) => net.isIP(address) !== 0);
 }
 
-/** The resolvers that the host itself asks; where those are a local service, the ones behind it. */
+/** The host's resolvers; if it uses a local service, the servers behind that. */
 async function upstreamResolvers(): Promise<string[]> {
   for (const file of ['/run/systemd/resolve/resolv.conf', '/etc/resolv.conf']) {
     if (!existsSync(file)) continue;

@@ -2,38 +2,38 @@ import type { OwnService } from '../../config/own-services.ts';
 import { closedIpv4Ranges, closedIpv6Ranges, publicIpv6Range } from '../../domain/outbound-addresses.ts';
 import type { PortRange } from '../host-driver.ts';
 
-/** What the firewall of one copy must know; none of it changes while sandboxes come and go. */
+/** Facts for the firewall of one copy; none of them changes as sandboxes come and go. */
 export interface FirewallPlan {
   table: string;
-  /** Interfaces of this copy's sandboxes begin with this. */
+  /** Prefix of this copy's interfaces. */
   interfacePrefix: string;
   /** Interface group of the sandboxes that may reach the internet. */
   internetGroup: number;
   subnet: string;
   resolvers: string[];
-  /** Networks that the host is itself a part of. */
+  /** Networks that the host itself is in. */
   hostNetworks: string[];
-  /** What the host worker itself serves to every sandbox, with internet access or without. */
+  /** Services of the host worker for all sandboxes, with or without internet access. */
   hostServices: Server[];
   /** Servers in closed networks, the host's own addresses among them, that sandboxes with internet access may reach. */
   openServers: Server[];
   /** IPv4 networks, as CIDR, whose machines may open TCP connections to sandboxes. */
   routedNetworks: readonly string[];
-  /** What each sandbox may send to other machines, and receive from them. Undefined: not limited. */
+  /** Rate at which each sandbox may send to other machines, and receive from them. Undefined: not limited. */
   bandwidthMbps?: number;
-  /** Ports of the host that may lead to sandboxes; for other copies to see. */
+  /** Ports of the host that may lead to sandboxes; other copies read them. */
   udpRange: PortRange | null;
-  /** Those that do now. */
+  /** Ports that lead to sandboxes now. */
   udpRoutes: UdpRoute[];
   /** The programs that mount users' buckets. */
   storage: {
-    /** Their group: what they are known by. */
+    /** Their group, by which they are matched. */
     gid: number;
-    /** Where they may look names up, IPv4 or IPv6. */
+    /** Resolvers that they may use, IPv4 or IPv6. */
     resolvers: string[];
     /** CIDR ranges beyond the public internet that they may reach. */
     allowedRanges: readonly string[];
-    /** What neither they nor any sandbox may reach, whatever is allowed. */
+    /** Addresses that neither they nor any sandbox may reach, whatever is allowed. */
     ownServices: readonly OwnService[];
   };
 }
@@ -43,22 +43,22 @@ export interface Server {
   port: number;
 }
 
-/** A UDP port of the host that leads to one of a sandbox. */
+/** A UDP port of the host that leads to a UDP port of a sandbox. */
 export interface UdpRoute {
   hostPort: number;
   address: string;
   servicePort: number;
 }
 
-/** Connections that one sandbox may have open, and as many flows that lead to its UDP ports. */
+/** Most connections that one sandbox may have open, and as many flows to its UDP ports. */
 const connectionsPerSandbox = 2048;
-/** Those that it may open. */
+/** Most connections that it may open in a second. */
 const newConnectionsPerSecond = 1000;
 
 /**
- * The rules of one copy, as input of `nft -f`; applying it again replaces them at once. They name no sandbox: a packet's
- * source must be the address that the host routes to the interface it came from, and whether it may go out is told by the
- * interface's group. So nothing is added or left behind for each sandbox.
+ * The rules of one copy, as input of `nft -f`; applying it again replaces them atomically. They name no sandbox: the
+ * source address of a packet must be the one that the host routes to its interface, and the interface's group says
+ * whether it may go out. So nothing is added or removed for a sandbox.
  */
 export function firewallRules(plan: FirewallPlan): string {
   const from = `iifname "${plan.interfacePrefix}*"`;
@@ -72,7 +72,7 @@ export function firewallRules(plan: FirewallPlan): string {
   const toServices = plan.hostServices
     .map(({ address, port }) => `    ip daddr ${address} tcp dport ${port} goto metered\n`)
     .join('');
-  // Those of other sandboxes do not get this far: the chain outward refuses them.
+  // Packets of other sandboxes never get here: the chain for outgoing ones drops them.
   const fromNetworks =
     plan.routedNetworks.length > 0
       ? `    ${to} ct state new meta l4proto tcp ip saddr { ${plan.routedNetworks.join(', ')} } accept\n`
@@ -195,8 +195,8 @@ const toAllowed = (ranges: readonly string[]) =>
   ranges.map((range) => `    ${family(range)} daddr ${range} accept\n`).join('');
 
 /**
- * Replaces what leads to sandboxes, at once, as input of `nft -f`. A flow that was let in before ends with its route:
- * each of its packets is held against the set.
+ * Replaces the port mappings atomically, as input of `nft -f`. An accepted flow ends with its mapping, because each of
+ * its packets is checked against the set.
  */
 export function udpRouteRules({ table, udpRoutes }: Pick<FirewallPlan, 'table' | 'udpRoutes'>): string {
   const flushed = `flush map inet ${table} udp_routes\nflush set inet ${table} udp_routed\n`;
@@ -209,12 +209,12 @@ add element inet ${table} udp_routed { ${routed.join(', ')} }
 }
 
 /**
- * What goes to other machines, and comes from them, above a rate for each sandbox is dropped; senders slow down. What
- * passes between the host and its sandboxes, the gateway's traffic, is not counted.
+ * Drops packets to and from other machines above a rate for each sandbox; senders then slow down. Packets between the
+ * host and its sandboxes, such as the gateway's, do not count.
  */
 function paceRules(mbps: number, from: string, to: string): { sets: string; rules: string } {
   const bytesPerSecond = Math.ceil((mbps * 1e6) / 8);
-  // The kernel lets a second's worth through at once, and the burst on top of that.
+  // The kernel lets a second's worth pass at once, and the burst in addition.
   const limit = `limit rate over ${bytesPerSecond} bytes/second burst 65536 bytes`;
   const set = 'type ipv4_addr; size 65535; flags dynamic, timeout; timeout 10s;';
   return {

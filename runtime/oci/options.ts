@@ -28,7 +28,7 @@ export interface OciDriverOptions {
   openServers?: Server[];
   /** Ranges beyond the public internet, as CIDR, that object storage may be in. Empty: none. */
   outboundRanges?: readonly string[];
-  /** The platform's own services, as they are now: object storage and sandboxes reach none of them. */
+  /** The present addresses of the platform's own services: neither object storage nor sandboxes reach them. */
   ownServices?: () => Promise<OwnService[]>;
   /** IPv4 networks, as CIDR, whose machines may open TCP connections to sandboxes. Empty: only this host may. */
   routedNetworks?: readonly string[];
@@ -38,42 +38,42 @@ export interface OciDriverOptions {
   bandwidthMbps?: number;
   /** Frozen sandboxes kept ready for `builtin:base`. */
   warmPoolSize: number;
-  /** As many at most, after bursts of creates. Undefined: never more than `warmPoolSize`. */
+  /** The most members, after bursts of creates. Undefined: never more than `warmPoolSize`. */
   warmPoolMaxSize?: number;
-  /** What `builtin:base` stands for. Empty: the image made from Debian packages. */
+  /** The image of `builtin:base`. Empty: made from Debian packages. */
   baseImage?: string;
   /** Folder of the recipe of `builtin:code-interpreter`, made when it is first asked for. Empty: not known here. */
   codeInterpreterRecipe?: string;
   /** Plain HTTP to registries on loopback. */
   registryInsecureHttp?: boolean;
-  /** Where the images of templates lie. Undefined: there is none. */
+  /** The registry with the images of templates. Undefined: there is none. */
   registry?: HostRegistry;
   /** How long a sandbox's agent may take to answer after its start, 30 s by default; after a thaw at most 10 s. */
   agentStartTimeoutSeconds?: number;
   /** How long the freezer may take, 10 s by default. */
   pauseTimeoutSeconds?: number;
   logger: DriverLogger;
-  /** Called with how long each step of a create or resume took. */
+  /** Called with the duration of each step of a create or resume. */
   onTrace?: (trace: CreateTrace) => void;
 }
 
-/** Milliseconds since the call for each step reached, in their order. */
+/** Milliseconds from the call to each step, in their order. */
 export interface CreateTrace {
   sandboxId: SandboxId;
   from: 'pool' | 'cold' | 'thaw' | 'existing';
   steps: Record<string, number>;
 }
 
-/** The driver of this machine, with what its tests need beyond the interface. */
+/** The driver of this machine, with methods for its tests. */
 export interface OciDriver extends HostDriver {
   /** Names this copy in cgroups, interfaces and the firewall. */
   readonly copyId: string;
   readonly subnet: string;
   readonly runtime: 'crun' | 'runc';
-  /** Frozen sandboxes that wait for a claim. */
+  /** Frozen members of the pool that can be claimed. */
   readonly poolReady: number;
   reconcile(knownSandboxIds: Iterable<string>): Promise<ReconcileReport>;
-  /** The containers, links and folders of this copy on the machine, read from the kernel. */
+  /** The containers, links and folders of this copy, read from the kernel. */
   inventory(): Promise<Inventory>;
   /** Ends every sandbox; disks stay. */
   stopAll(): Promise<void>;

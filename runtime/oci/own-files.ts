@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
 /**
- * What a sandbox sees in place of files of `/proc` that count for the whole host, by name; `empty` stands for all that
- * are hidden. They show the sandbox's own memory and the number of processors, all idle. Programs that read them go on
- * (`free`, `top`, `os.totalmem()`), and find no neighbour. What the sandbox really uses is in its control group.
+ * The sandbox's own versions of files of `/proc` that show the whole host, by name; `empty` replaces all hidden ones.
+ * They show the sandbox's memory and the number of processors, all idle. Programs that read them work (`free`, `top`,
+ * `os.totalmem()`) and see no neighbour. The sandbox's real use is in its control group.
  */
 export function ownFileTexts({ memoryMb }: { memoryMb: number }): Record<string, string> {
   return {
@@ -18,7 +18,7 @@ export function ownFileTexts({ memoryMb }: { memoryMb: number }): Record<string,
   };
 }
 
-/** In the form of proc(5), all of it free. */
+/** In the format of proc(5), all of it free. */
 function memoryText(memoryMb: number): string {
   const kib = memoryMb * 1024;
   const rows: [string, number][] = [
@@ -37,7 +37,10 @@ function memoryText(memoryMb: number): string {
   return rows.map(([name, value]) => `${`${name}:`.padEnd(16)}${String(value).padStart(8)} kB\n`).join('');
 }
 
-/** As many processors as the host has, all idle; their number is no secret. Programs compute the age of processes from `btime`. */
+/**
+ * As many processors as the host has, all idle; their number is no secret. Programs compute the age of processes from
+ * `btime`.
+ */
 function processorText(): string {
   const processors = readdirSync('/sys/devices/system/cpu').filter((name) => /^cpu\d+$/.test(name)).length;
   const zeros = ' 0'.repeat(10);

@@ -1,13 +1,13 @@
-/** Creates that come within this time meet the same pool: it is not refilled in between. */
+/** Creates within this time meet the same pool: it is not refilled in between. */
 const burstMs = 5000;
-/** A burst may come again within this time. */
+/** A burst counts for this long. */
 const rememberedMs = 600_000;
 
-/** How many members a pool should have, by the bursts of creates that it met lately. */
+/** How many members a pool should have, by recent bursts of creates. */
 export class PoolDemand {
   readonly #least: number;
   readonly #most: number;
-  /** When each of the last claims came, oldest first. */
+  /** The times of the last claims, oldest first. */
   #claims: number[] = [];
 
   constructor(size: { least: number; most: number }) {
@@ -15,9 +15,9 @@ export class PoolDemand {
     this.#most = Math.max(size.least, size.most);
   }
 
-  /** A create came that could use a member, whether or not there was one. */
+  /** Call for each create that could use a member, whether or not there was one. */
   note(atMs: number): void {
-    // More than this many claims in a burst make no difference; older bursts are forgotten with the time.
+    // More than this many claims in a burst make no difference; older bursts are dropped after their time.
     this.#claims = [...this.#recent(atMs), atMs].slice(-64 * this.#most);
   }
 

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import os from 'node:os';
 import { isInstalled, missingPackages } from '../../config/programs.mjs';
 
-/** The first Linux whose overlayfs takes layers with shifted ids. */
+/** The first Linux whose overlayfs accepts idmapped layers. */
 const oldestKernel = [5, 19];
 
 /** @throws {Error} with what to do, when this machine cannot run sandboxes. */

@@ -5,8 +5,8 @@ import { DriverError } from '../driver.ts';
 import type { AgentClient } from './agent-client.ts';
 
 /**
- * Probes a sandbox until it is ready, with the meaning Kubernetes gives the times.
- * @throws {DriverError} `not_ready` after `failureThreshold` failures in a row.
+ * Probes a sandbox until it is ready, with Kubernetes' meaning of the times.
+ * @throws {DriverError} `not_ready` after `failureThreshold` failures in a row
  */
 export async function whenProbeSucceeds(
   probe: ReadyProbe,
@@ -49,7 +49,7 @@ async function succeeds(
     });
     return status < 400;
   } catch {
-    // Whatever goes wrong with a probe is that the sandbox is not ready.
+    // Any error of a probe means that the sandbox is not ready.
     return false;
   }
 }

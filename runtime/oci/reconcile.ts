@@ -9,7 +9,7 @@ import { liveShims } from './live-shims.ts';
 import type { SandboxNetwork } from './network.ts';
 import { foldersIn, type SandboxRecord } from './sandbox-folder.ts';
 
-/** Leftovers that belonged to no known sandbox and were removed. */
+/** Removed leftovers that belonged to no known sandbox. */
 export interface ReconcileReport {
   sandboxes: SandboxId[];
   poolMembers: string[];
@@ -18,9 +18,9 @@ export interface ReconcileReport {
 }
 
 /**
- * Removes what an earlier process of this copy left and nobody can own any more: pool members, which only that process
- * could claim, and containers, shims, links and half-deleted folders that belong to no sandbox. What does not go is
- * logged, and stays for the next start. Safe only before anything is started.
+ * Removes leftovers of an earlier process of this copy that nothing can own any more: pool members, which only that
+ * process could claim, and containers, shims, links and half-deleted folders without a sandbox. Failures are logged,
+ * and the leftover stays for the next start. Safe only before anything is started.
  */
 export async function removeOrphans(parts: {
   copy: Copy;

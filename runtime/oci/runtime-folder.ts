@@ -10,7 +10,7 @@ import { withFileLock } from '../process/file-lock.ts';
 
 /** Where the runtime folder is mounted in every sandbox. */
 export const runtimeMount = '/.platform';
-/** Inside a sandbox: the words of its first process, which only waits and reaps, and those that start the agent. */
+/** Paths inside a sandbox: the command of its first process, which only waits and reaps, and the one of the agent. */
 export const initWords = [`${runtimeMount}/bin/catatonit`, '-P'];
 export const agentWords = [`${runtimeMount}/bin/node`, `${runtimeMount}/agent/agent.cjs`];
 
@@ -20,9 +20,9 @@ const libraryOfNames = 'libresolv.so.2';
 
 /**
  * The folder that every sandbox sees read-only at `/.platform`: Node with its own loader and C library, so that it runs
- * in an image with any or none; the init; the agent. Made once for each content.
+ * in any image; the init; the agent. Made once for each content.
  * @param agentDir the built agent, with `agent.cjs`
- * @throws {Error} when the agent is not built or a Debian package is missing.
+ * @throws {Error} when the agent is not built or a Debian package is missing
  */
 export async function ensureRuntimeFolder(cacheDir: string, agentDir: string): Promise<string> {
   if (!existsSync(path.join(agentDir, 'agent.cjs'))) {
@@ -36,7 +36,7 @@ export async function ensureRuntimeFolder(cacheDir: string, agentDir: string): P
   if (known !== null && existsSync(known)) return known;
   const folder = await assembleRuntimeFolder(cacheDir, agentDir, node, agentFiles);
   await writeFileDurably(memoFile, folder).catch((error) => {
-    // It only saves the next start the search.
+    // Failing to store it only costs the next start the search.
     if (!isOutOfSpace(error)) throw error;
   });
   return folder;
@@ -98,7 +98,7 @@ function nodeBinary(): string {
   return path.join(path.dirname(manifest), 'bin', 'node');
 }
 
-/** Every library these programs load, the loader included, as the host's own files. */
+/** Every library that these programs load, with the loader, as files of the host. */
 export async function librariesOf(programs: string[]): Promise<string[]> {
   const found = new Map<string, string>();
   for (const program of programs) {
@@ -119,7 +119,7 @@ async function filesIn(folder: string): Promise<string[]> {
     .sort();
 }
 
-/** Changes whenever one of the files does, without reading them: hashing 130 MB takes half a second. */
+/** Changes when one of the files does, without reading them: hashing 130 MB takes half a second. */
 export function identityOf(files: string[]): string {
   const hash = createHash('sha256');
   for (const file of files) {

@@ -11,28 +11,31 @@ import type { ProcessIdentity } from '../process/process-identity.ts';
 const port = z.int().min(1).max(65_535);
 
 const recordSchema = z.object({
-  /** Of this form. A record without it is of the first. */
+  /** The version of the format. A record without it has the first. */
   version: z.literal(1).default(1),
   sandboxId: z.string() as unknown as z.ZodType<SandboxId, string>,
-  /** Names the container and its cgroup: the sandbox's id, or that of the pool member it was. */
+  /** The name of the container and its cgroup: the sandbox's id, or that of the pool member it was. */
   instance: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/),
-  /** `starting`: half-made until it is ready. `ready`: runs or is frozen; an end is unexpected. `stopped`: nothing should run. */
+  /**
+   * `starting`: half-made until it is ready. `ready`: runs or is frozen; an end is unexpected. `stopped`: nothing
+   * should run.
+   */
   phase: z.enum(['starting', 'ready', 'stopped']),
-  /** The start or resume that brought up its processes. Absent: the platform did not number them yet. */
+  /** The start or resume of its processes. Absent: from before runs were numbered. */
   run: z.int().min(0).optional(),
   /** Of the present or last run. */
   address: z.ipv4(),
   /** Ports of the host that lead to it. */
   udpPorts: z.array(z.object({ hostPort: port, servicePort: port })).optional(),
-  /** The listener knows of the unexpected end. */
+  /** The listener has the report of the unexpected end. */
   exitReported: z.boolean(),
   /** The record was lost and made again from what the kernel showed, so `ready` is a guess. */
   remade: z.literal(true).optional(),
 });
 
 /**
- * What the driver remembers of a sandbox, in `sandbox.json` of its folder. No secret is in it. Beside it lie
- * `disk.ext4`, and what the shim writes: `pids`, `agent`, `exit`, `command.tail`, `agent.log`.
+ * The driver's record of a sandbox, in `sandbox.json` of its folder. It contains no secret. Beside it are `disk.ext4`
+ * and the shim's files: `pids`, `agent`, `exit`, `command.tail`, `agent.log`.
  */
 export type SandboxRecord = Omit<z.output<typeof recordSchema>, 'version'>;
 
@@ -84,14 +87,14 @@ export function readAgent(folder: string): ProcessIdentity | null {
   return fields && { pid: Number(fields[1]), startTicks: fields[2]! };
 }
 
-/** Writes what the shim writes, for one whose file was lost. */
+/** Writes the shim's file again for a sandbox that has lost it. */
 export async function writePids(folder: string, shim: ProcessIdentity, initPid: number): Promise<void> {
   const file = path.join(folder, 'pids');
   await rm(file, { recursive: true, force: true });
   await writeFileDurably(file, `${shim.pid} ${shim.startTicks} ${initPid}\n`);
 }
 
-/** How the last run ended; null when its shim did not live to write it, or what it wrote was lost. */
+/** How the last run ended; null when its shim was killed before it could write that, or the file was lost. */
 export async function readExit(folder: string, of: RunOfSandbox): Promise<SandboxExit | null> {
   const text = await readStart(path.join(folder, 'exit'), 64);
   const fields = /^(\d{1,3}) ([01])\n$/.exec(text?.toString('latin1') ?? '');
@@ -100,7 +103,7 @@ export async function readExit(folder: string, of: RunOfSandbox): Promise<Sandbo
   return { ...(await unrecordedExit(folder, of)), exitCode, outOfMemory };
 }
 
-/** An end nobody recorded: the shim was killed, too. */
+/** An end without a record: the shim was killed, too. */
 export async function unrecordedExit(folder: string, { sandboxId, run }: RunOfSandbox): Promise<SandboxExit> {
   return { sandboxId, run: run ?? null, exitCode: null, outOfMemory: false, commandOutput: await readTail(folder) };
 }
@@ -115,7 +118,7 @@ export function hasDisk(folder: string): boolean {
   return lstatSync(path.join(folder, 'disk.ext4'), { throwIfNoEntry: false })?.isFile() ?? false;
 }
 
-/** Takes away what the last run left, so that it is not taken for this one's. */
+/** Removes the files of the last run, so that they are not taken for this one's. */
 export async function forgetLastRun(folder: string): Promise<void> {
   const names = ['pids', 'agent', 'agent.sock', 'exit', 'command.tail', 'agent.log', 'storage.json'];
   for (const name of names) await rm(path.join(folder, name), { recursive: true, force: true });
@@ -127,7 +130,7 @@ export async function foldersIn(parent: string): Promise<string[]> {
   return entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name);
 }
 
-/** The first bytes of a regular file; null when there is none of that name. */
+/** The first bytes of a regular file; null when it does not exist. */
 async function readStart(file: string, limitBytes: number): Promise<Buffer | null> {
   let handle: FileHandle;
   try {

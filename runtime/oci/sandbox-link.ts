@@ -8,23 +8,23 @@ const commandTimeoutSeconds = 5;
 /** Routes of a network namespace, each as `<interface> <destination>`. */
 type Routes = ReadonlySet<string>;
 
-/** The host has a route for each sandbox, so its routes are read once for a look at all of them. */
+/** The host has a route for each sandbox, so its routes are read once for a check of all of them. */
 export function hostRoutes(): Routes {
   return readRoutes('/proc/net/route');
 }
 
 /**
- * Whether the link of a sandbox stands: the host's route to it, the firewall's group, and the sandbox's route out. A few
- * small reads from the kernel, so that it can be asked of every sandbox every few seconds.
- * @param initPid of the sandbox's first process, in whose network namespace the other end is
+ * Whether the link of a sandbox is complete: the host's route to it, the firewall's group, and the sandbox's route out.
+ * A few small reads from the kernel, so that every sandbox can be checked every few seconds.
+ * @param initPid of the sandbox's first process, whose network namespace has the other end
  */
 export function isLinkWhole(connection: SandboxConnection, initPid: number, ofHost: Routes): boolean {
   return isHostEndWhole(connection, ofHost) && isInnerEndWhole(connection, initPid);
 }
 
 /**
- * Makes what is missing of a link again, as the shim made it. The sandbox may run or be frozen; its processes see the
- * interface come back with the same address.
+ * Restores the missing parts of a link as the shim made them. The sandbox may run or be frozen; its processes see the
+ * interface return with the same address.
  * @throws {CommandError} when the kernel refuses
  */
 export async function repairLink(connection: SandboxConnection, initPid: number): Promise<void> {

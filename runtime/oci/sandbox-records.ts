@@ -12,8 +12,8 @@ import { readPids, readRecord, recordFile, type SandboxRecord, writePids, writeR
 const sandboxName = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
 
 /**
- * The records of one copy's sandboxes: read once when the host worker starts, from then on in memory, and written to
- * the disk before anything relies on them. So every sandbox can still be ended when its file is damaged or lost.
+ * The records of one copy's sandboxes: read once when the host worker starts, then kept in memory, and written to the
+ * disk before anything relies on them. So every sandbox can still be ended when its file is damaged or lost.
  */
 export class SandboxRecords {
   readonly #copy: Copy;
@@ -28,8 +28,9 @@ export class SandboxRecords {
   }
 
   /**
-   * Reads every sandbox's record. One that cannot be used stays beside as `sandbox.json.damaged` and concerns its
-   * sandbox alone: it is made again from the shim that runs; where none runs, the sandbox counts as ended with its host.
+   * Reads every sandbox's record. A record that cannot be used is renamed to `sandbox.json.damaged`; only its own
+   * sandbox is affected: the record is made again from the running shim, or, without one, the sandbox counts as ended
+   * with its host.
    */
   async load(): Promise<void> {
     const shims = liveShims(this.#copy);
@@ -69,14 +70,14 @@ export class SandboxRecords {
     this.#records.delete(sandboxId);
   }
 
-  /** Everything that has a record or a folder. */
+  /** Every sandbox with a record or a folder. */
   async sandboxIds(): Promise<SandboxId[]> {
     const entries = await readdir(this.#copy.sandboxesFolder, { withFileTypes: true });
     const folders = entries.filter((entry) => entry.isDirectory() && sandboxName.test(entry.name));
     return [...new Set([...this.#records.keys(), ...folders.map((entry) => entry.name as SandboxId)])];
   }
 
-  /** @throws {TypeError} for what cannot be a sandbox's id */
+  /** @throws {TypeError} for a text that cannot be a sandbox's id */
   folderOf(sandboxId: SandboxId): string {
     if (!sandboxName.test(sandboxId)) throw new TypeError(`${sandboxId} names no sandbox`);
     return path.join(this.#copy.sandboxesFolder, sandboxId);
@@ -106,7 +107,7 @@ export class SandboxRecords {
     });
   }
 
-  /** Makes the file of process numbers again where it was lost. */
+  /** Makes the file of process numbers again if it was lost. */
   async #keepPids(folder: string, shim: LiveShim): Promise<void> {
     const known = readPids(folder)?.shim;
     if (known?.pid === shim.process.pid && known.startTicks === shim.process.startTicks) return;
@@ -131,7 +132,7 @@ function readOrProblem(folder: string): { record: SandboxRecord | null; problem:
   }
 }
 
-/** What the kernel says against a record; null when nothing does. */
+/** How the kernel contradicts a record; null: it does not. */
 function contradiction(
   sandboxId: SandboxId,
   record: SandboxRecord | null,

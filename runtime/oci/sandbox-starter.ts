@@ -23,7 +23,7 @@ import type { SandboxRecords } from './sandbox-records.ts';
 import type { Stopwatch } from './stopwatch.ts';
 import type { PoolMember, WarmPool } from './warm-pool.ts';
 
-/** What a create or a resume carries along. */
+/** The state of one create or resume. */
 export interface Work {
   spec: SandboxSpec;
   folder: string;
@@ -44,10 +44,10 @@ const endCheckIntervalMs = 50;
 const notAnswering =
   "The sandbox's agent does not answer, so the sandbox stays paused with its memory. Resume it again, or start it anew on its disk with POST /v1/sandboxes/{sandbox_id}/restart";
 const cancelledFreezeSeconds = 1;
-/** Longer than an agent takes to start on a busy host. Beyond it a start waits, and keeps no processor busy. */
+/** Longer than an agent takes to start on a busy host. Beyond it a start only waits and uses no processor. */
 const busyStartMs = 3000;
 
-/** Brings a sandbox to the point where it is ready, from an image, a disk, a pool member or the freezer. */
+/** Starts sandboxes until they are ready: from an image, a disk, a pool member or the freezer. */
 export class SandboxStarter {
   readonly #copy: Copy;
   readonly #cgroups: Cgroups;
@@ -58,8 +58,8 @@ export class SandboxStarter {
   readonly #timeouts: StartTimeouts;
   readonly #imageOf: (reference: string, signal: AbortSignal) => Promise<UnpackedImage>;
   /**
-   * A cold start keeps a processor busy; more of them at once would only all be late. Half of them are for other
-   * accounts than the one that starts most.
+   * A cold start uses a whole processor; more of them at once would only delay all of them. Half of the permits are for
+   * accounts other than the one that starts most.
    */
   readonly #coldStarts = new FairSemaphore(2 * os.availableParallelism(), os.availableParallelism());
 
@@ -85,9 +85,9 @@ export class SandboxStarter {
 
   /**
    * Starts the processes of a sandbox and waits until it is ready.
-   * @param before what is known of an earlier run, or of one that was cut short
-   * @param pool where a member may be taken from; null when only a cold start will do
-   * @throws what went wrong, with nothing left running.
+   * @param before what is known of an earlier run, or of a start that was interrupted
+   * @param pool source of members; null for a cold start
+   * @throws the failure, with nothing left running
    */
   async start(
     work: Work,
@@ -117,11 +117,11 @@ export class SandboxStarter {
   }
 
   /**
-   * Lets a frozen sandbox go on and waits for its agent.
-   * @throws what went wrong, with the sandbox frozen again.
+   * Thaws a frozen sandbox and waits for its agent.
+   * @throws the failure, with the sandbox frozen again
    */
   async thaw(work: Work, record: SandboxRecord): Promise<void> {
-    // An s3fs of its own cannot begin while it is frozen.
+    // An s3fs of its own cannot start while it is frozen.
     const isDirect = work.spec.storage?.direct !== undefined;
     if (!isDirect) await this.#mountFrozen(work, record);
     await this.#cgroups.thaw(record.instance);
@@ -132,7 +132,7 @@ export class SandboxStarter {
       await work.phases.finish();
     } catch (error) {
       if (this.#runner.isRunning(work.folder)) {
-        // A stop comes next where the resume was cancelled, and waits for this.
+        // When the resume was cancelled, a stop comes next and waits for this.
         const seconds = work.signal.aborted ? cancelledFreezeSeconds : this.#timeouts.pauseSeconds;
         await this.#cgroups.freeze(record.instance, seconds);
       }
@@ -142,7 +142,7 @@ export class SandboxStarter {
   }
 
   /**
-   * Starts the agent of a sandbox that runs again, if it has ended. Everything else in the sandbox goes on; the
+   * Starts the agent of a running sandbox again if it has ended. Everything else in the sandbox continues; the
    * template's command is not started again.
    * @returns whether it had ended
    */
@@ -175,7 +175,7 @@ export class SandboxStarter {
           signal,
         });
         work.phases.report('initializing');
-        // From here on it depends on the sandbox's storage and agent, so the permit is not held for as long as they like.
+        // From here on the start waits for the sandbox's storage and agent, so the permit is released.
         waiting = setTimeout(() => permit.release(), busyStartMs);
         await this.#mount(work, record);
         await this.#boot(work, record, image, boot);
@@ -190,12 +190,12 @@ export class SandboxStarter {
     }
   }
 
-  /** Makes a pool member this sandbox: from the rename on it is found as its half-made beginning. */
+  /** Makes a pool member this sandbox: after the rename it is found as the sandbox's half-made start. */
   async #nameMember(work: Work, member: PoolMember, image: UnpackedImage): Promise<SandboxRecord> {
     const { spec, folder } = work;
     const { address } = member.connection;
     const record = recordOf(spec, member.instance, address);
-    // Takes the longest, so it begins first. A member is ended when anything of this fails.
+    // Takes the longest, so it begins first. The member is ended when a step fails.
     const named = runCommand('nsenter', [`--uts=/proc/${member.initPid}/ns/uts`, 'hostname', spec.sandboxId], {
       signal: work.signal,
     });
@@ -212,7 +212,7 @@ export class SandboxStarter {
     }
     try {
       const { hosts, hostname } = this.#network.files(spec.sandboxId, address);
-      // Nothing but the agent has ever run in it, so what lies in its folder is what was put there.
+      // Only the agent has ever run in it, so its folder has only the files that were put there.
       const files = `/proc/${member.shimPid}/root/mnt/tail`;
       await Promise.all([
         this.#cgroups.setLimits(member.instance, spec),
@@ -241,7 +241,7 @@ export class SandboxStarter {
     await this.#waitForAgent(work, record, this.#timeouts.agentStartSeconds);
   }
 
-  /** Buckets are mounted, and those that are there serve, before the sandbox's own processes go on. */
+  /** Buckets are mounted, and present mounts serve, before the sandbox's own processes continue. */
   async #mountFrozen(work: Work, record: SandboxRecord): Promise<void> {
     await this.#cgroups.thawStorage(record.instance);
     try {
@@ -252,7 +252,7 @@ export class SandboxStarter {
     }
   }
 
-  /** Before anything in the sandbox begins or goes on, so that it finds its mounts there. */
+  /** Before anything in the sandbox runs, so that it finds its mounts. */
   async #mount(work: Work, record: SandboxRecord): Promise<void> {
     const { folder, spec, signal } = work;
     if (!spec.storage) return;
@@ -280,7 +280,7 @@ export class SandboxStarter {
   }
 
   /**
-   * Does `act` unless the container ends before, or in a start its agent; then that is what went wrong. An agent that
+   * Runs `act` unless the container ends before, or in a start its agent; their end is then the error. An agent that
    * ended in the freezer is started again once.
    */
   async #whileRunning(work: Work, record: SandboxRecord, act: (signal: AbortSignal) => Promise<void>): Promise<void> {
@@ -304,7 +304,7 @@ export class SandboxStarter {
     } catch (error) {
       if (!ended.signal.aborted || work.signal.aborted) throw error;
       if (failure) throw failure;
-      // The agent alone ended, so no shim has recorded an exit status yet: record it now.
+      // Only the agent ended, so no shim has recorded an exit status yet: record it now.
       await this.#runner.end(work.folder, record.instance, record.address);
       const exit = (await readExit(work.folder, record)) ?? undefined;
       throw new DriverError('runtime_exited', 'The sandbox ended before it was ready', { cause: error, exit });
@@ -328,7 +328,7 @@ const recordOf = ({ sandboxId, run }: SandboxSpec, instance: string, address: st
   exitReported: false,
 });
 
-/** For the environment the image speaks first, the sandbox last. */
+/** The image's environment first, the sandbox's last. */
 function bootDocument(spec: SandboxSpec, image: UnpackedImage): object {
   const init: AgentInit = {
     sandboxId: spec.sandboxId,

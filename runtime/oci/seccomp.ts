@@ -21,15 +21,15 @@ const architectures: Partial<Record<NodeJS.Architecture, string>> = {
   arm64: 'SCMP_ARCH_AARCH64',
 };
 
-/** The part of a container's configuration that carries the filter. */
+/** The filter's part of a container's configuration. */
 export interface SeccompConfig {
   seccomp: object;
   annotations: Record<string, string>;
 }
 
 /**
- * The filter in the form that is quickest for this runtime. runc translates the list for each container. crun takes a
- * program translated once, which saves 18 ms each time.
+ * The filter in the form that this runtime loads fastest. runc translates the list for each container. crun takes a
+ * program that was translated once, which saves 18 ms each time.
  */
 export async function seccompConfig(
   cacheDir: string,
@@ -48,14 +48,14 @@ export async function seccompConfig(
   const file = path.join(cacheDir, 'seccomp', `${key}.bpf`);
   if (!existsSync(file)) await translate(file, profile, runtime, runtimeFolder);
   const program = await readFile(file);
-  // Should a crun ever not know the annotation, everything is refused and no sandbox starts.
+  // If a crun does not know the annotation, every call is refused and no sandbox starts.
   return {
     seccomp: { defaultAction: 'SCMP_ACT_ERRNO', architectures: [architecture] },
     annotations: { 'run.oci.seccomp_bpf_data': program.toString('base64') },
   };
 }
 
-/** Has crun prepare a container with the profile and keeps the program it made. */
+/** Makes crun prepare a container with the profile, and keeps the program that it made. */
 async function translate(file: string, profile: object, runtime: OciRuntime, runtimeFolder: string): Promise<void> {
   const bundle = await mkdtemp(path.join(os.tmpdir(), 'seccomp-'));
   try {

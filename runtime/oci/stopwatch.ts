@@ -1,4 +1,4 @@
-/** Milliseconds from its making to each step. */
+/** Milliseconds from its creation to each step. */
 export class Stopwatch {
   readonly steps: Record<string, number> = {};
   readonly #start = performance.now();

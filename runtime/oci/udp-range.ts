@@ -9,15 +9,16 @@ import type { Copy } from './copy.ts';
 
 const rangeSchema = z.object({ first: z.int().min(1).max(65_535), last: z.int().min(1).max(65_535) });
 
-/** Blocks that are chosen from end below the ports that kernels give to clients. */
+/** Blocks are chosen from these ports, which end below the kernels' ephemeral ports. */
 const lowest = 20_000;
 const blockSize = 128;
 const blocks = Math.floor((32_768 - lowest) / blockSize);
 
 /**
- * The ports of the host that may lead to sandboxes of this copy. Other copies read it from the firewall's set `udp_range`.
+ * The ports of the host that may lead to sandboxes of this copy. Other copies read them from the firewall's set
+ * `udp_range`.
  * @param wanted undefined: a free block, kept in the data folder
- * @throws {Error} when what is wanted overlaps another copy's
+ * @throws {Error} when the wanted range overlaps another copy's
  */
 export async function chooseUdpRange(copy: Copy, wanted: PortRange | undefined): Promise<PortRange> {
   const foreign = await rangesOfOthers(copy);
@@ -28,7 +29,7 @@ export async function chooseUdpRange(copy: Copy, wanted: PortRange | undefined):
   }
   const file = path.join(copy.folder, 'udp-ports.json');
   const [inKernel] = await rangeOf(copy.table);
-  // Sandboxes that run keep their ports even when the file that names the block is lost.
+  // Running sandboxes keep their ports even when the file with the block is lost.
   const kept = readDocumentOrSetAside(file, rangeSchema) ?? inKernel;
   if (kept && isFree(kept)) {
     await writeFileDurably(file, JSON.stringify(kept));

@@ -4,7 +4,7 @@ import type { SandboxId } from '../../domain/ids.ts';
 import type { SandboxUsage } from '../driver.ts';
 import type { Cgroups, UsageFiles } from './cgroups.ts';
 
-/** What is read of one sandbox. */
+/** The sources of one sandbox's figures. */
 interface Metered {
   files: UsageFiles;
   /** A folder on its disk. */
@@ -19,9 +19,9 @@ interface Metered {
 /** Counters that only grow. */
 type Counters = Pick<SandboxUsage, 'cpuSeconds' | 'receivedBytes' | 'sentBytes'>;
 
-/** Errors that say that it has just ended. */
+/** Errors that mean that it has just ended. */
 const goneCodes = new Set(['ENOENT', 'ENODEV', 'ESRCH', 'EACCES']);
-/** Read without letting others have their turn; a millisecond or two. */
+/** Sandboxes that are read before other work gets a turn; a millisecond or two. */
 const atOnce = 50;
 
 /**
@@ -38,18 +38,18 @@ export class UsageMeter {
     this.#version = cgroups.version;
   }
 
-  /** The sandbox begins to run, or runs on after a pause. What it uses is counted from now on. */
+  /** The sandbox begins to run, or runs on after a pause. Its use counts from now on. */
   begin(sandboxId: SandboxId, from: Omit<Metered, 'sinceMs' | 'since'>): void {
     const since = unlessGone(() => ({ cpuSeconds: this.#cpuSeconds(from.files), ...trafficOf(from.interface) }));
     this.#metered.set(sandboxId, { ...from, sinceMs: performance.now(), since });
   }
 
-  /** It runs no more. */
+  /** It no longer runs. */
   end(sandboxId: SandboxId): void {
     this.#metered.delete(sandboxId);
   }
 
-  /** Those that run. */
+  /** The running sandboxes. */
   get sandboxIds(): SandboxId[] {
     return [...this.#metered.keys()];
   }
@@ -91,7 +91,7 @@ export class UsageMeter {
         memoryBytes: Math.max(0, memory - reclaimable),
         diskBytes: (disk.blocks - disk.bfree) * disk.bsize,
         diskTotalBytes: disk.blocks * disk.bsize,
-        // A link that was repaired counts from zero again.
+        // A repaired link counts from zero again.
         receivedBytes: Math.max(0, receivedBytes - metered.since.receivedBytes),
         sentBytes: Math.max(0, sentBytes - metered.since.sentBytes),
       };
@@ -103,7 +103,7 @@ export class UsageMeter {
     return this.#version === 2 ? numberIn(cpu, 'usage_usec') / 1e6 : Number(cpu) / 1e9;
   }
 
-  /** Opened anew each time: a descriptor for each file of each sandbox would be thousands. */
+  /** Opened anew each time: keeping a descriptor for each file of each sandbox would take thousands. */
   #text(file: string): string {
     const descriptor = openSync(file, 'r');
     try {
@@ -126,14 +126,14 @@ function unlessGone<T>(read: () => T): T | null {
   }
 }
 
-/** Of one interface of the host, seen from its other end. */
+/** Counters of an interface of the host, seen from its other end. */
 function trafficOf(interfaceName: string): Traffic {
   const counter = (name: string) =>
     Number(readFileSync(`/sys/class/net/${interfaceName}/statistics/${name}`, 'latin1'));
   return { sentBytes: counter('rx_bytes'), receivedBytes: counter('tx_bytes') };
 }
 
-/** Bytes by interface of the host. What the host sends, the sandbox receives, so the two are swapped. */
+/** Bytes by interface of the host. What the host sends the sandbox receives, so the two are swapped. */
 function readTraffic(): Map<string, Traffic> {
   const traffic = new Map<string, Traffic>();
   for (const line of readFileSync('/proc/net/dev', 'latin1').split('\n').slice(2)) {

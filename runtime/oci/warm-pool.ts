@@ -32,26 +32,26 @@ export interface PoolMember {
   shimPid: number;
 }
 
-/** A member begins with these; a claim sets the sandbox's own. */
+/** A member starts with these limits; a claim sets the sandbox's own. */
 const memberLimits = { cpuCount: 2, memoryMb: 512, background: true };
 const firstStorageGb = 10;
 const rememberedSizes = 16;
 const bootTimeoutSeconds = 30;
-/** A refill begins when no create has come for this long, because it would take the processor from the next one. */
+/** A refill begins when no create has come for this long, because it would take processor time from the next one. */
 const calmMs = 500;
-/** A refill waits for a calm moment no longer than this: a host that is always creating needs its pool most. */
+/** The longest wait of a refill for a calm moment: a host that always creates needs its pool most. */
 const calmPatienceMs = 5000;
-/** How long each new member waits for the creates that are in progress. */
+/** How long each new member waits for the creates in progress. */
 const busyPatienceSeconds = 1;
 const retryMs = 10_000;
-/** The demand is looked at again, so that a pool shrinks that nobody claims from. */
+/** The demand is computed again at this interval, so that an unused pool shrinks. */
 const resizeMs = 30_000;
 const readSystemCall = process.arch === 'arm64' ? 63 : 0;
 
 /**
- * Sandboxes of the base image, started as far as they go without a name and then frozen: a claim needs no Node start.
- * Their disks cannot grow while mounted, so they have the size that was asked for most of late. There are as many as the
- * largest burst of creates lately, so that the next one finds them.
+ * Sandboxes of the base image, started without a name and frozen: a claim needs no start of Node. Their disks cannot
+ * grow while mounted, so they have the size that was requested most often lately. There are as many as the largest
+ * recent burst of creates.
  */
 export class WarmPool {
   readonly #copy: Copy;
@@ -78,9 +78,9 @@ export class WarmPool {
     /** How many members there are at least, and at most after bursts of creates. */
     size: { least: number; most: number };
     image: () => Promise<UnpackedImage>;
-    /** Whether sandboxes are being created now; members give way for a while. */
+    /** Whether creates are in progress; the refill waits for them for a while. */
     isBusy: () => boolean;
-    /** Whether the host has room for more members. While it has none, the pool does not grow. */
+    /** Whether the host has room for more members. Without room the pool does not grow. */
     hasRoom: () => boolean;
     logger: DriverLogger;
   }) {
@@ -107,7 +107,7 @@ export class WarmPool {
     return this.#members.length;
   }
 
-  /** Takes a member that fits; null when there is none. It is the caller's from then on. */
+  /** Takes a member that fits; null when there is none. It then belongs to the caller. */
   claim(image: UnpackedImage, storageGb: number): PoolMember | null {
     this.#askedSizes = [...this.#askedSizes, storageGb].slice(-rememberedSizes);
     this.#lastClaimMs = performance.now();
@@ -126,7 +126,7 @@ export class WarmPool {
     await this.#filling;
     await Promise.all(this.#members.splice(0).map((member) => this.#discard(member)));
     await writeFileDurably(this.#sizesFile, JSON.stringify(this.#askedSizes)).catch((error) => {
-      // A guess for the next start; it does without.
+      // A guess for the next start, which can do without.
       if (!isOutOfSpace(error)) throw error;
     });
   }
@@ -174,7 +174,10 @@ export class WarmPool {
     }
   }
 
-  /** Waits until no create is in progress and none has come for a moment. An empty pool waits for the first alone. */
+  /**
+   * Waits until no create is in progress and none has come for a moment. An empty pool waits only for those in
+   * progress.
+   */
   async #waitForCalm(lastMs: number): Promise<void> {
     const { signal } = this.#closing;
     const isCalm = () => {
@@ -194,7 +197,7 @@ export class WarmPool {
   #wantedSize(): number {
     const counts = new Map<number, number>();
     for (const size of this.#askedSizes) counts.set(size, (counts.get(size) ?? 0) + 1);
-    // Of two asked for as often, the later one.
+    // Of two sizes requested equally often, the later one.
     const byCount = [...counts].sort(
       ([a, timesA], [b, timesB]) =>
         timesB - timesA || this.#askedSizes.lastIndexOf(b) - this.#askedSizes.lastIndexOf(a),
