@@ -7,14 +7,14 @@ import { parseInit, type SandboxState } from './boot/sandbox-state.ts';
 import type { LoadedPaths } from './http/sandbox-paths.ts';
 import { createAgentServer } from './http/server.ts';
 
-/** When nobody has asked anything. */
+/** Time without a request. */
 const loadAfterMs = 500;
 
 /** Starts the agent from its boot document (BOOT.md), or from the environment when standard input is empty. */
 async function main(): Promise<void> {
   const state: SandboxState = { platformToken: null, init: undefined };
   const environment = createEnvironment(() => state.init?.env ?? {});
-  // After the environment of processes has been read: threads for calls that wait for the kernel.
+  // After the environment of processes has been read: threads for system calls that may block.
   process.env.UV_THREADPOOL_SIZE ??= '8';
   const platform = new PlatformPaths(
     state,
@@ -26,7 +26,7 @@ async function main(): Promise<void> {
   // Modules that `/health` does not need are loaded after its first answer, or soon after the start, so that it answers sooner.
   let sandboxPaths: LoadedPaths | undefined;
   const load = async () => {
-    // Asked each time, `import` would read and run the bundle again.
+    // Kept, because each `import` would read and run the bundle again.
     if (sandboxPaths) return sandboxPaths;
     const { createSandboxPaths } = await import('./http/sandbox-paths.ts');
     sandboxPaths ??= createSandboxPaths(state, environment);

@@ -3,14 +3,14 @@ import { errors, jwtVerify, SignJWT } from 'jose';
 import type { StartedSession } from '../db/repositories/sign-ins.ts';
 import { isId, type UserId } from '../domain/ids.ts';
 
-/** RFC 9068: a token of another kind, signed with a key of ours, is none. */
+/** RFC 9068: a token of another type is refused, even if it is signed with one of our keys. */
 const type = 'at+jwt';
 const issuer = 'sandbox-platform';
 const audience = 'sandbox-platform-api';
 const maxLength = 1024;
 const mostKeys = 100;
 
-/** What a genuine token claims. Whether its session goes on is the database's to say. */
+/** The claims of a genuine token. The database decides whether its session still exists. */
 export interface AccessClaims {
   sessionId: string;
   userId: UserId;
@@ -66,7 +66,7 @@ export class AccessTokens {
   #keyOf(keyId: string): KeyObject {
     const known = this.#derived.get(keyId);
     if (known) return known;
-    // Callers choose the ids in their tokens.
+    // Bounded, because callers choose the key ids in their tokens.
     if (this.#derived.size >= mostKeys) this.#derived.clear();
     const key = createSecretKey(this.#derive(keyId));
     this.#derived.set(keyId, key);

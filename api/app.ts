@@ -26,7 +26,7 @@ import { unreadBodies } from './plugins/unread-bodies.ts';
 import { validatorCompiler } from './plugins/validation.ts';
 import { routes } from './routes/index.ts';
 
-/** For requests that no route takes; each route has a limit of its own. */
+/** For requests to unknown addresses; each route has its own limit. */
 const unroutedBodyBytes = 1024;
 const timeouts = { headersTimeoutMs: 10_000, requestTimeoutMs: 30_000, timeoutCheckMs: 2_000 };
 
@@ -43,7 +43,7 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
       return createHttpServer(handler, { ...timeouts, connectionsPerClient: perClient });
     },
     return503OnClosing: false,
-    // One proxy: what it wrote last counts, not what a caller put before it.
+    // One proxy: only the address that it appended counts, not what a caller sent.
     trustProxy: settings.PLATFORM_TRUST_PROXY && ((_address, hop) => hop < 1),
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 256 },
     frameworkErrors: onFrameworkError,

@@ -4,8 +4,8 @@ import { newId } from '../db/new-id.ts';
 import { type Id, type IdKind, isId } from '../domain/ids.ts';
 
 /**
- * Creates what a POST asks for, under an id that is fixed before the work. A request with an `Idempotency-Key` that
- * repeats one whose process died has the same id, and finds what the first one created.
+ * Creates the object of a POST under an id that is fixed before the work. A request with an `Idempotency-Key` that
+ * repeats one whose process died gets the same id, and finds the object that the first one created.
  * @param work.find null: the first request did not get that far
  */
 export async function createOnce<Created, Kind extends IdKind>(

@@ -5,8 +5,8 @@ import { usableCredentials } from '../db/repositories/identities.ts';
 const checkMs = 1000;
 
 /**
- * Ends what this process streams once the key or the session it was opened with is no more, or their user is disabled:
- * within a second or two. It asks the database: news that are pushed may be lost with their connection.
+ * Ends the streams of this process whose key or session was removed, or whose user was disabled, within two seconds. It
+ * polls the database: pushed notifications can be lost with their connection.
  */
 export class CredentialWatch {
   readonly #orm: Orm;
@@ -22,7 +22,7 @@ export class CredentialWatch {
   /**
    * @param credentialId of a key or a session
    * @param end is called once at most
-   * @returns forgets the stream again
+   * @returns removes the stream again
    */
   watch(credentialId: string, end: () => void): () => void {
     const streams = this.#streams.get(credentialId) ?? new Set();

@@ -31,11 +31,11 @@ export interface ApiDependencies {
   sandboxCommands: SandboxCommands;
   /** The token `X-Access-Token` must carry to a sandbox's agent; derived, never stored. */
   deriveAgentToken(sandboxId: SandboxId): string;
-  /** Closes what only the sandbox's host may read. */
+  /** Encrypts for the sandbox's host alone. */
   sealFor(sandboxId: SandboxId, document: unknown): string;
-  /** Closes the password of an external registry, for the import of the template. */
+  /** Encrypts the password of an external registry, for the import of the template. */
   sealRegistryPassword(templateId: TemplateId, password: string): string;
-  /** Null: the settings name none. */
+  /** Null: not configured. */
   registry: PlatformRegistry | null;
   sandboxAgents: SandboxAgents;
   execTokens: ExecTokens;
@@ -51,13 +51,13 @@ export interface ApiDependencies {
   codec: PayloadCodec;
   /** Opens the codec server. */
   codecAccessToken: string;
-  /** A reader of an exec stream that takes nothing for so long, not even a keepalive, is let go. A minute by default. */
+  /** How long a reader of an exec stream may take nothing, not even a keepalive. A minute by default. */
   stalledReaderMs?: number;
   readiness: ReadinessCheck[];
   logger: Logger;
 }
 
-/** Something the API cannot serve without. `check` rejects when it is out of reach. */
+/** A dependency without which the API cannot serve. `check` rejects when it cannot be reached. */
 export interface ReadinessCheck {
   name: string;
   check(): Promise<unknown>;

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** The newest output that a result has, as much as the agent keeps. */
+/** The newest output in a result, as much as the agent keeps. */
 const maxBytes = 1024 * 1024;
 
 type Channel = 'stdout' | 'stderr';
@@ -89,7 +89,7 @@ class NewestOutput {
     return { stdout: this.#text('stdout'), stderr: this.#text('stderr'), truncated: this.isTruncated };
   }
 
-  /** NUL is no text that a database keeps, and a reply with an `Idempotency-Key` is kept. */
+  /** Postgres stores no NUL in text, and the reply to an `Idempotency-Key` is stored. */
   #text(wanted: Channel): string {
     const pieces = this.#pieces.filter(({ channel }) => channel === wanted).map(({ bytes }) => bytes);
     return Buffer.concat(pieces).toString('utf8').replaceAll('\0', '\ufffd');

@@ -3,8 +3,8 @@ import { AppError } from '../domain/errors.ts';
 import type { SandboxId } from '../domain/ids.ts';
 
 /**
- * How many exec streams are open in this process. Each holds a connection to its reader, one to the agent and timers for
- * as long as the command runs, so limits of requests per minute do not bound them.
+ * The open exec streams of this process. Each holds a connection to its reader, one to the agent, and timers for as
+ * long as the command runs, so limits of requests per minute do not bound them.
  */
 export class ExecStreamLimits {
   readonly #ofCallers: BoundedCounts;

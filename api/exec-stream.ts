@@ -12,18 +12,18 @@ export interface ExecFailure {
 
 export interface StreamOptions {
   keepaliveMs: number;
-  /** Asked at each silence: a reason to wait no longer, or null. */
+  /** Called after each silence: a reason to stop waiting, or null. */
   onSilence(): Promise<ExecFailure | null>;
   /** The agent's stream broke off. Null: the reader has gone, and the stream ends without an event. */
   onBreak(): Promise<ExecFailure | null>;
-  /** Ends the stream where it is; the reader may come back elsewhere. */
+  /** Ends the stream here; the reader may continue at another replica. */
   signal: AbortSignal;
 }
 
 /**
- * An agent's events for a client: passed on event by event as they come and as fast as they are taken,
- * with a `keepalive` in every silence, and always with `end` or `error` as the last. What does not look like an event
- * is not passed on: the agent lives inside the sandbox.
+ * Forwards an agent's events to a client one by one, as fast as the client takes them, with a `keepalive` in every
+ * silence, and always with `end` or `error` as the last. Anything that does not look like an event is dropped: the
+ * agent is inside the sandbox.
  */
 export async function* execStream(agent: AsyncIterable<Buffer>, options: StreamOptions): AsyncGenerator<Buffer> {
   const chunks = agent[Symbol.asyncIterator]();
@@ -73,7 +73,7 @@ class EventSplitter {
   /** No event ends before this offset. */
   #searched = 0;
 
-  /** The events that `chunk` completes, up to the run's last one; `isForeign`: what follows them is none. */
+  /** The events that `chunk` completes, up to the run's last one. `isForeign`: the bytes after them are no event. */
   add(chunk: Buffer): { frames: Buffer; isLast: boolean; isForeign: boolean } {
     this.#append(chunk);
     const bytes = this.#bytes.subarray(0, this.#length);
@@ -107,7 +107,7 @@ class EventSplitter {
   }
 }
 
-/** Leaves nothing behind on `signal`, which lives longer than any stream. */
+/** Removes its listener from `signal`, which lives longer than any stream. */
 function within<T>(promise: Promise<T>, ms: number, signal: AbortSignal): Promise<T | 'silence' | 'aborted'> {
   return new Promise((resolve, reject) => {
     const onAbort = () => settle(() => resolve('aborted'));

@@ -6,39 +6,40 @@ import { clientKey } from '../domain/client-address.ts';
 import { FairTurns } from '../domain/fair-turns.ts';
 import { JoiningRequest } from './joining-request.ts';
 
-/** Connections altogether; more are closed as they come. Each costs memory, and idle ones are closed after a while. */
+/** Most connections at once; more are closed on accept. Each costs memory, and idle ones are closed after a while. */
 const maxConnections = 5_000;
 /**
- * Connections that begin, and requests that begin, in one turn of the event loop. The first bytes of a connection may be
- * 64 KiB of requests or of chunks of one byte, which take milliseconds to parse.
+ * Connections and requests that begin in one turn of the event loop. The first bytes of a connection may be 64 KiB of
+ * requests or of chunks of one byte, which take milliseconds to parse.
  */
 const startsPerTurn = 2;
-/** Requests that a connection may send before the first of them is answered. Few clients send even two. */
+/** Requests that a connection may send before the first is answered. Few clients send even two. */
 const maxPipelined = 16;
 
 export interface HttpServerLimits {
-  /** Connections of one address (IPv6: /64); null where a proxy in front makes all of them. */
+  /** Connections of one address (IPv6: /64); null behind a proxy, which makes all of them. */
   connectionsPerClient: number | null;
-  /** From the first byte of a request to the end of its head, or from the connection where none comes. */
+  /** From the first byte of a request to the end of its head, or from the connect to its first byte. */
   headersTimeoutMs: number;
   /** To the end of the request's body. */
   requestTimeoutMs: number;
-  /** How often connections are held against both. */
+  /** How often connections are checked against both. */
   timeoutCheckMs: number;
 }
 
 type Handler = (request: http.IncomingMessage, response: http.ServerResponse) => void;
 
 interface Connection {
-  /** Key of its client. */
+  /** The key of its client. */
   client: string;
-  /** Requests whose replies are not out, oldest first. */
+  /** Requests without a complete reply, oldest first. */
   waiting: [http.IncomingMessage, http.ServerResponse][];
 }
 
 /**
- * The API's HTTP server. One client that opens many connections or sends many requests without waiting for replies holds
- * up no other: both begin in turns that all clients share evenly, and requests of one connection run one after another.
+ * The API's HTTP server. A client that opens many connections, or sends many requests without waiting for replies, does
+ * not delay others: connections and requests begin in turns that all clients share evenly, and requests of one
+ * connection run one after another.
  */
 export function createHttpServer(handler: Handler, limits: HttpServerLimits): http.Server {
   const { connectionsPerClient, headersTimeoutMs, requestTimeoutMs, timeoutCheckMs } = limits;
@@ -76,7 +77,7 @@ export function createHttpServer(handler: Handler, limits: HttpServerLimits): ht
   return server;
 }
 
-/** Hands the requests of a connection on one after another. */
+/** Runs the requests of a connection one after another. */
 function oneAtATime(handler: Handler, connections: WeakMap<Socket, Connection>): Handler {
   const starts = new FairTurns(startsPerTurn);
   const begin = (connection: Connection): void => {

@@ -1,8 +1,8 @@
 import { IncomingMessage } from 'node:http';
 
-/** Pieces from that size on are passed on as they are. */
+/** Pieces of at least this size are passed on unjoined. */
 const largePieceBytes = 4 * 1024;
-/** Joined pieces are passed on from that size on. */
+/** Joined pieces are passed on from this size on. */
 const joinedBytes = 16 * 1024;
 /** So many pieces are kept before they are copied into one. */
 const keptPieces = 64;
@@ -44,7 +44,7 @@ export class JoiningRequest extends IncomingMessage {
     if (this.#pieces.length === keptPieces) this.#pieces = [Buffer.concat(this.#pieces)];
     if (!this.#isScheduled) {
       this.#isScheduled = true;
-      // Runs when all that the connection had to read has been taken apart.
+      // Runs when the parser has handed on the whole read.
       setImmediate(() => {
         this.#isScheduled = false;
         this.#flush();

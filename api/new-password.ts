@@ -29,7 +29,7 @@ async function startResetOf(deps: ApiDependencies, email: string | null): Promis
 }
 
 /**
- * Sets the password of the user whom a mailed link is for, and uses the link up.
+ * Sets the password of the user of a mailed link, and uses the link up.
  * @throws {AppError} `invalid_link`, `weak_password`, `password_not_changed`, `temporarily_unavailable`
  */
 export async function setPasswordByLink(

@@ -9,8 +9,8 @@ type Part = any;
 export const optionalBodyMark = 'x-body-optional';
 
 /**
- * Adds what the validating schemas do not say: which bodies are required, and examples. Removes the bounds that a
- * schema gives every integer, since tools take the least allowed number for an example.
+ * Adds to the document what the validating schemas do not say: required bodies, and examples. Removes the bounds that a
+ * schema gives every integer, because tools use the smallest allowed number as an example.
  */
 export function completeDocument<D extends object>(document: D): D {
   const { paths = {}, components = {} } = document as {
@@ -47,7 +47,7 @@ function visitSchemas(part: Part): void {
   for (const below of Object.values(part)) visitSchemas(below);
 }
 
-/** Whether a schema has the type of an example and nothing that says more. */
+/** Whether a schema has the type of an example and no further constraint. */
 function takesExample(schema: Part, example: unknown): boolean {
   return [schema, ...(schema.anyOf ?? [])].some((each: Part) => {
     if (each.enum || each.const !== undefined || (each.format && each.format !== 'email')) return false;

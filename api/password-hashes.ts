@@ -7,9 +7,9 @@ import { isPasswordLength } from '../domain/password-rules.ts';
 /** OWASP's first choice for argon2id (algorithm 2): 19 MiB, two passes, one thread. */
 const usualCost = { algorithm: 2, memoryCost: 19_456, timeCost: 2, parallelism: 1 };
 
-/** Each takes a thread of libuv's four, which names and files need, too, and a processor. */
+/** Each takes one of libuv's four threads, which name look-ups and files need, too, and a processor. */
 const atOnce = Math.min(2, Math.max(1, Math.floor(os.availableParallelism() / 2)));
-/** More than these take seconds; the caller had better come back. */
+/** More than these would take seconds; the caller should retry. */
 const waitingAtMost = 100;
 
 /**
@@ -39,7 +39,7 @@ export class PasswordHashes {
   }
 
   /**
-   * Whether a password is the one of the hash. Without a hash it takes as long and the answer is no.
+   * Whether a password matches the hash. Without a hash it takes as long and returns false.
    * @throws {AppError} `temporarily_unavailable` when too many wait
    */
   async verify(hashed: string | null, password: string): Promise<boolean> {
@@ -61,5 +61,5 @@ export class PasswordHashes {
   }
 }
 
-/** The same characters may come in several encodings, as keyboards differ. */
+/** The same characters may come in several encodings, depending on the keyboard. */
 const normal = (password: string) => password.normalize('NFC');

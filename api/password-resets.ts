@@ -13,11 +13,11 @@ export interface PasswordResets {
    * @throws {AppError} `password_reset_pending`: the one before still works; `temporarily_unavailable`
    */
   request(userId: UserId): Promise<void>;
-  /** Lets another reset begin. Should it not come to pass, the limit ends by itself. */
+  /** Lets another reset begin. If this fails, the limit ends by itself. */
   passwordWasSet(userId: UserId): void;
 }
 
-/** Holds no state: the running workflow of a user is the limit of one link at a time. */
+/** Holds no state: a user's running workflow limits them to one link at a time. */
 export class TemporalPasswordResets implements PasswordResets {
   readonly #client: Client;
   readonly #logger: Logger;

@@ -5,15 +5,15 @@ import type { AccountId } from '../domain/ids.ts';
 
 /** Fewer than the connections of a pool, so that no account holds all of them. */
 const transactionsPerAccount = 2;
-/** Those that wait included. Each keeps its request and its body in memory. */
+/** Including those that wait. Each keeps its request and its body in memory. */
 const maxTransactionsPerAccount = 100;
 
 const turns = new Map<string, { limit: LimitFunction; users: number }>();
 
 /**
- * A transaction on behalf of a caller. Such transactions lock rows of the caller's account, so many at once wait for each
- * other. They wait here, where waiting takes no connection of the pool from the requests of other accounts.
- * @throws {AppError} `too_many_requests` when as many wait as may
+ * A transaction on behalf of a caller. Such transactions lock rows of the caller's account, so many at once wait for
+ * each other. They wait here, where they hold no connection of the pool.
+ * @throws {AppError} `too_many_requests` when too many wait
  */
 export async function accountTransaction<T>(
   em: EntityManager,

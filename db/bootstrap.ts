@@ -8,12 +8,12 @@ import { query } from './query.ts';
 import { createAccount, type MadeAccount } from './repositories/accounts.ts';
 import { guessTemplateUse } from './repositories/host-rooms.ts';
 
-/** Two starts at once must not make two first accounts; any number does. */
+/** Two starts at once must not make two first accounts; the number is arbitrary. */
 const bootstrapLock = 7_403_112;
 
 /**
  * Brings an empty database to its first state: the built-in templates, and the first account with its root admin,
- * default project and key. What is there already is left as it is.
+ * default project and key. Existing rows stay as they are.
  * @returns the first account when this call made it
  */
 export async function bootstrap(
@@ -45,11 +45,11 @@ export async function bootstrap(
 
 interface BroughtTemplate extends Pick<Template, 'name' | 'description' | 'defaultCpuCount' | 'defaultMemoryMb'> {
   image: string;
-  /** What its sandboxes use at first, until a host has measured some. */
+  /** The expected use of its sandboxes until a host has measured some. */
   use: TemplateUse;
 }
 
-/** A template that the platform brings itself; one that is there keeps all but its image. */
+/** A built-in template; an existing one keeps all but its image. */
 async function bringTemplate(em: EntityManager, { use, ...template }: BroughtTemplate): Promise<void> {
   const existing = await em.findOne(Template, { name: template.name, accountId: null });
   if (existing) {

@@ -21,7 +21,7 @@ export function constraintError(error: unknown): AppError | null {
   return new AppError(code, message, { cause: error });
 }
 
-/** Whether a row with the same id, or with something else that must be unique, is there already. */
+/** Whether the error means that a row with the same id or another unique value exists already. */
 export function isDuplicate(error: unknown): boolean {
   return error instanceof UniqueConstraintViolationException;
 }

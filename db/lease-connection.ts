@@ -1,8 +1,8 @@
 import { Client } from 'pg';
 
 /**
- * A connection to Postgres of a lease's own. A pool's connection that hangs, because the network swallows what is sent,
- * can hang for minutes; here a statement that is not answered in time ends its connection, and the next makes a new one.
+ * A separate connection to Postgres for a lease. A pooled connection can hang for minutes when the network swallows
+ * packets; here a statement that is not answered in time ends its connection, and the next statement makes a new one.
  */
 export class LeaseConnection {
   readonly #databaseUrl: string;
@@ -44,7 +44,7 @@ export class LeaseConnection {
   }
 }
 
-/** At once: a goodbye would hang like everything else on such a connection. */
+/** At once: an orderly end would hang like everything else on such a connection. */
 function destroy(client: Client): void {
   (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
 }

@@ -52,8 +52,9 @@ const servingLimits: SessionLimits = { statementMs: 30_000, lockMs: 10_000, idle
 const poolWaitMs = 10_000;
 
 /**
- * Connects to Postgres. One for each process; each request and each activity works on a fork of its entity manager.
- * @param poolSize connections at most
+ * Connects to Postgres. Make one for each process; each request and each activity works on a fork of its entity
+ * manager.
+ * @param poolSize most connections
  * @param limits null: none, for migrations
  */
 export async function createOrm(
@@ -94,7 +95,7 @@ export async function createOrm(
     migrations: {
       tableName: 'platform_migrations',
       snapshot: false,
-      // In the order of their names, which is the order in which they run.
+      // In the order of their names, in which they run.
       migrationsList: [
         { name: '20261121-foundation', class: Migration20261121Foundation },
         { name: '20261122-direct-mounts', class: Migration20261122DirectMounts },

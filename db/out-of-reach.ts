@@ -21,7 +21,9 @@ const codes = new Set([
 const texts =
   /connection terminated|timeout exceeded when trying to connect|connection (?:error|ended)|client has encountered a connection error/i;
 
-/** Whether a failure is one of the database's state, which a later try may not meet, rather than of the statement. */
+/**
+ * Whether a failure comes from the database's state, so that a later try may succeed, rather than from the statement.
+ */
 export function isDatabaseOutOfReach(error: unknown): boolean {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     const code = (cause as { code?: unknown }).code;

@@ -61,8 +61,8 @@ export interface Entry {
 }
 
 /**
- * What is at `absolutePath`: a symbolic link itself and not what it points to, but with the `type` of its target, so
- * that clients see where they can walk into. A dangling link has no type. A promise where the look may hang.
+ * The entry at `absolutePath`: of a symbolic link the link itself, but with the `type` of its target, so that clients
+ * see which ones they can enter. A dangling link has no type. Returns a promise when the call may hang.
  * @throws errno of lstat(2)
  */
 export function entryAt(absolutePath: string): Entry | Promise<Entry> {
@@ -106,7 +106,7 @@ function ofLink(entry: Entry, link: Buffer, reach: () => fs.Stats | undefined): 
     const reached = reach();
     entry.type = reached ? typeOfMode(reached.mode) : FileType.UNSPECIFIED;
   } catch {
-    // Dangling, a loop, or nothing this user may see: a link without a type.
+    // Dangling, a loop, or not visible to this user: a link without a type.
     entry.type = FileType.UNSPECIFIED;
   }
   return entry;

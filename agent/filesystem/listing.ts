@@ -5,16 +5,16 @@ import { toConnectError } from '../rpc/errors.ts';
 import { type Entry, entryAt } from './entry.ts';
 import { nameOfBytes, statOf, systemPath } from './path.ts';
 
-/** How long the event loop is held before other requests have their turn. */
+/** How long a listing holds the event loop before other requests get a turn. */
 const sliceMs = 8;
-/** More in one reply would not fit the agent's own memory. */
+/** A longer reply would not fit the agent's memory. */
 const maxEntries = 250_000;
-/** A directory this long, which holds a million names or more, is not even read. */
+/** A directory of this size, which holds a million names or more, is not read at all. */
 const maxDirectoryBytes = 32 * 1024 * 1024;
 
 /**
- * Everything below `root` to `depth` levels, directories before what they hold, names in order, in slices. What
- * vanishes while it is being walked is left out; so is the content of directories this user may not read.
+ * Everything below `root` to `depth` levels, directories before their contents, names in order, in slices. Entries that
+ * vanish meanwhile are left out; so is the content of directories that this user may not read.
  * @throws {ConnectError} `not_found`, `invalid_argument` when `root` is no directory, `permission_denied`,
  *   `resource_exhausted` when there is more than one reply can hold
  */
@@ -26,7 +26,7 @@ export async function* walk(root: string, depth: number): AsyncGenerator<Entry[]
     let slice: Entry[] = [];
     let count = 0;
     let sliceEnd = performance.now() + sliceMs;
-    /** Directories being walked, innermost last: their names, and how far they are done. */
+    /** Open directories, innermost last: their names, and the position in each. */
     const open = [{ folder: root, names: await namesIn(root), next: 0 }];
     for (let level = open.at(-1); level; level = open.at(-1)) {
       if (level.next === level.names.length) {
@@ -36,7 +36,7 @@ export async function* walk(root: string, depth: number): AsyncGenerator<Entry[]
       const name = level.names[level.next]!;
       level.next += 1;
       const found = entryUnlessGone(level.folder === '/' ? `/${name}` : `${level.folder}/${name}`);
-      // Awaited only where there is something to wait for.
+      // Awaited only if there is something to wait for.
       const entry = found instanceof Promise ? await found : found;
       if (!entry) continue;
       count += 1;
@@ -63,7 +63,7 @@ async function namesIn(folder: string): Promise<string[]> {
   const target = systemPath(folder);
   if ((await stat(target)).size > maxDirectoryBytes) throw tooMany(folder);
   const names = await readdir(target, 'utf8');
-  // Before anything is said, where it can be known before.
+  // Before the first reply, if the size is known by then.
   if (names.length > maxEntries) throw tooMany(folder);
   if (!names.some((name) => name.includes('\ufffd'))) return names;
   return (await readdir(target, 'buffer')).map(nameOfBytes);
@@ -95,7 +95,7 @@ function entryUnlessGone(path: string): Entry | undefined | Promise<Entry | unde
   }
 }
 
-/** Removed, or replaced by something else, between two looks. */
+/** Removed, or replaced by something else, between two calls. */
 function isGone(error: unknown): boolean {
   const { code } = error as NodeJS.ErrnoException;
   return code === 'ENOENT' || code === 'ENOTDIR' || code === 'ELOOP';

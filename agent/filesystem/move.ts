@@ -7,8 +7,8 @@ import { makeFolders } from './make-folders.ts';
 import { systemPath } from './path.ts';
 
 /**
- * Moves `source` onto `destination`, replaces what is there, and makes its parents. On one
- * filesystem this is a rename; what cannot be renamed over is first put aside, and put back when the move fails.
+ * Moves `source` to `destination`, replaces an existing entry, and makes the parents. On one file system this is a
+ * rename; an entry that rename cannot replace is first renamed away, and restored when the move fails.
  * @throws errno; {ConnectError} `invalid_argument` when one path lies in the other
  */
 export async function move(source: string, destination: string): Promise<void> {
@@ -40,7 +40,7 @@ export async function move(source: string, destination: string): Promise<void> {
   }
 }
 
-/** What rename(2) and mkdir(2) say when something at the destination cannot be replaced in one step. */
+/** The errors of rename(2) and mkdir(2) when the destination cannot be replaced in one step. */
 const inTheWay = new Set(['ENOTEMPTY', 'EEXIST', 'EISDIR', 'ENOTDIR']);
 
 async function renameOrCopy(from: Buffer, to: Buffer, partial: Buffer): Promise<void> {

@@ -25,7 +25,7 @@ export function nameOfBytes(bytes: Buffer): string {
   return out;
 }
 
-/** What to hand to the kernel for a path: the text itself, or its bytes when it carries stray ones. */
+/** The form of a path for system calls: the text itself, or its bytes if it contains bytes that are not UTF-8. */
 export function systemPath(text: string): string | Buffer {
   if (!strayPattern.test(text)) return text;
   const parts: Buffer[] = [];
@@ -51,7 +51,7 @@ function sequenceLength(bytes: Buffer, at: number): number {
             ? 4
             : 0;
   if (length === 0 || at + length > bytes.length) return 0;
-  // The decoder knows the rest of the rules: overlong forms, surrogates.
+  // The decoder checks the other rules: overlong forms, surrogates.
   return bytes.toString('utf8', at, at + length).includes('\ufffd') && !isReplacement(bytes, at) ? 0 : length;
 }
 
@@ -71,7 +71,10 @@ export function resolvePath(given: string, home: string, field = 'path'): string
   return path.resolve(home, given);
 }
 
-/** stat(2), links followed. @throws errno */
+/**
+ * stat(2), which follows links.
+ * @throws errno
+ */
 export async function statOf(absolutePath: string): Promise<fs.Stats> {
   const target = systemPath(absolutePath);
   return looksMayHang() ? fs.promises.stat(target) : fs.statSync(target);

@@ -3,12 +3,12 @@ import { promisify } from 'node:util';
 import { looksMayHang } from './hanging-mounts.ts';
 import { systemPath } from './path.ts';
 
-/** How long the event loop is held before other requests have their turn. */
+/** How long a removal holds the event loop before other requests get a turn. */
 const sliceMs = 8;
-/** How often a directory is looked at again that fills, or changes its kind, while it is being emptied. */
+/** How often a directory is emptied again that fills, or becomes another kind of entry, meanwhile. */
 const emptyTries = 5;
 
-/** The calls of a removal, at once or on the thread pool. */
+/** The system calls of a removal, made directly or on the thread pool. */
 interface Calls {
   unlink(file: Buffer): void | Promise<void>;
   rmdir(folder: Buffer): void | Promise<void>;
@@ -20,13 +20,13 @@ const { unlink, rmdir, lstat } = fs.promises;
 const onThreads: Calls = { unlink, rmdir, open: promisify(fs.open), lstat };
 
 const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW } = fs.constants;
-/** Not for reading: only to name what lies in it. */
+/** Opened without read access, only to name entries through it. */
 const pathOnly = 0o10000000;
 
 /**
- * Removes what is at `absolutePath`, with all below it; links are not followed. A missing path is fine. A directory is
- * held open while it is emptied and its entries are named through it, so one that is moved away meanwhile, and a link
- * put in its place, does not lead elsewhere.
+ * Removes the entry at `absolutePath` with everything below it; links are not followed. A missing path is no error. A
+ * directory is held open while it is emptied and its entries are named through it, so a directory that is moved away
+ * meanwhile, or a link put in its place, does not lead elsewhere.
  * @throws errno
  */
 export async function remove(absolutePath: string): Promise<void> {
@@ -59,15 +59,15 @@ async function removeTree(calls: Calls, target: Buffer, turn: () => Promise<void
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       if (code === 'ENOENT') return;
-      // Something new has come meanwhile, or it is another thing now.
+      // New entries have come meanwhile, or the path is something else now.
       if ((code !== 'ENOTEMPTY' && code !== 'ENOTDIR') || tries === emptyTries) throw error;
     }
   }
 }
 
 /**
- * Does work with a path (ending in a slash) that stays with the folder that is at `folder` now; nothing when there is
- * none, or none any more. Where there is no procfs, the path is the one that was given.
+ * Calls back with a path (ending in a slash) that stays with the present folder at `folder`; does nothing when there is
+ * none. Without procfs, it is the path itself.
  */
 async function inFolder(
   calls: Calls,
@@ -91,7 +91,7 @@ async function inFolder(
   }
 }
 
-/** Whether it is gone now; false: it is a directory. */
+/** Whether it is removed; false: it is a directory. */
 async function removeFile(calls: Calls, target: Buffer): Promise<boolean> {
   try {
     await calls.unlink(target);
@@ -99,7 +99,7 @@ async function removeFile(calls: Calls, target: Buffer): Promise<boolean> {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'ENOTDIR') return true;
-    // Linux says EISDIR for a directory; some filesystems say EPERM, as POSIX has it.
+    // Linux returns EISDIR for a directory; some file systems return EPERM, as in POSIX.
     if (code === 'EISDIR') return false;
     if (code === 'EPERM' && (await calls.lstat(target)).isDirectory()) return false;
     throw error;

@@ -84,7 +84,7 @@ export function filesystemServices(environment: AgentEnvironment): AgentService[
                 let text = '{"entries":[';
                 let separator = '';
                 for await (const entries of walk(resolve(path), depth || 1)) {
-                  // Said one slice late, so that a listing of one slice is one piece.
+                  // Sent one slice late, so that a listing of one slice is one piece.
                   if (separator) {
                     yield text;
                     text = '';

@@ -4,20 +4,20 @@ import { nameOfBytes } from './path.ts';
 
 /** Chosen when it is first needed, not when the agent's startup snapshot is made, so that no two agents share it. */
 let prefix: string | undefined;
-/** How long a replaced path is remembered: longer than the kernel's event about it waits to be read. */
+/** How long a replaced path is remembered: longer than the kernel's event about it can wait. */
 const rememberedMs = 1000;
 
 let created = 0;
 const replaced = new Map<string, NodeJS.Timeout>();
 
-/** A name for content that is not in its place yet. */
+/** A name for a file whose content is not complete yet. */
 export function newStagedName(): string {
   prefix ??= `.upload-${randomUUID()}-`;
   created += 1;
   return `${prefix}${created.toString(36)}`;
 }
 
-/** Whether the last part of a path is the name of content that is not in its place yet. */
+/** Whether the last part of a path is such a name. */
 export function isStagedName(relativePath: string): boolean {
   return prefix !== undefined && path.basename(relativePath).startsWith(prefix);
 }

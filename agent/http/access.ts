@@ -1,6 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 
-/** Whether two secrets are the same, in a time that does not depend on where they differ. */
+/** Compares two secrets in constant time. */
 export function sameSecret(given: string, expected: string): boolean {
   const a = Buffer.from(given);
   const b = Buffer.from(expected);
@@ -8,12 +8,12 @@ export function sameSecret(given: string, expected: string): boolean {
   return timingSafeEqual(a, b);
 }
 
-/** A file operation as a signed URL names it. */
+/** The file operation that a signed URL allows. */
 export interface SignedOperation {
   path: string;
   operation: 'read' | 'write';
   username: string;
-  /** Unix seconds; null: the signature does not end. */
+  /** Unix seconds; null: the signature does not expire. */
   expiration: string | null;
 }
 
@@ -29,7 +29,7 @@ export function fileSignature({ path, operation, username, expiration }: SignedO
 
 export type SignatureVerdict = 'valid' | 'invalid' | 'expired';
 
-/** Judges the `signature` of a file URL; `nowSeconds` is the clock. */
+/** Checks the `signature` of a file URL; `nowSeconds` is the clock. */
 export function judgeSignature(
   signature: string,
   signed: SignedOperation,
@@ -40,7 +40,7 @@ export function judgeSignature(
   // reading `/a:write:y` one for writing `/a`.
   if (signed.username.includes(':')) return 'invalid';
   if (signed.expiration !== null && !/^[0-9]{1,12}$/.test(signed.expiration)) return 'invalid';
-  // The signature first: a wrong one learns nothing of the clock.
+  // The signature first: a wrong one learns nothing about the expiry.
   if (!sameSecret(signature, fileSignature(signed, token))) return 'invalid';
   if (signed.expiration !== null && !(Number(signed.expiration) >= nowSeconds)) return 'expired';
   return 'valid';

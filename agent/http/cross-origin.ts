@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
 /**
- * Lets scripts of any web page call the sandbox (as gRPC-Web is made for). A page holds no credential it was not
- * given: the agent knows no cookies. Returns whether the request was a preflight, and is answered.
+ * Allows scripts of any web page to call the sandbox (as gRPC-Web is made for). A page has only the credentials it was
+ * given: the agent uses no cookies. Returns whether the request was a preflight, which is then answered.
  */
 export function allowCrossOrigin(req: IncomingMessage, res: ServerResponse): boolean {
   res.setHeader('access-control-allow-origin', '*');

@@ -1,11 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
-/** How long a client may go on sending a body that nobody wants. */
+/** How long a client may go on sending the rest of a body. */
 const lingerMs = 10_000;
 
 /**
- * Replies before the request's body has been read. What still comes is read and dropped for a while: a connection
- * closed at once would be reset, and its reply be lost, under a client that is still sending.
+ * Replies before the request's body has been read. The rest is read and dropped for a while: closing at once would
+ * reset the connection, and a client that still sends would lose the reply.
  */
 export function endEarly(
   req: IncomingMessage,
@@ -24,7 +24,7 @@ export function endEarly(
   const deadline = setTimeout(() => req.destroy(), lingerMs).unref();
   req.once('close', () => clearTimeout(deadline));
   req.on('error', () => {
-    // It left while its body was being dropped.
+    // The client left while its body was being dropped.
   });
   req.resume();
 }

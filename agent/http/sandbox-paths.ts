@@ -17,15 +17,15 @@ import { endEarly } from './end-early.ts';
 import type { RequestListener } from './request-listener.ts';
 
 export interface LoadedPaths {
-  /** Everything the sandbox's clients call: files and the procedures, behind the access token. */
+  /** Every path for the sandbox's clients: files and procedures, behind the access token. */
   serve: RequestListener;
-  /** The platform's alone, which has shown its token before. */
+  /** For the platform alone; its token is checked before. */
   serveExec: RequestListener;
-  /** Gives memory back that is not needed until the next request. */
+  /** Frees memory that is not needed until the next request. */
   releaseMemory(): void;
 }
 
-/** All paths but those that a fresh agent must answer at once. */
+/** All paths except those that a fresh agent must answer at once. */
 export function createSandboxPaths(state: SandboxState, environment: AgentEnvironment): LoadedPaths {
   const procedures = procedureTable([
     ...filesystemServices(environment),
@@ -78,7 +78,7 @@ export function createSandboxPaths(state: SandboxState, environment: AgentEnviro
   return { serve, serveExec, releaseMemory: () => idle.release() };
 }
 
-/** Picks the codec and the kind of call by the content type, as the Connect protocol has it. */
+/** Chooses codec and kind of call by the content type, as the Connect protocol defines it. */
 function serveConnect(
   req: IncomingMessage,
   res: ServerResponse,

@@ -8,13 +8,13 @@ import type { RequestListener } from './request-listener.ts';
 const maxHeadBytes = 64 * 1024;
 /** How long a client may take for a request's head, and to begin with it, in milliseconds. */
 const headTimeoutMs = 60_000;
-/** Connections at once; what is above is closed at once. */
+/** Most connections at once; more are closed on accept. */
 const maxConnections = 10_000;
 
 /** The paths of the sandbox's clients. */
 export interface SandboxPaths {
   serve: RequestListener;
-  /** Called when a request that needs none of them has been answered. */
+  /** Called after a reply that needed none of them. */
   onAnswered(): void;
 }
 
@@ -35,7 +35,7 @@ export function createAgentServer(platform: PlatformPaths, sandbox: SandboxPaths
     return health ? serveHealth(req, res) : platform.serve(req, res);
   };
   const listener = (req: IncomingMessage, res: ServerResponse) => {
-    // Nothing that one request throws may end the agent.
+    // No exception of a request may end the agent.
     Promise.resolve(serve(req, res)).catch((error) => {
       console.error('agent:', error);
       res.destroy();
@@ -45,13 +45,13 @@ export function createAgentServer(platform: PlatformPaths, sandbox: SandboxPaths
     {
       maxHeaderSize: maxHeadBytes,
       headersTimeout: headTimeoutMs,
-      // Uploads and streams of input last as long as they last.
+      // No limit: uploads and streams of input take as long as they need.
       requestTimeout: 0,
       keepAliveTimeout: 120_000,
     },
     listener,
   );
-  // It never listens itself; this starts its watch over heads that do not come to an end.
+  // The server never listens itself; this starts its check of slow heads.
   http1.emit('listening');
 
   const server = net.createServer(
@@ -76,13 +76,13 @@ export function createAgentServer(platform: PlatformPaths, sandbox: SandboxPaths
 
 let loadedHttp2: http2.Http2Server | undefined;
 
-/** Made when the first client speaks HTTP/2, as few do: its module alone is a MiB. */
+/** Loaded when the first client uses HTTP/2, which few do: the module alone is a MiB. */
 function http2Server(listener: RequestListener): http2.Http2Server {
   if (!loadedHttp2) {
     const { createServer } = process.getBuiltinModule('node:http2');
     loadedHttp2 = createServer(listener as never);
     loadedHttp2.on('sessionError', () => {
-      // A client that breaks the protocol; its session is closed by then.
+      // A client broke the protocol; its session is closed by then.
     });
   }
   return loadedHttp2;

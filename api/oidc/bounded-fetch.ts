@@ -3,14 +3,14 @@ import type { CustomFetchOptions } from 'openid-client';
 /** Discovery documents, key sets, tokens and claims have a few KiB. */
 const maxReplyBytes = 256 * 1024;
 
-/** An identity provider does not answer, or not as one. */
+/** The identity provider does not answer, or its reply is unusable. */
 export class ProviderUnreachable extends Error {
   override name = 'ProviderUnreachable';
 }
 
 /**
- * `fetch` for calls to an identity provider: no redirects, and a bound on the time and on the bytes of each reply. The
- * bound on bytes counts what is left after decompression.
+ * `fetch` for calls to an identity provider: no redirects, and bounds on the time and on the bytes of each reply,
+ * counted after decompression.
  * @throws {ProviderUnreachable}
  */
 export function boundedFetch(timeoutMs: number) {

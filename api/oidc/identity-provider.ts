@@ -6,22 +6,22 @@ import type { ProvenIdentity } from '../../db/repositories/identity-sign-ins.ts'
 import { AppError } from '../../domain/errors.ts';
 import { boundedFetch, ProviderUnreachable } from './bounded-fetch.ts';
 
-/** What the provider's answer is held against. */
+/** The values that the provider's answer must match. */
 export interface SignInChecks {
   state: string;
   nonce: string;
   codeVerifier: string;
 }
 
-/** Of one call to the provider. A sign-in makes four at most: its metadata, tokens, keys, claims. */
+/** For one call to the provider. A sign-in makes at most four: metadata, tokens, keys, claims. */
 const callTimeoutMs = 5000;
 /** After this the metadata is read again, in the background. */
 const metadataFreshMs = 3_600_000;
-/** Sign-ins at one provider that are finished at once in this process, and that wait to be. */
+/** Most sign-ins at one provider that this process finishes at once, and most that wait. */
 const underWayAtMost = 16;
 const waitingAtMost = 32;
 
-/** One configured issuer: leads people there, and reads who they are from what they come back with. */
+/** One configured issuer: sends people there, and reads their identity from the answer that they bring back. */
 export class IdentityProvider {
   readonly issuer: OidcIssuer;
   readonly #clientSecret: string | null;
@@ -47,7 +47,10 @@ export class IdentityProvider {
     this.#timeoutMs = options.timeoutMs ?? callTimeoutMs;
   }
 
-  /** Where a person signs in, and what their answer must fit. @throws {AppError} `identity_provider_unavailable` */
+  /**
+   * Where a person signs in, and the values that the answer must match.
+   * @throws {AppError} `identity_provider_unavailable`
+   */
   async begin(): Promise<{ url: URL; checks: SignInChecks }> {
     const configuration = await this.#calling(() => this.#configuration());
     const checks = {
@@ -101,7 +104,7 @@ export class IdentityProvider {
     };
   }
 
-  /** The metadata, read once for all who wait for it. What was read before serves on while it is read again. */
+  /** The metadata, read once for all who wait for it. The previous metadata is used while it is read again. */
   async #configuration(): Promise<oidc.Configuration> {
     const known = this.#known;
     if (known && Date.now() - known.readAt < metadataFreshMs) return known.configuration;
@@ -125,7 +128,7 @@ export class IdentityProvider {
     const server = new URL(issuer);
     const configuration = await oidc.discovery(server, clientId, undefined, this.#authentication(), {
       [oidc.customFetch]: boundedFetch(this.#timeoutMs),
-      // Signatures are checked also where the token came from the provider itself.
+      // Signatures are checked even though the token comes from the provider itself.
       execute: [oidc.enableNonRepudiationChecks, ...(server.protocol === 'http:' ? [oidc.allowInsecureRequests] : [])],
     });
     this.#known = { configuration, readAt: Date.now() };
@@ -180,7 +183,7 @@ function isDeclined(error: unknown): boolean {
   return error instanceof oidc.AuthorizationResponseError && declined.has(error.error);
 }
 
-/** Codes of `openid-client` for an answer or a token that is wrong, forged, late or of somebody else. */
+/** Codes of `openid-client` for an answer or token that is wrong, forged, expired or of another client. */
 const aboutIdentity = new Set([
   'OAUTH_INVALID_RESPONSE',
   'OAUTH_JWT_CLAIM_COMPARISON_FAILED',

@@ -7,10 +7,10 @@ import { oidcPath } from './identity-providers.ts';
 
 /** From the start of a sign-in until the person is back from the provider. */
 export const pendingSeconds = 600;
-/** In one browser. Each tab may have one. */
+/** Most in one browser; each tab may have one. */
 const pendingAtMost = 5;
 const prefix = 'oidc-sign-in-';
-/** Other names that a client sends cannot be given back to it: not every text can be the name of a cookie. */
+/** Other states cannot be sent back: not every text can be the name of a cookie. */
 const ownName = /^oidc-sign-in-[\w-]{20,64}$/;
 
 /**
@@ -27,7 +27,7 @@ export class PendingSignIns {
     this.#isSecure = isSecure;
   }
 
-  /** Gives a sign-in to the browser to keep. Where it has too many already, it forgets them. */
+  /** Stores a sign-in in the browser. If the browser has too many already, it forgets them. */
   keep(request: FastifyRequest, reply: FastifyReply, issuerId: string, checks: SignInChecks): void {
     const names = Object.keys(cookiesOf(request)).filter((name) => ownName.test(name));
     if (names.length >= pendingAtMost) for (const name of names.slice(0, 50)) this.#set(reply, name, '', 0);
@@ -36,8 +36,8 @@ export class PendingSignIns {
   }
 
   /**
-   * What this browser has begun under a state. The browser forgets it.
-   * @throws {AppError} `sign_in_not_pending`: it has begun no such thing here, or too long ago
+   * The sign-in that this browser began with a state; the browser forgets it.
+   * @throws {AppError} `sign_in_not_pending`: this browser began none with it, or too long ago
    */
   take(request: FastifyRequest, reply: FastifyReply, issuerId: string, state: string): SignInChecks {
     const name = prefix + state;

@@ -8,11 +8,11 @@ import type { IdentityProvider, SignInChecks } from './identity-provider.ts';
 import { notPending, pendingSeconds } from './pending-sign-ins.ts';
 
 interface Callback {
-  /** Of the address that the provider sent the person to. */
+  /** The query of the address that the provider sent the person to. */
   query: string;
-  /** What this browser has begun. */
+  /** The sign-in that this browser began. */
   checks: SignInChecks;
-  /** Of the client. */
+  /** The client's address. */
   address: string;
   requestId: string;
   /** For the audit log. */
@@ -37,7 +37,7 @@ export async function signInThroughProvider(
   const isKnown = await isAddressOfIdentities(em, accountId, address);
   if (!isKnown) requireNoWait(await admitAddress(em, address), '');
   const identity = await provider.finish(callback.query, callback.checks).catch(async (error) => {
-    // An outage is no fault of the person.
+    // An outage is not the person's fault.
     const isOutage = error instanceof AppError && error.code === 'identity_provider_unavailable';
     if (isOutage && !isKnown) await forgiveAddress(em, address);
     throw error;

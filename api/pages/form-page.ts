@@ -8,16 +8,16 @@ import type { Api, ApiDependencies } from '../dependencies.ts';
 import { retryAfterSeconds } from '../plugins/errors.ts';
 import { type Page, sendPage } from './frame.ts';
 
-/** A form that does something when its button is pressed, and nothing before. */
+/** A form that acts only when its button is pressed. */
 export interface FormPage {
   page: AccountPage;
-  /** Fields that the address may bring. */
+  /** Fields that may come in the address. */
   query: readonly string[];
   /** Fields of the form, those of the address included. */
   fields: readonly string[];
   /**
-   * @param values what the address brought, or what was sent and refused
-   * @returns `below` stands behind the form
+   * @param values from the address, or from a form that was refused
+   * @returns `below` is shown below the form
    */
   form(values: FormValues): { title: string; content: Html; button: string; below?: Html | null };
   /** @throws {AppError} shown above the form, which can be sent again */
@@ -29,7 +29,7 @@ export type FormValues = Readonly<Record<string, string>>;
 /** Longer than any password or token. */
 const maxFieldLength = 4096;
 
-/** Serves a form page under `/account`. Where the operator has pages of their own, its address leads there. */
+/** Serves a form page under `/account`. If the operator has pages of their own, its address redirects there. */
 export function serveFormPage(api: Api, { settings }: ApiDependencies, page: FormPage): void {
   const url = `/account/${page.page}`;
   const access = anyone({ requestsPerMinute: 60 });

@@ -8,10 +8,10 @@ export interface Page {
   content: Html;
 }
 
-/** Where every page takes its style from: the policy below allows none in the page itself. */
+/** The address of every page's style sheet: the policy below allows no style in the page itself. */
 export const stylePath = '/account/style.css';
 
-/** No script runs, nothing loads from elsewhere, no other page frames it, and its address with its token goes nowhere. */
+/** No scripts, nothing from other origins, no frames, and no referrer, which would contain the token. */
 const pageHeaders = {
   'content-security-policy':
     "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -42,7 +42,7 @@ ${content}
   return reply.code(status).headers(pageHeaders).type('text/html; charset=utf-8').send(page.text);
 }
 
-/** Says what went wrong, with the code that operators and documents know it by. */
+/** Shows the error with the code that documents and operators know. */
 export function sendProblemPage(reply: FastifyReply, failure: AppError): FastifyReply {
   return sendPage(reply, failure.status, {
     title: 'This did not work',

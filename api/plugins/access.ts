@@ -9,7 +9,7 @@ import { isId } from '../../domain/ids.ts';
 import { type Access, scopeFor } from '../access.ts';
 import { everyAccount } from '../schemas/account-filter.ts';
 
-/** Who may call a route and whose rows it works on, as it is enforced. */
+/** The access of a route as it is enforced. */
 export interface RouteAccess {
   method: string;
   url: string;
@@ -17,8 +17,8 @@ export interface RouteAccess {
 }
 
 /**
- * Enforces `config.access` of every route: refuses callers that may not call it, and gives its handler the scope of rows
- * (`scopeOf`). A route without a declaration keeps the API from starting. `/openapi.json` shows each as `x-access`.
+ * Enforces `config.access` of every route: refuses callers without access, and gives the handler its scope of rows
+ * (`scopeOf`). The API does not start with a route without a declaration. `/openapi.json` shows each as `x-access`.
  */
 export const access = fp<{ orm: Orm }>(
   async (app, { orm }) => {
@@ -68,7 +68,7 @@ function declaredAccess(route: RouteOptions): RouteAccess[] {
   return methods.map((method) => ({ method, url, access }));
 }
 
-/** Left out: the security of the whole document. */
+/** Absent: the security of the whole document. */
 function securityOf(access: Access): { security?: Record<string, string[]>[] } {
   if (access.who === 'anyone') return { security: [] };
   if (access.who === 'user' && access.orToken) {

@@ -15,7 +15,7 @@ export const audit = fp<{ orm: Orm }>(
     app.decorateRequest('createdObject', null);
     const audited = new WeakMap<FastifyRequest, AuditedRequest>();
 
-    // Behind the body, whose events would lose the context.
+    // After the body was read, whose events would lose the async context.
     app.addHook('preHandler', (request, _reply, done) => {
       const about = auditedOf(request);
       if (!about) return done();
@@ -35,7 +35,7 @@ export const audit = fp<{ orm: Orm }>(
           after: null,
         });
       } catch (error) {
-        // The change is made: the caller must hear of it.
+        // The change is committed, so the caller must get the reply.
         request.log.error({ err: error, action: about.action }, 'a change is missing in the audit log');
       }
     });
@@ -43,7 +43,10 @@ export const audit = fp<{ orm: Orm }>(
   { name: 'audit', dependencies: ['access', 'idempotency'] },
 );
 
-/** Null: a known caller only reads. A request without a caller is audited with every method: a GET may be a sign-in. */
+/**
+ * Null: a known caller that only reads. A request without a caller is audited with every method: a GET may be a
+ * sign-in.
+ */
 function auditedOf({ identity, scope, method, routeOptions, ip, id }: FastifyRequest): AuditedRequest | null {
   if (identity && readingMethods.has(method)) return null;
   const { operationId } = (routeOptions.schema ?? {}) as { operationId?: string };
@@ -59,12 +62,12 @@ function auditedOf({ identity, scope, method, routeOptions, ip, id }: FastifyReq
   };
 }
 
-/** A reply that is given again is no new change. */
+/** A repeated reply is no new change. */
 function isNewSuccess(reply: FastifyReply): boolean {
   return reply.statusCode < 300 && !reply.hasHeader('idempotent-replayed');
 }
 
-/** What was created, or the last object that the address names. */
+/** The created object, or the last object that the address names. */
 function objectOf(request: FastifyRequest): string | null {
   if (request.createdObject) return request.createdObject;
   const named = Object.entries((request.params ?? {}) as Record<string, string>).filter(([name]) =>

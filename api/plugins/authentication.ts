@@ -6,13 +6,13 @@ import { AppError } from '../../domain/errors.ts';
 import { type AccessTokens, isAccessTokenShape } from '../access-tokens.ts';
 import { noSuchRoute } from './errors.ts';
 
-/** What a request shows to prove who calls. */
+/** The credential that a request carries. */
 type Credential = { kind: 'key' | 'token'; secret: string };
 
 /**
  * Identifies and counts the caller before the body is read. Keys come as `X-API-Key` or `Authorization: Api-Key …`,
- * access tokens as `Authorization: Bearer …`. Requests without a valid one count by address, so that none can be guessed
- * at speed. What the caller may do is decided by `access`. An address with no route is answered here, too: the framework
+ * access tokens as `Authorization: Bearer …`. Requests without a valid one count by address, so that keys cannot be
+ * guessed quickly. `access` decides what the caller may do. Unknown addresses are answered here, too: the framework
  * would read the body first.
  */
 export const authentication = fp<{ orm: Orm; accessTokens: AccessTokens }>(

@@ -11,8 +11,8 @@ const maxCallerBytes = 16 * 1024 * 1024;
 const maxBytes = 64 * 1024 * 1024;
 
 /**
- * JSON and nothing else; a bodyless request that says it carries JSON is fine. Runs after `access`, and does
- * work that grows with the size of the body and with nothing else.
+ * Accepts JSON only; a request without a body that claims to carry JSON is fine. Runs after `access`, and its work
+ * grows only with the size of the body.
  */
 export const bodies = fp(
   async (app) => {
@@ -30,7 +30,7 @@ export const bodies = fp(
       });
     });
 
-    // Node would ask for the body at once; ask for it when the caller is known and the body will be read.
+    // Node would request the body at once; request it when the caller is known and the body will be read.
     app.server.on('checkContinue', (request, response) => app.server.emit('request', request, response));
     app.addHook('preParsing', async (request, reply) => {
       const encoding = request.headers['content-encoding'];
@@ -62,7 +62,7 @@ export const bodies = fp(
   { name: 'bodies', dependencies: ['access'] },
 );
 
-/** Adds up the bodies that are in memory, so that many at once are refused before they fill it. */
+/** Adds up the bodies in memory, so that requests are refused before the memory is full. */
 class BodiesUnderWay {
   readonly #ofCallers = new Map<string, number>();
   #total = 0;
@@ -97,7 +97,7 @@ function requireShortQuery(request: FastifyRequest): void {
   throw new AppError('validation_failed', `The query has more than ${maxQueryParameters} parameters`);
 }
 
-/** Where a value has text that Postgres cannot hold: NUL characters and halves of surrogate pairs. Stops at a few. */
+/** The paths of texts that Postgres cannot store: with NUL or unpaired surrogates. Stops after a few. */
 function unstorableText(value: unknown): ErrorDetail[] {
   const found: ErrorDetail[] = [];
   const path: string[] = [];

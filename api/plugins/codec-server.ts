@@ -12,7 +12,7 @@ import { onRequestEnd } from '../request-end.ts';
 /** Temporal takes payloads of up to 2 MB, which are 2.7 MB in base64. */
 const maxBodyBytes = 4 * 1024 * 1024;
 const jsonBounds: JsonBounds = { ...defaultJsonBounds, maxDepth: 8, maxValues: 20_000, maxKeys: 10_000 };
-/** Requests that are decoded at the same time; each may hold a few times its body in memory. */
+/** Requests that are decoded at the same time; each may need a few times its body in memory. */
 const maxConcurrent = 8;
 /** The Web UI asks once for every payload that it shows. */
 const requestsPerMinute = 6000;
@@ -22,7 +22,7 @@ const slicePayloads = 100;
 
 export interface CodecServerOptions {
   codec: PayloadCodec;
-  /** Part of the path; with another one there is no such route. */
+  /** Part of the path; with another token the route does not exist. */
   accessToken: string;
   /** Origin of the Web UI, for cross-origin requests of browsers. */
   webUiOrigin: string | null;
@@ -62,7 +62,7 @@ export const codecServer = fp<CodecServerOptions>(
         ...shared,
         method: 'POST',
         config: { access: anyone({ requestsPerMinute }), quiet: true, bodyBytes: maxBodyBytes, jsonBounds },
-        // Before the body is read: a body that waits takes no memory.
+        // Before the body is read, so that a waiting body takes no memory.
         preParsing: async (_request, reply) => {
           if (underWay >= maxConcurrent) {
             throw new AppError('temporarily_unavailable', 'Too many payloads are being decoded; try again');

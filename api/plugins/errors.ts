@@ -9,7 +9,7 @@ import { boundedDetails, boundedMessage } from '../error-details.ts';
 import { workflowError } from '../workflow-errors.ts';
 import { closeWhenUnread } from './unread-bodies.ts';
 
-/** Every failure leaves in one shape, and only its public text and code leave. */
+/** Gives every failure the same shape, with only its public text and code. */
 export const errors = fp(
   async (app) => {
     const patterns: RoutePattern[] = [];
@@ -40,8 +40,8 @@ export interface RoutePattern {
 }
 
 /**
- * The error for an address that no route has, or not with this method; then `allow` names the methods that it has.
- * As in the router, a literal address wins over one with parameters.
+ * The error for an unknown address, or for a method that the address does not have; then `allow` lists its methods. As
+ * in the router, a literal address takes precedence over one with parameters.
  */
 export function noSuchRoute(
   app: Pick<FastifyInstance, 'routePatterns'>,
@@ -84,7 +84,7 @@ export function errorBody(error: AppError, requestId: string) {
   };
 }
 
-/** `Retry-After` of errors that do not say it themselves: each 429 has one. */
+/** Default `Retry-After` of errors that do not set it: each 429 has one. */
 const usualRetrySeconds: Record<TooManyCode | 'no_capacity', number> & { [code in ErrorCode]?: number } = {
   // A sandbox that ends or pauses makes room at any time.
   no_capacity: 30,
@@ -97,26 +97,26 @@ const usualRetrySeconds: Record<TooManyCode | 'no_capacity', number> & { [code i
 
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const failure = failureOf(error, request, reply);
-  // As text: a code that a route forgot to document must still reach the caller.
+  // Sent as text: a code that a route did not document must still reach the caller.
   return reply
     .code(failure.status)
     .type('application/json; charset=utf-8')
     .send(JSON.stringify(errorBody(failure, request.id)));
 }
 
-/** What may be said of an error. Logs the rest, and sets the headers that belong to it. */
+/** The public form of an error. Logs the rest, and sets its headers. */
 export function failureOf(error: unknown, request: FastifyRequest, reply: FastifyReply): AppError {
   const failure = toAppError(error, request);
   // A full host is an answer (`no_capacity`), not a fault.
   if (failure.code === 'internal_error' || failure.code === 'temporarily_unavailable') {
     request.log.error({ err: failure.cause ?? failure, code: failure.code }, 'request failed');
   } else {
-    // The text of a validation error repeats names of fields, which are the caller's.
+    // The text of a validation error repeats field names, which come from the caller.
     const reason = failure.code === 'validation_failed' ? undefined : failure.message;
     request.log.debug({ code: failure.code, reason }, 'request refused');
   }
   const retryAfter = retryAfterSeconds(failure);
-  // A limit of requests has set its own.
+  // The rate limit has set its own.
   if (retryAfter !== undefined && !reply.hasHeader('retry-after')) reply.header('retry-after', retryAfter);
   return failure;
 }
@@ -159,7 +159,7 @@ function toAppError(error: unknown, request: FastifyRequest): AppError {
   return new AppError('internal_error', 'Something went wrong on our side', { cause: error });
 }
 
-/** A route's address as an expression over concrete ones, with or without a slash at the end. */
+/** A regular expression for concrete addresses of a route, with or without a trailing slash. */
 function patternOf(url: string): RegExp {
   const parts = url
     .replace(/\/$/, '')

@@ -21,15 +21,15 @@ declare module 'fastify' {
     workflowId: string | null;
     /** The id of what the request creates, for the audit log. */
     createdObject: string | null;
-    /** What the request with an `Idempotency-Key` makes gets this id. */
+    /** The object made by the request with an `Idempotency-Key` gets this id. */
     idempotentObject: { id: string; takenOver: boolean } | null;
   }
   interface FastifyContextConfig {
     /** Who may call the route and whose rows it works on. */
     access: Access;
-    /** Largest body in bytes. Left out: 16 KiB where the route describes a body, else 1 KiB. */
+    /** Largest body in bytes. Absent: 16 KiB if the route describes a body, otherwise 1 KiB. */
     bodyBytes?: number;
-    /** Left out: `defaultJsonBounds`. */
+    /** Absent: `defaultJsonBounds`. */
     jsonBounds?: JsonBounds;
     /** Logged at debug level only: probes ask every few seconds. */
     quiet?: boolean;

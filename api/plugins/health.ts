@@ -12,7 +12,7 @@ const readiness = z.object({
   checks: z.record(z.string(), z.enum(['ok', 'unavailable'])).describe('By name, such as postgres and temporal'),
 });
 
-/** `GET /healthz`: the process is up. `GET /readyz`: what it needs is in reach. Neither has the envelope. */
+/** `GET /healthz`: the process is up. `GET /readyz`: its dependencies can be reached. Neither has the envelope. */
 export const health = fp<{ checks: ReadinessCheck[] }>(
   async (app, { checks }) => {
     const shared = checks.map(sharedCheck);
@@ -64,7 +64,7 @@ export const health = fp<{ checks: ReadinessCheck[] }>(
   { name: 'health', dependencies: ['access'] },
 );
 
-/** A check with a time limit. Probes that come while it is under way share it, so that many probes cost no more. */
+/** A check with a time limit. Probes that arrive during a check share its result, so that many probes cost no more. */
 function sharedCheck({ name, check }: ReadinessCheck): ReadinessCheck {
   let underWay: Promise<void> | null = null;
   return {

@@ -10,13 +10,13 @@ import type { IdKind } from '../../domain/ids.ts';
 import { callerOf } from '../access.ts';
 import { RenewedClaim } from './renewed-claim.ts';
 
-/** What a route that takes `Idempotency-Key` says of itself, in its `config.idempotency`. */
+/** The declaration of a route that takes `Idempotency-Key`, in its `config.idempotency`. */
 export interface IdempotencyOptions {
-  /** What it makes; its id is fixed before the work (`createOnce`). `request`: no object of its own. */
+  /** The kind of object it makes, whose id is fixed before the work (`createOnce`). `request`: no object of its own. */
   makes: IdKind;
   /** Fields of `data`, or of a reply without an envelope, that are not stored. */
   secrets?: readonly string[];
-  /** Completes a stored reply with what may be sent again. */
+  /** Completes a stored reply with the parts that may be sent again. */
   restore?(data: Record<string, unknown>, request: FastifyRequest): Record<string, unknown>;
 }
 
@@ -30,8 +30,8 @@ export const idempotencyHeaders = z.looseObject({
 });
 
 /**
- * The first successful reply to a key is kept and given again. A request that failed made nothing, so its key is free
- * at once; one that died with its process is taken over by its repetition after 15 seconds.
+ * Stores the first successful reply to a key and repeats it. A request that failed made nothing, so its key is free at
+ * once; the key of a request whose process died is taken over by its repetition after 15 seconds.
  */
 export const idempotency = fp<{ orm: Orm }>(
   async (app, { orm }) => {
@@ -86,7 +86,7 @@ export const idempotency = fp<{ orm: Orm }>(
           await releaseIdempotencyKey(orm.em.fork(), held);
         }
       } catch (error) {
-        // The caller gets the reply that is due; the claim is taken over when they ask again.
+        // The caller gets the reply now; the claim is taken over if they repeat the request.
         request.log.error({ err: error }, 'idempotency key not settled');
       }
     });
@@ -120,7 +120,7 @@ function replay(
     .send(JSON.stringify(restored));
 }
 
-/** SHA-256 of what was asked; the order of a body's fields does not matter. */
+/** SHA-256 of the request; the order of a body's fields does not matter. */
 function hashOf(request: FastifyRequest): string {
   const body = JSON.stringify(request.body ?? null, (_key, value) =>
     value !== null && typeof value === 'object' && !Array.isArray(value)

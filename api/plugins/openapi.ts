@@ -72,7 +72,7 @@ export const openapi = fp<{ serverUrl: string }>(
   { name: 'openapi' },
 );
 
-/** Made once, when it is first asked for: it does not change while the process runs. */
+/** Made at the first request: it does not change while the process runs. */
 const documents = new WeakMap<object, string>();
 function document(app: { swagger(): unknown }): string {
   const made = documents.get(app) ?? JSON.stringify(app.swagger());
@@ -80,7 +80,7 @@ function document(app: { swagger(): unknown }): string {
   return made;
 }
 
-/** Each named schema comes in a form for requests and one for replies; drops those nothing refers to. */
+/** Each named schema has a form for requests and one for replies; removes those without a reference. */
 function withoutUnusedSchemas<D extends ReturnType<typeof jsonSchemaTransformObject>>(document: D): D {
   const { components, paths } = document as { components?: { schemas?: Record<string, unknown> }; paths?: unknown };
   const schemas = components?.schemas ?? {};

@@ -4,7 +4,10 @@ import fp from 'fastify-plugin';
 import { AppError } from '../../domain/errors.ts';
 import { publicRequestsPerMinute } from '../access.ts';
 
-/** Counts a request and puts what is left into the reply's headers. @throws {AppError} `too_many_requests` */
+/**
+ * Counts a request and sets the headers with the rest of the limit.
+ * @throws {AppError} `too_many_requests`
+ */
 export type RateLimiter = (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
 
 const windowMs = 60_000;

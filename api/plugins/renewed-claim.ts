@@ -3,7 +3,7 @@ import { abandonedSeconds, type HeldClaim, renewIdempotencyClaim } from '../../d
 
 const renewMs = (abandonedSeconds * 1000) / 4;
 
-/** The claim of a request that runs: renewed until it ends, so that one whose process died is soon free. */
+/** The claim of a running request: renewed until it ends, so that the claim of a process that died is free soon. */
 export class RenewedClaim {
   readonly #orm: Orm;
   readonly #onError: (error: unknown) => void;
@@ -19,7 +19,7 @@ export class RenewedClaim {
     this.#timer.unref();
   }
 
-  /** @returns the claim as it stands; it is not renewed any more. */
+  /** @returns the present claim, which is no longer renewed */
   async end(): Promise<HeldClaim> {
     clearInterval(this.#timer);
     await this.#renewal;

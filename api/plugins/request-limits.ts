@@ -2,20 +2,20 @@ import type { RouteOptions } from 'fastify';
 import fp from 'fastify-plugin';
 import { publicRequestsPerMinute } from '../access.ts';
 
-/** What one route admits, as it is enforced. */
+/** The enforced limits of one route. */
 export interface RouteLimits {
   method: string;
   url: string;
   bodyBytes: number;
   /** Who shares the count of requests: an API key on all its routes, or an address on this one. */
   countedBy: 'key' | 'address';
-  /** Null: the setting of the limit for keys. */
+  /** Null: the setting for keys. */
   requestsPerMinute: number | null;
 }
 
-/** For a route that describes no body: `{}` and white space still pass. */
+/** For a route without a body: `{}` and white space still pass. */
 const withoutBodyBytes = 1024;
-/** For a route that describes a body and states no limit. */
+/** For a route with a body that states no limit. */
 const withBodyBytes = 16 * 1024;
 
 /**

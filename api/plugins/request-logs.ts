@@ -26,7 +26,7 @@ export const requestLogs = fp(
   { name: 'request-logs', dependencies: ['authentication'] },
 );
 
-/** The codec server's path has its token in it, and so has a mistyped one. */
+/** The codec server's path contains its token, and so may a mistyped path. */
 function pathOf(request: FastifyRequest): string {
   const path = request.url.split('?', 1)[0]!;
   return path.startsWith('/codec/') ? '/codec/…' : path;

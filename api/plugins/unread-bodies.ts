@@ -3,14 +3,16 @@ import type { Socket } from 'node:net';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
 
-/** After a refusal, what still arrives is thrown away for this long and this much, then the connection is cut. */
+/**
+ * After a refusal, the rest of the body is discarded for this time and up to this size, then the connection is closed.
+ */
 const lingerMs = 1000;
 const lingerBytes = 1024 * 1024;
 const lookMs = 50;
 
 /**
- * Ends the connection of a request that is answered before its body has arrived, so that no caller makes the API read
- * a body it has refused. The caller gets a moment to read the reply: closing at once would reset the connection.
+ * Ends the connection of a request that is answered before its body has arrived, so that the API never has to read a
+ * body that it refused. The caller gets a moment to read the reply: closing at once would reset the connection.
  */
 export const unreadBodies = fp(
   async (app) => {
@@ -19,7 +21,7 @@ export const unreadBodies = fp(
   { name: 'unread-bodies' },
 );
 
-/** For replies that pass no hook, too. */
+/** For replies that run no hook, too. */
 export function closeWhenUnread(request: FastifyRequest, reply: FastifyReply): void {
   if (!hasUnreadBody(request.raw)) return;
   reply.header('connection', 'close');
@@ -45,7 +47,7 @@ function lingerBeforeClose(socket: Socket): void {
   };
 }
 
-/** Throws away what still arrives without parsing it: a chunk of one byte costs as much as a chunk of many. */
+/** Discards the rest without parsing it: parsing a chunk of one byte costs as much as a large one. */
 function discard(socket: Socket): void {
   socket.removeAllListeners('data');
   socket.on('data', () => undefined);

@@ -4,7 +4,9 @@ import { AppError, type ErrorDetail } from '../../domain/errors.ts';
 import { detailsText, maxDetails } from '../error-details.ts';
 import { pagingQuery } from '../schemas/paging.ts';
 
-/** Checks a part of a request with its zod schema and says which fields are wrong and why, without their values. */
+/**
+ * Checks a part of a request with its zod schema, and names the wrong fields with the reasons, without their values.
+ */
 export const validatorCompiler: FastifySchemaCompiler<z.ZodType> =
   ({ schema, httpPart }) =>
   (data: unknown) => {
@@ -18,12 +20,12 @@ export const validatorCompiler: FastifySchemaCompiler<z.ZodType> =
     return { error: new AppError(paging ? 'invalid_pagination' : 'validation_failed', text, { details }) };
   };
 
-/** A query has no paths: what is wrong within a list or an object in a parameter is wrong with that parameter. */
+/** A query has no paths: an error within a list or an object of a parameter is reported for the parameter. */
 function ofParameter(issue: z.core.$ZodIssue): z.core.$ZodIssue {
   return { ...issue, path: issue.path.slice(0, 1) };
 }
 
-/** A union is wrong in the way of its member that came closest. */
+/** For a union, report the errors of the member that came closest. */
 function toDetails(issue: z.core.$ZodIssue): ErrorDetail[] {
   if (issue.code === 'invalid_union' && issue.errors.length > 0) {
     const closest = issue.errors.reduce((best, member) => (depth(member) > depth(best) ? member : best));

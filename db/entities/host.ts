@@ -14,26 +14,26 @@ export const Host = defineEntity({
     diskGbCapacity: p.integer().nullable(),
     /** The memory of the machine. Null: it has not measured itself yet. */
     memoryMbTotal: p.integer().nullable(),
-    /** What was free for more sandboxes at `measuredAt`, its reserves left out; below zero: it is under pressure. */
+    /** Room for more sandboxes at `measuredAt`, without the reserves; negative: the host is under pressure. */
     cpuFree: p.float().nullable(),
     memoryMbFree: p.integer().nullable(),
     diskMbFree: p.integer().nullable(),
-    /** Of these it has nothing left: `cpu`, `memory`, `disk`. */
+    /** Resources of which it has nothing left: `cpu`, `memory`, `disk`. */
     shortOf: p.array().default([]),
     measuredAt: p.datetime(3).nullable(),
-    /** What one sandbox may send to the internet, and receive, each second. Null: not limited. */
+    /** Bandwidth of one sandbox to the internet, in each direction. Null: not limited. */
     bandwidthMbps: p.integer().nullable(),
-    /** Where its UDP ports are reached. */
+    /** The address at which its UDP ports are reached. */
     publicAddress: p.string().nullable(),
-    /** The range that leads to sandboxes; null: it has none. */
+    /** The range of UDP ports that may lead to sandboxes; null: none. */
     udpPortFirst: p.integer().nullable(),
     udpPortLast: p.integer().nullable(),
-    /** `data` or `cache`: its disk that is nearly full. Null: neither is. */
+    /** The disk that is nearly full: `data` or `cache`. Null: neither. */
     fullDisk: p.string().nullable(),
     leaseExpiresAt: p.datetime(3),
-    /** It stopped in order and comes back: until then it is missed by nobody. */
+    /** It stopped in order and will be back by then; until then nothing is done about its absence. */
     awayUntil: p.datetime(3).nullable(),
-    /** Its sandboxes were given up. It may not renew its lease before it has cleaned up after them. */
+    /** Its sandboxes were given up. It may renew its lease only after it has cleaned up. */
     lostAt: p.datetime(3).nullable(),
     createdAt: p.datetime(3).onCreate(() => new Date()),
     updatedAt: p

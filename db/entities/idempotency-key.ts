@@ -14,7 +14,7 @@ export const IdempotencyKey = defineEntity({
     replyStatus: p.integer().nullable(),
     /** The reply without its secrets. */
     replyBody: p.json<unknown>().nullable(),
-    /** The id that what is made will have, so that a request taken over makes nothing twice. */
+    /** The id of the object to make, so that a request that is taken over makes nothing twice. */
     objectId: p.string().nullable(),
     createdAt: p.datetime(3).onCreate(() => new Date()),
   },

@@ -15,9 +15,9 @@ export const OutboxEntry = defineEntity({
     attempts: p.integer().default(0),
     /** Attempts that failed while Temporal was there. After `mostRefusals` the entry is dead. */
     refusals: p.integer().default(0),
-    /** Of the last attempt that failed. */
+    /** The error of the last failed attempt. */
     lastError: p.string().nullable(),
-    /** Nothing tries it any more, until an operator has it tried again. */
+    /** Nothing tries it any more, until an operator retries it. */
     deadAt: p.datetime(3).nullable(),
     /** By the database's clock: a process whose clock is ahead must not delay an entry. */
     notBefore: p.datetime(3).defaultRaw('now()'),

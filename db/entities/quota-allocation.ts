@@ -3,7 +3,7 @@ import type { AccountId, UserId } from '../../domain/ids.ts';
 import type { AllocationStatus } from '../../domain/quotas.ts';
 import { quotaColumns } from './quota-columns.ts';
 
-/** What an account's root lets one user use; each user has at most one that is active. */
+/** The quota of one user, set by the account's root; a user has at most one active allocation. */
 export const QuotaAllocation = defineEntity({
   name: 'QuotaAllocation',
   tableName: 'quota_allocations',

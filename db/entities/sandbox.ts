@@ -4,16 +4,18 @@ import type { MountSlot } from '../../domain/object-storage.ts';
 import type { Port } from '../../domain/ports.ts';
 import type { LifecycleOutcome, SandboxReason, SandboxStatus, SandboxSubstatus } from '../../domain/sandbox-state.ts';
 
-/** What is kept of a sandbox that failed, also after its data is gone. */
+/** The explanation of a failed sandbox, kept after its data is gone. */
 export interface SandboxFailure {
   message: string;
   exitCode: number | null;
   outOfMemory: boolean;
-  /** The last 8 KiB its command wrote. */
+  /** The last 8 KiB of its command's output. */
   commandOutput: string;
 }
 
-/** A sandbox as people list and search it. After its creation only its own workflow's activities write its status. */
+/**
+ * A sandbox as people list and search it. After its creation only the activities of its own workflow write its status.
+ */
 export const Sandbox = defineEntity({
   name: 'Sandbox',
   tableName: 'sandboxes',
@@ -26,7 +28,7 @@ export const Sandbox = defineEntity({
     description: p.string().default(''),
 
     templateId: p.string().$type<TemplateId>(),
-    /** As the template was when the sandbox was made; it may change or go. */
+    /** A copy of the template's fields at the creation; the template may change or be deleted. */
     templateName: p.string(),
     templateSource: p.string(),
     templatePorts: p.json<Port[]>(),
@@ -38,7 +40,7 @@ export const Sandbox = defineEntity({
     memoryMb: p.integer(),
     storageGb: p.integer(),
     timeoutSeconds: p.integer(),
-    /** Where the timeout of the current running phase counts from. */
+    /** The time from which the timeout of the current running phase counts. */
     timeoutFrom: p.datetime(3).nullable(),
     autoPause: p.boolean().default(false),
     secure: p.boolean().default(true),
@@ -46,9 +48,9 @@ export const Sandbox = defineEntity({
     metadata: p.json<Record<string, string>>(),
     envVars: p.json<Record<string, string>>(),
     customPorts: p.json<Port[]>(),
-    /** By slot; no credential is in it. */
+    /** By slot, without credentials. */
     objectStorage: p.json<MountSlot[]>().onCreate((row: { objectStorage?: MountSlot[] }) => row.objectStorage ?? []),
-    /** Its buckets are mounted by an s3fs of its own: this one, or where it is empty that of its `PATH`. */
+    /** Its buckets are mounted by its own s3fs: this path, or if empty the one in its `PATH`. */
     directMount: p.boolean().default(false),
     s3fsPath: p.string().default(''),
     /** The host's ports that lead to its UDP ports, by its own; given back with the room. */
@@ -62,18 +64,18 @@ export const Sandbox = defineEntity({
     lifecycleOutcome: p.string().$type<LifecycleOutcome>().nullable(),
 
     region: p.string(),
-    /** Where it was wished to be, and then the others by distance, should it have to be placed again. */
+    /** The requested region, then the others by distance, in case it must be placed again. */
     nearestRegions: p.json<readonly string[]>(),
-    /** It may be placed in its region only. */
+    /** It may only be placed in its region. */
     regionForced: p.boolean().default(false),
     hostId: p.string(),
     /** It has processes or frozen memory on its host, or is about to. */
     holdsCompute: p.boolean().default(true),
-    /** Its host has measured it since it got its processes; until then it counts with what is expected of it. */
+    /** Its host has measured it since its processes started; until then it counts with its expected use. */
     isMeasured: p.boolean().default(false),
     /** It has a disk on its host, or is about to. */
     holdsDisk: p.boolean().default(true),
-    /** The number of its last start or resume that began on its host; null: none has, or before they were numbered. */
+    /** The number of its last start or resume that began on its host; null: none, or from before they were numbered. */
     run: p.integer().nullable(),
     agentAddress: p.string().nullable(),
     agentPort: p.integer().nullable(),

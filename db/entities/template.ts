@@ -9,7 +9,7 @@ export const Template = defineEntity({
   tableName: 'templates',
   properties: {
     templateId: p.string().$type<TemplateId>().primary(),
-    /** Null for what the platform brings itself. */
+    /** Null for built-in templates. */
     accountId: p.string().$type<AccountId>().nullable(),
     ownerUserId: p.string().$type<UserId>().nullable(),
     name: p.string(),
@@ -22,7 +22,7 @@ export const Template = defineEntity({
     externalImageUrl: p.string().nullable(),
     externalRegistryUsername: p.string().nullable(),
     status: p.string().$type<'pending' | 'building' | 'pushing' | 'available' | 'failed'>(),
-    /** Sealed; for the import, which removes it once it has completed. */
+    /** Encrypted for the import, which removes it when it completes. */
     registryPassword: p.text().nullable(),
     /** `registry:<path>@<digest>`, another reference that hosts pull, or `builtin:<name>`, which hosts make themselves. */
     image: p.string().nullable(),

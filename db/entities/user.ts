@@ -22,7 +22,7 @@ export const User = defineEntity({
     avatarUrl: p.string().nullable(),
     maxActiveApiKeys: p.integer().nullable(),
     lastLogin: p.datetime(3).nullable(),
-    /** The user is being deleted since then. */
+    /** When the deletion of the user was requested. */
     deletionRequestedAt: p.datetime(3).nullable(),
     createdAt: p.datetime(3).onCreate(() => new Date()),
     updatedAt: p

@@ -1,30 +1,30 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
 import type { AccountId, UserId } from '../../domain/ids.ts';
 
-/** Where the events of a user's objects, or of all of an account's, are sent. */
+/** An address that gets the events of a user's objects, or of all objects of an account. */
 export const WebhookEndpoint = defineEntity({
   name: 'WebhookEndpoint',
   tableName: 'webhook_endpoints',
   properties: {
     endpointId: p.string().primary(),
     accountId: p.string().$type<AccountId>(),
-    /** Whose events it receives; null: those of the whole account. */
+    /** The user whose events it gets; null: those of the whole account. */
     userId: p.string().$type<UserId>().nullable(),
     url: p.string(),
     /** Types, families such as `sandbox.*`, or `*`. */
     eventTypes: p.array(),
     description: p.string().default(''),
     isActive: p.boolean().default(true),
-    /** Why the platform has disabled it; null: it is active, or its user has. */
+    /** Why the platform disabled it; null: it is active, or its user disabled it. */
     disabledReason: p.string().$type<'gone' | 'failing'>().nullable(),
     timeoutSeconds: p.integer().default(30),
     maxRetries: p.integer().default(3),
-    /** Which of its signing keys is used; they are derived from it. */
+    /** The number of its signing key; keys are derived from it. */
     keyNumber: p.integer().default(1),
     publicKey: p.string(),
     /** The caller's secret, encrypted. */
     sealedSecret: p.string().nullable(),
-    /** What was rolled, and signs as well until then. */
+    /** The former key and secret, which also sign until then. */
     previousKeyNumber: p.integer().nullable(),
     previousSealedSecret: p.string().nullable(),
     previousUntil: p.datetime(3).nullable(),

@@ -5,14 +5,15 @@ import { query } from '../query.ts';
 
 export type LinkPurpose = 'password-reset';
 
-/** What is stored of a link's token. */
+/** The stored form of a link's token. */
 function hashLinkToken(token: string): string {
   return createHash('sha256').update(token).digest('hex');
 }
 
 /**
- * Stores a link that works once. Adding the same again changes nothing, so an attempt may be repeated.
- * @param link.provesEmail it goes to its user by mail and nowhere else, so who uses it reads their mail
+ * Stores a link that works once. Adding the same link again changes nothing, so an attempt may be repeated.
+ * @param link.provesEmail it is mailed to its user and given to nobody else, so its use proves that they read their
+ *   mail
  */
 export async function addAccountLink(
   em: EntityManager,
@@ -34,11 +35,13 @@ export interface AccountLink {
   passwordHash: string | null;
 }
 
-/** Links lead to passwords. Who signs in through an identity provider gets none, also by an earlier link. */
+/**
+ * Links lead to passwords. A user who signs in through an identity provider gets none, and earlier links do not work.
+ */
 const usable = `l.token_hash = ? and l.purpose = ? and l.ended_at is null and l.expires_at > now() and u.status = 'enabled'
   and (u.oauth_provider is null or u.password_hash is not null)`;
 
-/** The user whom a link is for, without using it. Null: it was used, has expired, or never was. */
+/** The user of a link, without using the link. Null: it was used, has expired, or does not exist. */
 export async function findAccountLink(
   em: EntityManager,
   token: string,
@@ -67,9 +70,9 @@ export async function findAccountLink(
 }
 
 /**
- * Uses a link up, in the transaction of `em` that does what it is for. Of many uses at once, one succeeds. Its row stays
- * until it expires, so that a late attempt at its mail does not make it usable again.
- * @returns null when it was used, has expired, or never was
+ * Uses a link up, in the transaction of `em` that acts on it. Of many uses at once, one succeeds. Its row stays until
+ * it expires, so that a late attempt to mail it does not make it usable again.
+ * @returns null when it was used, has expired, or does not exist
  */
 export async function useAccountLink(
   em: EntityManager,

@@ -28,7 +28,7 @@ import { lockRow } from './lock-row.ts';
 import { requestStart } from './outbox.ts';
 import { takeUdpPorts } from './udp-ports.ts';
 
-/** What the caller decided about a new sandbox; the rest follows from the plan and from placement. */
+/** The caller's decisions about a new sandbox; the rest follows from the plan and from placement. */
 export type NewSandbox = Pick<
   Sandbox,
   | 'sandboxId'
@@ -92,21 +92,21 @@ export async function admitSandbox(
   });
 }
 
-/** A template that is being deleted takes no more sandboxes, and one that has some is not deleted. */
+/** A template that is being deleted takes no more sandboxes, and a template with sandboxes is not deleted. */
 async function keepTemplate(tx: EntityManager, templateId: TemplateId): Promise<void> {
   const found = await query(tx, 'select 1 from templates where template_id = ? for key share', [templateId]);
   if (found.length === 0) throw new AppError('template_not_found', 'There is no such template any more');
 }
 
 /**
- * Holds the resume of a paused sandbox against the plan again, and against its host: it comes back where its disk is.
- * Call it inside the transaction that moves the row to `resuming`.
+ * Checks the resume of a paused sandbox against the plan again, and against its host, where its disk is. Call it inside
+ * the transaction that moves the row to `resuming`.
  * @throws {AppError} `concurrent_limit_reached`, `account_suspended`, `no_capacity`
  */
 export async function admitResume(tx: EntityManager, plans: PlanCatalog, sandbox: Sandbox): Promise<void> {
   await lockAccountForOneMore(tx, plans, sandbox);
   const asked = await roomFor(tx, sandbox);
-  // Its disk is there, and mostly its memory too, which the host counts as used; only the rest must be found.
+  // The disk is used already, and so is most of the memory, which the host's figures include; only the rest needs room.
   const memory = sandbox.holdsCompute ? 0 : asked.memoryMb;
   const expected = { cpu: 0, memoryMb: sandbox.holdsCompute ? 0 : asked.expected.memoryMb, diskMb: 0 };
   const needed = { ...asked, diskGb: 0, udpPorts: 0, memoryMb: memory, expected };
@@ -115,7 +115,7 @@ export async function admitResume(tx: EntityManager, plans: PlanCatalog, sandbox
 
 type Sized = Pick<Sandbox, 'templateId' | 'cpuCount' | 'memoryMb' | 'storageGb' | 'templatePorts' | 'customPorts'>;
 
-/** What a sandbox needs of a host: what it is promised, and what sandboxes of its template have used. */
+/** The room that a sandbox needs: its promised resources, and the measured use of its template's sandboxes. */
 export async function roomFor(tx: EntityManager, sandbox: Sized): Promise<RoomNeeded> {
   const nominal = { cpu: sandbox.cpuCount, memoryMb: sandbox.memoryMb, diskGb: sandbox.storageGb };
   const expected = expectedUse(nominal, await templateUse(tx, sandbox.templateId));
@@ -152,7 +152,7 @@ async function lockAccountForOneMore(
   return plan;
 }
 
-/** Sandboxes that count now, of the account and of one user, and what the user's quota allows; null: no limit. */
+/** Sandboxes that count now, of the account and of one user, and the user's quota; null: no limit. */
 async function countConcurrent(
   tx: EntityManager,
   accountId: AccountId,
@@ -202,7 +202,7 @@ const resourceNames: Record<Resource, string> = {
   udp_ports: 'UDP ports',
 };
 
-/** @param short what the hosts have too little of; empty: no host takes sandboxes */
+/** @param short resources that the hosts lack; empty: no host takes sandboxes */
 function noRoom({ wish, hostId }: { wish?: RegionWish; hostId?: string }, short: readonly Resource[]): AppError {
   const what =
     short.length === 0 ? 'room' : `enough free ${short.map((resource) => resourceNames[resource]).join(' and ')}`;
