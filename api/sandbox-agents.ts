@@ -20,7 +20,7 @@ export interface AgentPlace {
   port: number;
 }
 
-/** What an agent is asked to run (agent/BOOT.md). */
+/** A command for an agent (agent/BOOT.md). */
 export interface RunRequest {
   runId: string;
   command: string;
@@ -36,7 +36,7 @@ export interface RunRequest {
 /** A time of a run, with nine decimals. */
 export const runTime = z.string().regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$/);
 
-/** What an agent says of its newest run. Root inside a sandbox can forge it, for that sandbox. */
+/** An agent's state of its newest run. Root inside a sandbox can forge it, for that sandbox. */
 const describedRun = z.object({
   runId: z.string().regex(/^\w{1,64}$/),
   owner: z.string().max(128),
@@ -60,7 +60,7 @@ export class AgentRefusal extends Error {
   }
 }
 
-/** The agent could not be reached, took too long, or answered what no agent answers. */
+/** The agent could not be reached, took too long, or sent an invalid reply. */
 export class AgentUnreachable extends Error {
   override name = 'AgentUnreachable';
 }
@@ -84,7 +84,10 @@ export class SandboxAgents {
     return (await this.#json(place, 'GET', '/platform/exec', z.object({ run: describedRun.nullable() }))).run;
   }
 
-  /** Kills what runs; answers once it has ended. @throws {AgentRefusal} `no_run` */
+  /**
+   * Kills the run; replies once it has ended.
+   * @throws {AgentRefusal} `no_run`
+   */
   async cancelRun(place: AgentPlace): Promise<void> {
     await this.#json(place, 'DELETE', '/platform/exec', z.object({ cancelled: z.literal(true) }));
   }

@@ -5,8 +5,8 @@ import type { SandboxStatus } from '../domain/sandbox-state.ts';
 import type { TimeoutChange, TimeoutReply } from '../domain/timeout-change.ts';
 
 /**
- * What a route can ask of a sandbox's life. Each becomes an update of its workflow; one whose life is over is answered
- * from its row. Every method throws `AppError` with the code the caller should see.
+ * The commands that routes send to a sandbox's life. Each becomes an update of its workflow; if the sandbox has ended,
+ * the row answers. Every method throws `AppError` with the code for the caller.
  */
 export interface SandboxCommands {
   /**

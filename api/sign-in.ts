@@ -52,7 +52,7 @@ async function signInNow(deps: ApiDependencies, attempt: SignInAttempt): Promise
 }
 
 /**
- * @param otherWay what else the person can do than to wait
+ * @param otherWay what the person can do instead of waiting
  * @throws {AppError} `too_many_sign_ins`
  */
 export function requireNoWait(

@@ -135,7 +135,7 @@ export class TemporalSandboxCommands implements SandboxCommands {
     return this.#terminateEnded(sandbox.sandboxId, forget);
   }
 
-  /** Work for a host that is away would wait long in its queue before it is known that nobody takes it. */
+  /** Work for a host that is away would wait in its queue for a long time before it fails. */
   async #requireHost({ hostId, status }: Sandbox): Promise<void> {
     if (isOver(status) || (await hasLease(this.#orm.em, hostId))) return;
     throw new AppError('host_unavailable', 'The host of this sandbox is away; try again when it is back');
@@ -151,7 +151,7 @@ export class TemporalSandboxCommands implements SandboxCommands {
     }
   }
 
-  /** Its workflow is over, so another cleans up what it left. */
+  /** Its workflow has closed, so another one cleans up. */
   async #terminateEnded(sandboxId: SandboxId, forget: boolean): Promise<{ alreadyTerminated: boolean }> {
     const now = await findSandboxStatus(this.#orm.em, sandboxId);
     if (isAlreadyTerminated(now?.status, forget)) return { alreadyTerminated: true };
@@ -236,8 +236,8 @@ function sandboxStart(sandbox: Sandbox) {
 }
 
 /**
- * Under many updates at once a worker may hand a task back without having looked at all of them; the server then
- * rejects those. Nothing of such an update has happened, so it may be sent again.
+ * With many updates at once a worker may return a task without having processed all of them; the server then rejects
+ * the rest. Such an update had no effect, so it may be sent again.
  */
 function wasNotProcessed(error: unknown): boolean {
   return hasFailureType(error, 'UnprocessedUpdate');
@@ -247,7 +247,7 @@ function ended(status: string): AppError {
   return new AppError('sandbox_ended', `The sandbox is ${status}`);
 }
 
-/** For what a sandbox must be running for, one that has ended is one more that does not run. */
+/** For commands that need a running sandbox, an ended one is simply not running. */
 function asNotRunning(error: unknown): never {
   if (error instanceof AppError && error.code === 'sandbox_ended') {
     throw new AppError('sandbox_not_running', `${error.message}, not running`);

@@ -1,6 +1,6 @@
 import { type EventType, eventTypes } from '../domain/event-types.ts';
 
-/** The `webhooks` of the OpenAPI document: what endpoints are sent, by the type of the event. */
+/** The `webhooks` of the OpenAPI document: the requests to endpoints, by event type. */
 export function webhookDocuments(): Record<string, object> {
   return Object.fromEntries(eventTypes.map((each) => [each.type, { post: requestOf(each) }]));
 }

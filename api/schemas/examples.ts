@@ -171,7 +171,7 @@ export const fieldExamples: Readonly<Record<string, unknown>> = {
   username: 'ada',
 };
 
-/** Of fields that are text in one place and something else in another. */
+/** For fields that are text in one place and another type elsewhere. */
 export const textExamples: Readonly<Record<string, string>> = { metadata: '{"team": "blue"}' };
 
 const quotaRequest = { cpu_seconds_monthly: 360_000, template_storage_gb: 10, reason: 'A larger test matrix' };

@@ -31,7 +31,7 @@ function failure(codes: ErrorCode[]) {
     .describe(codes.join(', '));
 }
 
-/** What any route can answer. */
+/** Errors of any route. */
 const anywhere: ErrorCode[] = [
   'validation_failed',
   'unauthenticated',
@@ -40,7 +40,7 @@ const anywhere: ErrorCode[] = [
   'temporarily_unavailable',
 ];
 
-/** What any route that changes something can answer besides. */
+/** Further errors of any route that changes something. */
 export const ofMutations: ErrorCode[] = [
   'invalid_json',
   'account_suspended',
@@ -48,15 +48,15 @@ export const ofMutations: ErrorCode[] = [
   'unsupported_media_type',
 ];
 
-/** What a POST that takes an `Idempotency-Key` can answer besides. */
+/** Further errors of a POST with an `Idempotency-Key`. */
 export const ofIdempotency: ErrorCode[] = ['idempotency_key_reused', 'idempotency_key_in_use'];
 
-/** What a list can answer besides. */
+/** Further errors of a list. */
 export const ofPaging: ErrorCode[] = ['invalid_pagination'];
 
 /**
- * The error replies of a route, by status, each with the codes it can carry.
- * @param codes those beyond what every route can answer
+ * The error replies of a route, by status, each with its possible codes.
+ * @param codes beyond those of every route
  */
 export function failures(...codes: (ErrorCode | ErrorCode[])[]): Partial<Record<FailureStatus, z.ZodType>> {
   const byStatus = new Map<FailureStatus, ErrorCode[]>();

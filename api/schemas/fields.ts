@@ -1,10 +1,7 @@
 import { z } from 'zod';
 import type { Id, IdKind } from '../../domain/ids.ts';
 
-/**
- * An id that a caller gives. Its type says what it is meant to be: a text of another shape is the id of nothing, and
- * looking it up finds nothing.
- */
+/** An id that a caller gives, typed by its kind. A text of another shape is no id, so a look-up finds nothing. */
 export const givenId = <Kind extends IdKind>(_kind: Kind, schema = z.string()) =>
   schema as unknown as z.ZodType<Id<Kind>, string>;
 
@@ -80,7 +77,7 @@ export const queryFlag = () =>
 /** A positive number that Postgres can hold as an integer. */
 export const positiveInt = () => z.int().min(1).max(2_147_483_647);
 
-/** What a name must look like, for the document: printable, with something to see unless it may be blank. */
+/** The pattern of a name, for the document: printable, and not blank unless it may be. */
 export const namePattern = '^[^\\x00-\\x1f\\x7f-\\x9f]*[^\\s\\x00-\\x1f\\x7f-\\x9f][^\\x00-\\x1f\\x7f-\\x9f]*$';
 const blankNamePattern = '^[^\\x00-\\x1f\\x7f-\\x9f]*$';
 

@@ -60,7 +60,7 @@ export function presentPort(port: Port): PortFields {
   };
 }
 
-/** The three lists of a sandbox's ports, with where those of UDP are reached. */
+/** The three lists of a sandbox's ports, with the host's address for UDP ports. */
 export function presentPorts({
   sandbox,
   hostAddress,

@@ -40,7 +40,7 @@ export const quotaRequestBody = z.object({
 
 type QuotaBody = { [name in keyof typeof quotaFields]?: number | undefined };
 
-/** Every field of a quota; those that are not given are not limited. */
+/** Every field of a quota; absent ones are not limited. */
 export function quotaOf(body: QuotaBody): Quota {
   return {
     cpuSecondsMonthly: body.cpu_seconds_monthly ?? null,

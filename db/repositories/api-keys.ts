@@ -62,7 +62,7 @@ export async function listApiKeyViews(
 }
 
 /**
- * Makes a key. Of creates at once no more succeed than the user may have active.
+ * Makes a key. Of simultaneous creates no more succeed than the user may have active.
  * @returns the key and its secret, which is returned once and not stored
  * @throws {AppError} `api_key_limit_reached`, `api_key_name_taken`
  */

@@ -6,14 +6,14 @@ import { query } from '../query.ts';
 import { containing, type ListedTable, type Listing, readPage } from './page.ts';
 import { type Scope, withinScope } from './scope.ts';
 
-/** Who acts, and by which request or command. */
+/** The actor of a change, and its request or command. */
 export interface AuditedRequest {
-  /** Of what the request works on. Null: it has no caller, or concerns no account. */
+  /** The account of the object. Null: there is no caller, or the request concerns no account. */
   accountId: AccountId | null;
   userId: UserId | null;
   keyId: string | null;
   sessionId: string | null;
-  /** Of the client; for an operator's command, the user and the machine. */
+  /** The client's address; for an operator's command, the user and the machine. */
   address: string;
   requestId: string;
   /** The operation, as the OpenAPI document calls it, or the name of the command. */
@@ -28,16 +28,16 @@ export const auditedRequest = new AsyncLocalStorage<AuditedRequest>();
 /** Settings of an object; never a secret. */
 export type AuditedFields = Record<string, string | number | boolean | null>;
 
-/** What an event says beside who made it. */
+/** The fields of an event beside its actor. */
 export interface AuditedChange {
-  /** Of the object. Null: the whole platform is changed. */
+  /** The account of the object. Null: the whole platform is changed. */
   accountId: AccountId | null;
   objectId: string | null;
   before: AuditedFields | null;
   after: AuditedFields | null;
   /** The user who has proven who they are by this request, where it had no caller before. */
   provenUserId?: string;
-  /** In place of the operation: where several lead to the same change. */
+  /** Replaces the operation, if several operations make the same change. */
   action?: string;
 }
 

@@ -165,7 +165,7 @@ interface ChangeRow {
 
 /**
  * Stores the token of one of the links. Storing it again changes nothing.
- * @returns what the mail needs; null: the change is over, or the link was used
+ * @returns the facts for the mail; null: the change is over, or the link was used
  */
 export async function addEmailChangeToken(
   em: EntityManager,

@@ -17,7 +17,7 @@ export type SandboxEventType =
   | 'sandbox.failed'
   | 'sandbox.project_switched';
 
-/** What an event is about, and who may receive it: the owner, and the account's root users. */
+/** The object of an event, and who may receive it: the owner, and the account's root users. */
 export interface EventObject {
   /** Prefixed, so that no two objects share it. */
   objectId: string;

@@ -6,7 +6,10 @@ import { query } from '../query.ts';
 
 /** A host that has not measured itself for this long takes nothing: its figures say nothing of now. */
 const staleAfterSeconds = 30;
-/** In this time the peak of a template's memory comes half the way down to what its newest sandboxes use. */
+/**
+ * The half-life of the peak of a template's memory: in this time it falls half the way to the use of the newest
+ * sandboxes.
+ */
 const peakHalfLifeSeconds = 3600;
 /** How much the newest sandboxes count in the mean of a template's processor use. */
 const newestPart = 0.2;
@@ -28,11 +31,11 @@ interface RoomRow {
   memory_mb: string;
   disk_gb: string;
   udp_ports: string;
-  /** Of those that are not measured yet: cores, MB, GB, and the use of its template or nulls. */
+  /** The sandboxes that are not measured yet: cores, MB, GB, and the use of their template or nulls. */
   unmeasured: [number, number, number, number | null, number | null][];
 }
 
-/** Of hosts that take sandboxes now. Lock the row of one host first to rely on its room. */
+/** The rooms of hosts that take sandboxes now. Lock the row of one host first to rely on its room. */
 export async function readRooms(tx: EntityManager, hostId: string | null = null): Promise<HostRoom[]> {
   const rows = await query<RoomRow>(
     tx,
@@ -97,17 +100,17 @@ export async function guessTemplateUse(em: EntityManager, templateId: TemplateId
   ]);
 }
 
-/** What a host measured. */
+/** A host's measurements. */
 export interface RoomReport {
   free: FreeRoom;
   shortOf: readonly string[];
-  /** Sandboxes whose use is within what the host found free, from now on. */
+  /** Sandboxes that the host's figures include from now on. */
   measuredIds: readonly string[];
-  /** What these sandboxes use, by template. */
+  /** The use of these sandboxes, by template. */
   templates: ReadonlyMap<string, TemplateUse>;
 }
 
-/** Stores what a host measured, in one statement: an admission sees all of it or nothing. */
+/** Stores a host's measurements in one statement: an admission sees all of them or none. */
 export async function storeRoom(em: EntityManager, hostId: string, report: RoomReport): Promise<void> {
   const { free, shortOf, measuredIds, templates } = report;
   const column = (of: (use: TemplateUse) => number) => `{${[...templates.values()].map(of).join(',')}}`;

@@ -14,7 +14,7 @@ export interface HostRegistration {
   cpuCapacity: number | null;
   memoryMbCapacity: number | null;
   diskGbCapacity: number | null;
-  /** What one sandbox may send to the internet, and receive. Absent: not limited. */
+  /** Bandwidth of one sandbox to the internet, in each direction. Absent: not limited. */
   bandwidthMbps?: number;
 }
 
@@ -22,8 +22,8 @@ export interface HostRegistration {
 export type RunStatement = (text: string, values: readonly unknown[]) => Promise<Record<string, unknown>[]>;
 
 /**
- * Makes or renews a host's lease, with what it offers. The database's clock decides. A host that was given up gets none
- * until `rejoin`.
+ * Makes or renews a host's lease and stores its capacity. The database's clock decides. A host that was given up gets
+ * no lease until `rejoin`.
  * @param lease.offers false: it is there, but takes no new sandboxes yet
  * @returns whether it was given up
  */
@@ -98,7 +98,7 @@ export async function giveUpHost(em: EntityManager, hostId: string): Promise<boo
   return rows.length > 0;
 }
 
-/** A host that was given up has nothing of those sandboxes any more and may take new ones. */
+/** A host that was given up has removed those sandboxes and may take new ones. */
 export async function rejoin(em: EntityManager, hostId: string): Promise<void> {
   await query(em.fork(), 'update hosts set lost_at = null where host_id = ?', [hostId]);
 }
@@ -147,7 +147,7 @@ export async function restingSandboxes(em: EntityManager, hostId: string): Promi
   }));
 }
 
-/** Those of these sandboxes that run on this host. */
+/** The sandboxes of the list that run on this host. */
 export async function runningSandboxes(em: EntityManager, hostId: string, sandboxIds: SandboxId[]): Promise<Sandbox[]> {
   if (sandboxIds.length === 0) return [];
   return em.fork().find(Sandbox, { hostId, status: 'running', sandboxId: { $in: sandboxIds } });

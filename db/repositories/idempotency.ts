@@ -1,9 +1,9 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { query } from '../query.ts';
 
-/** What a request with an `Idempotency-Key` has to do. */
+/** What to do with a request that has an `Idempotency-Key`. */
 export type IdempotencyClaim =
-  /** Run it. `objectId` is the one to give to what it makes; `takenOver` when an earlier try may have made it. */
+  /** Run it. `objectId` is the id for the object it makes; `takenOver`: an earlier try may have made the object. */
   | { kind: 'run'; claimedAt: string; objectId: string; takenOver: boolean }
   /** Answer the same again. */
   | { kind: 'replay'; status: number; body: unknown }

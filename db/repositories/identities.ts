@@ -4,7 +4,7 @@ import { isApiKeyShape } from '../../domain/api-key.ts';
 import type { AccountId, ApiKeyId, UserId } from '../../domain/ids.ts';
 import { query } from '../query.ts';
 
-/** Who is calling, as every route needs to know it. */
+/** The caller, with the facts that every route needs. */
 export interface Identity {
   accountId: AccountId;
   userId: UserId;
@@ -19,7 +19,7 @@ export interface Identity {
   isSuspended: boolean;
 }
 
-/** What is stored of an API key's secret. */
+/** The stored form of an API key's secret. */
 export function hashApiKey(secret: string): string {
   return createHash('sha256').update(secret).digest('hex');
 }
@@ -74,7 +74,7 @@ export async function identifySession(
   return row ? { ...identityOf(row), sessionId: claims.sessionId } : null;
 }
 
-/** What a caller has shown: the id of the API key, or of the session. */
+/** The credential of a caller: the id of the API key, or of the session. */
 export function credentialOf({ keyId, sessionId }: Pick<Identity, 'keyId' | 'sessionId'>): string {
   const credentialId = keyId ?? sessionId;
   if (credentialId === null) throw new Error('a caller has shown neither a key nor a session');
@@ -82,8 +82,8 @@ export function credentialOf({ keyId, sessionId }: Pick<Identity, 'keyId' | 'ses
 }
 
 /**
- * Of these keys and sessions, those that still stand for an enabled user. A session that has merely reached its hour does:
- * what was opened before goes on.
+ * The keys and sessions of the list that still belong to an enabled user. A session whose hour has passed still counts:
+ * streams that it opened continue.
  */
 export async function usableCredentials(em: EntityManager, ids: readonly string[]): Promise<Set<string>> {
   if (ids.length === 0) return new Set();

@@ -15,7 +15,7 @@ import { lockRow } from './lock-row.ts';
 import { type StartedSession, startIdentitySession } from './sign-ins.ts';
 import { addUser, auditedFields } from './user-management.ts';
 
-/** Who somebody is, as an identity provider says. Issuer and subject never change; the rest may. */
+/** An identity according to a provider. Issuer and subject never change; the rest may. */
 export interface ProvenIdentity {
   issuer: string;
   subject: string;
@@ -25,7 +25,7 @@ export interface ProvenIdentity {
   username: string | null;
 }
 
-/** Whom an issuer may sign in. */
+/** The users that an issuer may sign in. */
 export interface AdmissionByIssuer {
   accountId: AccountId;
   emailDomains: readonly string[];
@@ -107,7 +107,7 @@ function findByIdentity(tx: EntityManager, { issuer, subject }: ProvenIdentity):
   return tx.findOne(User, { oauthProvider: issuer, oauthProviderId: subject });
 }
 
-/** Who signs in, and what that changes of the user. */
+/** The user who signs in, and the changes to the user. */
 interface SigningIn {
   user: User;
   before: AuditedFields | null;

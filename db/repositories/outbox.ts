@@ -13,7 +13,7 @@ import { readRow } from './read-row.ts';
 /** After so many attempts that Temporal refused, an entry is dead: about six minutes. An outage of Temporal does not count. */
 const mostRefusals = 10;
 
-/** Of an error's text. */
+/** Most characters of a stored error. */
 const errorLength = 1000;
 
 /** Seconds until the next attempt: 1, 2, 4 … 60. */

@@ -2,7 +2,7 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import { query } from '../query.ts';
 import { allOf, type SqlCondition } from './scope.ts';
 
-/** Which part of a list is asked for, and in which order. */
+/** The requested part of a list, and its order. */
 export interface Listing<Column extends string = 'created_at'> {
   sortBy: Column;
   sortOrder: 'asc' | 'desc';
@@ -11,7 +11,10 @@ export interface Listing<Column extends string = 'created_at'> {
   offset: number;
 }
 
-/** A table whose rows people list and read, with what is shown beside them. All of it is SQL of ours, never a caller's. */
+/**
+ * A table whose rows people list and read, with the columns that are shown beside them. All of it is our own SQL, never
+ * a caller's.
+ */
 export interface ListedTable {
   table: string;
   alias: string;
@@ -54,7 +57,7 @@ export async function readPage<Column extends string>(
   return { rows, total: counted!.total };
 }
 
-/** The row that meets all conditions, with what a list shows beside it. */
+/** The row that meets all conditions, with the columns that a list shows beside it. */
 export async function readOne(
   em: EntityManager,
   { table, alias, beside, joins }: ListedTable,

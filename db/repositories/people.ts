@@ -21,7 +21,7 @@ export function joinAccountRoot(alias: string, root: string): string {
                               order by created_at, user_id limit 1) ${root} on true`;
 }
 
-/** The person a row carries. Null: the join found nobody. */
+/** The person in a row. Null: the join found nobody. */
 export function readPerson(row: Record<string, unknown>, prefix: string): Person | null {
   const userId = row[`${prefix}_user_id`] as UserId | null | undefined;
   if (!userId) return null;

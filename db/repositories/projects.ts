@@ -59,8 +59,8 @@ export async function findDefaultProjectId(em: EntityManager, userId: UserId): P
 }
 
 /**
- * Makes a project. The first of a user is always the default. Of creates at once no more succeed than the
- * account may have; a user without any project gets the first one all the same.
+ * Makes a project. A user's first project is always the default. Of simultaneous creates no more succeed than the
+ * account may have; a user without any project gets the first one in any case.
  * @throws {AppError} `project_name_taken`, `project_limit_reached`
  */
 export async function createProject(
@@ -128,7 +128,7 @@ function auditedFields(project: Project): AuditedFields {
 }
 
 /**
- * Removes an empty project. Rows of sandboxes deleted earlier, which nobody can see, pass to the owner's default one.
+ * Removes an empty project. Rows of deleted sandboxes, which nobody can see, move to the owner's default project.
  * @throws {AppError} `not_found`, `project_not_empty`, `only_default_project`
  */
 export async function deleteProject(em: EntityManager, scope: Scope, projectId: ProjectId): Promise<void> {

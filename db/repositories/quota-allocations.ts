@@ -23,7 +23,7 @@ export function findActiveAllocation(em: EntityManager, userId: UserId): Promise
   return em.findOne(QuotaAllocation, { userId, status: 'active' });
 }
 
-/** @param withInactive also those that count no more */
+/** @param withInactive include inactive ones */
 export async function listAllocations(
   em: EntityManager,
   scope: Scope,

@@ -14,7 +14,7 @@ import { allocateQuota, auditedQuota } from './quota-allocations.ts';
 import { readRow } from './read-row.ts';
 import { entitiesWithin, type Scope, scopeTransaction, withinScope } from './scope.ts';
 
-/** What a user asks for, and why. */
+/** The quota that a user requests, and why. */
 export type WantedQuota = Quota & { reason: string };
 
 const listed: ListedTable = {

@@ -4,8 +4,8 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 type Row = Record<string, unknown>;
 
 /**
- * Makes an entity's plain, unmanaged object from a row that raw SQL selected with all its columns. For lists: an
- * object under the ORM's management costs ten times as much and is of use only to those who write.
+ * Makes an entity's plain, unmanaged object from a row that SQL selected with all columns. For lists: an object that
+ * the ORM manages costs ten times as much, and only writes need that.
  */
 export function readRow<Entity extends object>(em: EntityManager, entity: EntityName<Entity>, row: Row): Entity {
   const read: Row = {};

@@ -5,8 +5,8 @@ import { query } from '../query.ts';
 import { type Column, columnsOf } from './read-row.ts';
 
 /**
- * Writes what differs between two states of a row, and the events of it, in one statement. Nothing is written when the
- * row is not the version that was read.
+ * Writes the difference between two states of a row, and the events of the change, in one statement. Nothing is written
+ * when the row is not the version that was read.
  * @param change `version`: the row's `xmin` as it was read
  * @returns whether the row was still that version
  */

@@ -9,14 +9,16 @@ export interface Retention {
   notificationsDays: number;
   endedSandboxesDays: number;
   webhookDeliveriesDays: number;
-  /** The newest rows that are kept of one account (of one caller, for replies to idempotency keys), whatever their age. */
+  /**
+   * The newest rows that are kept of one account (of one caller, for replies to idempotency keys), whatever their age.
+   */
   rowsPerAccount: number;
 }
 
 /** Rows of a table that may go when they are old. Names of columns are ours, never a caller's. */
 interface OldRows {
   table: string;
-  /** What the rows are counted by. */
+  /** The column by whose value rows are counted. */
   owner: string;
   /** The time from which a row's age counts; there is an index on it. */
   since: string;
@@ -28,7 +30,7 @@ const events: OldRows = { table: 'events', owner: 'account_id', since: 'created_
 const notifications: OldRows = { ...events, table: 'notifications' };
 /** A request that still runs renews the time of its claim. */
 const replies: OldRows = { ...events, table: 'idempotency_keys', owner: 'caller' };
-/** What still has something on its host stays until that is gone. */
+/** A sandbox stays until nothing of it is left on its host. */
 const endedSandboxes: OldRows = {
   table: 'sandboxes',
   owner: 'account_id',
@@ -46,7 +48,10 @@ export const purgeEndedSandboxes = (em: EntityManager, kept: Retention, atOnce?:
 export const purgeReplies = (em: EntityManager, kept: Retention, atOnce?: number): Promise<number> =>
   purge(em, replies, `${idempotencyKeptHours} hours`, kept, atOnce);
 
-/** Sessions, links and sign-ins that have expired, changes of e-mails, the audit log after a year, what slows sign-ins, addresses that are known no longer. */
+/**
+ * Expired sessions, links and sign-ins, changes of e-mails, the audit log after a year, old counts of failed sign-ins
+ * and known addresses.
+ */
 export async function purgeSignIns(em: EntityManager, atOnce = 5000): Promise<number> {
   let purged = await purgeAuditEvents(em, atOnce);
   for (const [table, where] of [

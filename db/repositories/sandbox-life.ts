@@ -47,9 +47,9 @@ export class SandboxLifeRepository {
   }
 
   /**
-   * `created` → `starting`. Also when it is `starting` already: the worker that began it died.
+   * `created` → `starting`. Also when it is `starting` already, because the worker that began it died.
    * @param run the number of this start
-   * @returns null when there is none to start: the row is gone, or has moved on
+   * @returns null when there is nothing to start: the row is gone, or has another status
    */
   async begin(sandboxId: SandboxId, run: number | null): Promise<Sandbox | null> {
     const em = this.#em.fork();
@@ -96,7 +96,7 @@ export class SandboxLifeRepository {
     });
   }
 
-  /** → `running` again: the freeze did not take, or never began. The running phase goes on as if nothing had been asked. */
+  /** → `running` again: the freeze failed, or never began. The running phase continues. */
   cancelPause(sandboxId: SandboxId): Promise<Sandbox> {
     return this.#change(sandboxId, (row) => {
       if (row.status !== 'pausing' && row.status !== 'running') return;
@@ -141,7 +141,10 @@ export class SandboxLifeRepository {
     );
   }
 
-  /** `resuming` → `paused`: it could not be brought back. The paused phase goes on. One still `paused` is left as it is. */
+  /**
+   * `resuming` → `paused`: the resume failed. The paused phase continues. A row that is still `paused` is left as it
+   * is.
+   */
   cancelResume(sandboxId: SandboxId, memoryKept: boolean): Promise<Sandbox> {
     return this.#move(sandboxId, 'paused', (row) => {
       row.holdsCompute = memoryKept;
@@ -221,7 +224,7 @@ export class SandboxLifeRepository {
     });
   }
 
-  /** → `failed`, with what is known of how it went. Its room is given back by `stop` and `releaseRoom`. */
+  /** → `failed`, with the explanation. `stop` and `releaseRoom` give its room back. */
   fail(sandboxId: SandboxId, reason: SandboxReason, failure: SandboxFailure, at: Date): Promise<Sandbox> {
     return this.#move(sandboxId, 'failed', (row, record) => {
       row.reason = reason;
@@ -269,7 +272,7 @@ export class SandboxLifeRepository {
     );
   }
 
-  /** From now on it answers 404 and no list shows it. */
+  /** From now on it answers 404 and is in no list. */
   forget(sandboxId: SandboxId, at: Date): Promise<Sandbox> {
     return this.#change(sandboxId, (row) => {
       row.deletedAt ??= at;
@@ -306,8 +309,8 @@ export class SandboxLifeRepository {
   }
 
   /**
-   * Reads the row, changes it, and writes what changed together with its events in one statement, unless somebody wrote
-   * the row meanwhile; then all over again. Callers wait for these writes, and this is two trips to the database.
+   * Reads the row, changes it, and writes the change with its events in one statement, unless another write came
+   * between; then all over again. Callers wait for these writes, which take two round trips to the database.
    */
   async #change(sandboxId: SandboxId, apply: Change, how?: 'in a transaction'): Promise<Sandbox> {
     const em = this.#em.fork();
@@ -319,7 +322,7 @@ export class SandboxLifeRepository {
     }
   }
 
-  /** @returns null when the row was written by somebody else meanwhile; nothing is changed then */
+  /** @returns null when another write came between; nothing is changed then */
   async #changeOnce(
     em: EntityManager,
     sandboxId: SandboxId,

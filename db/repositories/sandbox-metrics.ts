@@ -4,7 +4,7 @@ import type { MetricsRange } from '../../domain/metrics-range.ts';
 import { query } from '../query.ts';
 import { type Scope, withinScope } from './scope.ts';
 
-/** What one sandbox used since it was last looked at, and what it holds now. */
+/** The use of one sandbox since its previous sample, and its present levels. */
 export interface MeteredUsage {
   sandboxId: SandboxId;
   /** Processor seconds and wall-clock seconds between the two looks. */
@@ -111,8 +111,8 @@ const addedUp = (unit: 'minutes' | 'quarters') =>
 
 /**
  * A sandbox's metrics from `start` to `end`, both included, in steps that begin at whole multiples of `stepSeconds`.
- * Steps without a sample are left out. Where steps are whole minutes or whole quarters of an hour, those are read, and
- * what is finer only at the edges; the result is the same.
+ * Steps without a sample are left out. Steps of whole minutes or quarters of an hour are read from their tables, and
+ * finer rows only at the edges; the result is the same.
  */
 export async function readMetrics(
   em: EntityManager,
@@ -142,7 +142,7 @@ export async function readMetrics(
     arms.push(arm(samples, startMs, minutes.fromMs));
   }
   arms.push(arm(samples, minutes?.toMs ?? startMs, endMs, false));
-  // Sums, and no more work for each row than that: a week has ten thousand of them.
+  // Sums only: a week has ten thousand rows.
   const rows = await query<MetricsRow>(
     em.fork(),
     `select extract(epoch from bucket)::float8 as at, cpu_count, cpu / samples as cpu_used_pct, mem_total::float8,

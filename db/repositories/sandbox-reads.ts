@@ -8,7 +8,7 @@ import { joinAccountRoot, type Person, readPerson, selectPerson } from './people
 import { readRow } from './read-row.ts';
 import { type Scope, type SqlCondition, withinScope } from './scope.ts';
 
-/** A sandbox with what people want to read beside it. */
+/** A sandbox with the facts that are shown beside it. */
 export interface SandboxView {
   sandbox: Sandbox;
   projectName: string;
@@ -19,7 +19,7 @@ export interface SandboxView {
   accountOwner: Person | null;
   /** Where the UDP ports of its host are reached. */
   hostAddress: string | null;
-  /** What its host lets it send to the internet, and receive; only `findSandboxView` reads it. Null: not limited. */
+  /** Bandwidth to the internet on its host, in each direction; only `findSandboxView` reads it. Null: not limited. */
   bandwidthMbps: number | null;
 }
 

@@ -6,7 +6,7 @@ import { Sandbox } from '../entities/sandbox.ts';
 import { query } from '../query.ts';
 import { isUserDisabled } from './users.ts';
 
-/** What the gateway must know of a sandbox to pass a request on. */
+/** The facts that the gateway needs to forward a request to a sandbox. */
 export interface SandboxRouteRow {
   sandboxId: SandboxId;
   status: SandboxStatus;
@@ -23,13 +23,13 @@ const routeFields = [
   ...(['templatePorts', 'customPorts'] as const),
 ] as const;
 
-/** Null: there is none, or it was deleted. */
+/** Null: it does not exist, or was deleted. */
 export async function findSandboxRoute(em: EntityManager, sandboxId: SandboxId): Promise<SandboxRouteRow | null> {
   const row = await findEverKnownRoute(em, sandboxId);
   return row?.isDeleted ? null : row;
 }
 
-/** As `findSandboxRoute`, for deleted sandboxes too; those count as `terminated`. Null: there was never one. */
+/** As `findSandboxRoute`, for deleted sandboxes too, which count as `terminated`. Null: it never existed. */
 export async function findEverKnownRoute(
   em: EntityManager,
   sandboxId: SandboxId,

@@ -23,7 +23,7 @@ export function withinScope(scope: Scope, alias: string, ownerColumn = 'owner_us
   }
 }
 
-/** As `withinScope`, as a condition of MikroORM on an entity whose owner is the property `owner`. */
+/** `withinScope` as a condition of MikroORM, on an entity whose owner is the property `owner`. */
 export function entitiesWithin<Owner extends string = 'ownerUserId'>(
   scope: Scope,
   owner: Owner = 'ownerUserId' as Owner,

@@ -12,14 +12,14 @@ import { requestStart } from './outbox.ts';
 import type { Scope } from './scope.ts';
 import { findTemplateView } from './templates.ts';
 
-/** Who changes a template. */
+/** The user who changes a template. */
 export interface TemplateCaller {
   accountId: AccountId;
   userId: UserId;
   role: 'user' | 'admin';
 }
 
-/** Where the image of a template lies, and what it consists of. */
+/** The place of a template's image, and its parts. */
 export type TemplateImage = Pick<
   Template,
   | 'image'

@@ -9,7 +9,7 @@ import { type Scope, type SqlCondition, withinScope } from './scope.ts';
 
 export interface TemplateView {
   template: Template;
-  /** Null for what the platform brings itself. */
+  /** Null for built-in templates. */
   owner: Person | null;
 }
 
@@ -18,11 +18,11 @@ export interface TemplateFilter {
   visibility?: Template['visibility'] | undefined;
   /** Exact. */
   name?: string | undefined;
-  /** Only those a sandbox can be made from now. */
+  /** Only templates from which a sandbox can be made now. */
   usable?: boolean | undefined;
 }
 
-/** The templates within the scope, and besides them public ones and those that are shared in the account. */
+/** The templates within the scope, and in addition public ones and those shared in the account. */
 function visible(scope: Scope): SqlCondition {
   const within = withinScope(scope, 't');
   const shared =
@@ -44,8 +44,8 @@ const listed: ListedTable = {
 };
 
 /**
- * The template a caller means by a name or an id, whatever its status. A name is looked for among one's own templates,
- * then the account's, the platform's, and other accounts' public ones.
+ * The template that a caller names, by name or id, in any status. A name is looked up among the caller's own templates,
+ * then the account's, the built-in ones, and other accounts' public ones.
  */
 export async function findTemplateByNameOrId(
   em: EntityManager,

@@ -4,7 +4,7 @@ import { Host } from '../entities/host.ts';
 import { query } from '../query.ts';
 import { lockRow } from './lock-row.ts';
 
-/** What a host gives to UDP ports of its sandboxes. */
+/** The UDP ports that a host offers to its sandboxes. */
 export interface UdpOffer {
   /** The address, or the name, by which clients reach the host. */
   publicAddress: string;
@@ -12,7 +12,7 @@ export interface UdpOffer {
   ports: { first: number; last: number } | null;
 }
 
-/** Makes known what this host offers, each time that it starts. What sandboxes have already stays theirs. */
+/** Stores this host's offer at each of its starts. Ports that sandboxes have already stay theirs. */
 export async function offerUdpPorts(em: EntityManager, hostId: string, offer: UdpOffer): Promise<void> {
   const udpPortFirst = offer.ports?.first ?? null;
   const udpPortLast = offer.ports?.last ?? null;

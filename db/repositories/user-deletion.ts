@@ -72,8 +72,8 @@ export async function findSandboxesToEnd(
 }
 
 /**
- * Hands some of what a user leaves to the root user of the account: projects with their ended sandboxes, and templates
- * that others can see. Call it until it returns 0.
+ * Hands a part of a user's objects over to the root user of the account: projects with their ended sandboxes, and
+ * templates that others can see. Call it until it returns 0.
  * @returns how many rows it changed
  */
 export async function handOver(em: EntityManager, userId: UserId): Promise<number> {
@@ -111,7 +111,7 @@ async function findSuccessor(tx: EntityManager, { accountId, userId }: User): Pr
   return { userId: root.userId, projectId: await findDefaultProjectId(tx, root.userId) };
 }
 
-/** Rows that nobody can see any more pass to the default project. */
+/** Rows of deleted sandboxes move to the default project. */
 async function moveDeletedSandboxes(tx: EntityManager, userId: UserId, to: Successor): Promise<number> {
   const rows = await query(
     tx,
@@ -122,7 +122,7 @@ async function moveDeletedSandboxes(tx: EntityManager, userId: UserId, to: Succe
   return rows.length;
 }
 
-/** Projects go with a name that the new owner does not have yet; those without any sandbox are removed. */
+/** Projects get a name that the new owner does not have yet; those without any sandbox are removed. */
 async function moveProjects(tx: EntityManager, user: User, to: Successor): Promise<number> {
   const removed = await query(
     tx,
@@ -153,12 +153,15 @@ async function moveEndedSandboxes(tx: EntityManager, userId: UserId, to: Success
   return rows.length;
 }
 
-/** What goes with the user. Sessions, links and known addresses go with the row. */
+/**
+ * Tables whose rows are removed with the user. Sessions, links and known addresses are removed by the row's deletion.
+ */
 const ownTables = ['api_keys', 'notifications', 'quota_allocations', 'quota_requests', 'webhook_endpoints'] as const;
 
 /**
- * Removes some of what belongs to the user alone, and at last the user.
- * @returns `done`: there is no such user any more; `left`: something has appeared that must be ended or handed over first
+ * Removes a part of what belongs to the user alone, and at last the user.
+ * @returns `done`: the user does not exist any more; `left`: new objects have appeared that must be ended or handed
+ *   over first
  */
 export async function removeUser(em: EntityManager, userId: UserId): Promise<'done' | 'more' | 'left'> {
   return em.fork().transactional(async (tx) => {

@@ -28,7 +28,7 @@ export interface NewUser {
   passwordHash: string | null;
 }
 
-/** What an identity provider vouches for. */
+/** The fields that an identity provider vouches for. */
 export interface UserIdentity {
   oauthProvider: string;
   oauthProviderId: string;
@@ -103,7 +103,7 @@ export async function addUser(
 }
 
 /**
- * Changes a user whom the caller may see. Disabling ends what the user has open at once.
+ * Changes a user that the caller may see. Disabling ends at once what the user has open.
  * @throws {AppError} `not_found`, `admin_required`, `last_root_user`, `last_admin`, `user_being_deleted`
  */
 export async function changeUser(

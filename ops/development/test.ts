@@ -21,7 +21,7 @@ const jest = spawn(
     stdio: 'inherit',
     env: {
       ...process.env,
-      // Workers need the option too, and the warning that it is experimental helps nobody.
+      // Workers need the option too; the warning that it is experimental is hidden.
       NODE_OPTIONS:
         `${process.env.NODE_OPTIONS ?? ''} --experimental-vm-modules --disable-warning=ExperimentalWarning`.trim(),
       TEST_COUNTS_FILE: countsFile,

@@ -7,8 +7,8 @@ const port = z.preprocess(
 );
 
 /**
- * Settings of `npm start` alone, beside those of the processes in `config/settings.ts`. A port that is named must be
- * free; one that is not is chosen, and kept in the data folder.
+ * Settings of `npm start` alone, beside those of the processes in `config/settings.ts`. A named port must be free;
+ * otherwise one is chosen and kept in the data folder.
  */
 const launchSettingsSchema = z.object({
   PLATFORM_API_PORT: port,

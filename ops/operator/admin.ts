@@ -7,7 +7,7 @@ import { AppError } from '../../domain/errors.ts';
 import { commands, OperatorError } from './admin/commands.ts';
 import { openPlatformDatabase } from './admin/database.ts';
 
-/** `npm run admin -- <command> …`: what only the operator of a platform may do. */
+/** `npm run admin -- <command> …`: actions that only the operator of a platform may take. */
 const [name = 'help', ...rest] = process.argv.slice(2);
 const command = commands[name];
 if (!command) {
@@ -34,7 +34,7 @@ try {
   process.exit(1);
 }
 
-/** Who runs the command, for the audit log. */
+/** The user who runs the command, for the audit log. */
 function operator(action: string) {
   const nobody = { accountId: null, userId: null, keyId: null, sessionId: null };
   const address = `${os.userInfo().username}@${os.hostname()}`;

@@ -4,8 +4,8 @@ import { cachedCodeInterpreterImage, ensureCodeInterpreterImage } from '../../ru
 import { cacheDir } from './toolchain/locations.mjs';
 
 /**
- * `node ops/setup/builtin-image.ts base|code-interpreter [--check]`: has the image of that template ready in the cache, pulled
- * or made from packages, and says what it does. With `--check` it only looks: status 0 when it is there.
+ * `node ops/setup/builtin-image.ts base|code-interpreter [--check]`: brings the image of that template into the cache,
+ * pulled or made from packages, and reports its progress. With `--check` it only looks: status 0 when it is there.
  */
 const recipeDir = path.resolve(import.meta.dirname, '../../runtime/images/code-interpreter');
 const images = {

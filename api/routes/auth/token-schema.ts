@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { time } from '../../schemas/fields.ts';
 
-/** What every way to sign in gives. */
+/** The reply to every way of signing in. */
 export const tokenSchema = z
   .object({
     access_token: z.string().describe('For `Authorization: Bearer …`, wherever an API key works'),

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { counted } from '../../schemas/fields.ts';
 
-/** As many as a page of the list has at most. */
+/** At most as many as a page of the list has. */
 const maxIds = 100;
 
 /** The notifications that a bulk route works on. Ids that name no notification of the caller are passed over. */

@@ -7,7 +7,7 @@ export const projectSandboxPath = z.object({
   sandbox_id: givenId('sandbox').describe('`sbx-…`'),
 });
 
-/** What add and evict answer. */
+/** The reply of add and evict. */
 export const moveOf = <A extends string>(action: A) =>
   z.object({
     sandbox_id: z.string(),

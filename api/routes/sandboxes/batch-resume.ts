@@ -6,7 +6,10 @@ import { envelope } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
 import { batchIds, batchResult, runBatch } from './batch.ts';
 
-/** Of the resume of one sandbox. To leave them out in silence would resume with other mounts than were asked for. */
+/**
+ * Fields of the resume of one sandbox that a batch refuses. Ignoring them would resume with other mounts than
+ * requested.
+ */
 const ofOneOnly = ['object_storage', 'best_effort_oss'];
 
 const body = z.looseObject({ sandbox_ids: batchIds }).superRefine((given, context) => {

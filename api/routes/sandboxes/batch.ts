@@ -23,7 +23,10 @@ export const batchIds = counted(
     .max(maxIds),
 ).describe('`sbx-…`; one that is named twice is handled and answered once');
 
-/** What a batch answers. @param statuses of those it was accepted for; the others are `failed` */
+/**
+ * The reply of a batch.
+ * @param statuses the statuses of accepted sandboxes; the others are `failed`
+ */
 export const batchResult = (...statuses: string[]) =>
   z.object({
     total: z.int().min(0).describe('Different ids'),
@@ -40,11 +43,11 @@ export const batchResult = (...statuses: string[]) =>
   });
 
 /**
- * Does the same with each of the caller's sandboxes that are named. One that fails leaves the others alone; the results
- * come in the order of the ids.
- * @param doing what is being done with them, as in "3 sandboxes are being paused"
+ * Does the same with each of the caller's named sandboxes. A failure of one does not affect the others; results are in
+ * the order of the ids.
+ * @param doing the action in a sentence such as "3 sandboxes are being paused"
  * @param act returns the status for the result, or throws `AppError`
- * @param finish what is done for all of them at once, with those that `act` did not refuse
+ * @param finish runs once for all sandboxes that `act` did not refuse
  */
 export async function runBatch(
   deps: ApiDependencies,

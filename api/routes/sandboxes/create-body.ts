@@ -30,7 +30,7 @@ export const envVars = counted(
         .string()
         .min(1)
         .max(256)
-        // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it is about
+        // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern is about control characters
         .regex(/^[^=\x00]+$/, 'must not have = or NUL'),
       z.string().max(32_768),
     )
@@ -77,7 +77,7 @@ const locality = z.object({
 const s3fsPath = z
   .string()
   .max(1024)
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it is about
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern is about control characters
   .regex(/^(\/[^\s\x00-\x1f\x7f-\x9f]+)?$/, 'must be an absolute path without spaces');
 
 /** Body of `POST /v1/sandboxes`. */

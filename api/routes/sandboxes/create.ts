@@ -75,7 +75,7 @@ export function createSandbox(api: Api, deps: ApiDependencies): void {
       try {
         await deps.sandboxCommands.start(sandbox, { wait: !isAsync, sealedCredentials });
       } catch (error) {
-        // It is admitted, and the relay starts it: the caller gets it as it stands rather than an error that hides it.
+        // It is admitted, and the relay starts it: reply with its present state rather than with an error.
         request.log.error({ err: error, workflow_id: sandboxId }, 'sandbox not started yet');
       }
       return reply.code(201).send(success(await fullSandbox(deps, request, sandboxId)));
@@ -102,7 +102,7 @@ async function admit(
   });
 }
 
-/** Holds the request against everything but the room there is, and fills in what it left open. */
+/** Checks everything of the request except the room, and fills in defaults. */
 async function newSandbox(
   em: EntityManager,
   deps: ApiDependencies,
@@ -159,7 +159,10 @@ async function projectFor(
   return view.project.projectId;
 }
 
-/** Ports of its own beside the template's. @throws {AppError} `validation_failed` where one does not go with those */
+/**
+ * The sandbox's own ports.
+ * @throws {AppError} `validation_failed` for a port that conflicts with the template's
+ */
 function portsFor(template: Template, body: CreateBody): Port[] {
   const ports = body.custom_ports.map(readNewPort);
   const conflict = conflictWithTemplate(template.ports, ports);

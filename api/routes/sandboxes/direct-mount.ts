@@ -6,7 +6,7 @@ import type { CreateBody } from './create-body.ts';
 import { mountPath } from './object-storage-body.ts';
 
 /**
- * What a create asks of direct mounts, where the image's own s3fs runs in the sandbox.
+ * The options of a create for direct mounts, where the image's own s3fs runs in the sandbox.
  * @throws {AppError} `validation_failed`, `direct_mount_not_possible`
  */
 export function directMountOf(body: CreateBody, template: Template): Pick<Sandbox, 'directMount' | 's3fsPath'> {

@@ -30,8 +30,8 @@ const texts: Partial<Record<ErrorCode, string>> = {
 export const ofAgentCalls: ErrorCode[] = ['not_found', 'sandbox_not_running'];
 
 /**
- * Asks the agent of a running sandbox.
- * @throws {AppError} `sandbox_not_running`, what the agent refused it with, `temporarily_unavailable`
+ * Calls the agent of a running sandbox.
+ * @throws {AppError} `sandbox_not_running`, the agent's own refusal, `temporarily_unavailable`
  */
 export async function askAgent<T>(
   deps: ApiDependencies,

@@ -7,8 +7,8 @@ import { sandboxOf } from './read-sandbox.ts';
 import { sandboxPath } from './sandbox-path.ts';
 
 /**
- * `DELETE /v1/sandboxes/{sandbox_id}/exec`: kills the command and what it started; without the envelope.
- * Every caller who may end the sandbox may end its command, too.
+ * `DELETE /v1/sandboxes/{sandbox_id}/exec`: kills the command and its processes; without the envelope. Every caller who
+ * may end the sandbox may end its command, too.
  */
 export function cancelExec(api: Api, deps: ApiDependencies): void {
   api.route({

@@ -38,8 +38,8 @@ class ExecFollower {
   }
 
   /**
-   * The events behind the one numbered `after`, until the reply's connection closes or the key or session is no more. Null: none
-   * comes any more.
+   * The events after number `after`, until the reply's connection closes or the key or session is removed. Null: there
+   * are no more.
    */
   async follow(
     row: AgentRow,
@@ -72,7 +72,7 @@ class ExecFollower {
 
 const followers = new WeakMap<ApiDependencies, ExecFollower>();
 
-/** One for all routes of an app, since they share its limits. */
+/** One for all routes of an app, because they share its limits. */
 export function execFollowerOf(api: Api, deps: ApiDependencies): ExecFollower {
   const follower = followers.get(deps) ?? new ExecFollower(api, deps);
   followers.set(deps, follower);
@@ -90,8 +90,8 @@ const interrupted: ExecFailure = {
 };
 
 /**
- * What to do at each silence. A command may be silent for as long as it runs and a paused sandbox for days, so silence
- * ends a stream only when the sandbox has ended, or runs and its agent no longer confirms the run.
+ * Runs after each silence. A command may be silent for as long as it runs and a paused sandbox for days, so silence
+ * ends a stream only when the sandbox has ended, or when it runs and its agent no longer confirms the run.
  */
 function silenceWatch(deps: ApiDependencies, sandboxId: SandboxId, runId: string): () => Promise<ExecFailure | null> {
   let silences = 0;

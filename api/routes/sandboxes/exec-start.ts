@@ -62,7 +62,7 @@ export function startExec(api: Api, deps: ApiDependencies): void {
       idempotency: {
         makes: 'execRun',
         secrets: ['stream_path'],
-        // The same stream, without a token of its own: the caller who asks again has the key.
+        // The same stream, without a token: the caller who repeats the request has the key.
         restore: (reply, request) =>
           'exit_code' in reply ? reply : { ...reply, stream_path: `${request.url.split('?', 1)[0]}/stream` },
       },

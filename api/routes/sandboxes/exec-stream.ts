@@ -34,8 +34,8 @@ export function streamPath(deps: ApiDependencies, sandboxId: SandboxId, run: Str
 }
 
 /**
- * `GET /v1/sandboxes/{sandbox_id}/exec/stream`: what a command has written and writes, as
- * server-sent events. Many may read; each may come back with `Last-Event-ID`, also to another replica.
+ * `GET /v1/sandboxes/{sandbox_id}/exec/stream`: the output of a command so far and from now on, as server-sent events.
+ * Many may read; each may reconnect with `Last-Event-ID`, also to another replica.
  */
 export function streamExec(api: Api, deps: ApiDependencies): void {
   const follower = execFollowerOf(api, deps);

@@ -75,7 +75,7 @@ function decodedOnce(text: string): string {
     const decoded = decodeURIComponent(text);
     return decoded.includes('\0') ? text : decoded;
   } catch {
-    // A percent sign that begins no escape stands for itself.
+    // A percent sign that begins no escape is a plain percent sign.
     return text;
   }
 }

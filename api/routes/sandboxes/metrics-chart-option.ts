@@ -27,7 +27,7 @@ const markLine = z.object({
 export const referenceLimitsSchema = z.object({ cpu_usage: markLine, memory_usage: markLine, disk_usage: markLine });
 export type ReferenceLimits = z.output<typeof referenceLimitsSchema>;
 
-/** What the sandbox has. */
+/** The sandbox's limits. */
 export interface ChartLimits {
   cpuCount: number;
   memoryMb: number;
@@ -51,7 +51,7 @@ export function chartSeries(items: readonly MetricsItem[], stepSeconds: number):
   };
 }
 
-/** A line across each panel at what the sandbox has. */
+/** A line across each panel at the sandbox's limit. */
 export function referenceLimits({ cpuCount, memoryMb, diskMb }: ChartLimits): ReferenceLimits {
   const limit = (name: string, yAxis: number): ReferenceLimits[SeriesName] => ({
     silent: true,

@@ -55,7 +55,7 @@ export function getSandboxMetricsChart(api: Api, deps: ApiDependencies): void {
       const limits = referenceLimits({
         cpuCount: sandbox.cpuCount,
         memoryMb: sandbox.memoryMb,
-        // What it was made with less what its file system takes, as it was measured.
+        // Its size at the creation less the overhead of its file system, as measured.
         diskMb: items.length > 0 ? Math.round(items.at(-1)!.diskTotal / 1024 ** 2) : sandbox.storageGb * 1024,
       });
       return success({

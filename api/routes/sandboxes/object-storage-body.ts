@@ -70,7 +70,7 @@ export const createMounts = optional(
   z.union([mount, counted(maxMounts, 'mounts', z.array(mount).max(maxMounts))]),
 ).transform((given) => ({ mounts: given === undefined ? [] : [given].flat(), isList: Array.isArray(given) }));
 
-/** Where a mount of a create stands in its body: a single one is not in a list. */
+/** The path of a mount in the body of a create: a single mount is not in a list. */
 export function mountPath({ isList }: { isList: boolean }, index: number): string {
   return isList ? `object_storage.${index}` : 'object_storage';
 }

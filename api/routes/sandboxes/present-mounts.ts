@@ -1,7 +1,7 @@
 import type { MountSlot } from '../../../domain/object-storage.ts';
 import type { SandboxFields } from './sandbox-schema.ts';
 
-/** A sandbox's mounts: null where there is none; free slots are shown only beside others. */
+/** A sandbox's mounts: null without any; free slots are shown only beside others. */
 export function presentMounts(
   slots: readonly MountSlot[],
 ): Pick<SandboxFields, 'object_storage' | 'object_storage_single'> {

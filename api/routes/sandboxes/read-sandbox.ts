@@ -8,7 +8,10 @@ import type { ApiDependencies } from '../../dependencies.ts';
 import { presentSandbox } from './present-sandbox.ts';
 import type { SandboxFields } from './sandbox-schema.ts';
 
-/** The sandbox the caller names, as its row stands now. @throws {AppError} `not_found` */
+/**
+ * The sandbox that the caller names, from its present row.
+ * @throws {AppError} `not_found`
+ */
 export async function readSandbox(
   deps: ApiDependencies,
   request: FastifyRequest,
@@ -30,7 +33,10 @@ export async function sandboxOf(
   return (await readSandbox(deps, request, sandboxId)).sandbox;
 }
 
-/** Every field as it stands now, read after a command. @throws {AppError} `not_found` */
+/**
+ * Every field of its present row, read after a command.
+ * @throws {AppError} `not_found`
+ */
 export async function fullSandbox(
   deps: ApiDependencies,
   request: FastifyRequest,

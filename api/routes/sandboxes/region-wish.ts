@@ -8,8 +8,8 @@ import { nearestTo, type RegionWish } from '../../../domain/regions.ts';
 import type { CreateBody } from './create-body.ts';
 
 /**
- * What a request's `locality` comes to: the region it names, else with `auto_detect` the caller's, else this process's
- * own; then the others by distance. `force` keeps it to the first, except with `auto_detect`.
+ * The regions for a request's `locality`: the named region, or with `auto_detect` the caller's, otherwise this
+ * process's own; then the others by distance. `force` allows only the first, except with `auto_detect`.
  * @throws {AppError} `invalid_region`
  */
 export async function regionWish(

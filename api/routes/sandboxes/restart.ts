@@ -20,8 +20,8 @@ const restartBody = optionalBody(
 );
 
 /**
- * `POST /v1/sandboxes/{sandbox_id}/restart`: the one way to discard processes that may still run, for a sandbox that no
- * longer answers. It asks nothing of what runs in the sandbox.
+ * `POST /v1/sandboxes/{sandbox_id}/restart`: the only way to discard processes that may still run, for a sandbox that
+ * no longer answers. It needs nothing from inside the sandbox.
  */
 export function restartSandbox(api: Api, deps: ApiDependencies): void {
   api.route({

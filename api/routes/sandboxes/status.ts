@@ -16,7 +16,7 @@ const statusSchema = z.object({
   updated_at: time(),
 });
 
-/** `GET /v1/sandboxes/{sandbox_id}/status`: what a client polls. */
+/** `GET /v1/sandboxes/{sandbox_id}/status`: for polling. */
 export function getSandboxStatus(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'GET',

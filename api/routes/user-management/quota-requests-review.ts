@@ -9,7 +9,7 @@ import { presentQuotaRequest, quotaRequestPath, quotaRequestSchema } from '../..
 
 const body = z.object({ action: z.enum(['approve', 'deny']), review_notes: optional(z.string().max(2000)) });
 
-/** `POST /v1/user-management/quota-requests/{request_id}/review`. An approval allocates the quota that was asked for. */
+/** `POST /v1/user-management/quota-requests/{request_id}/review`. An approval allocates the requested quota. */
 export function reviewQuotaRequest(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',

@@ -1,10 +1,10 @@
-/** What a folder's files may import from this project and from outside. Itself is always allowed. */
+/** What a folder's files may import from this project and from outside. A folder may always import itself. */
 export interface ImportRule {
   /** Folders, or path prefixes of files in them. */
   from: readonly string[];
   /** Folders of which only types may be imported: nothing of them is there at run time. */
   typesFrom?: readonly string[];
-  /** Packages, where not any will do. `node:` stands for all of Node's own. */
+  /** Packages, if only certain ones are allowed. `node:` stands for all of Node's own. */
   packages?: readonly string[];
 }
 

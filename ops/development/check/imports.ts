@@ -12,10 +12,10 @@ interface Import {
 }
 
 /**
- * Checks every import of every file below a folder against the rules, and that no import leads back to where it began.
- * Imports of types count for the rules and not for the circles: they are gone at run time.
+ * Checks every import of every file below a folder against the rules, and that imports make no circles. Imports of
+ * types count for the rules but not for circles: they do not exist at run time.
  * @param root folder whose sub-folders are those of the rules
- * @returns a sentence for each offence; empty when all is well
+ * @returns a sentence for each offence; empty: there is none
  */
 export async function checkImports(
   root: string,
@@ -49,7 +49,7 @@ function isAllowed({ target, isOurs, typeOnly }: Import, folder: string, rule: I
   return lies(folder) || rule.from.some(lies) || (typeOnly && (rule.typesFrom ?? []).some(lies));
 }
 
-/** Below the folders at the root; what is built, installed, or data of a run is not source. */
+/** Source files below the folders at the root: nothing that is built, installed, or data of a run. */
 function sourceFiles(root: string): string[] {
   return fs
     .readdirSync(root, { withFileTypes: true })

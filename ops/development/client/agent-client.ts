@@ -52,7 +52,10 @@ export class AgentClient {
     return createClient(service, this.#transport);
   }
 
-  /** Runs a command to its end. @throws {ConnectError} what the agent refused it with */
+  /**
+   * Runs a command to its end.
+   * @throws {ConnectError} the agent's refusal
+   */
   async run(
     cmd: string,
     args: string[] = [],
@@ -73,7 +76,7 @@ export class AgentClient {
     throw new Error('The stream ended before the process did');
   }
 
-  /** Starts a command and returns its pid; it goes on when nobody listens. */
+  /** Starts a command and returns its pid; it continues without a listener. */
   async start(cmd: string, args: string[] = []): Promise<number> {
     for await (const { event } of this.#process.start({ process: { cmd, args } })) {
       if (event?.event.case === 'start') return event.event.value.pid;

@@ -11,23 +11,23 @@ import { RotatingLog } from './rotating-log.ts';
 export interface ProgramHome {
   /** Each program's output goes to `<logDir>/<name>.log`, bounded. */
   logDir: string;
-  /** Remembers what runs, for the next start after a crash of ours. */
+  /** Records the running program, so that the next start can end it after a crash of this process. */
   record?: ProcessRecord;
   /** Programs that are still starting then give up. */
   stopping?: AbortSignal;
 }
 
 export interface ProgramOptions {
-  /** As it is called in logs and errors: `temporal-server`. */
+  /** Its name in logs and errors: `temporal-server`. */
   name: string;
   command: string;
   args: readonly string[];
   home: ProgramHome;
-  /** Empty: what any program needs, and none of our settings. */
+  /** Empty: the variables that any program needs, and none of our settings. */
   env?: NodeJS.ProcessEnv;
   /** Options of setpriv(1) to run it with less than our rights. */
   privileges?: readonly string[];
-  /** What asks it to stop. */
+  /** The signal that asks it to stop. */
   stopSignal?: NodeJS.Signals;
   /** How long it may take to stop before it is killed. */
   stopTimeoutMs?: number;
@@ -56,7 +56,7 @@ export class ChildProgram {
   readonly #options: ProgramOptions;
   readonly #child: ChildProcess;
   readonly #logFile: string;
-  /** Its output is in the log. May come late: what it started can hold its output open. */
+  /** Its output is in the log. May come late: its children can hold the output open. */
   readonly #drained: Promise<unknown>;
   #hasEnded = false;
 
@@ -143,7 +143,7 @@ export class ChildProgram {
   }
 }
 
-/** What any program needs of our environment, which may hold the platform's secrets. */
+/** The part of our environment that any program needs; the rest may contain the platform's secrets. */
 export function plainEnvironment(): NodeJS.ProcessEnv {
   const { PATH, HOME, LANG, TZ } = process.env;
   return { PATH, HOME, LANG, TZ };
@@ -156,7 +156,7 @@ function whenAborted(signal: AbortSignal): Promise<undefined> {
   });
 }
 
-/** As people read it: `code 1`, `SIGKILL`. */
+/** For people: `code 1`, `SIGKILL`. */
 export function describeEnd({ code, signal }: ProgramEnd): string {
   return signal ?? `code ${code}`;
 }

@@ -10,10 +10,10 @@ const claimsSchema = z.record(z.string(), claimSchema);
 type Claim = z.output<typeof claimSchema>;
 
 /**
- * Which ports were chosen by processes of ours on this machine: between its choice and its use a port looks free to
- * all others. A claim ends with the process that made it.
+ * The ports that processes of ours on this machine have chosen: between its choice and its use a port looks free to
+ * others. A claim ends with its process.
  * @param dir shared by all copies on the machine
- * @param choose gets the ports that others hold, and gives those it takes; only one choice is made at a time
+ * @param choose gets the ports that others hold, and returns those it takes; one choice is made at a time
  */
 export async function claimPorts<Ports extends Record<string, number>>(
   dir: string,

@@ -6,7 +6,7 @@ import { readDocumentOrSetAside } from '../../../config/readable-document.ts';
 import { cacheDir } from '../../setup/toolchain/locations.mjs';
 import { claimPorts } from './port-claims.ts';
 
-/** An explicitly asked-for port that somebody else holds. */
+/** The requested port is in use. */
 export class PortTakenError extends Error {
   override name = 'PortTakenError';
 }

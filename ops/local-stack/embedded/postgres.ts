@@ -16,7 +16,7 @@ export interface EmbeddedPostgresOptions {
   dir: string;
   home: ProgramHome;
   port: number;
-  /** Of the superuser `postgres`. */
+  /** The password of the superuser `postgres`. */
   password: string;
   /** Faster, and nothing survives a power cut: for tests only. */
   forgetful?: boolean;
@@ -35,7 +35,7 @@ export interface EmbeddedPostgres {
 }
 
 /**
- * Starts the Postgres that npm carries, on loopback only, with passwords asked for.
+ * Starts the Postgres that npm installs, on loopback only, with password authentication.
  * @throws {ProgramError} with the end of its log when it does not get ready
  */
 export async function startPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
@@ -56,7 +56,7 @@ export async function startPostgres(options: EmbeddedPostgresOptions): Promise<E
     unix_socket_directories: '',
     max_connections: 300,
     jit: 'off',
-    // Values of rows stand in both: the error itself says what is wrong.
+    // Both contain values of rows; the error itself says what is wrong.
     log_min_error_statement: 'panic',
     log_error_verbosity: 'terse',
     ...(options.forgetful ? { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' } : {}),
@@ -184,7 +184,7 @@ async function initialise(
       `--pwfile=${passwordFile}`,
       '--auth=scram-sha-256',
       '--encoding=UTF8',
-      // The same order of texts on every machine, whatever locales it has.
+      // The same collation on every machine, whatever locales it has.
       '--locale=C',
       '--locale-provider=builtin',
       '--builtin-locale=C.UTF-8',

@@ -16,11 +16,11 @@ const processesSchema = z.array(
 );
 type RecordedProcess = z.output<typeof processesSchema>[number];
 
-/** How long what is left of a crashed start may take to stop before it is killed. */
+/** How long the programs of a crashed start may take to stop before they are killed. */
 const leftoverPatienceMs = 15_000;
 
 /**
- * What runs for a data folder, in a file, so that a start after a SIGKILL of the supervisor finds what it left behind.
+ * The programs that run for a data folder, in a file, so that a start after a SIGKILL of the supervisor finds them.
  * Only the holder of the folder's lock uses it.
  */
 export class ProcessRecord {
@@ -42,8 +42,8 @@ export class ProcessRecord {
   }
 
   /**
-   * Ends what a former start left running.
-   * @returns the names of what was still there
+   * Ends the programs that a former start left running.
+   * @returns their names
    */
   async endLeftovers(): Promise<string[]> {
     const leftovers = this.#processes.filter(isStillThere);
@@ -84,9 +84,7 @@ function signalIfThere(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
-/**
- * When a process began: boot and clock tick. Undefined when there is none, or only its exit status is left.
- */
+/** When a process began: boot and clock tick. Undefined: there is none, or it is a zombie. */
 export function processStartedAt(pid: number): string | undefined {
   try {
     const stat = fs.readFileSync(`/proc/${pid}/stat`, 'utf8');

@@ -30,7 +30,7 @@ export interface DynamicValue {
 
 export interface TemporalServerOptions {
   programs: { server: string; sqlTool: string };
-  /** Configuration; what lasts is in Postgres. */
+  /** Folder of its configuration; its data is in Postgres. */
   dir: string;
   home: ProgramHome;
   ports: TemporalPorts;
@@ -55,8 +55,8 @@ export interface EmbeddedTemporal {
 const historyShards = 4;
 
 /**
- * What makes the server quick for one machine. A task queue on one partition never waits for another partition's task
- * to be forwarded; an activity whose worker also holds the workflow's queue starts without a round trip.
+ * Makes the server quick for one machine. A task queue with one partition never waits for a task to be forwarded from
+ * another partition; an activity whose worker also polls the workflow's queue starts without a round trip.
  */
 export const dynamicConfigFile = path.join(import.meta.dirname, 'temporal-dynamic-config.json');
 

@@ -9,9 +9,9 @@ import { type DataFolder, derivePassword } from './data-folder.ts';
 /** Where each part of a copy listens, and the settings that the platform's processes get from it. */
 export interface Addresses {
   ports: Awaited<ReturnType<typeof choosePlatformPorts>>;
-  /** Settings of `config/settings.ts`, as given by the operator and filled in with what is embedded. */
+  /** Settings of `config/settings.ts`: the operator's, completed with the embedded parts. */
   processEnv: NodeJS.ProcessEnv;
-  /** The same, with the owner of the database: for the migration alone. */
+  /** The same with the owner of the database, for the migration alone. */
   migrationEnv: NodeJS.ProcessEnv;
 }
 
@@ -34,7 +34,7 @@ export async function settleAddresses(folder: DataFolder, given: NodeJS.ProcessE
       PLATFORM_REGISTRY: `127.0.0.1:${ports.PLATFORM_REGISTRY_PORT}`,
       PLATFORM_REGISTRY_INSECURE_HTTP: 'true',
     }),
-    // For storage, and whatever else users name, on this very machine.
+    // For storage and other endpoints that users name, on this machine.
     PLATFORM_INTERNAL_SERVICES: [
       given.PLATFORM_INTERNAL_SERVICES,
       ...Object.values(ports).map((port) => `127.0.0.1:${port}`),
@@ -46,7 +46,7 @@ export async function settleAddresses(folder: DataFolder, given: NodeJS.ProcessE
   const { DATABASE_OWNER_URL: givenOwner, ...others } = given;
   const ownerUrl = given.DATABASE_URL ? givenOwner : databaseOf('platform', 'postgres platform');
   const processEnv: NodeJS.ProcessEnv = {
-    // What a process compiled once it need not compile at the next start.
+    // Node's compile cache, so that the next start need not compile again.
     NODE_COMPILE_CACHE: path.join(cacheDir(given), 'node-compile'),
     ...others,
     ...embedded,

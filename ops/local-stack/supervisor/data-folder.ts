@@ -22,7 +22,7 @@ export interface DataFolder {
   record: ProcessRecord;
   /** Base64 of 32 bytes. */
   secretKey: string;
-  /** From now on a supervisor that wants the folder waits for it, instead of being refused. */
+  /** From now on another supervisor waits for the folder instead of being refused. */
   markStopping(): void;
   /** Lets another supervisor have the folder. */
   release(): Promise<void>;
@@ -40,7 +40,7 @@ export async function openDataFolder(dir: string, secretKey?: string): Promise<D
   fs.chmodSync(dir, 0o711);
   const pidFile = path.join(dir, 'platform.pid');
   const lock = await takeLock(dir, pidFile);
-  // Whatever comes now writes here: a start on a full disk takes what was kept for it.
+  // All writes from now on are in this folder: a start on a full disk uses the space kept for it.
   releaseBallastIfFull(path.join(dir, 'oci'));
   writePid(pidFile, `${process.pid}\n`);
   const logDir = path.join(dir, 'logs');

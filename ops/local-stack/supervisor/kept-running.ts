@@ -9,7 +9,7 @@ export interface Part {
 
 const firstPauseMs = 500;
 const longestPauseMs = 30_000;
-/** Who has run this long has not come to grief in starting: the pauses begin anew. */
+/** A process that has run this long started well: its pauses begin anew. */
 const soundAfterMs = 60_000;
 
 /**

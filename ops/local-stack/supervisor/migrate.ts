@@ -17,7 +17,7 @@ export async function migrate(
   signal: AbortSignal,
 ): Promise<string | undefined> {
   const { stdout } = await promisify(execFile)(process.execPath, [path.resolve(root, script)], { env, signal });
-  // The answer is the last line; what comes before is for people.
+  // The result is the last line; earlier lines are for people.
   const answer = answerSchema.parse(JSON.parse(stdout.trim().split('\n').at(-1)!));
   return answer.created ? answer.apiKey : undefined;
 }

@@ -2,10 +2,10 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { writeFileDurablySync } from '../../../config/durable-file.ts';
 
-/** What clients and operators of a running copy need to know, for `. .data/platform.env`. */
+/** The addresses and keys that clients and operators of a running copy need, for `. .data/platform.env`. */
 export interface PlatformEnv {
   PLATFORM_URL: string;
-  /** Of the first account. Missing when a start with another data folder made that account. */
+  /** The key of the first account. Missing when a start with another data folder made that account. */
   PLATFORM_API_KEY?: string | undefined;
   PLATFORM_GATEWAY: string;
   /** PEM file of the certificate authority that signed the gateway's certificate. */
@@ -29,7 +29,7 @@ export function writePlatformEnv(dataDir: string, values: PlatformEnv): void {
   writeFileDurablySync(file, lines.join(''));
 }
 
-/** What the last start wrote; empty when there was none. */
+/** The text of the last start; empty when there was none. */
 export function readPlatformEnv(dataDir: string): Partial<PlatformEnv> {
   const file = platformEnvFile(dataDir);
   if (!fs.existsSync(file)) return {};
@@ -40,7 +40,7 @@ export function readPlatformEnv(dataDir: string): Partial<PlatformEnv> {
 /** Exists from the start that made the first API key to the first start that succeeds. */
 const newApiKeyFile = (dataDir: string) => path.join(dataDir, 'api-key-not-shown');
 
-/** Remembers that nobody has seen the API key. Call it before the key is written to platform.env. */
+/** Records that nobody has seen the API key. Call it before the key is written to platform.env. */
 export function markNewApiKey(dataDir: string): void {
   fs.writeFileSync(newApiKeyFile(dataDir), '');
 }

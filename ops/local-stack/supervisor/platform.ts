@@ -48,12 +48,12 @@ export class Platform {
   readonly #scripts: PlatformScripts;
   readonly #home: ProgramHome;
   readonly #stopping = new AbortController();
-  /** In the order of their start: a stage may need those before it. */
+  /** In the order of their start: a stage may need earlier ones. */
   readonly #stages: Promise<PromiseSettledResult<KeptRunning>[]>[] = [];
 
   /**
    * @param report one line for people: what ended, what warns
-   * @param scripts other scripts in place of the platform's own, for tests of this supervisor
+   * @param scripts replace the platform's own, for tests of this supervisor
    */
   constructor(
     folder: DataFolder,
@@ -145,7 +145,7 @@ export class Platform {
   }
 }
 
-/** Takes what is kept for a start on a full disk, and says where sandboxes will find no room. */
+/** Uses the space kept for a start on a full disk, and reports disks without room for sandboxes. */
 function reportFullDisks(folders: readonly string[], report: (text: string) => void): void {
   for (const folder of folders.filter((each) => fs.existsSync(each))) {
     if (releaseBallastIfFull(folder)) report(`the disk of ${folder} is full; the reserve there was released`);

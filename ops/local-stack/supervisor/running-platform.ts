@@ -5,25 +5,28 @@ import { writeFileDurablySync } from '../../../config/durable-file.ts';
 import { readDocumentOrSetAside } from '../../../config/readable-document.ts';
 import { processStartedAt } from '../embedded/process-record.ts';
 
-/** Settings that are a platform's own, as against what else is in an environment. */
+/** Prefixes of the platform's settings in an environment. */
 const settingName = /^(PLATFORM|DATABASE|TEMPORAL)_/;
 
-/** An operator's command that needs a running platform, and there is none. */
+/** A command of the operator needs a running platform, and there is none. */
 export class NotRunningError extends Error {
   override name = 'NotRunningError';
 }
 
 const settingsFile = (dataDir: string) => path.join(dataDir, 'settings.json');
 
-/** Keeps (mode 600, secrets are in it) what the processes were started with, for the operator's commands. */
+/**
+ * Keeps the settings with which the processes were started (mode 600, because of the secrets), for the operator's
+ * commands.
+ */
 export function writeProcessSettings(dataDir: string, processEnv: NodeJS.ProcessEnv): void {
   const settings = Object.entries(processEnv).filter(([name, value]) => settingName.test(name) && value);
   writeFileDurablySync(settingsFile(dataDir), JSON.stringify(Object.fromEntries(settings), null, 2));
 }
 
 /**
- * The settings of the platform that runs on a data folder; those in the environment come first, so that commands work
- * beside processes that were started one by one, too.
+ * The settings of the platform that runs on a data folder; the environment takes precedence, so that commands also work
+ * beside processes that were started one by one.
  * @throws {NotRunningError} when nothing runs there and the environment does not name a database
  */
 export function runningPlatformEnv(dataDir: string, env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {

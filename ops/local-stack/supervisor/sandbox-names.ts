@@ -1,8 +1,8 @@
 import { lookup } from 'node:dns/promises';
 
 /**
- * What to do when the domains of sandboxes do not resolve on this machine.
- * `*.localhost` resolves in browsers and in curl by themselves, in other programs only where the C library knows it.
+ * What to do when the domains of sandboxes do not resolve on this machine. Browsers and curl resolve `*.localhost` by
+ * themselves; other programs only if the C library does.
  * @param baseDomain sandboxes are `*.<baseDomain>`
  * @returns null: they resolve
  */

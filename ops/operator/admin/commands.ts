@@ -32,7 +32,7 @@ export interface OperatorCommand {
   usage: string;
   does: string;
   options: ParseArgsOptionsConfig;
-  /** @returns what is printed as JSON */
+  /** @returns the JSON to print */
   run(database: PlatformDatabase, values: Values): Promise<unknown>;
 }
 
