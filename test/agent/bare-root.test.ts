@@ -71,7 +71,7 @@ test('a root without shell, accounts, /tmp and /proc is enough', async () => {
   await expect(outputOf({ process: { cmd: 'sh' } })).rejects.toMatchObject({ code: Code.NotFound });
 });
 
-test('as another user the agent does what that user may, and says what it may not', async () => {
+test('as another user the agent has that user’s rights, and refuses the rest with a reason', async () => {
   const nobody = 65534;
   const home = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-user-'));
   cleanUps.push(() => fs.rmSync(home, { recursive: true, force: true }));

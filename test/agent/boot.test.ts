@@ -35,7 +35,7 @@ test('init again is taken for the same sandbox and refused for another', async (
   expect((await platform('init', sandbox({ sandboxId: 'sbx-other' }))).status).toBe(409);
 });
 
-test('a malformed init is 400 with what is wrong, and a good one is still taken', async () => {
+test('a malformed init is 400 with the reason, and a good one is still accepted', async () => {
   agent = await TestAgent.start({ boot: { platformToken } });
   for (const [init, text] of [
     [{}, /sandboxId/],

@@ -150,7 +150,7 @@ describe.each(Object.keys(images) as (keyof typeof images)[])('in %s', (name) =>
     expect(await text(agent, 'typescript', 'const n: number = 6; n * 7')).toBe('42');
   });
 
-  test('Bash runs where there is one, else the error says what to install', async () => {
+  test('Bash runs if it is installed, otherwise the error names the package', async () => {
     if (name.startsWith('Debian')) expect(await text(root, 'bash', 'echo $((6 * 7))')).toBe('42\n');
     else {
       const created = root.client(ContextService).createContext({ language: 'bash' });

@@ -132,7 +132,7 @@ test('the same request again starts nothing new, while it runs and after it has 
   expect(fs.readFileSync(counted, 'utf8')).toBe('once\n');
 });
 
-test('what runs is shown with what it was started with, and that it has ended', async () => {
+test('a run is shown with its request, and with its end', async () => {
   const wanted = request('sleep 30', { cwd: '/tmp' });
   await ask('POST', '', wanted);
   const { runId, owner, command, cwd, startedAt, deadline } = wanted;

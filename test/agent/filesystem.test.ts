@@ -157,7 +157,7 @@ describe.each(['connect+json', 'connect+proto'] as const)('over %s', (protocol) 
     expect((await files().move({ source: place('kept'), destination: place('kept') })).entry!.path).toBe(place('kept'));
   });
 
-  test('Remove takes files, full directories and links away, and succeeds for what is missing', async () => {
+  test('Remove removes files, full directories and links, and succeeds for a missing path', async () => {
     fs.mkdirSync(place('doomed/a/b'), { recursive: true });
     fs.writeFileSync(`${place('doomed')}/a/file`, '');
     fs.mkdirSync(place('spared'));
@@ -213,7 +213,7 @@ describe.each(['connect+json', 'connect+proto'] as const)('over %s', (protocol) 
   });
 });
 
-test('a folder of more entries than one reply holds is refused, and the agent goes on', async () => {
+test('a folder with more entries than a reply may have is refused, and the agent continues', async () => {
   // In memory, where so many are made in a second.
   const folder = fs.mkdtempSync('/dev/shm/too-many-');
   execFileSync('/bin/sh', ['-c', `cd "${folder}" && seq 250001 | xargs touch`]);

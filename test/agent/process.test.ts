@@ -212,7 +212,7 @@ test('signals are refused for unknown processes and when not given', async () =>
   expect((await run.finished).end).toMatchObject({ exitCode: 130, exited: false });
 });
 
-test('a process goes on when its client leaves, and Connect finds it by pid and tag with what it wrote meanwhile', async () => {
+test('a process continues when its client leaves, and Connect finds it by pid and tag with its output since', async () => {
   const first = sh('echo one; read line; echo two; read line; echo three; exit 5', { tag: 'kept' });
   const pid = await first.started();
   await eventually(() => first.stdout.toString() === 'one\n');
@@ -435,7 +435,7 @@ function wchanOf(pid: number): string {
   }
 }
 
-test('what is started, and what that had started by then, is ended before the agent when memory runs out', async () => {
+test('processes and their children are killed before the agent when memory runs out', async () => {
   const run = new Run((signal) =>
     agent.client(Process).start({ process: { cmd: 'sh', args: ['-c', 'sleep 600 & echo $!; wait'] } }, { signal }),
   );

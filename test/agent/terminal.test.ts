@@ -50,7 +50,7 @@ test('Update resizes it, and its program gets SIGWINCH', async () => {
   await terminal.finished;
 });
 
-test('Ctrl-C interrupts what runs in the foreground, and the shell goes on', async () => {
+test('Ctrl-C interrupts the foreground process, and the shell continues', async () => {
   const terminal = shell();
   await terminal.shows(/ready> /);
   await terminal.type('sleep 600; echo "code $?"\n');
@@ -70,7 +70,7 @@ test('a large output on a terminal comes whole', async () => {
   expect(terminal.screen).toBe(Array.from({ length: 100_000 }, (_, i) => `${i + 1}\r\n`).join(''));
 });
 
-test('when the shell is killed, what runs in its foreground is hung up on', async () => {
+test('when the shell is killed, its foreground process gets SIGHUP', async () => {
   const terminal = shell();
   await terminal.shows(/ready> /);
   await terminal.type('sleep 600\n');

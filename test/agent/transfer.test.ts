@@ -137,7 +137,7 @@ test('an upload cut off halfway leaves the old file, and nothing else', async ()
   expect(fs.readFileSync(path, 'utf8')).toBe('old');
 });
 
-test('a full disk is 507 with its name, even while the client goes on sending, and the old file stays', async () => {
+test('a full disk is 507 with its name, even while the client still sends, and the old file stays', async () => {
   const disk = agent.path('disk');
   fs.mkdirSync(disk);
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'tmpfs', disk]);
@@ -303,7 +303,7 @@ test('If-Range and If-None-Match follow the content', async () => {
   expect([stale.status, await stale.text()]).toEqual([200, 'after!']);
 });
 
-test('what cannot be downloaded says why', async () => {
+test('a download that is not possible returns the reason', async () => {
   execFileSync('mkfifo', [agent.path('fifo')]);
   for (const [path, status, text] of [
     [agent.path('missing'), 404, /not found.*no such file or directory/],

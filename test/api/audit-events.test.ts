@@ -124,7 +124,7 @@ test('a sign-in, a sign-out and the use of a mailed link are events; a wrong pas
   }
 });
 
-test('quotas, keys and projects: what was before, and what is now', async () => {
+test('quotas, keys and projects: the values before and after', async () => {
   const allocations = '/v1/user-management/quota-allocations';
   const first = await api.send(root, 'POST', allocations, { user_id: member.userId, concurrent_sandboxes: 1 });
   const second = await api.send(root, 'POST', allocations, { user_id: member.userId, concurrent_sandboxes: 2 });
@@ -161,7 +161,7 @@ test('quotas, keys and projects: what was before, and what is now', async () => 
   ]);
 });
 
-test('what is refused, read, or given again for an Idempotency-Key is no event', async () => {
+test('refusals, reads, and replies repeated for an Idempotency-Key are not recorded', async () => {
   await api.send(member, 'PUT', '/v1/user-management/account', { display_name: 'No' });
   await api.send(root, 'PUT', '/v1/users/me', { display_name: 'a\nb' });
   await api.send(root, 'PUT', '/v1/users/me', { status: 'disabled' });

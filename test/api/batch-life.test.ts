@@ -53,7 +53,7 @@ test('100 sandboxes are paused, resumed and terminated in one call each, and del
   await until(async () => (await listed('terminated')) === 0, 30_000);
 });
 
-test('a batch ends what has failed, what is starting, and what runs', async () => {
+test('a batch ends failed, starting and running sandboxes', async () => {
   const create = (more: Json = {}) =>
     api.send(api.root, 'POST', '/v1/sandboxes', { cpu_count: 1, memory_mb: 128, storage_gb: 1, ...more });
   const running = (await create()).body.data.sandbox_id;
@@ -69,7 +69,7 @@ test('a batch ends what has failed, what is starting, and what runs', async () =
   await until(async () => (await listed('terminated')) === 0, 30_000);
 });
 
-test('one whose admission fails does not keep the others from resuming', async () => {
+test('a sandbox that is not admitted does not keep the others from resuming', async () => {
   const made = await Promise.all(
     [1, 2].map(() => api.send(api.root, 'POST', '/v1/sandboxes', { cpu_count: 1, memory_mb: 128, storage_gb: 1 })),
   );

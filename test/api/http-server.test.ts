@@ -55,7 +55,7 @@ test('requests that arrive at once run one after another and are answered in ord
   expect(most).toBe(1);
 });
 
-test('a connection with more than 16 requests that wait is closed, and no more of them are parsed', async () => {
+test('a connection with more than 16 waiting requests is closed, and no more are parsed', async () => {
   await connected(() => undefined);
   let parsed = 0;
   server!.on('request', () => {
@@ -98,7 +98,7 @@ test('a body of tens of thousands of single bytes ends its connection', async ()
   expect(failure).toMatchObject({ code: 'ERR_STREAM_PREMATURE_CLOSE' });
 });
 
-test('nothing of a body is read beyond what came with its head until someone wants it', async () => {
+test('a body is not read beyond the bytes that came with its head until a handler reads it', async () => {
   let release = () => {};
   const received = await connected(async (request, response) => {
     await new Promise<void>((resolve) => {

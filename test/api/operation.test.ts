@@ -23,7 +23,7 @@ describe('probes', () => {
     expect([reply.status, reply.body]).toEqual([200, { status: 'ok' }]);
   });
 
-  test('it is ready when everything is in reach, and says what is not, though not why', async () => {
+  test('it is ready when everything can be reached, and otherwise names the part, without the reason', async () => {
     const ready = await api.send(null, 'GET', '/readyz');
     expect([ready.status, ready.body]).toEqual([200, { status: 'ready', checks: { postgres: 'ok', temporal: 'ok' } }]);
     state.temporal = 'down';

@@ -66,7 +66,7 @@ describe('ports', () => {
     expect((await list(id)).ports[2]).toEqual({ ...dns, host_port: null });
   });
 
-  test('one is added with what is left out filled in, and removed', async () => {
+  test('a port is added with defaults, and removed', async () => {
     const id = await make();
     const added = await add(id, { port: 8080, name: 'web', service_port: 0 });
     expect(added).toMatchObject({ status: 200, body: { data: { port: web }, message: 'Port 8080 is open' } });

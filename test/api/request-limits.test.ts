@@ -184,7 +184,7 @@ describe('before a caller is known', () => {
     }
   });
 
-  test('no more of an endless body is read than closing needs, by a caller who never closes', async () => {
+  test('of an endless body only as much is read as closing needs, even if the caller never closes', async () => {
     const socket = await connect(true);
     const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
     socket.resume();

@@ -41,7 +41,7 @@ async function list(query = '', caller = member): Promise<string[]> {
   return reply.body.data.sandboxes.map((item: Json) => item.name);
 }
 
-test('newest first, without what was deleted; a user sees their own, the root the account, nobody another account', async () => {
+test('newest first, without deleted ones; a user sees their own, the root the account, nobody another account', async () => {
   expect(await list()).toEqual(['gamma', 'beta', 'alpha']);
   expect(await list('', colleague)).toEqual(['delta']);
   expect(await list('', api.root)).toEqual(['roots-own', 'delta', 'gamma', 'beta', 'alpha']);

@@ -135,7 +135,7 @@ test('a template with every field', async () => {
   expect(shared.body.data.templates[0].has_template_document).toBe(false);
 });
 
-test('what the platform brings itself has no owner', async () => {
+test('a built-in template has no owner', async () => {
   const [base] = (await api.send(stranger, 'GET', '/v1/templates?name=base')).body.data.templates;
   expect(base).toMatchObject({
     template_source: 'platform_family',

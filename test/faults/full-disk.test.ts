@@ -111,7 +111,7 @@ test('sandboxes that fill the disk are paused before anything of the platform fa
   disk.empty();
 }, 240_000);
 
-test('a host whose disk is full takes nothing new; what runs there goes on, and others take what may go elsewhere', async () => {
+test('a host with a full disk takes nothing new; its sandboxes continue, and other hosts take new ones', async () => {
   expect(await remains(platform, [platform.dataDir])).toEqual([]);
   platform.addProcess('wide-host', 'worker/host.ts', { PLATFORM_DATA_DIR: wideDisk.folder, PLATFORM_REGION: 'wide' });
   await platform.up('wide-host');

@@ -71,7 +71,7 @@ describe('a host that is cut off', () => {
     expect(await platform.api.sandbox(paused)).toMatchObject({ status: 'paused' });
   }, 180_000);
 
-  test('cleans up what failed when it is back, and its paused ones resume', async () => {
+  test('removes failed sandboxes when it is back, and its paused ones resume', async () => {
     far.restore();
     await until(async () => !(await row(running)).holdsDisk, 60_000);
     await until(async () => (await post(paused, 'resume')).status === 200, 30_000);
@@ -82,7 +82,7 @@ describe('a host that is cut off', () => {
   }, 120_000);
 });
 
-describe('a host whose worker stands still', () => {
+describe('a host whose worker is stopped', () => {
   test('stands still as a whole, is given up within 30 seconds, and comes back clean', async () => {
     const { sandbox_id: sandboxId } = await create('local', { name: 'stopped' });
     const stopped = platform.pid('host');

@@ -43,7 +43,7 @@ test('an agent that hangs: a pause works, a resume is refused and leaves it paus
   expect((await post(sandboxId, 'resume')).body.data).toMatchObject({ status: 'running' });
 }, 180_000);
 
-test('a freezer that does not freeze: a pause is refused, and the sandbox goes on and can still be ended', async () => {
+test('a freezer that does not freeze: a pause is refused, and the sandbox continues and can still be ended', async () => {
   const sandbox = await create();
   const { sandbox_id: sandboxId } = sandbox;
   const agent = platform.agent(sandbox);

@@ -58,7 +58,7 @@ async function printHistory(userId: string): Promise<void> {
   process.stdout.write(`the history of a deletion whose worker was killed twice\n${lines.join('\n')}\n`);
 }
 
-test('a deletion goes on where a killed worker left it', async () => {
+test('a deletion continues where a killed worker left it', async () => {
   const { userId, api } = await newUser('killed');
   const { sandbox_id: sandboxId } = await api.createSandbox(small);
   // The request needs neither a worker nor Temporal.

@@ -31,7 +31,7 @@ test('each sandbox is handed on once, with the minute of its last use, though it
   ]);
 });
 
-test('what could not be written is kept, and a later use wins over it', async () => {
+test('accesses that could not be written are kept, and a later use takes precedence', async () => {
   const handed: [string[], string][] = [];
   let fails = true;
   const recorder = new AccessRecorder(

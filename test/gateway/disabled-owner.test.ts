@@ -70,7 +70,7 @@ async function openReply(port: number): Promise<http.IncomingMessage> {
 /** As `once`, which would take an error for its end. */
 const closeOf = (emitter: EventEmitter) => new Promise((resolve) => emitter.once('close', resolve));
 
-test('what is open to private ports ends at once, what is open to public ones goes on', async () => {
+test('exchanges with private ports end at once, those with public ports continue', async () => {
   const session = http2.connect(`http://127.0.0.1:${started.port}`);
   const stream = session.request({ ':path': '/endless', ':authority': hostOf(id, protectedPort), ...headers });
   stream.on('error', () => undefined);
@@ -87,7 +87,7 @@ test('what is open to private ports ends at once, what is open to public ones go
   session.destroy();
 });
 
-test('what is open ends also when the news come only after an interruption', async () => {
+test('exchanges also end when the change is noticed only after an interruption', async () => {
   const socket = await openSocket(protectedPort);
   const closed = closeOf(socket);
   started.routes.setLive(false);

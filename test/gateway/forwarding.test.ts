@@ -71,7 +71,7 @@ test('headers, status and reason pass; connection-level ones end at the gateway'
   }
 });
 
-test('what the client says of proxies before it is replaced, and the platform token never passes', async () => {
+test('the client’s forwarding fields are replaced, and the platform token never passes', async () => {
   let seen: http.IncomingHttpHeaders = {};
   await useHttp((request, response) => {
     seen = request.headers;
@@ -424,7 +424,7 @@ test('early hints pass', async () => {
   expect(answer).toMatch(/^HTTP\/1\.1 103 Early Hints\r\nLink: <\/a\.css>; rel=preload\r\n\r\nHTTP\/1\.1 200 OK/);
 });
 
-test('a refusal before the upload is over reaches the client, and the connection goes on', async () => {
+test('a refusal before the end of the upload reaches the client, and the connection stays open', async () => {
   await useHttp((request, response) => {
     if (request.method === 'POST') response.writeHead(403).end('no');
     else response.end('yes');
@@ -510,7 +510,7 @@ test('bytes after a response end its connection and reach nobody else', async ()
   expect(upstream.accepted()).toBe(3);
 });
 
-test('a moved sandbox is reached by new connections only, and what flowed from the old place ends', async () => {
+test('a moved sandbox is reached by new connections only, and exchanges with the old place end', async () => {
   const old = await useHttp((request, response) => {
     if (request.url === '/stream') response.write('old');
     else response.end('old');
@@ -552,7 +552,7 @@ test('another sandbox at the same address never gets a connection of the one bef
   await until(() => upstream.sockets.size === 1);
 });
 
-test('a paused sandbox keeps what flows and gives up what is idle', async () => {
+test('a paused sandbox keeps open exchanges and closes idle connections', async () => {
   let stream: http.ServerResponse | undefined;
   const upstream = await useHttp((request, response) => {
     if (request.url !== '/stream') response.end('ok');

@@ -120,7 +120,7 @@ test('chunks are joined and written anew: extensions and odd sizes go no further
   expect(seen.slice(seen.indexOf('\r\n\r\n') + 4)).toBe('6\r\nhello!\r\n0\r\n\r\n');
 });
 
-test('what follows a body by its length is the next request, for the host that it names', async () => {
+test('bytes after a body’s length are the next request, for the host that it names', async () => {
   const connection = new RawConnection(started.port);
   connection.write(`${post('Content-Length: 5', 'hello')}GET /next HTTP/1.1\r\nHost: ${hostOf('sbx-nobody')}\r\n\r\n`);
   await connection.expect('sandbox_not_found');

@@ -74,7 +74,7 @@ async function call(
   return { headers: received, body: await buffer(stream), trailers };
 }
 
-test('a request whose body ends without a byte reaches the sandbox whole', async () => {
+test('a request with an empty body reaches the sandbox complete', async () => {
   use(await startHttpUpstream((request, response) => request.resume().once('end', () => response.end('whole'))));
   const replies = await Promise.all(
     Array.from({ length: 3 }, () => call(connect(false), { ':method': 'POST' }, Buffer.alloc(0))),
@@ -156,7 +156,7 @@ test('responses of all sizes and framings arrive whole, many at once', async () 
   );
 });
 
-test('bytes that wait for a slow client are not overwritten by what another connection reads', async () => {
+test('reads of other connections do not overwrite bytes that wait for a slow client', async () => {
   const big = Buffer.from(Array.from({ length: 1_500_000 }, (_, i) => `${i};`).join(''));
   let held: http.ServerResponse | undefined;
   let asked = 0;
@@ -418,7 +418,7 @@ test('more streams than may be wait, and a flood of resets ends the connection o
   await until(() => started.gateway.stats().sandboxes === 0);
 });
 
-test('what begins like HTTP/2 and is not is closed', async () => {
+test('a connection that only begins like HTTP/2 is closed', async () => {
   const connection = new RawConnection(started.port);
   connection.write('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
   connection.write(Buffer.alloc(100, 0xff));

@@ -3,13 +3,13 @@ import { RequestComparison } from './differential/compare-requests.ts';
 import { compareResponse } from './differential/compare-responses.ts';
 import { compareRandomRequests, compareRandomResponses } from './differential/random-runs.ts';
 
-test('what the response parser accepts, llhttp accepts and understands the same, at every split', () => {
+test('llhttp accepts every response that the parser accepts, with the same meaning, at every split', () => {
   const { findings, accepted } = compareRandomResponses(0x11ff, 700);
   expect(findings).toEqual([]);
   expect(accepted).toBeGreaterThan(100);
 });
 
-test('what reaches a sandbox is the one request that llhttp understood', async () => {
+test('a sandbox gets exactly the one request that llhttp understood', async () => {
   const comparison = await RequestComparison.start();
   try {
     const { findings, passed } = await compareRandomRequests(comparison, 0x11ff, 400);

@@ -45,7 +45,7 @@ function call(
   return send({ port: started.port, host: hostOf(sandboxId, port), ...options });
 }
 
-test('agent requests pass with whatever token they carry: the agent judges it', async () => {
+test('agent requests pass with any token: the agent checks it', async () => {
   expect((await call('sbx-locked', undefined, { headers: { 'x-access-token': 'wrong' } })).text).toBe('agent wrong');
 });
 
@@ -189,7 +189,7 @@ test.each([
   expect((await call('sbx-locked', 3001, { method, path: `/?${query}` })).status).toBe(401);
 });
 
-test('the signature is taken out of what the service sees, and nothing else is', async () => {
+test('only the signature is removed from the request to the service', async () => {
   const query = signed(sign('/', 'read', agentToken, now + 60), now + 60);
   const reply = await call('sbx-locked', 3001, { path: `/p?a=%2f&${query}&b&c=1+2&signatures=mine` });
   expect(reply.json.url).toBe('/p?a=%2f&b&c=1+2&signatures=mine');

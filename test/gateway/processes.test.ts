@@ -137,7 +137,7 @@ test('a process that hangs gets no new connections and is replaced', async () =>
   expect((await ask()).text).toBe('ok');
 });
 
-test('a limit holds for all processes together, and what a dead one counted is free again', async () => {
+test('a limit holds for all processes together, and the counts of a dead one are free again', async () => {
   await start({ maxRequestsPerClient: 8 });
   let refused = 0;
   for (let i = 0; i < 24; i++) {

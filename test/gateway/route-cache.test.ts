@@ -18,7 +18,7 @@ test('a route is looked up once and kept until a change arrives', async () => {
   expect(routes.lookups).toEqual(['sbx-a']);
 });
 
-test('those who miss at once share one look-up', async () => {
+test('simultaneous misses share one look-up', async () => {
   const { routes, cache } = cacheOf();
   routes.set({ sandboxId: 'sbx-a' });
   const found = await Promise.all(Array.from({ length: 100 }, () => cache.find('sbx-a')));
@@ -114,7 +114,7 @@ test('without live news everything is dropped and lives a moment only, until the
   expect(changed).toEqual([null, null]);
 });
 
-test('it stays within its bound, and guesses do not push out what is used', async () => {
+test('it stays within its bound, and guesses do not push out used routes', async () => {
   const { routes, cache } = cacheOf({ maxEntries: 50, shortTtlMs: 60_000 });
   for (let i = 0; i < 60; i++) {
     routes.set({ sandboxId: `sbx-${i}` });

@@ -94,7 +94,7 @@ test('while the owner is disabled, private ports are closed', async () => {
   await until(async () => (await call()).text === 'agent', 1000);
 });
 
-test('at SIGTERM it ends in order, and what was used has been recorded', async () => {
+test('at SIGTERM it ends in order, and the accesses are recorded', async () => {
   expect(existsSync(path.join(gateway.dataDir, 'ca/ca.pem'))).toBe(true);
   expect(await gateway.stop()).toBe(0);
   const { rows } = await client.query('select last_accessed_at from sandboxes where sandbox_id = $1', [id]);

@@ -71,7 +71,7 @@ test('a response that had begun when the end came closes its connection afterwar
   await busy.closed();
 });
 
-test('what does not end in time is broken off', async () => {
+test('exchanges that do not end in time are broken off', async () => {
   const busy = new RawConnection(started.port);
   busy.write(`GET /wait HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`);
   await until(() => waiting.length === 1);

@@ -58,7 +58,7 @@ test('an account is made once, with its key, and then listed, suspended and reop
   expect(JSON.parse((await admin('grant-admin', '--email', 'ann@example.com')).stdout).role).toBe('admin');
 }, 180_000);
 
-test('each command that changes something is in the audit log, with what was before', async () => {
+test('each command that changes something is in the audit log, with the values before', async () => {
   const { accountId, userId } = JSON.parse((await admin('create-account', '--email', 'aud@example.com')).stdout);
   await admin('grant-admin', '--email', 'Aud@example.com');
   await admin('suspend-account', '--account', accountId);

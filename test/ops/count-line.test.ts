@@ -19,7 +19,7 @@ async function run(source: string | undefined): Promise<{ status: number; lastLi
   });
 }
 
-test('the last line counts what passed, and the status is 0', async () => {
+test('the last line counts the passed tests, and the status is 0', async () => {
   expect(await run(`test('a', () => expect(1).toBe(1)); test('b', () => expect(1).toBe(1));`)).toEqual({
     status: 0,
     lastLine: '2 passed, 0 failed',

@@ -68,7 +68,7 @@ test('a first start brings up Postgres, Temporal with its Web UI, and a registry
   expect(settings.Codec.Endpoint).toMatch(new RegExp(`^${env.PLATFORM_URL}/codec/[\\w-]{43}$`));
 }, 180_000);
 
-test('what Postgres holds survives a SIGKILL of the supervisor and of Postgres, and all ports stay', async () => {
+test('data of Postgres survives a SIGKILL of the supervisor and of Postgres, and all ports stay', async () => {
   const before = running!.process('api');
   await expect(query(before.DATABASE_URL, 'create table kept (answer int)')).rejects.toThrow('permission denied');
   await query(ownerUrl(), 'create table kept (answer int)');
@@ -85,7 +85,7 @@ test('what Postgres holds survives a SIGKILL of the supervisor and of Postgres, 
   expect(await query(ownerUrl(), 'select answer from kept')).toEqual([{ answer: 42 }]);
 }, 180_000);
 
-test('Postgres that dies under the platform is started again, and Temporal goes on', async () => {
+test('a Postgres that dies is started again, and Temporal continues', async () => {
   const postgres = recorded().find(({ name }) => name === 'postgres')!;
   process.kill(postgres.pid, 'SIGKILL');
   await eventually(() => running!.errors.includes('postgres is ready again') || undefined);

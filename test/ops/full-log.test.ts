@@ -70,7 +70,7 @@ test('a record of processes that cannot be written stays as it was', () => {
   expect(fs.readFileSync(path.join(folder, 'processes.json'), 'utf8')).toBe('[]');
 });
 
-test('a process goes on when its standard output is a file on a full disk, and says what it dropped', async () => {
+test('a process continues when its standard output is a file on a full disk, and logs how much it dropped', async () => {
   const output = fs.openSync(file(), 'a');
   const child = spawn(process.execPath, [path.join(import.meta.dirname, 'programs/chatty.ts')], {
     env: { ...process.env, NODE_OPTIONS: '' },
@@ -98,7 +98,7 @@ test('a process goes on when its standard output is a file on a full disk, and s
   }
 });
 
-test('a process goes on when nobody reads its standard output any more', async () => {
+test('a process continues when nobody reads its standard output any more', async () => {
   const child = spawn(process.execPath, [path.join(import.meta.dirname, 'programs/chatty.ts')], {
     env: { ...process.env, NODE_OPTIONS: '' },
     stdio: ['ignore', 'pipe', 'inherit', 'ipc'],

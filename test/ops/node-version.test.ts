@@ -16,7 +16,7 @@ test('package.json, .nvmrc and the Dockerfile name the Node that everything runs
   expect(text('Dockerfile')).toContain(`ARG BASE_IMAGE=node:${major}-`);
 });
 
-test('what only builds or develops is no dependency of the image, which makes both bundles while it is built', () => {
+test('packages for building and development are not in the image, whose build makes both bundles', () => {
   const tools = ['@biomejs/biome', '@bufbuild/buf', 'acorn', 'esbuild', 'jest', 'knip', 'koffi', 'typescript'];
   expect(tools.filter((tool) => tool in manifest.dependencies)).toEqual([]);
   const dockerfile = text('Dockerfile');

@@ -32,7 +32,7 @@ test('every program that the sources start is in the list', () => {
   expect([...started].filter((program) => !listed[program] && !notFromTheList.includes(program))).toEqual([]);
 });
 
-test('the Dockerfile installs what the list has for a host, and nothing by name', () => {
+test('the Dockerfile installs the list’s packages for a host, and none by name', () => {
   const output = execFileSync(process.execPath, ['ops/setup/list-packages.mjs', 'host'], {
     cwd: repository,
     encoding: 'utf8',

@@ -196,7 +196,7 @@ describe('on a host', () => {
     60_000,
   );
 
-  test('a running agent whose file is lost goes on, and its file is written again', async () => {
+  test('a running agent whose file is lost continues, and its file is written again', async () => {
     await open();
     const spec = host.spec();
     await host.driver.create(spec);

@@ -87,7 +87,7 @@ const damages: Record<string, (file: string, other: Created) => void> = {
 const change = (file: string, fields: object) =>
   writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, 'utf8')), ...fields }));
 
-test('a sandbox whose record is damaged runs on, and its neighbours know nothing of it', async () => {
+test('a sandbox with a damaged record continues to run, and its neighbours are not affected', async () => {
   const neighbour = await created();
   const damaged: [string, Created][] = [];
   for (const damage of Object.keys(damages)) damaged.push([damage, await created()]);
@@ -157,7 +157,7 @@ test('a folder of a sandbox that is a file, a link or empty concerns that sandbo
   rmSync(path.join(path.dirname(empty.folder), 'lost+found'), { recursive: true });
 });
 
-test('what the shim wrote may be lost or garbage, too', async () => {
+test('the shim’s files may be lost or garbage, too', async () => {
   const [garbage, lost, ended] = [await created(), await created(), await created()];
   await restartAfter(async () => {
     writeFileSync(path.join(garbage.folder, 'pids'), 'garbage');
@@ -232,7 +232,7 @@ test('a sandbox that ends takes no address from the one that has it now', async 
   expect((await shell(second.place, second.spec, 'echo reached')).output).toBe('reached');
 });
 
-test('what cannot be removed is logged, and keeps the host from nothing', async () => {
+test('a leftover that cannot be removed is logged and does not stop the host', async () => {
   const [unknown, known] = [await created(), await created()];
   const stuck = path.join(unknown.folder, 'stuck');
   writeFileSync(stuck, '');

@@ -62,7 +62,7 @@ test("the image's own s3fs serves the bucket from inside", async () => {
   );
 }, 180_000);
 
-test('what libfuse 3 looks for is there, though the image has none', async () => {
+test('the program that libfuse 3 looks for exists, though the image has none', async () => {
   await withSandbox({ ...anew(slot()), direct: { s3fsPath: '/opt/s3fs-fuse3' } }, async (place, spec) => {
     const { output } = await shell(
       place,

@@ -102,7 +102,7 @@ test("the image's owners, environment, folder and user are those of its command"
   expect(await program(sandbox, check)).toBe(7);
 });
 
-test('later layers take away and replace what earlier ones hold', async () => {
+test('later layers remove and replace files of earlier ones', async () => {
   push('layered:1', ['mkdir d; echo 1 >d/gone; echo 1 >changed', 'whiteout /d/gone', 'echo 2 >changed']);
   const sandbox = await createFrom(`${registry}/layered:1`);
   const check = `const fs = require('fs'); process.exit(!fs.existsSync('/d/gone') && fs.readFileSync('/changed', 'utf8') === '2\\n' ? 7 : 1)`;

@@ -43,7 +43,7 @@ async function refusalOf(storage: WantedMounts): Promise<{ code: string; message
   return { code: error.code, message: error.message };
 }
 
-test('what is written inside is an object, and an object is a file inside', async () => {
+test('a file written inside is an object, and an object is a file inside', async () => {
   s3.write('data', 'reports/old.txt', 'from outside');
   await withSandbox(anew(slot()), async (place, spec) => {
     expect(place.slots).toEqual([slot()]);
@@ -59,7 +59,7 @@ test('what is written inside is an object, and an object is a file inside', asyn
   });
 }, 180_000);
 
-test('a large file comes back as it was written, past what is kept in memory', async () => {
+test('a file larger than the buffers in memory is read back as it was written', async () => {
   await withSandbox(anew(slot()), async (place, spec) => {
     const { output } = await shell(
       place,
@@ -129,7 +129,7 @@ test('a storage that takes connections and never answers fails the start in time
   expect(Date.now() - startedMs).toBeLessThan(20_000);
 }, 180_000);
 
-test('what cannot be mounted is disabled when best effort will do, and the rest is mounted', async () => {
+test('with best effort a mount that fails is disabled, and the others are mounted', async () => {
   const bad = slot({ slot: 1, mountPoint: '/mnt/bad', endpoint: await deadEndpoint() });
   await withSandbox({ ...anew(slot(), bad), bestEffort: true }, async (place, spec) => {
     expect(place.slots).toEqual([slot(), { ...bad, state: 'disabled' }]);

@@ -22,6 +22,6 @@ test('it never has more than its largest size, and forgets a burst after ten min
   expect(demand.size(10_000 + 11 * minute)).toBe(1);
 });
 
-test('a least size above the largest is what it has', () => {
+test('a minimum above the maximum is the size', () => {
   expect(new PoolDemand({ least: 30, most: 16 }).size(0)).toBe(30);
 });

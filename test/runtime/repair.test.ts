@@ -53,7 +53,7 @@ test.each(losses)(
   60_000,
 );
 
-describe('a restart needs nothing of what runs', () => {
+describe('a restart needs nothing from the processes', () => {
   const ways: [string, (made: Made) => Promise<unknown>][] = [
     ['runs', async () => {}],
     ['is frozen', ({ spec }) => host.driver.pause(spec.sandboxId)],

@@ -201,7 +201,7 @@ async function killAfter(worker: ChildProcess, delayMs: number): Promise<boolean
   return said.includes('created');
 }
 
-test('what belongs to no known sandbox is removed', async () => {
+test('leftovers of no known sandbox are removed', async () => {
   const kept = await created();
   const unknown = await created();
   expect(await host.driver.reconcile([kept.spec.sandboxId])).toMatchObject({ sandboxes: [unknown.spec.sandboxId] });

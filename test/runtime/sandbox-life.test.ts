@@ -87,7 +87,7 @@ test('the disk outlives the processes', async () => {
   });
 });
 
-test('what a sandbox deletes is free on its host again', async () => {
+test('space that a sandbox deletes is free on its host again', async () => {
   const { spec, place } = await create();
   const disk = path.join(host.dataDir, 'oci/sandboxes', spec.sandboxId, 'disk.ext4');
   const usedMb = () => (statSync(disk).blocks * 512) / 1024 ** 2;

@@ -150,7 +150,7 @@ test('a neighbour is out of reach, of the same copy or another', async () => {
   await other.close();
 });
 
-test('what it sends and receives is held to its rate, and what passes between it and its host is not', async () => {
+test('traffic with other machines is limited to its rate, traffic with its host is not', async () => {
   await using paced = await LocalHost.open({ bandwidthMbps: 20, openServers: [{ address: internet.web, port: 8080 }] });
   const spec = paced.spec({ allowInternetAccess: true });
   const place = await paced.driver.create(spec);

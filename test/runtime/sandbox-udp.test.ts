@@ -130,7 +130,7 @@ test('one with more flows than it may have is closed to new ones; its neighbour 
   await Promise.all([crowded, neighbour].map(({ spec }) => host.driver.remove(spec.sandboxId)));
 });
 
-test('what does not run has no port', async () => {
+test('a sandbox that does not run has no port', async () => {
   const { spec } = await echoSandbox(hostPort(5));
   await host.driver.stop(spec.sandboxId);
   const exposed = host.driver.exposeUdp(spec.sandboxId, spec.udpPorts);

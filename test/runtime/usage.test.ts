@@ -22,7 +22,7 @@ async function made(overrides: Partial<SandboxSpec> = {}): Promise<{ spec: Sandb
 const usageOf = async ({ spec }: { spec: SandboxSpec }): Promise<SandboxUsage> =>
   (await host.driver.usage()).find((each) => each.sandboxId === spec.sandboxId)!;
 
-test('processor, memory, disk and network are those of the sandbox, and of nobody else', async () => {
+test('processor, memory, disk and network are those of the sandbox alone', async () => {
   const [busy, idle] = [await made({ cpuCount: 1, storageGb: 1 }), await made()];
   const before = { busy: await usageOf(busy), idle: await usageOf(idle) };
   const work = `head -c 200M /dev/zero > /root/file; sync /root/file
@@ -62,7 +62,7 @@ test('processor, memory, disk and network are those of the sandbox, and of nobod
   expect(uploaded.sentBytes - after.busy.sentBytes).toBeLessThan(mib);
 }, 180_000);
 
-test('a paused one is left out, counts anew when it goes on, and is gone when it ended', async () => {
+test('a paused sandbox is left out, counts anew after its resume, and is gone after its end', async () => {
   const sandbox = await made();
   const { sandboxId } = sandbox.spec;
   const first = await usageOf(sandbox);
@@ -77,7 +77,7 @@ test('a paused one is left out, counts anew when it goes on, and is gone when it
   expect((await usageOf(sandbox)).sinceMs).toBeGreaterThan(second.atMs);
 }, 180_000);
 
-test('a host worker that starts again goes on with those that run, and leaves frozen ones out', async () => {
+test('a restarted host worker continues with running sandboxes and leaves frozen ones out', async () => {
   const [running, frozen] = [await made(), await made()];
   await host.driver.pause(frozen.spec.sandboxId);
   await host.driver.close();

@@ -84,7 +84,7 @@ test('a member that died is not claimed', async () => {
   expect((await host.driver.create(host.spec({ storageGb }))).from).toBe('cold');
 });
 
-test('members end with the host worker, and those of a killed one are cleaned away by the next', async () => {
+test('members end with the host worker, and the next one removes those of a killed one', async () => {
   await filled();
   await host.driver.close();
   expect(await host.driver.inventory()).toMatchObject(nothing);

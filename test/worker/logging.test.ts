@@ -28,7 +28,7 @@ test.each([
   });
 });
 
-test('what libraries add to their errors is left out', () => {
+test('fields that libraries add to their errors are left out', () => {
   const error = Object.assign(new Error('duplicate key'), { detail: 'Key (secret)=(hunter2) exists' });
   expect(JSON.stringify(failed(error))).not.toContain('hunter2');
 });

@@ -75,7 +75,7 @@ const rows = (table = 'sandbox_metrics') =>
       `select extract(epoch from sampled_at)::float8 * 1000 - ${noon} as at, ${table.endsWith('minutes') ? 'samples, cpu_used_pct_sum / samples' : 'cpu_used_pct'} as cpu, received_bytes::int as received from ${table} order by 1`,
     );
 
-test('each look stores what was used since the one before, on whole multiples of five seconds', async () => {
+test('each sample stores the use since the previous one, on whole multiples of five seconds', async () => {
   nowMs += 40;
   await sampler.look();
   expect(await rows()).toEqual([]);
@@ -89,14 +89,14 @@ test('each look stores what was used since the one before, on whole multiples of
   ]);
 });
 
-test('the first look stores what was used since the sandbox began to run', async () => {
+test('the first sample stores the use since the sandbox began to run', async () => {
   pass(2, 1);
   nowMs += 3000;
   await sampler.look();
   expect(await rows()).toEqual([{ at: 5000, cpu: 25, received: 20 }]);
 });
 
-test('a pause and another run begin anew: no look covers time before them', async () => {
+test('a pause and another run begin anew: no sample covers time before them', async () => {
   await sampler.look();
   running = false;
   pass(5, 0);

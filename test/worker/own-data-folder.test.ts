@@ -24,7 +24,7 @@ test('a new host marks its empty data folder', async () => {
   expect(fs.readFileSync(file(), 'utf8')).toBe('host-new');
 });
 
-test('an empty folder is refused while the host has disks of living sandboxes, and says what to do', async () => {
+test('an empty folder is refused, with a remedy, while the host has disks of living sandboxes', async () => {
   const sandbox = await plane.admit();
   await plane.commands.start(sandbox, { wait: true });
   await expect(requireOwnDataFolder(plane.orm, plane.hostId, dataDir)).rejects.toThrow(/Mount its data disk/);

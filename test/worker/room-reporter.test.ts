@@ -125,7 +125,7 @@ test('where nothing was measured yet, each counts with all of its memory', async
   await expect(admit(accounts[1], { memoryMb: 128 })).rejects.toMatchObject(refused('memory'));
 });
 
-test('one that was measured counts with what the host finds used, and its template is known from then on', async () => {
+test('a measured sandbox counts with its real use, and its template is known from then on', async () => {
   await reporter.report();
   const made = [await admit(), await admit()];
   for (const { sandboxId } of made) await runs(sandboxId);
@@ -137,7 +137,7 @@ test('one that was measured counts with what the host finds used, and its templa
   await expect(admit()).rejects.toMatchObject(refused('memory'));
 });
 
-test('a paused one counts with what it holds; one without processes needs room again to resume', async () => {
+test('a paused sandbox counts with what it holds; one without processes needs room to resume', async () => {
   await knowPeak(512);
   const frozen = await admit();
   await runs(frozen.sandboxId);
@@ -180,7 +180,7 @@ test('idle sandboxes leave the processor to others; busy ones on a processor wit
   await admit();
 });
 
-test('a host under pressure says in its row what it is short of, and refuses', async () => {
+test('a host under pressure writes the short resources to its row, and refuses', async () => {
   memory = { totalMb: 16_384, availableMb: 4000, stalledPct: 40 };
   diskFreeMb = 4000;
   await reporter.report();
@@ -201,7 +201,7 @@ test('a host whose figures are old takes nothing', async () => {
   await admit();
 });
 
-test('a restart makes a sandbox count with what is expected of it until it is measured again', async () => {
+test('after a restart a sandbox counts with its expected use until it is measured again', async () => {
   memory.availableMb = 1024 + 1200;
   await reporter.report();
   const { sandboxId } = await admit();
