@@ -13,11 +13,13 @@ import { recordAudit } from './audit-events.ts';
 import { lockRow } from './lock-row.ts';
 import { type ListedTable, type Listing, readOne, readPage } from './page.ts';
 import { type Scope, withinScope } from './scope.ts';
+import type { AccountId } from '../../domain/ids.ts';
+import { query } from '../query.ts';
 
 export interface LedgerPosting {
   /** By default a new one. */
   transactionId?: string;
-  accountId: string;
+  accountId: AccountId;
   kind: LedgerKind;
   currency: string;
   description: string;
@@ -36,35 +38,29 @@ export async function post(tx: EntityManager, posting: LedgerPosting): Promise<b
   const entries = posting.entries.filter(({ amount }) => !isZero(amount));
   if (entries.length === 0) return true;
   const transactionId = posting.transactionId ?? newId('ledgerTransaction');
-  const added = (await tx.execute(
-    `insert into ledger_transactions (transaction_id, account_id, kind, currency, description, reference)
+  const added = await query(tx, `insert into ledger_transactions (transaction_id, account_id, kind, currency, description, reference)
      values (?, ?, ?, ?, ?, ?) on conflict (reference) do nothing returning 1`,
-    [transactionId, accountId, kind, currency, description, reference],
-  )) as unknown[];
+    [transactionId, accountId, kind, currency, description, reference],);
   if (added.length === 0) return false;
   for (const { ledgerAccount, amount } of entries) {
-    await tx.execute(
-      `insert into ledger_entries (transaction_id, account_id, currency, ledger_account, amount)
+    await query(tx, `insert into ledger_entries (transaction_id, account_id, currency, ledger_account, amount)
        values (?, ?, ?, ?, ?::numeric)`,
-      [transactionId, accountId, currency, ledgerAccount, amount],
-    );
+      [transactionId, accountId, currency, ledgerAccount, amount],);
   }
   return true;
 }
 
 /** The credit that an account has. Lock the account's row first where something depends on it. */
-export async function balanceOf(em: EntityManager, accountId: string, currency: string): Promise<Amount> {
-  const [row] = (await em.execute(
-    `select (-coalesce(sum(amount), 0))::text as balance from ledger_entries
+export async function balanceOf(em: EntityManager, accountId: AccountId, currency: string): Promise<Amount> {
+  const [row] = await query<{ balance: string }>(em, `select (-coalesce(sum(amount), 0))::text as balance from ledger_entries
       where account_id = ? and currency = ? and ledger_account = 'balance'`,
-    [accountId, currency],
-  )) as { balance: string }[];
+    [accountId, currency],);
   return inUnits(decimal(row!.balance), currency);
 }
 
 export interface CreditChange {
   transactionId: string;
-  accountId: string;
+  accountId: AccountId;
   action: 'grant' | 'refund';
   amount: Amount;
   currency: string;
@@ -97,7 +93,7 @@ export async function changeCredit(em: EntityManager, change: CreditChange): Pro
 /** A transaction as its customer sees it: what it did to the balance. */
 export interface BalanceChange {
   transactionId: string;
-  accountId: string;
+  accountId: AccountId;
   kind: LedgerKind;
   description: string;
   /** Positive: credit was added. */
@@ -146,11 +142,9 @@ function balanceChangeOf(row: Record<string, unknown>): BalanceChange {
 /** The sum of each ledger account of a customer, in text. For reconciliation. */
 export async function ledgerSums(
   em: EntityManager,
-  accountId: string,
+  accountId: AccountId,
 ): Promise<{ currency: string; ledgerAccount: LedgerAccount; sum: Amount }[]> {
-  return (await em.execute(
-    `select currency, ledger_account as "ledgerAccount", sum(amount)::text as sum from ledger_entries
+  return await query<{ currency: string; ledgerAccount: LedgerAccount; sum: string }>(em, `select currency, ledger_account as "ledgerAccount", sum(amount)::text as sum from ledger_entries
       where account_id = ? group by 1, 2 order by 1, 2`,
-    [accountId],
-  )) as { currency: string; ledgerAccount: LedgerAccount; sum: string }[];
+    [accountId],);
 }

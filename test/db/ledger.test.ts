@@ -15,10 +15,11 @@ import {
 } from '../../domain/billing/ledger.ts';
 import { sumOf } from '../../domain/billing/money.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
+import type { AccountId } from '../../domain/ids.ts';
 
 let database: TestDatabase;
 let orm: Orm;
-let accountId: string;
+let accountId: AccountId;
 beforeAll(async () => {
   database = await testDatabase();
   orm = await createOrm(database.url, 10);

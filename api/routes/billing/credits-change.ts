@@ -7,7 +7,7 @@ import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
-import { withDefaultNonZero } from '../../schemas/fields.ts';
+import { givenId, withDefaultNonZero } from '../../schemas/fields.ts';
 import { positiveAmount } from '../../schemas/money.ts';
 import { balanceChangeSchema, presentBalanceChange } from './balance-schema.ts';
 
@@ -27,7 +27,7 @@ export function changeCredits(api: Api, deps: ApiDependencies): void {
       tags: ['Billing'],
       summary: 'Grant credit to an account, or take back unused credit that is paid out',
       headers: idempotencyHeaders,
-      params: z.object({ account_id: z.string() }),
+      params: z.object({ account_id: givenId('account') }),
       body,
       response: {
         201: envelope(balanceChangeSchema, 'The change of the balance'),

@@ -177,7 +177,7 @@ export const commands: Record<string, OperatorCommand> = {
 };
 
 async function moveCredit({ orm, plans }: PlatformDatabase, values: Values, action: 'grant' | 'refund') {
-  const accountId = required(values, 'account');
+  const accountId = accountOf(values);
   const given = required(values, 'amount');
   const { currency } = plans;
   const amount = readAmount(given, currency);
