@@ -8,13 +8,13 @@ import {
 } from '../../domain/billing/ledger.ts';
 import { type Amount, compare, decimal, inUnits, isZero } from '../../domain/billing/money.ts';
 import { AppError, notFound } from '../../domain/errors.ts';
+import type { AccountId } from '../../domain/ids.ts';
 import { newId } from '../new-id.ts';
+import { query } from '../query.ts';
 import { recordAudit } from './audit-events.ts';
 import { lockRow } from './lock-row.ts';
 import { type ListedTable, type Listing, readOne, readPage } from './page.ts';
 import { type Scope, withinScope } from './scope.ts';
-import type { AccountId } from '../../domain/ids.ts';
-import { query } from '../query.ts';
 
 export interface LedgerPosting {
   /** By default a new one. */
@@ -38,23 +38,32 @@ export async function post(tx: EntityManager, posting: LedgerPosting): Promise<b
   const entries = posting.entries.filter(({ amount }) => !isZero(amount));
   if (entries.length === 0) return true;
   const transactionId = posting.transactionId ?? newId('ledgerTransaction');
-  const added = await query(tx, `insert into ledger_transactions (transaction_id, account_id, kind, currency, description, reference)
+  const added = await query(
+    tx,
+    `insert into ledger_transactions (transaction_id, account_id, kind, currency, description, reference)
      values (?, ?, ?, ?, ?, ?) on conflict (reference) do nothing returning 1`,
-    [transactionId, accountId, kind, currency, description, reference],);
+    [transactionId, accountId, kind, currency, description, reference],
+  );
   if (added.length === 0) return false;
   for (const { ledgerAccount, amount } of entries) {
-    await query(tx, `insert into ledger_entries (transaction_id, account_id, currency, ledger_account, amount)
+    await query(
+      tx,
+      `insert into ledger_entries (transaction_id, account_id, currency, ledger_account, amount)
        values (?, ?, ?, ?, ?::numeric)`,
-      [transactionId, accountId, currency, ledgerAccount, amount],);
+      [transactionId, accountId, currency, ledgerAccount, amount],
+    );
   }
   return true;
 }
 
 /** The credit that an account has. Lock the account's row first where something depends on it. */
 export async function balanceOf(em: EntityManager, accountId: AccountId, currency: string): Promise<Amount> {
-  const [row] = await query<{ balance: string }>(em, `select (-coalesce(sum(amount), 0))::text as balance from ledger_entries
+  const [row] = await query<{ balance: string }>(
+    em,
+    `select (-coalesce(sum(amount), 0))::text as balance from ledger_entries
       where account_id = ? and currency = ? and ledger_account = 'balance'`,
-    [accountId, currency],);
+    [accountId, currency],
+  );
   return inUnits(decimal(row!.balance), currency);
 }
 
@@ -144,7 +153,10 @@ export async function ledgerSums(
   em: EntityManager,
   accountId: AccountId,
 ): Promise<{ currency: string; ledgerAccount: LedgerAccount; sum: Amount }[]> {
-  return await query<{ currency: string; ledgerAccount: LedgerAccount; sum: string }>(em, `select currency, ledger_account as "ledgerAccount", sum(amount)::text as sum from ledger_entries
+  return await query<{ currency: string; ledgerAccount: LedgerAccount; sum: string }>(
+    em,
+    `select currency, ledger_account as "ledgerAccount", sum(amount)::text as sum from ledger_entries
       where account_id = ? group by 1, 2 order by 1, 2`,
-    [accountId],);
+    [accountId],
+  );
 }

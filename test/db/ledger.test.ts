@@ -14,8 +14,8 @@ import {
   reversed,
 } from '../../domain/billing/ledger.ts';
 import { sumOf } from '../../domain/billing/money.ts';
-import { type TestDatabase, testDatabase } from '../support/stack.ts';
 import type { AccountId } from '../../domain/ids.ts';
+import { type TestDatabase, testDatabase } from '../support/stack.ts';
 
 let database: TestDatabase;
 let orm: Orm;
