@@ -139,7 +139,7 @@ function balanceChangeOf(row: Record<string, unknown>): BalanceChange {
   const currency = row.currency as string;
   return {
     transactionId: row.transaction_id as string,
-    accountId: row.account_id as string,
+    accountId: row.account_id as AccountId,
     kind: row.kind as LedgerKind,
     description: row.description as string,
     amount: inUnits(decimal(row.amount as string), currency),
