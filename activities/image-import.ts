@@ -1,35 +1,38 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { Context } from '@temporalio/activity';
 import { ApplicationFailure } from '@temporalio/common';
-import pLimit from 'p-limit';
 import type { PlatformSecrets } from '../config/secrets.ts';
 import type { Settings } from '../config/settings.ts';
 import { Template } from '../db/entities/template.ts';
 import type { Orm } from '../db/orm.ts';
 import type { PlanCatalog } from '../db/plans.ts';
+import { importTag } from '../db/repositories/import-jobs.ts';
 import {
   beginImportAttempt,
   completeImport,
   failImport,
-  findImportPlace,
+  findImportAccount,
   type ImportEnd,
   type ImportPlan,
   recordImportProgress,
 } from '../db/repositories/import-progress.ts';
 import type { TemplateImage } from '../db/repositories/template-changes.ts';
-import { isImageInUse } from '../db/repositories/template-images.ts';
 import { storageExcess } from '../db/repositories/template-storage.ts';
+import { FairSemaphore } from '../domain/fair-semaphore.ts';
 import { blobsOf } from '../domain/image-manifest.ts';
 import { parseImageReference } from '../domain/image-reference.ts';
 import { registryImage } from '../domain/template-image.ts';
 import { UnusableImageError } from '../registry/external-image.ts';
-import { ImageImports, type ImportProgress } from '../registry/image-import.ts';
+import { ImageImports, type ImportProgress, TargetError } from '../registry/image-import.ts';
 import { ForbiddenAddressError } from '../registry/outbound-guard.ts';
 import type { PlatformRegistry } from '../registry/platform-registry.ts';
 import { RegistryError } from '../registry/registry-client.ts';
 import { SkopeoError } from '../registry/skopeo.ts';
+import { removeIfUnused } from './registry-images.ts';
 
-/** Copies that run at once in one worker; others wait and heartbeat. */
+/** Copies that run at once in one worker, and those of one account, whose registries may be slow; others wait and heartbeat. */
 const copiesAtOnce = 10;
+const copiesOfAccount = 4;
 const progressMs = 1000;
 const maxWaitingLines = 200;
 
@@ -44,11 +47,11 @@ export interface ImageImportDeps {
 /** The import of an external image. Passwords are opened here, and are in no argument, result, or row that is not sealed. */
 export function createImageImportActivities({ orm, plans, secrets, settings, registry }: ImageImportDeps) {
   const imports = registry && new ImageImports(settings, registry);
-  const turns = pLimit(copiesAtOnce);
+  const turns = new FairSemaphore(copiesAtOnce, copiesOfAccount);
 
   async function copy(jobId: string, context: Context): Promise<TemplateImage> {
     if (!registry || !imports) throw final('import_failed', 'The platform has no registry');
-    const plan = await beginImportAttempt(orm.em, jobId, context.info.attempt - 1);
+    const plan = await beginWhenOpen(jobId, context);
     if (!plan) throw final('import_over', 'The import is over');
     const reference = parseImageReference(plan.externalImageUrl);
     if (!reference) throw final('import_failed', 'The external image has no valid reference');
@@ -85,6 +88,16 @@ export function createImageImportActivities({ orm, plans, secrets, settings, reg
     }
   }
 
+  /** Waits while the registry is swept, which takes seconds, or an image of the repository is removed from it. */
+  async function beginWhenOpen(jobId: string, context: Context): Promise<ImportPlan | null> {
+    for (;;) {
+      const plan = await beginImportAttempt(orm.em, jobId, context.info.attempt - 1);
+      if (plan !== 'wait') return plan;
+      context.heartbeat();
+      await delay(progressMs, undefined, { signal: context.cancellationSignal });
+    }
+  }
+
   function credentialsOf({ templateId, username, sealedPassword }: ImportPlan) {
     if (!username) return null;
     const password = sealedPassword === null ? '' : secrets.openRegistryPassword(templateId, sealedPassword);
@@ -103,24 +116,24 @@ export function createImageImportActivities({ orm, plans, secrets, settings, reg
     /** Copies the image of a job, and goes on where an earlier attempt has stopped. @returns what the template gets */
     async copyImage(jobId: string): Promise<TemplateImage> {
       const context = Context.current();
+      const accountId = await findImportAccount(orm.em, jobId);
+      if (!accountId) throw final('import_over', 'The import is over');
       const waiting = setInterval(() => context.heartbeat(), progressMs);
-      return turns(() => {
-        clearInterval(waiting);
-        return copy(jobId, context);
-      });
+      const turn = await turns.take(accountId, context.cancellationSignal).finally(() => clearInterval(waiting));
+      try {
+        return await copy(jobId, context);
+      } finally {
+        turn.release();
+      }
     },
     completeImport: (jobId: string, image: TemplateImage): Promise<ImportEnd> =>
       completeImport(orm.em, plans, jobId, image),
     failImport: (jobId: string, reason: string): Promise<void> => failImport(orm.em, jobId, reason),
     failForRoom: (jobId: string): Promise<void> => failImport(orm.em, jobId, noRoomText),
     /** Removes what a cancelled or refused import has pushed, unless something refers to it. */
-    async discardImport(jobId: string): Promise<void> {
-      const place = await findImportPlace(orm.em, jobId);
-      if (!place || !registry) return;
-      const found = await registry.find(place.path, place.tag);
-      if (!found) return;
-      const image = registryImage(place.path, found.digest);
-      if (!(await isImageInUse(orm.em, image))) await registry.remove(place.path, found.digest);
+    async discardImport(path: string): Promise<void> {
+      const found = await registry?.find(path, importTag);
+      if (registry && found) await removeIfUnused({ orm, registry }, registryImage(path, found.digest));
     },
   };
 }
@@ -144,6 +157,7 @@ function failureOf(error: unknown): ApplicationFailure {
     if (isRefusal || isWrong) return final('registry_refuses', error.message);
     return ApplicationFailure.retryable(error.message, 'registry_failed');
   }
+  if (error instanceof TargetError) return ApplicationFailure.retryable(error.message, 'target_failed');
   const text = 'The image could not be copied; the log of the import says more';
   return ApplicationFailure.retryable(
     error instanceof SkopeoError ? text : 'The image could not be copied',

@@ -1,7 +1,9 @@
 import net from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Settings } from '../config/settings.ts';
 import type { Template } from '../db/entities/template.ts';
 import type { Identity } from '../db/repositories/identities.ts';
+import { holdImage } from '../db/repositories/registry-images.ts';
 import type { TemplateImage } from '../db/repositories/template-changes.ts';
 import { storageExcess } from '../db/repositories/template-storage.ts';
 import { AppError } from '../domain/errors.ts';
@@ -11,6 +13,10 @@ import { mayReadProject, registryImage } from '../domain/template-image.ts';
 import type { PlatformRegistry, StoredImage } from '../registry/platform-registry.ts';
 import { RegistryError } from '../registry/registry-client.ts';
 import type { ApiDependencies } from './dependencies.ts';
+
+/** A removal is one small request to the registry. */
+const holdTries = 20;
+const holdPauseMs = 250;
 
 const unavailable = (cause?: unknown) =>
   new AppError('registry_unavailable', 'The registry of the platform is not available now; try again later', { cause });
@@ -47,18 +53,36 @@ export async function requireStorage(
  * @throws {AppError} `image_not_found`: there is none, or the caller may not read it; `registry_unavailable`
  */
 export async function readNamedImage(
-  platformRegistry: PlatformRegistry | null,
+  deps: Pick<ApiDependencies, 'orm' | 'registry'>,
   caller: Pick<Identity, 'accountId' | 'userId' | 'role'>,
   url: string,
 ): Promise<TemplateImage> {
-  const registry = requireRegistry(platformRegistry);
+  const registry = requireRegistry(deps.registry);
   const reference = parseImageReference(url);
   const place = reference && registry.placeOf(reference);
   if (!place || !mayReadProject(caller, place.project)) throw imageNotFound();
   const path = registry.pathOf(place);
-  const found = await reachRegistry(() => registry.find(path, place.digest ?? place.tag));
+  const named = await reachRegistry(() => registry.find(path, place.digest ?? place.tag));
+  if (!named) throw imageNotFound();
+  await keepImage(deps, { path, digest: named.digest });
+  // It may have been removed before it was kept.
+  const found = await reachRegistry(() => registry.find(path, named.digest));
   if (!found) throw imageNotFound();
   return imageFields(registry, place, found);
+}
+
+/**
+ * Keeps an image from being removed until the request has written the row that names it.
+ * @throws {AppError} `registry_unavailable`: it is being removed, and that takes long
+ */
+export async function keepImage(
+  { orm }: Pick<ApiDependencies, 'orm'>,
+  image: { path: string; digest: string },
+): Promise<void> {
+  for (let tries = 0; !(await holdImage(orm.em, image)); tries++) {
+    if (tries === holdTries) throw unavailable();
+    await delay(holdPauseMs);
+  }
 }
 
 /** What a template keeps of an image in the platform's registry. */

@@ -1,4 +1,4 @@
-/** `npm run bench [-- lifecycle agent gateway floods exec metrics bodies create density workflows libraries]`: how fast it is, beside the floors of the same machine in the same run. */
+/** `npm run bench [-- lifecycle agent gateway floods exec metrics bodies create density imports workflows libraries]`: how fast it is, beside the floors of the same machine in the same run. */
 const benches: Record<string, () => Promise<unknown>> = {
   lifecycle: () => import('./lifecycle/run.ts'),
   agent: () => import('./agent/run.ts'),
@@ -10,6 +10,7 @@ const benches: Record<string, () => Promise<unknown>> = {
   accounts: () => import('./accounts/run.ts'),
   create: () => import('./create/run.ts'),
   density: () => import('./density/run.ts'),
+  imports: () => import('./imports/run.ts'),
   workflows: () => import('./workflows/run.ts'),
   libraries: () => import('./libraries/run.ts'),
 };

@@ -261,6 +261,10 @@ const settingsSchema = z.object({
   PLATFORM_REGISTRY_PASSWORD_FILE: text(),
   /** PEM file of an authority that is trusted for that registry, beside the usual ones. */
   PLATFORM_REGISTRY_CA_FILE: text(),
+  /** How long an image stays in that registry that no template, sandbox or import refers to. */
+  PLATFORM_UNUSED_IMAGES_KEPT_HOURS: whole(24),
+  /** Socket of the supervisor that sweeps the embedded registry. `npm start` sets it. Empty: someone else frees its space. */
+  PLATFORM_REGISTRY_SWEEP_SOCKET: text(),
   /** PEM file of an authority that is trusted for the registries that users import from, beside the usual ones. */
   PLATFORM_IMPORT_CA_FILE: text(),
   /** The reference the `base` template is pulled by. Empty: made from Debian packages. */

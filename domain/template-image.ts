@@ -28,6 +28,11 @@ export function registryProjectOf(
   }
 }
 
+/** The user or the account whose images a project holds. */
+export function ownerOfProject(project: string): string {
+  return project.replace(/^public-/, '');
+}
+
 /** Whether a caller may read the images of a project. */
 export function mayReadProject(
   caller: { accountId: AccountId; userId: UserId; role: 'user' | 'admin' },

@@ -28,6 +28,8 @@ export interface Workflows {
   imageRemoval: { input: ImageRemovalInput; signals: Record<never, never> };
   /** The attempts at a delivery that did not succeed at once. */
   webhookDelivery: { input: WebhookDeliveryInput; signals: Record<never, never> };
+  /** Removes unused images from the registry. Started by a schedule. */
+  imageCollection: { input: undefined; signals: Record<never, never> };
   /** One round of upkeep, started by a schedule. */
   maintenance: { input: undefined; signals: Record<never, never> };
 }
@@ -71,6 +73,8 @@ export interface EmailChangeInput {
 
 export interface ImageImportInput {
   jobId: string;
+  /** The repository that it copies to: the row is gone when the template's owner is deleted meanwhile. */
+  path: string;
 }
 
 export interface ImageRemovalInput {
@@ -112,6 +116,7 @@ export const workflowKinds: Readonly<Record<WorkflowType, WorkflowKind>> = {
   imageImport: { workflowId: (jobId) => jobId, mayRunAgain: false },
   imageRemoval: { workflowId: (image) => `${image}/removal`, mayRunAgain: true },
   webhookDelivery: { workflowId: (holder) => holder, mayRunAgain: false },
+  imageCollection: { workflowId: () => 'image-collection', mayRunAgain: true },
   maintenance: { workflowId: () => 'maintenance', mayRunAgain: true },
 };
 

@@ -33,6 +33,11 @@ export interface ImportOptions {
   signal: AbortSignal;
 }
 
+/** The platform's own registry fails. It says nothing about the external image. */
+export class TargetError extends Error {
+  override name = 'TargetError';
+}
+
 const progressMs = 500;
 
 /** Copies images from external registries into the platform's. */
@@ -52,14 +57,14 @@ export class ImageImports {
   /**
    * Copies an image. Blobs that are at the target already are not copied again.
    * @throws {UnusableImageError | ForbiddenAddressError} no attempt can succeed
-   * @throws {RegistryError | SkopeoError} another attempt may
+   * @throws {RegistryError | TargetError | SkopeoError} another attempt may
    */
   async copy(options: ImportOptions): Promise<StoredImage> {
     const { reference, credentials, to, signal } = options;
     const client = await this.#clientOf(reference, credentials, signal);
     const image = await findExternalImage(client, reference, signal);
     await options.onFound(image);
-    const there = await this.#registry.blobsThere(to.path, blobsOf(image.manifest));
+    const there = await atTarget(() => this.#registry.blobsThere(to.path, blobsOf(image.manifest), signal));
     if (there.size > 0) options.onLine(`${there.size} blobs are in the registry already and are not copied again`);
     const password = randomBytes(24).toString('base64url');
     const own = { username: 'import', password };
@@ -83,8 +88,8 @@ export class ImageImports {
           options.onLine(line.replaceAll(source.address, reference.registry).replace(/\?[^\s"\\]+/g, '')),
         signal,
       });
-      const stored = await this.#registry.find(to.path, digest);
-      if (!stored) throw new RegistryError('The registry does not have the image that was copied', 0);
+      const stored = await atTarget(() => this.#registry.find(to.path, digest));
+      if (!stored) throw new TargetError('The registry of the platform does not have the image that was copied');
       return stored;
     } catch (error) {
       signal.throwIfAborted();
@@ -122,6 +127,15 @@ export class ImageImports {
       if (/wrong version number|EPROTO|packet length too long|http request/i.test(String(error))) return false;
       return true;
     }
+  }
+}
+
+async function atTarget<Value>(work: () => Promise<Value>): Promise<Value> {
+  try {
+    return await work();
+  } catch (cause) {
+    if (cause instanceof RegistryError) throw new TargetError('The registry of the platform fails', { cause });
+    throw cause;
   }
 }
 

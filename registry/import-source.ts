@@ -2,6 +2,8 @@ import { timingSafeEqual } from 'node:crypto';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { pipeline } from 'node:stream/promises';
+import { blobsOf } from '../domain/image-manifest.ts';
+import { UnusableImageError } from './external-image.ts';
 import { type FoundManifest, type RegistryClient, RegistryError } from './registry-client.ts';
 
 const passedOn = ['content-type', 'content-length', 'content-range', 'docker-content-digest', 'accept-ranges'];
@@ -22,11 +24,15 @@ export class ImportSource {
   failure: unknown = null;
   readonly #server: http.Server;
   readonly #read = new Map<string, number>();
+  /** As the manifest has them. The tool gets nothing else. */
+  readonly #sizes: ReadonlyMap<string, number>;
 
-  private constructor(server: http.Server, digest: string) {
+  private constructor(server: http.Server, { digest, manifest }: FoundManifest) {
     this.#server = server;
     this.address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
     this.reference = `${this.address}/image@${digest}`;
+    const blobs = manifest.kind === 'image' ? blobsOf(manifest) : [];
+    this.#sizes = new Map(blobs.map((blob) => [blob.digest, blob.size]));
   }
 
   /** @param authorization that the tool must show */
@@ -46,7 +52,7 @@ export class ImportSource {
       });
     });
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    source = new ImportSource(server, found.digest);
+    source = new ImportSource(server, found);
     return source;
   }
 
@@ -83,7 +89,7 @@ export class ImportSource {
       return;
     }
     const [, digest] = /^\/v2\/image\/blobs\/(sha\d+:[0-9a-f]+)$/.exec(path) ?? [];
-    if (!digest) {
+    if (!digest || !this.#sizes.has(digest)) {
       reply.writeHead(404).end();
       return;
     }
@@ -115,12 +121,15 @@ export class ImportSource {
     if (status === 502)
       this.failure = new RegistryError(`The external registry answers ${upstream.status}`, upstream.status);
     reply.writeHead(status, Object.fromEntries(headers));
-    let at = Number(/^bytes=(\d+)-/.exec(range ?? '')?.[1] ?? 0);
+    const size = this.#sizes.get(digest)!;
+    let at = status === 206 ? Number(/^bytes=(\d+)-/.exec(range ?? '')?.[1] ?? 0) : 0;
     const count = (chunk: Buffer) => {
       if (status !== 200 && status !== 206) return;
       this.bytesRead += chunk.length;
       at += chunk.length;
-      this.#read.set(digest, Math.max(this.readOf(digest), at));
+      // The limits of storage were checked against the sizes of the manifest.
+      if (at > size) upstream.body.destroy(new UnusableImageError('A layer has more bytes than the manifest says'));
+      else this.#read.set(digest, Math.max(this.readOf(digest), at));
     };
     upstream.body.on('data', count);
     try {
@@ -128,6 +137,7 @@ export class ImportSource {
     } catch (error) {
       // The tool closes connections when it gives up for another reason.
       if ((error as NodeJS.ErrnoException).code === 'ERR_STREAM_PREMATURE_CLOSE') return;
+      if (error instanceof UnusableImageError) throw error;
       throw new RegistryError('The external registry has broken off the transfer', 0, error);
     }
   }

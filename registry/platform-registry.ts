@@ -65,6 +65,32 @@ export class PlatformRegistry {
     return placeIn(this, reference);
   }
 
+  /** The project of a repository. Empty: it lies outside of the prefix. */
+  projectOf(path: string): string {
+    return path.startsWith(this.prefix) ? path.slice(this.prefix.length).split('/', 1)[0]! : '';
+  }
+
+  /** Every repository that the registry lists. Null: it lists none, which some do not for any user. */
+  async repositories(): Promise<string[] | null> {
+    return this.#client(null, 'pull').list('_catalog', 'repositories');
+  }
+
+  /** Digests of the manifests that a repository has tags for, and of the images that they list. */
+  async taggedDigests(path: string): Promise<string[]> {
+    const client = this.#client(path, 'pull');
+    const digests = new Set<string>();
+    for (const tag of (await client.list('tags/list', 'tags')) ?? []) {
+      const found = await client.manifest(tag).catch((error) => {
+        // What no template can name is none of ours.
+        if (error instanceof RegistryError && error.status === 200) return null;
+        throw error;
+      });
+      if (found) digests.add(found.digest);
+      if (found?.manifest.kind === 'index') for (const { digest } of found.manifest.manifests) digests.add(digest);
+    }
+    return [...digests].filter((digest) => digest.startsWith('sha256:'));
+  }
+
   /** @throws {RegistryError} when the registry is out of reach */
   async requireUp(): Promise<void> {
     const signal = AbortSignal.timeout(5000);
@@ -123,7 +149,11 @@ export class PlatformRegistry {
     this.#http.close();
   }
 
-  #client(path: string, actions: 'pull' | 'pull,push' | 'pull,push,delete', alsoPulls: string[] = []): RegistryClient {
+  #client(
+    path: string | null,
+    actions: 'pull' | 'pull,push' | 'pull,push,delete',
+    alsoPulls: string[] = [],
+  ): RegistryClient {
     return new RegistryClient(this.#http, { origin: this.origin, path, actions }, this.credentials, alsoPulls);
   }
 }

@@ -37,6 +37,9 @@ interface Asked {
 
 const maxManifestBytes = 4 * 1024 * 1024;
 const maxTokenBytes = 1024 * 1024;
+const maxListBytes = 4 * 1024 * 1024;
+const pageSize = 500;
+const maxListed = 1_000_000;
 const maxRedirects = 5;
 
 /**
@@ -46,15 +49,18 @@ const maxRedirects = 5;
 export class RegistryClient {
   readonly #http: RegistryHttp;
   readonly #origin: string;
-  readonly #repository: string;
+  readonly #repository: string | null;
   readonly #credentials: RegistryCredentials | null;
   readonly #scopes: string[];
   #authorization: string | null = null;
 
-  /** @param repository.origin `https://host[:port]` */
+  /**
+   * @param repository.origin `https://host[:port]`
+   * @param repository.path null: the registry as a whole
+   */
   constructor(
     http: RegistryHttp,
-    repository: { origin: string; path: string; actions?: 'pull' | 'pull,push' | 'pull,push,delete' },
+    repository: { origin: string; path: string | null; actions?: 'pull' | 'pull,push' | 'pull,push,delete' },
     credentials: RegistryCredentials | null,
     /** Repositories that blobs are mounted from. */
     alsoPulls: readonly string[] = [],
@@ -64,7 +70,7 @@ export class RegistryClient {
     this.#repository = repository.path;
     this.#credentials = credentials;
     this.#scopes = [
-      `repository:${repository.path}:${repository.actions ?? 'pull'}`,
+      repository.path === null ? 'registry:catalog:*' : `repository:${repository.path}:${repository.actions ?? 'pull'}`,
       ...alsoPulls.map((path) => `repository:${path}:pull`),
     ];
   }
@@ -104,6 +110,26 @@ export class RegistryClient {
     drained(reply, null);
   }
 
+  /** All pages of a list. Null: the registry has no such list, or does not give it to this user. */
+  async list(path: string, field: string): Promise<string[] | null> {
+    const found: string[] = [];
+    for (let query = `n=${pageSize}`; ; ) {
+      const reply = await this.send({ method: 'GET', path: `${path}?${query}` }).catch((error) => {
+        if (error instanceof RegistryError && error.status === 401) return null;
+        throw error;
+      });
+      if (!reply) return null;
+      if ([403, 404, 405].includes(reply.status)) return drained(reply, null);
+      await requireStatus(reply, [200]);
+      const items = textsIn(await readAll(reply.body, maxListBytes), field);
+      found.push(...items);
+      const next = /<[^>]*\?([^>]*)>;\s*rel="?next/.exec(String(reply.headers.link ?? ''))?.[1];
+      // A page without anything new would never end.
+      if (!next || items.length === 0 || found.length > maxListed) return found;
+      query = next;
+    }
+  }
+
   /** Removes a manifest with its tags. A missing one is no error. */
   async deleteManifest(digest: string): Promise<void> {
     const reply = await this.send({ method: 'DELETE', path: `manifests/${digest}` });
@@ -135,7 +161,7 @@ export class RegistryClient {
 
   /** A request below `/v2/<repository>/`, authorized and with redirects followed. The caller reads the body. */
   async send(asked: Asked): Promise<HttpReply> {
-    const url = new URL(`/v2/${this.#repository}/${asked.path}`, this.#origin);
+    const url = new URL(`/v2/${this.#repository === null ? '' : `${this.#repository}/`}${asked.path}`, this.#origin);
     const first = await this.#ask(url, asked);
     if (first.status !== 401) return this.#follow(url, first, asked);
     const challenge = String(first.headers['www-authenticate'] ?? '');
@@ -209,6 +235,11 @@ export class RegistryClient {
     if (!token) throw new RegistryError('The token server gives no token', 401);
     return `Bearer ${token}`;
   }
+}
+
+function textsIn(bytes: Buffer, field: string): string[] {
+  const items = (JSON.parse(bytes.toString('utf8')) as Record<string, unknown>)[field];
+  return Array.isArray(items) ? items.filter((item): item is string => typeof item === 'string') : [];
 }
 
 function readToken(bytes: Buffer): string | null {

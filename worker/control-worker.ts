@@ -4,9 +4,9 @@ import { createEmailChangeActivities } from '../activities/email-changes.ts';
 import { createHostWatchActivities } from '../activities/host-watch.ts';
 import { createImageImportActivities } from '../activities/image-import.ts';
 import { createMaintenanceActivities } from '../activities/maintenance.ts';
+import { createRegistryImageActivities } from '../activities/registry-images.ts';
 import { createSandboxLifeActivities } from '../activities/sandbox-life.ts';
 import { createSandboxPortActivities } from '../activities/sandbox-ports.ts';
-import { createTemplateImageActivities } from '../activities/template-images.ts';
 import { createUserDeletionActivities } from '../activities/user-deletion.ts';
 import { createWebhookDeliveryActivities } from '../activities/webhook-deliveries.ts';
 import type { PlatformSecrets } from '../config/secrets.ts';
@@ -47,9 +47,9 @@ export function createControlWorker(deps: {
       ...createHostWatchActivities(deps),
       ...createImageImportActivities(deps),
       ...createMaintenanceActivities(deps),
+      ...createRegistryImageActivities(deps),
       ...createSandboxLifeActivities(deps),
       ...createSandboxPortActivities(deps),
-      ...createTemplateImageActivities(deps),
       ...createUserDeletionActivities(deps),
       ...createWebhookDeliveryActivities(deps),
     },

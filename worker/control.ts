@@ -12,8 +12,8 @@ import { createTemporalClient } from '../temporal/client.ts';
 import { WebhookKeys } from '../webhooks/keys.ts';
 import { createControlWorker } from './control-worker.ts';
 import { logTemporalThrough } from './logging.ts';
-import { ensureMaintenanceSchedule } from './maintenance-schedule.ts';
 import { OutboxRelay } from './outbox-relay.ts';
+import { ensureSchedules } from './schedules.ts';
 import { createWebhookSender } from './webhook-egress.ts';
 import { WebhookRelay } from './webhook-relay.ts';
 import { ensureWorkflowBundle } from './workflow-bundle.ts';
@@ -49,7 +49,7 @@ const worker = await createControlWorker({
   workflowBundle,
 });
 const client = createTemporalClient(settings, secrets);
-await ensureMaintenanceSchedule(client);
+await ensureSchedules(client);
 const relay = new OutboxRelay({ orm, client, logger });
 relay.start();
 const webhookRelay = new WebhookRelay({ orm, databaseUrl: settings.DATABASE_URL, webhooks, logger });

@@ -24,7 +24,7 @@ const rows = proxyLocalActivities<ImageImportActivities>(database);
  * The import of an external image: copies it, with retries, and makes the template available with it. A cancelled job is
  * not written any more; what it has pushed is removed. Workflow id: `job-…`.
  */
-export async function imageImport({ jobId }: ImageImportInput): Promise<void> {
+export async function imageImport({ jobId, path }: ImageImportInput): Promise<void> {
   const copyScope = new CancellationScope();
   setHandler(importCancelledSignal, () => copyScope.cancel());
   setCurrentDetails('copying the image');
@@ -33,13 +33,13 @@ export async function imageImport({ jobId }: ImageImportInput): Promise<void> {
     const end = await rows.completeImport(jobId, image);
     if (end === 'no_room') await rows.failForRoom(jobId);
     setCurrentDetails(end);
-    if (end !== 'completed') await cleaning.discardImport(jobId);
+    if (end !== 'completed') await cleaning.discardImport(path);
   } catch (error) {
     // An operator may have cancelled the workflow itself.
     await CancellationScope.nonCancellable(async () => {
       // Has no effect on a job that is cancelled already.
       await rows.failImport(jobId, reasonOf(error));
-      await cleaning.discardImport(jobId);
+      await cleaning.discardImport(path);
     });
     if (isCancellation(error) || typeOf(error) === 'import_over') return;
     throw error;

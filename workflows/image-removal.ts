@@ -1,9 +1,9 @@
 import { proxyActivities } from '@temporalio/workflow';
-import type { TemplateImageActivities } from '../activities/template-images.ts';
+import type { RegistryImageActivities } from '../activities/registry-images.ts';
 import type { ImageRemovalInput } from '../domain/workflow-registry.ts';
 import { outside } from './activity-profiles.ts';
 
-const images = proxyActivities<TemplateImageActivities>(outside.registry);
+const images = proxyActivities<RegistryImageActivities>(outside.registry);
 
 /**
  * Removes an image from the platform's registry, unless something refers to it. What this workflow gives up, the

@@ -1,6 +1,7 @@
 // Every workflow of the platform. The name of the export is the workflow type.
 export { emailChange } from './email-change.ts';
 export { host } from './host.ts';
+export { imageCollection } from './image-collection.ts';
 export { imageImport } from './image-import.ts';
 export { imageRemoval } from './image-removal.ts';
 export { maintenance } from './maintenance.ts';

@@ -65,7 +65,7 @@ export function addImportJob(
     },
     { persist: true },
   );
-  requestStart(tx, 'imageImport', jobId, { jobId });
+  requestStart(tx, 'imageImport', jobId, { jobId, path: place.path });
 }
 
 /**

@@ -29,12 +29,37 @@ export interface ImportPlan {
 const maxLogLength = 65_536;
 const maxMessageLength = 2000;
 
-/** Notes that an attempt begins. Null: the job is over, or its template is gone. */
-export async function beginImportAttempt(em: EntityManager, jobId: string, retry: number): Promise<ImportPlan | null> {
+/** Null: the job is over, or gone. */
+export async function findImportAccount(em: EntityManager, jobId: string): Promise<string | null> {
+  const active = { jobId, status: { $in: [...activeImportStatuses] } };
+  return (await em.fork().findOne(ImportJob, active))?.accountId ?? null;
+}
+
+/**
+ * Notes that an attempt begins.
+ * @returns null: the job is over, or its template is gone; `wait`: the registry is being swept, or an image of this very
+ *   repository is being removed
+ */
+export async function beginImportAttempt(
+  em: EntityManager,
+  jobId: string,
+  retry: number,
+): Promise<ImportPlan | 'wait' | null> {
   return em.fork().transactional(async (tx) => {
+    // Before the job, as a sweep does: it sees this job as running, or this attempt sees that the registry is closed.
+    const [sweeps] = await query<{ closed: boolean }>(
+      tx,
+      'select coalesce(closed_until > now(), false) as closed from registry_sweeps for share',
+    );
     const job = await lockActive(tx, jobId);
     const template = job && (await tx.findOne(Template, { templateId: job.templateId }));
     if (!job || !template) return null;
+    const removals = await query<{ removing: boolean }>(
+      tx,
+      'select coalesce(removing_until > now(), false) as removing from registry_images where path = ? for share',
+      [job.registryPath],
+    );
+    if (sweeps!.closed || removals.some(({ removing }) => removing)) return 'wait';
     tx.assign(job, { status: 'running', startedAt: job.startedAt ?? new Date(), retryCount: retry });
     return {
       templateId: template.templateId,
@@ -109,12 +134,6 @@ export async function completeImport(
     await recordUpload(tx, template);
     return 'completed';
   });
-}
-
-/** Where an import pushes to. Null: the job is gone with its template. */
-export async function findImportPlace(em: EntityManager, jobId: string): Promise<{ path: string; tag: string } | null> {
-  const job = await em.fork().findOne(ImportJob, { jobId });
-  return job && { path: job.registryPath, tag: importTag };
 }
 
 /** Ends an import that no attempt will bring further. */

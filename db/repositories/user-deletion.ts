@@ -7,7 +7,7 @@ import { query } from '../query.ts';
 import { lockAdmins, requireAnAdmin } from './admins.ts';
 import { recordAudit } from './audit-events.ts';
 import { recordEvent } from './events.ts';
-import { requestStart } from './outbox.ts';
+import { requestSignal, requestStart } from './outbox.ts';
 import { findDefaultProjectId } from './projects.ts';
 import { type Scope, scopeTransaction } from './scope.ts';
 import { auditedFields, lockUser, requireOtherRoot } from './user-management.ts';
@@ -83,17 +83,35 @@ export async function handOver(em: EntityManager, userId: UserId): Promise<numbe
     const successor = await findSuccessor(tx, user);
     const templates = await query(
       tx,
-      `update templates set owner_user_id = ?, updated_at = now()
-        where owner_user_id = ? and visibility <> 'private' returning 1`,
-      [successor.userId, userId],
+      `with handed_over as (
+         update templates set owner_user_id = ?, updated_at = now()
+          where owner_user_id = ? and visibility <> 'private' returning template_id
+       ), jobs as (
+         update import_jobs j set owner_user_id = ? from handed_over h where j.template_id = h.template_id
+       ) select 1 from handed_over`,
+      [successor.userId, userId, successor.userId],
     );
     return (
+      (await cancelPrivateImports(tx, userId)) +
       templates.length +
       (await moveDeletedSandboxes(tx, userId, successor)) +
       (await moveProjects(tx, user, successor)) +
       (await moveEndedSandboxes(tx, userId, successor))
     );
   });
+}
+
+/** Otherwise a copy would go on until it finds that its template is gone. */
+async function cancelPrivateImports(tx: EntityManager, userId: UserId): Promise<number> {
+  const jobs = await query<{ job_id: string }>(
+    tx,
+    `update import_jobs j set status = 'cancelled', completed_at = now(), updated_at = now()
+       from templates t where t.template_id = j.template_id and t.owner_user_id = ? and t.visibility = 'private'
+        and j.status in ('pending', 'running') returning j.job_id`,
+    [userId],
+  );
+  for (const { job_id: jobId } of jobs) requestSignal(tx, 'imageImport', jobId, 'importCancelled', { jobId });
+  return jobs.length;
 }
 
 interface Successor {

@@ -1,6 +1,6 @@
+import { FairSemaphore, type Permit } from '../../domain/fair-semaphore.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import type { SandboxSpec } from '../driver.ts';
-import { FairSemaphore, type Permit } from '../process/fair-semaphore.ts';
 import { until } from '../process/until.ts';
 import type { DriverLogger } from './driver-logger.ts';
 

@@ -1,12 +1,12 @@
 import { rename, rm, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import { syncFolder } from '../../config/durable-file.ts';
+import { FairSemaphore } from '../../domain/fair-semaphore.ts';
 import type { MountSlot } from '../../domain/object-storage.ts';
 import { DriverError, type SandboxPlace, type SandboxSpec } from '../driver.ts';
 import type { UnpackedImage } from '../images/unpacked-image.ts';
 import type { SandboxMounts } from '../mounts/sandbox-mounts.ts';
 import { runCommand } from '../process/command.ts';
-import { FairSemaphore } from '../process/fair-semaphore.ts';
 import { AgentClient, AgentError, type AgentInit } from './agent-client.ts';
 import { startAgentAgain } from './agent-door.ts';
 import { requireHostDisk } from './blank-disk.ts';

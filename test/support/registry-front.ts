@@ -7,9 +7,12 @@ import { Transform } from 'node:stream';
 export interface BlobFault {
   /** Breaks the connection off behind so many bytes of a blob. */
   cutAfter?: number;
-  bytesPerSecond?: number;
+  /** Sends no more of a blob than so many bytes, until the front gets another fault. */
+  stallsAfter?: number;
   /** Changes the first byte of layers. */
   lies?: boolean;
+  /** Sends so many bytes behind a blob. */
+  appends?: number;
 }
 
 /**
@@ -79,11 +82,14 @@ export class RegistryFront {
 
   #pass(request: http.IncomingMessage, reply: http.ServerResponse): void {
     const [host, port] = this.#target.split(':');
-    const { authorization: _own, host: _host, ...headers } = request.headers;
+    const { authorization: _own, host: asked, ...others } = request.headers;
+    const proto = this.#server instanceof https.Server ? 'https' : 'http';
+    const headers = { ...others, 'x-forwarded-host': asked, 'x-forwarded-proto': proto };
     const sent = http.request({ host, port, path: request.url!, method: request.method!, headers }, (upstream) => {
-      reply.writeHead(upstream.statusCode!, upstream.headers);
       const isBlob = request.method === 'GET' && request.url!.includes('/blobs/');
-      upstream.pipe(isBlob ? this.#faulty(reply, Number(upstream.headers['content-length'])) : reply);
+      const { 'content-length': length, ...others } = upstream.headers;
+      reply.writeHead(upstream.statusCode!, isBlob && this.fault.appends ? others : upstream.headers);
+      upstream.pipe(isBlob ? this.#faulty(reply, Number(length)) : reply);
       if (isBlob) reply.on('close', () => upstream.destroy());
     });
     sent.on('error', () => reply.destroy());
@@ -100,13 +106,25 @@ export class RegistryFront {
             ? Buffer.concat([Buffer.from([chunk[0]! ^ 1]), chunk.subarray(1)])
             : chunk;
         passed += bytes.length;
-        this.bytesSent += bytes.length;
         if (fault.cutAfter !== undefined && passed > fault.cutAfter) {
+          this.bytesSent += bytes.length;
           reply.destroy();
           return;
         }
-        if (fault.bytesPerSecond) setTimeout(() => done(null, bytes), (1000 * bytes.length) / fault.bytesPerSecond);
-        else done(null, bytes);
+        const pass = () => {
+          const isStalled = fault === this.fault && passed > (fault.stallsAfter ?? Number.POSITIVE_INFINITY);
+          if (isStalled && !reply.destroyed) setTimeout(pass, 20);
+          else {
+            if (!reply.destroyed) this.bytesSent += bytes.length;
+            done(null, bytes);
+          }
+        };
+        pass();
+      },
+      flush: (done) => {
+        const left = size > 10_000 ? (fault.appends ?? 0) : 0;
+        this.bytesSent += left;
+        done(null, Buffer.alloc(left));
       },
     });
     through.pipe(reply);

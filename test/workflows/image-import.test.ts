@@ -1,9 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import { Event } from '../../db/entities/event.ts';
+import { ImportJob } from '../../db/entities/import-job.ts';
 import { Notification } from '../../db/entities/notification.ts';
 import { OutboxEntry } from '../../db/entities/outbox-entry.ts';
 import { Template } from '../../db/entities/template.ts';
+import { User } from '../../db/entities/user.ts';
 import { requestStart } from '../../db/repositories/outbox.ts';
 import type { TemplateId } from '../../domain/ids.ts';
 import type { Json } from '../api/contract-client.ts';
@@ -55,8 +57,13 @@ async function send(method: string, url: string, body?: Json, caller = user): Pr
   return reply.status < 300 ? reply.body.data : [reply.status, reply.body.code];
 }
 
-const importOf = (more: Json = {}) =>
-  send('POST', '/v1/templates/import', { name, external_image_url: `${front.address}/source/${name}`, ...more });
+const importOf = (more: Json = {}, caller = user) =>
+  send(
+    'POST',
+    '/v1/templates/import',
+    { name, external_image_url: `${front.address}/source/${name}`, ...more },
+    caller,
+  );
 
 async function settled(jobId: string): Promise<Json> {
   let job: Json;
@@ -79,6 +86,7 @@ const template = (templateId: TemplateId) => plane.orm.em.fork().findOneOrFail(T
 test('a private image becomes a template that sandboxes are made from', async () => {
   front.password = { username: 'ada', password: secret };
   const pushed = await pushImage(origin, `source/${name}`, { layers: [anyLayer(200_000)] });
+  const webhook = await send('POST', '/v1/webhooks', { url: 'https://example.com/', event_types: ['template.*'] });
   const begun = await importOf({ external_registry_username: 'ada', external_registry_password: secret });
   expect(begun).toMatchObject({ name, visibility: 'private', message: 'The import is started' });
   expect(['pending', 'running']).toContain(begun.status);
@@ -101,6 +109,8 @@ test('a private image becomes a template that sandboxes are made from', async ()
   expect(await em.find(Event, { objectId: begun.template_id })).toMatchObject([
     { type: 'template.uploaded', sequence: 1 },
   ]);
+  const { deliveries } = await send('GET', `/v1/webhooks/${webhook.endpoint_id}/deliveries`);
+  expect(deliveries).toMatchObject([{ event_type: 'template.uploaded' }]);
   expect(await em.find(Notification, { relatedEntityId: begun.template_id })).toMatchObject([
     { type: 'template_import_completed', userId: user.userId },
   ]);
@@ -132,7 +142,7 @@ test('a wrong password fails at once, with a clear text; with the right one the 
 
 test('one import at a time; a cancel ends it at once, leaves nothing in the registry, and another may begin', async () => {
   await pushImage(origin, `source/${name}`, { layers: [anyLayer(4_000_000)] });
-  front.fault = { bytesPerSecond: 300_000 };
+  front.fault = { stallsAfter: 1_000_000 };
   const begun = await importOf();
   const url = `/v1/templates/${begun.template_id}`;
   expect(await send('POST', `${url}/import`)).toEqual([409, 'import_in_progress']);
@@ -183,6 +193,56 @@ test('an image beyond the quota of the user is refused before it is copied; stor
   const refused = await jobOf([anyLayer(200_000)]);
   expect(refused).toMatchObject({ status: 'failed', retry_count: 0, error_message: expect.stringContaining('quota') });
   expect(front.asked.filter((line) => line.startsWith(`GET /v2/source/${name}/blobs`)).length).toBeLessThanOrEqual(1);
+});
+
+test('with a user, private images leave the registry and imports end; shared images stay with a new owner', async () => {
+  const member = await api.addUser(api.root);
+  const as = async (method: string, url: string, body?: Json) => send(method, url, body, member);
+  const imported = async () => {
+    name = `t${randomBytes(5).toString('hex')}`;
+    await pushImage(origin, `source/${name}`, { layers: [anyLayer(400_000)] });
+    const begun = await as('POST', '/v1/templates/import', {
+      name,
+      external_image_url: `${front.address}/source/${name}`,
+    });
+    return { name, templateId: begun.template_id as TemplateId, jobId: begun.job_id as string };
+  };
+  const completed = async () => {
+    const begun = await imported();
+    await until(async () => (await as('GET', `/v1/import-jobs/${begun.jobId}`)).status === 'completed', 60_000);
+    return begun;
+  };
+  const [own, shared] = [await completed(), await completed()];
+  await as('POST', `/v1/templates/${shared.templateId}/share`);
+  front.fault = { stallsAfter: 100_000 };
+  const slow = await imported();
+  await until(async () => (await as('GET', `/v1/import-jobs/${slow.jobId}`)).progress_percentage > 0, 60_000);
+  expect(await send('DELETE', `/v1/user-management/users/${member.userId}`, undefined, api.root)).toMatchObject({
+    deletion_status: 'in_progress',
+  });
+  await until(async () => (await plane.orm.em.fork().count(User, { userId: member.userId })) === 0, 60_000);
+  expect(await closed(slow.jobId)).toBe('COMPLETED');
+  await until(async () => !(await hasManifest(origin, `${member.userId}/${own.name}`, 'latest')), 60_000);
+  expect(await hasManifest(origin, `${member.userId}/${slow.name}`, 'latest')).toBe(false);
+  expect(await hasManifest(origin, `${member.accountId}/${shared.name}`, 'latest')).toBe(true);
+  expect(await template(shared.templateId)).toMatchObject({ ownerUserId: api.root.userId, status: 'available' });
+  const em = plane.orm.em.fork();
+  expect(await em.find(ImportJob, { jobId: { $in: [own.jobId, shared.jobId, slow.jobId] } })).toMatchObject([
+    { jobId: shared.jobId, ownerUserId: api.root.userId },
+  ]);
+});
+
+test('an account whose private images fill its plan imports nothing more', async () => {
+  const other = await api.addAccount();
+  const owner = { accountId: other.accountId, ownerUserId: other.userId };
+  const imageBlobs = [{ digest: 'sha256:full', size: 11 * 1024 ** 3 }];
+  await api.addTemplate({ ...owner, name: `${name}-full`, visibility: 'private', imageBlobs });
+  const usage = await send('GET', '/v1/templates/storage-usage', undefined, other);
+  expect(usage).toEqual({ used_gb: 11, limit_gb: 10, percentage: 110 });
+  const made = await importOf({}, other);
+  expect([made.job_id, made.message]).toEqual([undefined, expect.stringContaining('could not be started')]);
+  const refused = await send('POST', `/v1/templates/${made.template_id}/import`, undefined, other);
+  expect(refused).toEqual([400, 'template_storage_limit_reached']);
 });
 
 test('while the registry is away, a template is made and says so; a later import is 503', async () => {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { ensureMaintenanceSchedule } from '../../worker/maintenance-schedule.ts';
+import { ensureSchedule } from '../../worker/schedules.ts';
 import type { MaintenanceReport } from '../../workflows/maintenance.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
@@ -55,7 +55,7 @@ test('a control worker starts one round at once and schedules one each hour; a s
     insert into sign_in_throttles (throttle_key, failures, next_at, updated_at)
       values ('old', 3, now(), now() - interval '61 minutes'), ('young', 3, now(), now());
   `);
-  await Promise.all([ensureMaintenanceSchedule(plane.client), ensureMaintenanceSchedule(plane.client)]);
+  await Promise.all([ensureSchedule(plane.client, 'maintenance'), ensureSchedule(plane.client, 'maintenance')]);
   await until(async () => (await rounds('Completed')).length > 0, 30_000);
   const workflowId = (await rounds('Completed')).at(-1);
   const handle = plane.client.workflow.getHandle(workflowId!);

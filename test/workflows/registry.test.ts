@@ -27,6 +27,7 @@ test('each id is of one workflow type, so that no two types meet', () => {
     'sbx-a',
     'sbx-a/removal',
     'sbx-a',
+    'image-collection',
     'maintenance',
   ]);
 });

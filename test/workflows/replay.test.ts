@@ -13,6 +13,7 @@ const expected = [
   'email-change',
   'email-change-expired',
   'host',
+  'image-collection',
   'image-import-cancelled',
   'image-import-completed',
   'image-import-failed',

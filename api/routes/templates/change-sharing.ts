@@ -13,7 +13,7 @@ import type { TemplateId } from '../../../domain/ids.ts';
 import { readRegistryImage, registryImage, registryProjectOf } from '../../../domain/template-image.ts';
 import { callerOf, scopeOf } from '../../access.ts';
 import type { ApiDependencies } from '../../dependencies.ts';
-import { reachRegistry, requireRegistry } from '../../template-images.ts';
+import { keepImage, reachRegistry, requireRegistry } from '../../template-images.ts';
 import { templateVisibility } from './template-schema.ts';
 
 export const sharingSchema = z.object({
@@ -80,6 +80,7 @@ async function moveImage(
     tag: template.registryTag ?? 'latest',
   };
   const path = registry.pathOf(place);
+  await keepImage(deps, { path, digest: stored.digest });
   await reachRegistry(() => registry.copy(stored, { path, tag: place.tag }));
   return {
     image: registryImage(path, stored.digest),

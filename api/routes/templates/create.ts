@@ -154,7 +154,7 @@ async function newTemplate(
 
 /** The image that is named, which is yet to be validated; else that of the base; else where an image will be. */
 async function imageOf(
-  { registry }: ApiDependencies,
+  deps: ApiDependencies,
   caller: Identity,
   given: Body,
   { base, name }: { base: Template | null; name: string },
@@ -163,7 +163,7 @@ async function imageOf(
   const project = given.registry_project ?? registryProjectOf(owner, given.visibility);
   const repository = given.registry_repository ?? name;
   if (given.registry_image_url) {
-    return { status: 'pending' as const, ...(await readNamedImage(registry, caller, given.registry_image_url)) };
+    return { status: 'pending' as const, ...(await readNamedImage(deps, caller, given.registry_image_url)) };
   }
   if (!mayReadProject(caller, project)) {
     throw new AppError('image_not_found', 'There is no such project of the registry, or you may not read it', {

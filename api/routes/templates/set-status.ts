@@ -54,7 +54,7 @@ export function setTemplateStatus(api: Api, deps: ApiDependencies): void {
       const { template_id: templateId } = request.params;
       const { status, error_message: reason, registry_image_url: url } = request.body;
       await requireChangeable(deps.orm.em.fork(), by, templateId);
-      const image = url ? await readNamedImage(deps.registry, caller, url) : {};
+      const image = url ? await readNamedImage(deps, caller, url) : {};
       await changeTemplate(deps.orm.em.fork(), by, templateId, async (present, tx) => {
         await requireNoImport(tx, templateId);
         const isUploaded = status === 'available' && (url || (present.image && present.status !== status));

@@ -67,7 +67,7 @@ export function updateTemplate(api: Api, deps: ApiDependencies): void {
       const { external_image_url: external, registry_image_url: registryUrl } = request.body;
       await requireChangeable(deps.orm.em.fork(), by, templateId);
       if (external) requireOutboundImage(external, deps.settings);
-      const image = registryUrl ? await readNamedImage(deps.registry, caller, registryUrl) : {};
+      const image = registryUrl ? await readNamedImage(deps, caller, registryUrl) : {};
       const settings = settingsOf(deps, planNameOf(request), request.body, templateId);
       const template = await changeTemplate(deps.orm.em.fork(), by, templateId, async (present, tx) => {
         if (registryUrl || external || settings.registryPassword) await requireNoImport(tx, templateId);

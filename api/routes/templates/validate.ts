@@ -49,7 +49,7 @@ export function validateTemplate(api: Api, deps: ApiDependencies): void {
       const by = { caller, scope: scopeOf(request) };
       const { template_id: templateId } = request.params;
       await requireChangeable(deps.orm.em.fork(), by, templateId);
-      const image = await readNamedImage(deps.registry, caller, request.body.registry_image_url);
+      const image = await readNamedImage(deps, caller, request.body.registry_image_url);
       await changeTemplate(deps.orm.em.fork(), by, templateId, async (present, tx) => {
         await requireNoImport(tx, templateId);
         await recordUpload(tx, present);

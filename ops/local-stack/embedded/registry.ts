@@ -1,13 +1,25 @@
 import fs from 'node:fs';
+import http from 'node:http';
 import path from 'node:path';
-import { ChildProgram, type ProgramEnd, type ProgramHome } from './child-program.ts';
+import { ChildProgram, type ProgramEnd, ProgramError, type ProgramHome } from './child-program.ts';
 
 export interface EmbeddedRegistry {
-  pid: number;
+  /** It ended without being asked to. */
   ended: Promise<ProgramEnd>;
   /** `127.0.0.1:<port>`, plain HTTP. */
   address: string;
   stop(): Promise<void>;
+}
+
+/** The control worker waits ten minutes for a sweep. */
+const sweepMs = 8 * 60_000;
+/** Of Linux, with the zero at the end. */
+const maxSocketPath = 107;
+
+/** Where the registry of a folder listens for `POST /sweep`. Undefined: the folder's path is too long for a socket. */
+export function sweepSocketIn(dir: string): string | undefined {
+  const socket = path.join(dir, 'sweep.sock');
+  return Buffer.byteLength(socket) <= maxSocketPath ? socket : undefined;
 }
 
 /**
@@ -19,32 +31,147 @@ export async function startRegistry(options: {
   home: ProgramHome;
   port: number;
 }): Promise<EmbeddedRegistry> {
-  const address = `127.0.0.1:${options.port}`;
   fs.mkdirSync(options.dir, { recursive: true });
-  const configFile = path.join(options.dir, 'config.json');
-  // YAML, of which JSON is a part.
-  fs.writeFileSync(
-    configFile,
-    JSON.stringify({
+  const registry = new Registry(options);
+  await registry.start();
+  return registry;
+}
+
+class Registry implements EmbeddedRegistry {
+  readonly address: string;
+  readonly ended: Promise<ProgramEnd>;
+  readonly #dir: string;
+  readonly #home: ProgramHome;
+  readonly #reportEnd: (end: ProgramEnd) => void;
+  #program: ChildProgram | undefined;
+  #collector: ChildProgram | undefined;
+  #control: http.Server | undefined;
+  #sweep: Promise<void> | undefined;
+  #isStopping = false;
+
+  constructor({ dir, home, port }: { dir: string; home: ProgramHome; port: number }) {
+    this.#dir = dir;
+    this.#home = home;
+    this.address = `127.0.0.1:${port}`;
+    const { promise, resolve } = Promise.withResolvers<ProgramEnd>();
+    this.ended = promise;
+    this.#reportEnd = (end) => {
+      // A sweep that is under way must not start what the supervisor starts anew.
+      this.#isStopping = true;
+      this.#control?.close();
+      void this.#collector?.stop();
+      resolve(end);
+    };
+  }
+
+  async start(): Promise<void> {
+    await this.#serve(false);
+    const socket = sweepSocketIn(this.#dir);
+    if (socket) this.#control = await listen(socket, () => this.sweep());
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    this.#control?.close();
+    this.#control?.closeAllConnections();
+    await this.#collector?.stop();
+    await this.#sweep?.catch(() => {});
+    await this.#program?.stop();
+  }
+
+  /** Removes the blobs that belong to no image. Meanwhile the registry is read-only. */
+  sweep(): Promise<void> {
+    this.#sweep ??= this.#sweepOnce().finally(() => {
+      this.#sweep = undefined;
+    });
+    return this.#sweep;
+  }
+
+  async #sweepOnce(): Promise<void> {
+    await this.#serveAgain(true);
+    try {
+      await this.#collect();
+    } finally {
+      // Also where that has failed. The new process has none of the old one's knowledge of blobs.
+      if (!this.#isStopping) await this.#serveAgain(false);
+    }
+  }
+
+  /** Without untagged images: templates name theirs by digest. */
+  async #collect(): Promise<void> {
+    if (this.#isStopping) return;
+    this.#collector = await ChildProgram.start({
+      name: 'registry-sweep',
+      command: 'docker-registry',
+      args: ['garbage-collect', this.#writeConfig(true)],
+      home: this.#home,
+    });
+    const timer = setTimeout(() => void this.#collector?.stop(), sweepMs);
+    const { code, signal } = await this.#collector.ended;
+    clearTimeout(timer);
+    const tail = this.#collector.logTail();
+    this.#collector = undefined;
+    if (code !== 0)
+      throw new ProgramError(`The sweep of the registry ended with ${signal ?? `code ${code}`}:\n${tail}`);
+  }
+
+  async #serveAgain(isReadOnly: boolean): Promise<void> {
+    const former = this.#program;
+    this.#program = undefined;
+    await former?.stop();
+    if (!this.#isStopping) await this.#serve(isReadOnly);
+  }
+
+  async #serve(isReadOnly: boolean): Promise<void> {
+    const program = await ChildProgram.start({
+      name: 'registry',
+      command: 'docker-registry',
+      args: ['serve', this.#writeConfig(isReadOnly)],
+      home: this.#home,
+    });
+    this.#program = program;
+    void program.ended.then((end) => {
+      if (this.#program === program) this.#reportEnd(end);
+    });
+    await program.whenReady(async () => {
+      const reply = await fetch(`http://${this.address}/v2/`);
+      if (!reply.ok) throw new Error(`registry answers ${reply.status}`);
+    });
+  }
+
+  #writeConfig(isReadOnly: boolean): string {
+    const file = path.join(this.#dir, isReadOnly ? 'read-only.json' : 'config.json');
+    // YAML, of which JSON is a part.
+    const config = {
       version: '0.1',
       log: { level: 'warn', accesslog: { disabled: true } },
       storage: {
-        filesystem: { rootdirectory: path.join(options.dir, 'blobs') },
+        filesystem: { rootdirectory: path.join(this.#dir, 'blobs') },
         delete: { enabled: true },
         cache: { blobdescriptor: 'inmemory' },
+        maintenance: { readonly: { enabled: isReadOnly } },
       },
-      http: { addr: address },
-    }),
-  );
-  const program = await ChildProgram.start({
-    name: 'registry',
-    command: 'docker-registry',
-    args: ['serve', configFile],
-    home: options.home,
+      http: { addr: this.address },
+    };
+    fs.writeFileSync(file, JSON.stringify(config));
+    return file;
+  }
+}
+
+async function listen(socket: string, sweep: () => Promise<void>): Promise<http.Server> {
+  fs.rmSync(socket, { force: true });
+  const server = http.createServer((request, reply) => {
+    if (request.method !== 'POST' || request.url !== '/sweep') {
+      reply.writeHead(404).end();
+      return;
+    }
+    sweep().then(
+      () => reply.writeHead(204).end(),
+      (error: Error) => reply.writeHead(500).end(error.message),
+    );
   });
-  await program.whenReady(async () => {
-    const reply = await fetch(`http://${address}/v2/`);
-    if (!reply.ok) throw new Error(`registry answers ${reply.status}`);
-  });
-  return { pid: program.pid, ended: program.ended, address, stop: () => program.stop() };
+  // A sweep takes longer than Node's own bounds.
+  server.requestTimeout = 0;
+  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(socket, resolve));
+  return server;
 }

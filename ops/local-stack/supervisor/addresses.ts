@@ -2,6 +2,7 @@ import path from 'node:path';
 import { cacheDir } from '../../setup/toolchain/locations.mjs';
 import { choosePorts } from '../embedded/ports.ts';
 import { databaseUrl } from '../embedded/postgres.ts';
+import { sweepSocketIn } from '../embedded/registry.ts';
 import { temporalInnerPorts } from '../embedded/temporal.ts';
 import { loadLaunchSettings } from '../launch-settings.ts';
 import { type DataFolder, derivePassword } from './data-folder.ts';
@@ -33,6 +34,7 @@ export async function settleAddresses(folder: DataFolder, given: NodeJS.ProcessE
     ...(!given.PLATFORM_REGISTRY && {
       PLATFORM_REGISTRY: `127.0.0.1:${ports.PLATFORM_REGISTRY_PORT}`,
       PLATFORM_REGISTRY_INSECURE_HTTP: 'true',
+      PLATFORM_REGISTRY_SWEEP_SOCKET: sweepSocketIn(path.join(folder.dir, 'registry')),
     }),
     // For storage and other endpoints that users name, on this machine.
     PLATFORM_INTERNAL_SERVICES: [

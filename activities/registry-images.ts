@@ -1,0 +1,101 @@
+import { Context } from '@temporalio/activity';
+import pLimit from 'p-limit';
+import type { Settings } from '../config/settings.ts';
+import type { Orm } from '../db/orm.ts';
+import {
+  beginRemoval,
+  endRemoval,
+  findOwnProjects,
+  findUnusedImages,
+  knownRepositories,
+  rememberImages,
+} from '../db/repositories/registry-images.ts';
+import { beginSweep, endSweep, type SweepStart } from '../db/repositories/registry-sweeps.ts';
+import { readRegistryImage } from '../domain/template-image.ts';
+import type { PlatformRegistry } from '../registry/platform-registry.ts';
+import { RegistryError } from '../registry/registry-client.ts';
+import { sweepEmbeddedRegistry } from '../registry/sweep.ts';
+
+/** Repositories that are looked at at once. */
+const looksAtOnce = 4;
+/** Images that one round removes. */
+const maxRemovals = 1000;
+
+interface RegistryImageDeps {
+  orm: Orm;
+  settings: Settings;
+  registry: PlatformRegistry | null;
+}
+
+/** `not_ours`: what keeps the blobs is none of the platform's business. */
+export type SweepResult = 'swept' | 'not_ours' | Exclude<SweepStart, 'begun'>;
+
+/** Upkeep of the images in the platform's registry. */
+export function createRegistryImageActivities({ orm, settings, registry }: RegistryImageDeps) {
+  async function look(path: string): Promise<void> {
+    await rememberImages(orm.em, path, await registry!.taggedDigests(path));
+  }
+
+  return {
+    /** Removes the manifest of an image that no template, sandbox or import refers to. @returns whether it did */
+    async removeUnusedImage(image: string): Promise<boolean> {
+      return registry !== null && removeIfUnused({ orm, registry }, image);
+    },
+    /** Looks through the registry. @returns images that nothing has referred to for as long as they are kept */
+    async findUnusedImages(): Promise<string[]> {
+      if (!registry) return [];
+      const listed = (await registry.repositories()) ?? [];
+      const own = await findOwnProjects(orm.em, [...new Set(listed.map((path) => registry.projectOf(path)))]);
+      const ours = listed.filter((path) => own.has(registry.projectOf(path)));
+      const paths = [...new Set([...ours, ...(await knownRepositories(orm.em))])];
+      const turns = pLimit(looksAtOnce);
+      await Promise.all(paths.map((path) => turns(() => look(path))));
+      return findUnusedImages(orm.em, settings.PLATFORM_UNUSED_IMAGES_KEPT_HOURS, maxRemovals);
+    },
+    /** @returns how many were removed; others are in use again */
+    async removeUnusedImages(images: string[]): Promise<number> {
+      let removed = 0;
+      for (const image of images) {
+        if (registry && (await removeIfUnused({ orm, registry }, image))) removed += 1;
+      }
+      return removed;
+    },
+    /** Frees the space of blobs that belong to no image. Only the embedded registry can be swept from here. */
+    async sweepRegistry(): Promise<SweepResult> {
+      const { PLATFORM_REGISTRY_SWEEP_SOCKET: socket } = settings;
+      if (!socket) return 'not_ours';
+      const start = await beginSweep(orm.em);
+      if (start !== 'begun') return start;
+      let isSwept = false;
+      try {
+        await sweepEmbeddedRegistry(socket, Context.current().cancellationSignal);
+        isSwept = true;
+      } finally {
+        await endSweep(orm.em, isSwept);
+      }
+      return 'swept';
+    },
+  };
+}
+
+/** Removes an image's manifest, unless something refers to it or is about to. @returns whether it did */
+export async function removeIfUnused(
+  { orm, registry }: { orm: Orm; registry: PlatformRegistry },
+  image: string,
+): Promise<boolean> {
+  if (!(await beginRemoval(orm.em, image))) return false;
+  let isRemoved = false;
+  try {
+    const { path, digest } = readRegistryImage(image)!;
+    await registry.remove(path, digest);
+    isRemoved = true;
+  } catch (error) {
+    // It is being swept, or does not delete at all.
+    if (!(error instanceof RegistryError && error.status === 405)) throw error;
+  } finally {
+    await endRemoval(orm.em, image, isRemoved);
+  }
+  return isRemoved;
+}
+
+export type RegistryImageActivities = ReturnType<typeof createRegistryImageActivities>;
