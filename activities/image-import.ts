@@ -6,6 +6,7 @@ import type { Settings } from '../config/settings.ts';
 import { Template } from '../db/entities/template.ts';
 import type { Orm } from '../db/orm.ts';
 import type { PlanCatalog } from '../db/plans.ts';
+import { sandboxNetworks } from '../db/repositories/hosts.ts';
 import { importTag } from '../db/repositories/import-jobs.ts';
 import {
   beginImportAttempt,
@@ -46,7 +47,7 @@ export interface ImageImportDeps {
 
 /** The import of an external image. Passwords are opened here, and are in no argument, result, or row that is not sealed. */
 export function createImageImportActivities({ orm, plans, secrets, settings, registry }: ImageImportDeps) {
-  const imports = registry && new ImageImports(settings, registry);
+  const imports = registry && new ImageImports(settings, registry, () => sandboxNetworks(orm.em));
   const turns = new FairSemaphore(copiesAtOnce, copiesOfAccount);
 
   async function copy(jobId: string, context: Context): Promise<TemplateImage> {

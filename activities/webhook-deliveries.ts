@@ -41,18 +41,19 @@ export function createWebhookDeliveryActivities(deps: {
       await recordResults(orm.em, [{ held, kind: 'given_up', error: 'The webhook is deleted or not active' }]);
       return;
     }
-    const leave = inFlight.enter(held.endpointId, held.accountId);
-    if (!leave) throw busy();
+    const place = inFlight.roomOf(held.endpointId) > 0 ? inFlight.enter(held.endpointId, held.accountId) : null;
+    if (!place) throw busy();
     const heartbeat = setInterval(() => Context.current().heartbeat(), heartbeatMs);
     try {
       await beginAttempt(orm.em, held);
       const outcome = await attempt(deps.webhooks, endpoint, held.event);
+      place.answered();
       const ofRound = held.attemptNumber - held.roundFrom + 1;
       const verdict = judge(outcome, { attempt: ofRound, maxRetries: endpoint.maxRetries, spacingMs });
       await recordResults(orm.em, [{ held, kind: 'attempted', outcome, verdict }]);
     } finally {
       clearInterval(heartbeat);
-      leave();
+      place.leave();
     }
   }
 

@@ -20,6 +20,7 @@ import type { IdentityProviders } from './oidc/identity-providers.ts';
 import type { PendingSignIns } from './oidc/pending-sign-ins.ts';
 import type { PasswordHashes } from './password-hashes.ts';
 import type { PasswordResets } from './password-resets.ts';
+import type { RunEndWatch } from './run-end-watch.ts';
 import type { SandboxAgents } from './sandbox-agents.ts';
 import type { SandboxCommands } from './sandbox-commands.ts';
 
@@ -38,6 +39,7 @@ export interface ApiDependencies {
   /** Null: not configured. */
   registry: PlatformRegistry | null;
   sandboxAgents: SandboxAgents;
+  runEndWatch: RunEndWatch;
   execTokens: ExecTokens;
   accessTokens: AccessTokens;
   passwords: PasswordHashes;

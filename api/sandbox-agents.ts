@@ -12,6 +12,9 @@ import { SandboxStream, UnusableReply } from '../sandbox-agent-client/sandbox-ex
 const replyMs = 10_000;
 /** A described run repeats its command, whose escapes may take six times its length. */
 const maxReplyBytes = 1024 * 1024;
+/** The end of a run is a few numbers. */
+const maxEndBytes = 4096;
+const endReplyMs = 5000;
 
 /** Where the agent of a running sandbox listens, inside the hosts' network. */
 export interface AgentPlace {
@@ -47,6 +50,18 @@ const describedRun = z.object({
   running: z.boolean(),
 });
 export type DescribedRun = z.output<typeof describedRun>;
+
+/** What an agent says of a run's end. */
+const describedEnd = z.discriminatedUnion('ended', [
+  z.object({ ended: z.literal(false) }),
+  z.object({
+    ended: z.literal(true),
+    exitCode: z.int32().nullable(),
+    error: z.string().max(64).nullable(),
+    durationMs: z.int().min(0),
+  }),
+]);
+export type DescribedEnd = Extract<z.output<typeof describedEnd>, { ended: true }>;
 
 const refusal = z.object({ code: z.string().max(64), message: z.string().max(4096) });
 
@@ -85,9 +100,23 @@ export class SandboxAgents {
   }
 
   /**
-   * Kills the run; replies once it has ended.
-   * @throws {AgentRefusal} `no_run`
+   * How a run ended. Null: it has not within the time.
+   * @throws {AgentRefusal} `no_run`; the signal's reason when it aborts
    */
+  async readRunEnd(
+    place: AgentPlace,
+    runId: string,
+    { waitMs, signal }: { waitMs: number; signal: AbortSignal },
+  ): Promise<DescribedEnd | null> {
+    const path = `/platform/exec/end?${new URLSearchParams({ run: runId, waitMs: String(waitMs) })}`;
+    const call = { method: 'GET', path, deadlineMs: waitMs + endReplyMs, maxReplyBytes: maxEndBytes, signal };
+    const reply = await usable(callAgent(this.#endpoint(place), call));
+    if (reply.status >= 300) throw refusalIn(reply);
+    const end = parsed(describedEnd, reply.json);
+    return end.ended ? end : null;
+  }
+
+  /** Kills what runs; answers once it has ended. @throws {AgentRefusal} `no_run` */
   async cancelRun(place: AgentPlace): Promise<void> {
     await this.#json(place, 'DELETE', '/platform/exec', z.object({ cancelled: z.literal(true) }));
   }

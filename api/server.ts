@@ -18,6 +18,7 @@ import { IdentityProviders } from './oidc/identity-providers.ts';
 import { PendingSignIns } from './oidc/pending-sign-ins.ts';
 import { PasswordHashes } from './password-hashes.ts';
 import { TemporalPasswordResets } from './password-resets.ts';
+import { RunEndWatch } from './run-end-watch.ts';
 import { SandboxAgents } from './sandbox-agents.ts';
 import { TemporalSandboxCommands } from './temporal-sandbox-commands.ts';
 
@@ -30,6 +31,8 @@ const logger = createApiLogger(settings.PLATFORM_LOG_LEVEL);
 const secrets = deriveSecrets(settings);
 const orm = await createOrm(settings.DATABASE_URL, settings.DATABASE_POOL_SIZE);
 const client = createTemporalClient(settings, secrets);
+const sandboxAgents = new SandboxAgents(secrets.platformToken);
+const runEndWatch = new RunEndWatch({ orm, sandboxAgents, logger });
 const app = createApp({
   orm,
   plans: loadPlans(settings.PLATFORM_PLANS_FILE),
@@ -39,7 +42,8 @@ const app = createApp({
   sealFor: secrets.sealFor,
   sealRegistryPassword: secrets.sealRegistryPassword,
   registry: PlatformRegistry.of(settings),
-  sandboxAgents: new SandboxAgents(secrets.platformToken),
+  sandboxAgents,
+  runEndWatch,
   execTokens: new ExecTokens(secrets.execTokenKey),
   accessTokens: new AccessTokens(secrets.accessTokenKey),
   passwords: new PasswordHashes(secrets.passwordPepper),
@@ -57,6 +61,7 @@ const app = createApp({
   logger,
 });
 const address = await app.listen({ host: settings.PLATFORM_API_HOST, port: settings.PLATFORM_API_PORT });
+runEndWatch.start();
 logger.info({ address }, 'ready');
 
 await stopSignal();
@@ -66,6 +71,7 @@ while (app.server.listening) await nextTurn();
 await app.drained();
 app.server.closeAllConnections();
 await closed;
+await runEndWatch.stop();
 await client.connection.close();
 await orm.close();
 logger.info('stopped');

@@ -1,4 +1,4 @@
-/** `npm run bench [-- lifecycle agent gateway floods exec metrics bodies create density imports workflows libraries]`: how fast it is, beside the floors of the same machine in the same run. */
+/** `npm run bench [-- lifecycle agent gateway floods exec metrics bodies create density imports workflows libraries webhooks]`: how fast it is, beside the floors of the same machine in the same run. */
 const benches: Record<string, () => Promise<unknown>> = {
   lifecycle: () => import('./lifecycle/run.ts'),
   agent: () => import('./agent/run.ts'),
@@ -13,6 +13,7 @@ const benches: Record<string, () => Promise<unknown>> = {
   imports: () => import('./imports/run.ts'),
   workflows: () => import('./workflows/run.ts'),
   libraries: () => import('./libraries/run.ts'),
+  webhooks: () => import('./webhooks/run.ts'),
 };
 const asked = process.argv.slice(2);
 for (const name of asked) {

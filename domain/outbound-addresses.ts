@@ -32,11 +32,32 @@ export function isOutboundAddressAllowed(address: string, allowedRanges: readonl
   if (!ipaddr.isValid(address)) return false;
   // An IPv4-mapped address counts as its IPv4 address.
   const parsed = ipaddr.process(address);
-  const isIn = (range: string) => {
-    const [network, bits] = ipaddr.parseCIDR(range);
-    return network.kind() === parsed.kind() && parsed.match(network as never, bits);
-  };
-  if (allowedRanges.some(isIn)) return true;
-  if (parsed.kind() === 'ipv4') return !closedIpv4Ranges.some(isIn);
-  return isIn(publicIpv6Range) && !closedIpv6Ranges.some(isIn);
+  if (allowedRanges.some((range) => isIn(parsed, range))) return true;
+  if (parsed.kind() === 'ipv4') return !closedIpv4Ranges.some((range) => isIn(parsed, range));
+  return isIn(parsed, publicIpv6Range) && !closedIpv6Ranges.some((range) => isIn(parsed, range));
+}
+
+/**
+ * Whether an address lies in one of the ranges, or carries an IPv4 address that does: mapped, compatible, NAT64 or 6to4.
+ * @param ranges CIDR
+ */
+export function isAddressIn(address: string, ranges: readonly string[]): boolean {
+  if (!ipaddr.isValid(address)) return false;
+  const parsed = ipaddr.process(address);
+  const inner = parsed instanceof ipaddr.IPv6 ? carriedIpv4(parsed) : null;
+  return ranges.some((range) => isIn(parsed, range) || (inner !== null && isIn(inner, range)));
+}
+
+function isIn(address: Address, range: string): boolean {
+  const [network, bits] = ipaddr.parseCIDR(range);
+  return network.kind() === address.kind() && address.match(network as never, bits);
+}
+
+type Address = ReturnType<typeof ipaddr.parse>;
+
+function carriedIpv4(address: InstanceType<typeof ipaddr.IPv6>): Address | null {
+  const bytes = address.toByteArray();
+  if (isIn(address, '2002::/16')) return ipaddr.fromByteArray(bytes.slice(2, 6));
+  const isCarrier = ['64:ff9b::/96', '::/96'].some((range) => isIn(address, range));
+  return isCarrier ? ipaddr.fromByteArray(bytes.slice(12)) : null;
 }

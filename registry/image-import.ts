@@ -45,11 +45,12 @@ export class ImageImports {
   readonly #registry: PlatformRegistry;
   readonly #http: RegistryHttp;
 
-  constructor(settings: Settings, registry: PlatformRegistry) {
+  /** @param sandboxNetworks of all hosts, as CIDR */
+  constructor(settings: Settings, registry: PlatformRegistry, sandboxNetworks: () => Promise<readonly string[]>) {
     this.#registry = registry;
     const { PLATFORM_IMPORT_CA_FILE: caFile } = settings;
     this.#http = new RegistryHttp({
-      guard: new OutboundGuard(settings),
+      guard: new OutboundGuard(settings, sandboxNetworks),
       ...(caFile && { ca: readFileSync(caFile, 'utf8') }),
     });
   }

@@ -1,10 +1,8 @@
 import { lookup } from 'node:dns/promises';
 import net from 'node:net';
-import os from 'node:os';
-import ipaddr from 'ipaddr.js';
-import { type NamedService, namedServices, type OwnService, ownServices } from '../config/own-services.ts';
+import { isOwnService, type NamedService, namedServices, ownServices } from '../config/own-services.ts';
 import type { Settings } from '../config/settings.ts';
-import { isOutboundAddressAllowed } from '../domain/outbound-addresses.ts';
+import { isAddressIn, isOutboundAddressAllowed } from '../domain/outbound-addresses.ts';
 
 /** The host that a user named leads to a forbidden address. */
 export class ForbiddenAddressError extends Error {
@@ -17,14 +15,17 @@ export class UnknownHostError extends Error {
 }
 
 /**
- * Checks every connection to a host that a user named, by the address of the connection: no private networks except for
- * ranges that the operator opened, and never a service of the platform.
+ * Decides for every connection to a host that a user names, on the address that is connected to: not into private
+ * networks but for ranges that the operator opened, and never to a service of the platform itself or to a sandbox.
  */
 export class OutboundGuard {
   readonly #ranges: readonly string[];
   readonly #services: readonly NamedService[];
+  readonly #sandboxNetworks: () => Promise<readonly string[]>;
 
-  constructor(settings: Settings) {
+  /** @param sandboxNetworks of all hosts, as CIDR */
+  constructor(settings: Settings, sandboxNetworks: () => Promise<readonly string[]>) {
+    this.#sandboxNetworks = sandboxNetworks;
     this.#ranges = settings.PLATFORM_OUTBOUND_RANGES;
     this.#services = namedServices(settings);
   }
@@ -34,19 +35,16 @@ export class OutboundGuard {
    * @throws {ForbiddenAddressError | UnknownHostError}
    */
   async resolve(host: string, port: number): Promise<{ address: string; family: number }> {
-    const own = await ownServices(this.#services);
+    const [own, networks] = await Promise.all([ownServices(this.#services), this.#sandboxNetworks()]);
     const found = net.isIP(host) ? [{ address: host, family: net.isIP(host) }] : await addressesOf(host);
-    const allowed = found.find(({ address }) => this.#isAllowed(address, port, own));
+    const allowed = found.find(
+      ({ address }) =>
+        isOutboundAddressAllowed(address, this.#ranges) &&
+        !isOwnService(own, address, port) &&
+        !isAddressIn(address, networks),
+    );
     if (!allowed) throw new ForbiddenAddressError(`${host}:${port} is an address that may not be connected to`);
     return allowed;
-  }
-
-  #isAllowed(address: string, port: number, own: readonly OwnService[]): boolean {
-    if (!isOutboundAddressAllowed(address, this.#ranges)) return false;
-    // An IPv4-mapped address counts as its IPv4 address.
-    const plain = ipaddr.process(address).toString();
-    const known = isOfThisMachine(plain) ? 'local' : plain;
-    return !own.some((service) => service.port === port && service.address === known);
   }
 }
 
@@ -56,9 +54,4 @@ async function addressesOf(host: string): Promise<{ address: string; family: num
   } catch (error) {
     throw new UnknownHostError(`The host ${host} is not known`, { cause: error });
   }
-}
-
-function isOfThisMachine(address: string): boolean {
-  if (/^(127\.|0\.0\.0\.0$|::1?$)/.test(address)) return true;
-  return Object.values(os.networkInterfaces()).some((each) => (each ?? []).some((own) => own.address === address));
 }

@@ -50,6 +50,8 @@ export interface HostDriver extends SandboxDriver {
   readonly gateway: string;
   /** The address at which clients on other machines reach this one, if known. */
   readonly hostAddress: string;
+  /** The network of its sandboxes, as CIDR. */
+  readonly subnet: string;
   /** Ports of the host that may lead to UDP ports of sandboxes. Null: none. */
   readonly udpRange: PortRange | null;
   /** Governs all sandboxes of this copy. */

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import net from 'node:net';
 import { buildConnector } from 'undici';
 import { isOwnService, type OwnService } from '../config/own-services.ts';
-import { isOutboundAddressAllowed } from '../domain/outbound-addresses.ts';
+import { isAddressIn, isOutboundAddressAllowed } from '../domain/outbound-addresses.ts';
 
 /** No connection was made: users may not name this address. */
 export class AddressRefusedError extends Error {
@@ -20,6 +20,8 @@ export interface Egress {
   allowedRanges: readonly string[];
   /** Addresses that are always refused, also within those ranges. */
   ownServices(): Promise<readonly OwnService[]>;
+  /** CIDR ranges of sandboxes, which no connection may lead to either. */
+  sandboxNetworks(): Promise<readonly string[]>;
   /** CA certificates beside the usual ones, as PEM. */
   ca?: string | undefined;
   /** Nameservers as `address` or `address:port`; the machine's by default. */
@@ -28,8 +30,14 @@ export interface Egress {
 
 const mostAddresses = 4;
 const connectTimeoutMs = 10_000;
-/** Names of one machine seldom change; nor do services of the platform. */
-const ownServicesKnownMs = 10_000;
+/** Names of one machine seldom move; services of the platform and its hosts seldom change. */
+const closedPlacesKnownMs = 10_000;
+
+/** What is closed within every range that the operator opened. */
+interface ClosedPlaces {
+  services: readonly OwnService[];
+  networks: readonly string[];
+}
 
 /**
  * Makes the connections of webhooks. Each connection resolves the name, checks each of its addresses, and connects to
@@ -40,7 +48,7 @@ export class CheckedConnector {
   readonly #egress: Egress;
   readonly #resolver = new Resolver({ timeout: 3000, tries: 3 });
   readonly #connectTo: buildConnector.connector;
-  #known: { untilMs: number; services: Promise<readonly OwnService[]> } | null = null;
+  #known: { untilMs: number; places: Promise<ClosedPlaces> } | null = null;
 
   constructor(egress: Egress) {
     this.#egress = egress;
@@ -99,19 +107,25 @@ export class CheckedConnector {
 
   async #isAllowed(address: string, port: number): Promise<boolean> {
     if (!isOutboundAddressAllowed(address, this.#egress.allowedRanges)) return false;
-    if (!isOwnService(await this.#ownServices(), address, port)) return true;
-    // Looks like a closed port, so that it reveals nothing about the platform's services.
+    const { services, networks } = await this.#closedPlaces();
+    if (!isOwnService(services, address, port) && !isAddressIn(address, networks)) return true;
+    // Looks like a closed port: what the platform consists of is nobody's business.
     throw Object.assign(new Error('refused'), { code: 'ECONNREFUSED' });
   }
 
-  #ownServices(): Promise<readonly OwnService[]> {
-    if (this.#known && Date.now() < this.#known.untilMs) return this.#known.services;
-    const services = this.#egress.ownServices();
-    this.#known = { untilMs: Date.now() + ownServicesKnownMs, services };
-    services.catch(() => {
+  /** Where they cannot be read now, those that were read before count: an outage of ours is no endpoint's failure. */
+  #closedPlaces(): Promise<ClosedPlaces> {
+    const before = this.#known;
+    if (before && Date.now() < before.untilMs) return before.places;
+    const read = Promise.all([this.#egress.ownServices(), this.#egress.sandboxNetworks()]).then(
+      ([services, networks]) => ({ services, networks }),
+    );
+    const places = before ? read.catch(() => before.places) : read;
+    this.#known = { untilMs: Date.now() + closedPlacesKnownMs, places };
+    places.catch(() => {
       this.#known = null;
     });
-    return services;
+    return places;
   }
 }
 

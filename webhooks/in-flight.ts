@@ -1,6 +1,6 @@
 import type { AccountId } from '../domain/ids.ts';
 
-/** The most requests in flight in this process. */
+/** How many requests of this process may be under way, or have no recorded outcome, at once. */
 export interface InFlightLimits {
   total: number;
   perAccount: number;
@@ -15,11 +15,22 @@ export const retryLimits: InFlightLimits = { total: 256, perAccount: 64, perEndp
 
 const slowAfterMs = 1000;
 
-/** Counts requests, so that a slow or dead endpoint holds few sockets and delays no other. */
+/** A request that takes up room until its outcome is recorded. */
+export interface Place {
+  /** The request has ended: from now on it does not make its endpoint a slow one. */
+  answered(): void;
+  /** Its outcome is recorded: there is room for another. */
+  leave(): void;
+}
+
+/**
+ * Counts requests, so that a slow or dead endpoint holds few sockets and delays no other. A request counts until its
+ * outcome is recorded, which bounds how many are made again when this process is killed.
+ */
 export class InFlight {
   readonly #limits: InFlightLimits;
-  /** When each request of an endpoint began. */
-  readonly #endpoints = new Map<string, Set<{ sinceMs: number }>>();
+  /** Of each endpoint: how many count, and since when each that is not answered is under way. */
+  readonly #endpoints = new Map<string, { count: number; unanswered: Set<{ sinceMs: number }> }>();
   readonly #accounts = new Map<string, number>();
   #total = 0;
 
@@ -40,36 +51,51 @@ export class InFlight {
   rooms(): { endpoints: Map<string, number>; accounts: Map<string, number> } {
     const { perAccount } = this.#limits;
     return {
-      endpoints: new Map([...this.#endpoints.keys()].map((endpointId) => [endpointId, this.#roomOf(endpointId)])),
+      endpoints: new Map([...this.#endpoints.keys()].map((endpointId) => [endpointId, this.roomOf(endpointId)])),
       accounts: new Map([...this.#accounts].map(([accountId, count]) => [accountId, perAccount - count])),
     };
   }
 
-  /** @returns ends the request; null: there is no room */
-  enter(endpointId: string, accountId: AccountId): (() => void) | null {
+  /**
+   * Takes a place. An endpoint that has become slow since its room was asked for gets one all the same: what is taken
+   * already costs less as a request than as a workflow.
+   * @returns null: there is no room
+   */
+  enter(endpointId: string, accountId: AccountId): Place | null {
     const ofAccount = this.#accounts.get(accountId) ?? 0;
-    if (this.room <= 0 || ofAccount >= this.#limits.perAccount || this.#roomOf(endpointId) <= 0) return null;
-    const requests = this.#endpoints.get(endpointId) ?? new Set();
+    const endpoint = this.#endpoints.get(endpointId) ?? { count: 0, unanswered: new Set() };
+    if (this.room <= 0 || ofAccount >= this.#limits.perAccount || endpoint.count >= this.#limits.perEndpoint)
+      return null;
     const request = { sinceMs: Date.now() };
-    this.#endpoints.set(endpointId, requests.add(request));
+    this.#endpoints.set(endpointId, endpoint);
+    endpoint.unanswered.add(request);
+    endpoint.count += 1;
     this.#accounts.set(accountId, ofAccount + 1);
     this.#total += 1;
-    return () => {
-      if (!requests.delete(request)) return;
-      if (requests.size === 0) this.#endpoints.delete(endpointId);
-      const left = this.#accounts.get(accountId)! - 1;
-      if (left === 0) this.#accounts.delete(accountId);
-      else this.#accounts.set(accountId, left);
-      this.#total -= 1;
+    let hasLeft = false;
+    return {
+      answered: () => void endpoint.unanswered.delete(request),
+      leave: () => {
+        if (hasLeft) return;
+        hasLeft = true;
+        endpoint.unanswered.delete(request);
+        endpoint.count -= 1;
+        if (endpoint.count === 0) this.#endpoints.delete(endpointId);
+        const left = this.#accounts.get(accountId)! - 1;
+        if (left === 0) this.#accounts.delete(accountId);
+        else this.#accounts.set(accountId, left);
+        this.#total -= 1;
+      },
     };
   }
 
-  #roomOf(endpointId: string): number {
-    const requests = this.#endpoints.get(endpointId);
-    if (!requests) return this.#limits.perEndpoint;
-    // A set keeps the order of insertion, so the first is the oldest.
-    const [oldest] = requests;
+  /** How many more requests an endpoint may have now. */
+  roomOf(endpointId: string): number {
+    const endpoint = this.#endpoints.get(endpointId);
+    if (!endpoint) return this.#limits.perEndpoint;
+    // The oldest is the first of the set.
+    const [oldest] = endpoint.unanswered;
     const isSlow = oldest !== undefined && Date.now() - oldest.sinceMs > slowAfterMs;
-    return (isSlow ? this.#limits.perSlowEndpoint : this.#limits.perEndpoint) - requests.size;
+    return (isSlow ? this.#limits.perSlowEndpoint : this.#limits.perEndpoint) - endpoint.count;
   }
 }

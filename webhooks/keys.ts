@@ -4,17 +4,29 @@ import type { PlatformSecrets } from '../config/secrets.ts';
 /** The PKCS #8 prefix of an ed25519 key, before its 32 bytes. */
 const ed25519Prefix = Buffer.from('302e020100300506032b657004220420', 'hex');
 
-/** The signing keys of an endpoint: a derived ed25519 key, and the caller's secret. */
+const keptKeys = 1000;
+
+/** What an endpoint's requests are signed with: an ed25519 key that is derived, and a secret of the caller's. */
 export class WebhookKeys {
   readonly #secrets: Pick<PlatformSecrets, 'webhookKeySeed' | 'sealWebhookSecret' | 'openWebhookSecret'>;
+
+  readonly #privateKeys = new Map<string, KeyObject>();
 
   constructor(secrets: Pick<PlatformSecrets, 'webhookKeySeed' | 'sealWebhookSecret' | 'openWebhookSecret'>) {
     this.#secrets = secrets;
   }
 
+  /** Derives the key; that takes longer than a signature, so the newest are kept. */
   privateKey(endpointId: string, keyNumber: number): KeyObject {
+    const name = `${endpointId}/${keyNumber}`;
+    const known = this.#privateKeys.get(name);
+    if (known) return known;
     const seed = this.#secrets.webhookKeySeed(endpointId, keyNumber);
-    return createPrivateKey({ key: Buffer.concat([ed25519Prefix, seed]), format: 'der', type: 'pkcs8' });
+    const key = createPrivateKey({ key: Buffer.concat([ed25519Prefix, seed]), format: 'der', type: 'pkcs8' });
+    const [oldest] = this.#privateKeys.keys();
+    if (this.#privateKeys.size >= keptKeys) this.#privateKeys.delete(oldest!);
+    this.#privateKeys.set(name, key);
+    return key;
   }
 
   /** `whpk_` and base64 of the 32 bytes, as Standard Webhooks writes it. */

@@ -28,7 +28,7 @@ const [orm, connection, workflowBundle] = await Promise.all([
   NativeConnection.connect({ address: settings.TEMPORAL_ADDRESS, tls: settings.TEMPORAL_TLS }),
   ensureWorkflowBundle(settings.PLATFORM_CACHE_DIR),
 ]);
-const webhooks = { keys: new WebhookKeys(secrets), sender: createWebhookSender(settings) };
+const webhooks = { keys: new WebhookKeys(secrets), sender: createWebhookSender(settings, orm) };
 const worker = await createControlWorker({
   connection,
   namespace: settings.TEMPORAL_NAMESPACE,

@@ -10,7 +10,7 @@ import { stopSignal } from '../config/stop-signal.ts';
 import { turnSettings } from '../config/turn-settings.ts';
 import { createOrm } from '../db/orm.ts';
 import { loadPlans } from '../db/plans.ts';
-import { askForHostWatch, lastAliveAt, rejoin } from '../db/repositories/hosts.ts';
+import { askForHostWatch, lastAliveAt, recordSandboxNetwork, rejoin } from '../db/repositories/hosts.ts';
 import { offerUdpPorts } from '../db/repositories/udp-ports.ts';
 import { createHostDriver } from '../runtime/choose-driver.ts';
 import { MachineLoad } from '../runtime/machine-load.ts';
@@ -82,6 +82,7 @@ const diskWatch = new DiskWatch({
   logger,
 });
 await diskWatch.start();
+await recordSandboxNetwork(orm.em, host.hostId, driver.subnet);
 if (lost) await whenGivenUp(orm, host.hostId, logger);
 driver.onExit((exit) => facts.exited(exit));
 const reconciliation = new HostReconciliation({

@@ -2,15 +2,18 @@ import fs from 'node:fs';
 import { rootCertificates } from 'node:tls';
 import { namedServices, ownServices } from '../config/own-services.ts';
 import type { Settings } from '../config/settings.ts';
+import type { Orm } from '../db/orm.ts';
+import { sandboxNetworks } from '../db/repositories/hosts.ts';
 import { WebhookSender } from '../webhooks/sender.ts';
 
-/** Sends webhooks where the settings allow it, and never to the platform's own services. */
-export function createWebhookSender(settings: Settings): WebhookSender {
+/** Sends webhooks where the settings allow it, and never to the platform's own services or to sandboxes. */
+export function createWebhookSender(settings: Settings, orm: Orm): WebhookSender {
   const services = namedServices(settings);
   const caFile = settings.PLATFORM_WEBHOOK_CA_FILE;
   return new WebhookSender({
     allowedRanges: settings.PLATFORM_OUTBOUND_RANGES,
     ownServices: () => ownServices(services),
+    sandboxNetworks: () => sandboxNetworks(orm.em),
     ca: caFile ? [...rootCertificates, fs.readFileSync(caFile, 'utf8')].join('\n') : undefined,
   });
 }

@@ -13,11 +13,11 @@ import {
 import { judge } from '../domain/webhook-delivery.ts';
 import { failuresUntilUnhealthy, retrySpacingMs } from '../domain/webhook-schedule.ts';
 import { attempt } from '../webhooks/attempt.ts';
-import { firstAttemptLimits, InFlight } from '../webhooks/in-flight.ts';
+import { firstAttemptLimits, InFlight, type Place } from '../webhooks/in-flight.ts';
 import type { WebhookKeys } from '../webhooks/keys.ts';
 import type { WebhookSender } from '../webhooks/sender.ts';
 
-/** Deliveries that are taken, and written, at once. */
+/** Taken at once, and written at once, at most. */
 const batchSize = 256;
 const idleMs = 500;
 const renewMs = 3000;
@@ -38,8 +38,8 @@ export class WebhookRelay {
   readonly #listener: NotificationListener;
   readonly #holder = `relay-${randomUUID()}`;
   readonly #inFlight = new InFlight(firstAttemptLimits);
-  /** Deliveries whose results are not written yet. */
-  readonly #held = new Map<string, HeldDelivery>();
+  /** Until their results are written. `place`: none where no request is made. */
+  readonly #held = new Map<string, { held: HeldDelivery; place: Place | null }>();
   readonly #stopping = new AbortController();
   #results: Result[] = [];
   #writing: Promise<void> | null = null;
@@ -106,12 +106,13 @@ export class WebhookRelay {
     for (const held of claimed) {
       // A delivery whose lease has expired during its attempt is still in flight.
       if (this.#held.has(held.deliveryId)) continue;
-      this.#held.set(held.deliveryId, held);
-      this.#deliver(held).then(
+      const place = this.#placeFor(held);
+      this.#held.set(held.deliveryId, { held, place });
+      this.#deliver(held, place).then(
         (result) => this.#finish(result),
         (error) => {
-          // A relay takes it again when its lease has expired.
-          this.#held.delete(held.deliveryId);
+          // Another relay, or this one, takes it when its lease has run out.
+          this.#release(held);
           this.#logger.error({ err: error, deliveryId: held.deliveryId }, 'a webhook delivery could not be attempted');
         },
       );
@@ -119,21 +120,27 @@ export class WebhookRelay {
     return claimed.length;
   }
 
-  async #deliver(held: HeldDelivery): Promise<Result> {
+  /** Null: this relay makes no request. */
+  #placeFor({ endpoint, endpointId, accountId }: HeldDelivery): Place | null {
+    if (!endpoint || endpoint.consecutiveFailures >= failuresUntilUnhealthy) return null;
+    return this.#inFlight.enter(endpointId, accountId);
+  }
+
+  async #deliver(held: HeldDelivery, place: Place | null): Promise<Result> {
     const { endpoint } = held;
     if (!endpoint) return { held, kind: 'given_up', error: 'The webhook is deleted or not active' };
-    const isUnhealthy = endpoint.consecutiveFailures >= failuresUntilUnhealthy;
-    const leave = isUnhealthy ? null : this.#inFlight.enter(held.endpointId, held.accountId);
-    // A workflow waits when there is no room, too.
-    if (!leave) return { held, kind: 'handed_over' };
-    try {
-      const outcome = await attempt(this.#webhooks, endpoint, held.event);
-      const spacingMs = retrySpacingMs(1, Math.random());
-      const verdict = judge(outcome, { attempt: 1, maxRetries: endpoint.maxRetries, spacingMs });
-      return { held, kind: 'attempted', outcome, verdict };
-    } finally {
-      leave();
-    }
+    // The workflow waits where there is no room, too.
+    if (!place) return { held, kind: 'handed_over' };
+    const outcome = await attempt(this.#webhooks, endpoint, held.event);
+    place.answered();
+    const spacingMs = retrySpacingMs(1, Math.random());
+    const verdict = judge(outcome, { attempt: 1, maxRetries: endpoint.maxRetries, spacingMs });
+    return { held, kind: 'attempted', outcome, verdict };
+  }
+
+  #release({ deliveryId }: HeldDelivery): void {
+    this.#held.get(deliveryId)?.place?.leave();
+    this.#held.delete(deliveryId);
   }
 
   #finish(result: Result): void {
@@ -143,7 +150,11 @@ export class WebhookRelay {
     });
   }
 
-  /** Writes the results that have come in, in one batch, until none is left. Postgres may be away for a while. */
+  /**
+   * Writes outcomes as they come in, those of one write at once, until there are none. Room for more requests comes with
+   * each write: a relay that is killed leaves no more outcomes unwritten than it may have requests in flight. Postgres may
+   * be away for a while.
+   */
   async #writeAll(): Promise<void> {
     while (this.#results.length > 0) {
       const results = this.#results.splice(0, batchSize);
@@ -155,7 +166,7 @@ export class WebhookRelay {
         await delay(retryMs);
         continue;
       }
-      for (const { held } of results) this.#held.delete(held.deliveryId);
+      for (const { held } of results) this.#release(held);
       this.#wakeUp();
     }
   }
@@ -164,7 +175,11 @@ export class WebhookRelay {
     const { signal } = this.#stopping;
     while (!signal.aborted) {
       await delay(renewMs, undefined, { signal }).catch(() => undefined);
-      await renewDeliveries(this.#orm.em, this.#holder, [...this.#held.values()]).catch((error) =>
+      await renewDeliveries(
+        this.#orm.em,
+        this.#holder,
+        [...this.#held.values()].map(({ held }) => held),
+      ).catch((error) =>
         this.#logger.warn({ err: error }, 'webhook deliveries could not be renewed; others may make them again'),
       );
     }

@@ -12,6 +12,16 @@ import type { RunRequest } from './run-request.ts';
 /** The longest timer of Node, 25 days. */
 const longestTimerMs = 2 ** 31 - 1;
 
+/** How a run ended. */
+export interface RunEnd {
+  runId: string;
+  /** Null: it was cancelled, or ran to its deadline. */
+  exitCode: number | null;
+  /** `cancelled` or `deadline_exceeded`; null: it ended by itself. */
+  error: string | null;
+  durationMs: number;
+}
+
 /**
  * One command from its start to its end, deadline or cancellation. Its standard input is what the request says. After an end by itself,
  * the processes that it left in the background go on.
@@ -21,10 +31,11 @@ export class Run {
   readonly events: EventRing;
   readonly #process: RunningProcess;
   readonly #deadline: NodeJS.Timeout;
-  readonly #onEnd: () => void;
+  readonly #onEnd: (end: RunEnd) => void;
+  readonly #startedMs = performance.now();
   #killing: Promise<void> | undefined;
 
-  private constructor(request: RunRequest, launched: Launched, onEnd: () => void) {
+  private constructor(request: RunRequest, launched: Launched, onEnd: (end: RunEnd) => void) {
     this.request = request;
     this.#onEnd = onEnd;
     this.events = new EventRing(launched.pid);
@@ -39,7 +50,12 @@ export class Run {
    * @param onEnd called right before the last event, so that a reader of that event can start the next run
    * @throws errno of execve(2)
    */
-  static async start(request: RunRequest, cwd: string, environment: AgentEnvironment, onEnd: () => void): Promise<Run> {
+  static async start(
+    request: RunRequest,
+    cwd: string,
+    environment: AgentEnvironment,
+    onEnd: (end: RunEnd) => void,
+  ): Promise<Run> {
     const env = { ...environment.variables(), ...request.env, [runVariable]: request.runId };
     const { stdin, ...launched } = await launchWithPipes({
       command: 'bash',
@@ -72,7 +88,12 @@ export class Run {
   #finish(end: ExecEnd): void {
     if (this.hasEnded) return;
     clearTimeout(this.#deadline);
-    this.#onEnd();
+    this.#onEnd({
+      runId: this.request.runId,
+      exitCode: end.type === 'end' ? end.exitCode : null,
+      error: end.type === 'error' ? end.code : null,
+      durationMs: Math.round(performance.now() - this.#startedMs),
+    });
     this.events.finish(end);
   }
 

@@ -6,7 +6,8 @@ import { readJson, replyJson } from '../http/json-exchange.ts';
 import { drained } from '../http/response-flow.ts';
 import { ConnectError } from '../rpc/connect-error.ts';
 import { isSystemError, toConnectError } from '../rpc/errors.ts';
-import { Run } from './run.ts';
+import { Run, type RunEnd } from './run.ts';
+import { RunEnds } from './run-ends.ts';
 import { parseRunRequest, type RunRequest } from './run-request.ts';
 import { eventFrame, readyFrame } from './stream-frames.ts';
 
@@ -14,6 +15,9 @@ import { eventFrame, readyFrame } from './stream-frames.ts';
 const endedKeptMs = 300_000;
 /** How long readers of an ended run may go on when another run begins. */
 const lastReadersMs = 10_000;
+
+/** How long a question for the end of a run may wait for it. */
+const longestWaitMs = 30_000;
 
 /** A refusal with a code that the platform maps to its own. */
 class RunRefused extends Error {
@@ -37,6 +41,7 @@ export class ExecService {
   #claimedBy: string | undefined;
   #run: Run | undefined;
   #forgetting: NodeJS.Timeout | undefined;
+  readonly #ends = new RunEnds();
 
   constructor(state: SandboxState, environment: AgentEnvironment) {
     this.#state = state;
@@ -47,6 +52,7 @@ export class ExecService {
     const url = new URL(req.url!, 'http://agent');
     try {
       if (url.pathname === '/platform/exec/events' && req.method === 'GET') await this.#serveEvents(url, req, res);
+      else if (url.pathname === '/platform/exec/end' && req.method === 'GET') await this.#serveEnd(url, req, res);
       else if (url.pathname !== '/platform/exec') throw new RunRefused(404, 'not_found', 'not found');
       else if (req.method === 'POST') await this.#serveStart(req, res);
       else if (req.method === 'GET') replyJson(req, res, 200, { run: this.#describe() });
@@ -79,7 +85,7 @@ export class ExecService {
   async #start(request: RunRequest): Promise<Run> {
     const cwd = await workingDirectory(request.cwd, this.#environment.home());
     try {
-      const run = await Run.start(request, cwd, this.#environment, () => this.#onEnd(run));
+      const run = await Run.start(request, cwd, this.#environment, (end) => this.#onEnd(run, end));
       this.#forget(lastReadersMs);
       this.#run = run;
       return run;
@@ -124,13 +130,32 @@ export class ExecService {
     res.once('close', () => clearTimeout(giveUp));
   }
 
+  /** How a run ended. Waits for the end while it runs, as long as the question allows. */
+  async #serveEnd(url: URL, req: IncomingMessage, res: ServerResponse): Promise<void> {
+    const runId = url.searchParams.get('run') ?? '';
+    const waitMs = Number(url.searchParams.get('waitMs') ?? 0);
+    if (!(waitMs >= 0 && waitMs <= longestWaitMs)) throw new TypeError(`waitMs must be 0 to ${longestWaitMs}`);
+    const left = new AbortController();
+    res.once('close', () => left.abort());
+    const untilMs = performance.now() + waitMs;
+    for (;;) {
+      const end = this.#ends.find(runId);
+      if (end) return replyJson(req, res, 200, { ended: true, ...end });
+      if (this.#claimedBy !== runId) throw new RunRefused(404, 'no_run', 'there is no such run');
+      const restMs = untilMs - performance.now();
+      if (restMs <= 0 || left.signal.aborted) return replyJson(req, res, 200, { ended: false, runId });
+      await this.#ends.next(restMs, left.signal);
+    }
+  }
+
   #describe(): object | null {
     if (!this.#run) return null;
     const { runId, owner, command, cwd, startedAt, deadline } = this.#run.request;
     return { runId, owner, command, cwd, startedAt, deadline, running: !this.#run.hasEnded };
   }
 
-  #onEnd(run: Run): void {
+  #onEnd(run: Run, end: RunEnd): void {
+    this.#ends.add(end);
     if (this.#claimedBy === run.request.runId) this.#release();
     clearTimeout(this.#forgetting);
     this.#forgetting = setTimeout(() => this.#forget(0), endedKeptMs).unref();

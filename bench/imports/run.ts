@@ -37,7 +37,7 @@ const settings = loadSettings({
   PLATFORM_OUTBOUND_RANGES: '127.0.0.0/8',
 });
 const registry = PlatformRegistry.of(settings)!;
-const imports = new ImageImports(settings, registry);
+const imports = new ImageImports(settings, registry, async () => []);
 let count = 0;
 
 try {

@@ -28,7 +28,9 @@ export const Host = defineEntity({
     /** The range of UDP ports that may lead to sandboxes; null: none. */
     udpPortFirst: p.integer().nullable(),
     udpPortLast: p.integer().nullable(),
-    /** The disk that is nearly full: `data` or `cache`. Null: neither. */
+    /** The IPv4 network of its sandboxes, as CIDR. Null: it has not said so yet. */
+    sandboxNetwork: p.string().nullable(),
+    /** `data` or `cache`: its disk that is nearly full. Null: neither is. */
     fullDisk: p.string().nullable(),
     leaseExpiresAt: p.datetime(3),
     /** It stopped in order and will be back by then; until then nothing is done about its absence. */

@@ -1,5 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import type { AccountId, UserId } from '../../domain/ids.ts';
+import type { AccountId, SandboxId, UserId } from '../../domain/ids.ts';
 import { Event } from '../entities/event.ts';
 import type { Sandbox } from '../entities/sandbox.ts';
 import { newId } from '../new-id.ts';
@@ -65,6 +65,24 @@ export function newSandboxEvent(sandbox: Sandbox, type: SandboxEventType, at: Da
 /** Records an event of a sandbox whose row the caller has locked, in the transaction that makes it true. */
 export function recordSandboxEvent(em: EntityManager, sandbox: Sandbox, type: SandboxEventType, at: Date): void {
   em.create(Event, newSandboxEvent(sandbox, type, at), { persist: true });
+}
+
+/** Records the end of a command. It is the only event of a run, which is an object of its own. */
+export function recordRunEnd(
+  em: EntityManager,
+  sandbox: { sandboxId: SandboxId; accountId: AccountId; ownerUserId: UserId },
+  run: { runId: string; startedAt: string; exitCode: number | null; error: string | null; durationMs: number | null },
+): void {
+  const object = { objectId: `run-${run.runId}`, accountId: sandbox.accountId, userId: sandbox.ownerUserId };
+  const data = {
+    sandbox_id: sandbox.sandboxId,
+    run_id: run.runId,
+    started_at: run.startedAt,
+    exit_code: run.exitCode,
+    error: run.error,
+    duration_ms: run.durationMs,
+  };
+  em.create(Event, newEvent(object, 1, 'exec.finished', data, new Date()), { persist: true });
 }
 
 /** Receivers get `sequence` in the data, so that they can put events in order. */

@@ -87,6 +87,19 @@ export async function hasLease(em: EntityManager, hostId: string): Promise<boole
   return rows.length > 0;
 }
 
+/** Makes known in which network (CIDR) the sandboxes of a host are, each time that it starts. */
+export async function recordSandboxNetwork(em: EntityManager, hostId: string, network: string): Promise<void> {
+  await query(em.fork(), 'update hosts set sandbox_network = ? where host_id = ?', [network, hostId]);
+}
+
+/** The networks of the sandboxes of all hosts, as CIDR ranges. */
+export async function sandboxNetworks(em: EntityManager): Promise<string[]> {
+  const rows = await query<{
+    sandbox_network: string;
+  }>(em.fork(), 'select distinct sandbox_network from hosts where sandbox_network is not null');
+  return rows.map((row) => row.sandbox_network);
+}
+
 /** Gives a host up, unless it came back in this moment. @returns whether it is given up, now or already */
 export async function giveUpHost(em: EntityManager, hostId: string): Promise<boolean> {
   const rows = await query(

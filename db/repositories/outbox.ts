@@ -50,7 +50,8 @@ export function requestSignal<Type extends WorkflowType, Signal extends SignalNa
 
 /**
  * Takes up to `limit` due entries and puts off their next attempt, so that several relays never hold the same one at
- * once, and the entries of a relay that dies become due again. `not_before` is rounded to milliseconds, also up: an entry
+ * once, and the entries of a relay that dies become due again. Retries of webhooks come last: one endpoint that fails
+ * makes thousands, and sandboxes must not wait for them. `not_before` is rounded to milliseconds, also up: an entry
  * of this moment is due.
  */
 export async function takeDueEntries(em: EntityManager, limit: number): Promise<OutboxEntry[]> {
@@ -58,7 +59,7 @@ export async function takeDueEntries(em: EntityManager, limit: number): Promise<
     em.fork(),
     `update outbox set attempts = attempts + 1, not_before = now() + ${backOff}
       where id in (select id from outbox where not_before < now() + interval '1 millisecond' and dead_at is null
-                    order by id limit ? for update skip locked)
+                    order by workflow_type = 'webhookDelivery', id limit ? for update skip locked)
       returning *`,
     [limit],
   );

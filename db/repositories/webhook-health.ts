@@ -85,12 +85,14 @@ const noCounts = (endpointId: string): Counts => ({
 });
 
 function add(counts: Counts, result: Exclude<Result, { kind: 'handed_over' }>): void {
+  const { held } = result;
+  // One that is sent again counts again, so that those that are over are never more than all.
+  counts.begun += held.attemptNumber === held.roundFrom ? 1 : 0;
   if (result.kind === 'given_up') {
     counts.failed += 1;
     return;
   }
-  const { outcome, verdict, held } = result;
-  counts.begun += held.attemptNumber === 0 ? 1 : 0;
+  const { outcome, verdict } = result;
   counts.delivered += verdict.status === 'delivered' ? 1 : 0;
   counts.failed += verdict.status === 'failed' ? 1 : 0;
   counts.last_at = outcome.startedAt;

@@ -13,6 +13,9 @@ const leaseSeconds = 10;
 /** That a relay looks at in one claim; each claim looks at others. */
 const endpointsAtOnce = 256;
 
+/** That a claim looks at of each endpoint, at least; with few endpoints it looks at more. */
+const fewest = 4;
+
 /** Of attempts that are kept with a delivery. */
 const keptAttempts = 20;
 
@@ -40,7 +43,7 @@ const endpointOf = `(select to_jsonb(w) from webhook_endpoints w where w.endpoin
    and (w.user_id is null or exists (select 1 from users u where u.user_id = w.user_id and u.status = 'enabled'))) as endpoint`;
 
 /**
- * Takes deliveries that are due, some of each endpoint, so that none waits behind the many of another. Each is held by
+ * Takes deliveries that are due, in turn from each endpoint, so that none waits behind the many of another. Each is held by
  * one relay at a time; those of a relay that dies are due again after ten seconds.
  * @param wanted.rooms how many more of an endpoint, or of an account, may be taken where it is not as many as usual
  */
@@ -64,37 +67,45 @@ export async function claimDeliveries(
        select (select d.endpoint_id from webhook_deliveries d
                 where d.relay_at is not null and d.endpoint_id > w.endpoint_id order by d.endpoint_id limit 1)
          from waiting w where w.endpoint_id is not null
+     ), chosen as materialized (
+       select endpoint_id, greatest(${fewest}, ceil(2.0 * ? / count(*) over ()))::int as share
+         from (select * from waiting where endpoint_id is not null order by random() limit ${endpointsAtOnce}) w
      ), due as materialized (
        select delivery_id, created_at from (
-       select d.delivery_id, d.created_at, coalesce(full_account.room, ?) as room,
-              row_number() over (partition by d.account_id) as nth
-         from (select * from waiting where endpoint_id is not null order by random() limit ${endpointsAtOnce}) w
-         left join jsonb_to_recordset(?::jsonb) as busy(endpoint_id text, room int) on busy.endpoint_id = w.endpoint_id
-        cross join lateral (
-          select delivery_id, created_at, account_id from webhook_deliveries
-           where endpoint_id = w.endpoint_id and relay_at <= now() + interval '1 millisecond'
-           order by relay_at limit greatest(0, coalesce(busy.room, ?)) for update skip locked) d
-         left join jsonb_to_recordset(?::jsonb) as full_account(account_id text, room int)
-           on full_account.account_id = d.account_id) picked
-        where nth <= room limit ?
+         select d.delivery_id, d.created_at, coalesce(full_account.room, ?) as room,
+                row_number() over (partition by d.account_id order by d.turn) as nth
+           from chosen c
+           left join jsonb_to_recordset(?::jsonb) as busy(endpoint_id text, room int) on busy.endpoint_id = c.endpoint_id
+          cross join lateral (
+            select first.*, row_number() over () as turn from (
+              select delivery_id, created_at, account_id from webhook_deliveries
+               where endpoint_id = c.endpoint_id and relay_at <= now() + interval '1 millisecond'
+               order by relay_at limit greatest(0, least(coalesce(busy.room, ?), c.share)) for update skip locked) first) d
+           left join jsonb_to_recordset(?::jsonb) as full_account(account_id text, room int)
+             on full_account.account_id = d.account_id) picked
+        where nth <= room order by nth limit ?
      )
      update webhook_deliveries d
         set holder = ?, relay_at = clock_timestamp() + interval '${leaseSeconds} seconds', status = 'delivering'
        from due where d.delivery_id = due.delivery_id and d.created_at = due.created_at
      returning d.*, ${endpointOf}`,
-    [wanted.perAccount, rooms, wanted.perEndpoint, accountRooms, wanted.limit, holder],
+    [wanted.limit, wanted.perAccount, rooms, wanted.perEndpoint, accountRooms, wanted.limit, holder],
   );
   return rows.map((row) => readHeld(em, row));
 }
 
-/** Keeps what a relay still works on. */
+/** Keeps what a relay still works on. It skips rows whose outcome is being written: that write may wait for others. */
 export async function renewDeliveries(em: EntityManager, holder: string, held: readonly HeldDelivery[]): Promise<void> {
   if (held.length === 0) return;
   await query(
     em.fork(),
-    `update webhook_deliveries d set relay_at = clock_timestamp() + interval '${leaseSeconds} seconds'
-       from jsonb_to_recordset(?::jsonb) as r(delivery_id text, created_at timestamptz)
-      where d.delivery_id = r.delivery_id and d.created_at = r.created_at and d.holder = ? and d.relay_at is not null`,
+    `with mine as materialized (
+       select d.delivery_id, d.created_at from webhook_deliveries d
+         join jsonb_to_recordset(?::jsonb) as r(delivery_id text, created_at timestamptz) using (delivery_id, created_at)
+        where d.holder = ? and d.relay_at is not null for update of d skip locked
+     )
+     update webhook_deliveries d set relay_at = clock_timestamp() + interval '${leaseSeconds} seconds'
+       from mine where d.delivery_id = mine.delivery_id and d.created_at = mine.created_at`,
     [JSON.stringify(held.map(keysOf)), holder],
   );
 }

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import fs from 'node:fs';
 import http from 'node:http';
-import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { Process } from '../../agent/proto/gen/sandboxagent_pb.js';
 import { eventually, type Json, platformToken, sandbox, TestAgent, token } from './support/agent.ts';
 
@@ -272,4 +272,35 @@ test('before the sandbox has its name there is nothing to run in', async () => {
   });
   expect([reply.status, ((await reply.json()) as Json).code]).toEqual([409, 'not_ready']);
   await nameless.stop();
+});
+
+describe('the end of a run', () => {
+  const endOf = (runId: string, waitMs = 0) => ask('GET', `/end?run=${runId}&waitMs=${waitMs}`);
+
+  test('is answered as soon as it comes, and later too, when others have run since', async () => {
+    const runId = await start('sleep 0.2; exit 3');
+    expect(await endOf(runId)).toEqual({ status: 200, json: { ended: false, runId } });
+    const end = { ended: true, runId, exitCode: 3, error: null, durationMs: expect.any(Number) };
+    const { status, json } = await endOf(runId, 30_000);
+    expect([status, json]).toEqual([200, end]);
+    expect(json.durationMs).toBeGreaterThanOrEqual(200);
+    const next = await start('true');
+    expect((await endOf(next, 30_000)).json.exitCode).toBe(0);
+    expect((await endOf(runId)).json).toEqual(json);
+  });
+
+  test('has the reason where there is no exit code', async () => {
+    const cancelled = await start('sleep 600');
+    const waiting = endOf(cancelled, 30_000);
+    await ask('DELETE');
+    expect((await waiting).json).toMatchObject({ ended: true, exitCode: null, error: 'cancelled' });
+    const late = await start('sleep 600', { timeoutMs: 100 });
+    expect((await endOf(late, 30_000)).json).toMatchObject({ exitCode: null, error: 'deadline_exceeded' });
+  });
+
+  test('is unknown of runs that never began, and the question is checked', async () => {
+    expect(await endOf('other')).toMatchObject({ status: 404, json: { code: 'no_run' } });
+    expect(await endOf('other', 30_001)).toMatchObject({ status: 400 });
+    expect(await ask('GET', '/end')).toMatchObject({ status: 404 });
+  });
 });

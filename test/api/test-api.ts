@@ -10,6 +10,7 @@ import { IdentityProviders } from '../../api/oidc/identity-providers.ts';
 import { PendingSignIns } from '../../api/oidc/pending-sign-ins.ts';
 import { PasswordHashes } from '../../api/password-hashes.ts';
 import type { PasswordResets } from '../../api/password-resets.ts';
+import { RunEndWatch } from '../../api/run-end-watch.ts';
 import { SandboxAgents } from '../../api/sandbox-agents.ts';
 import type { SandboxCommands } from '../../api/sandbox-commands.ts';
 import { deriveSecrets } from '../../config/secrets.ts';
@@ -100,6 +101,7 @@ export async function startApi(
   const commands = new RowCommands(orm, plans);
   const log: string[] = [];
   const logger = createApiLogger('debug', lines(log));
+  const sandboxAgents = new SandboxAgents(options.platformToken ?? (() => 'unknown'));
   const dependencies: ApiDependencies = {
     orm,
     plans,
@@ -109,7 +111,8 @@ export async function startApi(
     sealFor: deriveSecrets(settings).sealFor,
     sealRegistryPassword: deriveSecrets(settings).sealRegistryPassword,
     registry: PlatformRegistry.of(settings),
-    sandboxAgents: new SandboxAgents(options.platformToken ?? (() => 'unknown')),
+    sandboxAgents,
+    runEndWatch: new RunEndWatch({ orm, sandboxAgents, logger }),
     execTokens: new ExecTokens(Buffer.alloc(32, 9)),
     accessTokens: new AccessTokens(deriveSecrets(settings).accessTokenKey),
     passwords: new PasswordHashes(deriveSecrets(settings).passwordPepper, cheapHashes),

@@ -57,7 +57,7 @@ describe('an attempt', () => {
 
 test('types, families and everything can be subscribed to, by their audience', () => {
   for (const { type, audience } of eventTypes) expect(audienceOf(type)).toBe(audience);
-  for (const family of ['sandbox.*', 'template.*', '*']) expect(audienceOf(family)).toBe('user');
+  for (const family of ['sandbox.*', 'template.*', 'exec.*', '*']) expect(audienceOf(family)).toBe('user');
   for (const family of ['payment.*', 'subscription.*', 'budget.*']) expect(audienceOf(family)).toBe('account');
   for (const unknown of [
     '',
@@ -67,7 +67,7 @@ test('types, families and everything can be subscribed to, by their audience', (
     '*.*',
     'sandbox.**',
     'webhook.test',
-    'exec.*',
+    'exec.started',
   ]) {
     expect([unknown, audienceOf(unknown)]).toEqual([unknown, null]);
   }

@@ -7,6 +7,7 @@ import { ApiReplica } from '../support/api-replica.ts';
 import { inBrowser } from '../support/browser.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
 import { until } from '../support/until.ts';
+import { WebhookReceiver } from '../support/webhook-receiver.ts';
 
 /** Exec in real containers, through two processes of the API, and read by a real browser. */
 const platform = new RunningPlatform();
@@ -213,3 +214,18 @@ test('a browser’s EventSource reads it from another origin, comes back after a
   expect(log.at(-1)).toMatchObject({ type: 'end', data: '{"exit_code":7}', opens: 3 });
   expect(log.filter(({ type }) => type === 'ready').map(({ opens }) => opens)).toEqual([1, 2, 3]);
 }, 180_000);
+
+test('the end of a command that nobody follows is sent to a webhook', async () => {
+  const receiver = await WebhookReceiver.start();
+  const wanted = { url: receiver.url, event_types: ['exec.finished'] };
+  const subscribed = await one.request<{ endpoint_id: string }>('POST', '/v1/webhooks', wanted);
+  expect(subscribed.status).toBe(201);
+  const { started_at: startedAt } = await start('sleep 1; exit 4');
+  await until(() => receiver.received.length > 0);
+  expect(JSON.parse(receiver.received[0]!.body)).toMatchObject({
+    type: 'exec.finished',
+    data: { sandbox_id: sandbox.sandbox_id, started_at: startedAt, exit_code: 4, error: null, sequence: 1 },
+  });
+  await one.request('DELETE', `/v1/webhooks/${subscribed.body.data.endpoint_id}`);
+  await receiver.stop();
+});

@@ -3,6 +3,8 @@ import { once } from 'node:events';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
+import { createOrm } from '../../db/orm.ts';
+import { sandboxNetworks } from '../../db/repositories/hosts.ts';
 import type { PlatformClient, SandboxView } from '../../ops/development/client/platform-client.ts';
 import { runningPlatformEnv } from '../../ops/local-stack/supervisor/running-platform.ts';
 import { RunningPlatform, removeHostRemains } from '../support/running-platform.ts';
@@ -100,3 +102,10 @@ test('a region whose host is gone is listed no more: forced it is 409, otherwise
   expect(elsewhere.region).toBe('north');
   await api.deleteSandbox(elsewhere.sandbox_id);
 }, 180_000);
+
+test('each host records the network of its sandboxes, where no webhook leads', async () => {
+  const orm = await createOrm(runningPlatformEnv(platform.dataDir, {}).DATABASE_URL!, 1);
+  const networks = await sandboxNetworks(orm.em);
+  await orm.close();
+  expect(networks).toEqual([expect.stringMatching(/^10\..+\/20$/), expect.stringMatching(/^10\..+\/20$/)]);
+});

@@ -28,6 +28,7 @@ export class WebhookFlood {
   readonly #accountId: AccountId;
   /** Events whose transaction was committed, as far as this process knows. */
   readonly committed = new Set<string>();
+  readonly #killedRelays = new Set<string>();
 
   private constructor(orm: Orm, accountId: AccountId) {
     this.#orm = orm;
@@ -70,9 +71,30 @@ export class WebhookFlood {
     return Math.max(...this.healthy.map((each) => this.committed.size - this.#got(each)));
   }
 
+  /** Requests at all healthy endpoints. */
+  requests(): number {
+    return this.healthy.reduce((sum, each) => sum + each.received.length, 0);
+  }
+
   /** Requests beyond the first of an event, at all healthy endpoints. */
   duplicates(): number {
     return this.healthy.reduce((sum, each) => sum + each.ids.length - new Set(each.ids).size, 0);
+  }
+
+  /**
+   * Looks at what a relay held when it was killed: its requests in flight. Other relays make them again, ten seconds
+   * later, and those that had arrived become duplicates.
+   */
+  async atKill(): Promise<{ held: number; arrived: number }> {
+    const rows = (await this.#orm.em.fork().execute(
+      `select d.holder, d.event_id, w.url from webhook_deliveries d join webhook_endpoints w using (endpoint_id)
+        where d.status = 'delivering' and d.holder like 'relay-%' and w.url in (select jsonb_array_elements_text(?::jsonb))`,
+      [JSON.stringify(this.healthy.map(({ url }) => url))],
+    )) as { holder: string; event_id: string; url: string }[];
+    const own = rows.filter(({ holder }) => !this.#killedRelays.has(holder));
+    for (const { holder } of own) this.#killedRelays.add(holder);
+    const got = new Map(this.healthy.map((each) => [each.url, new Set(each.ids)]));
+    return { held: own.length, arrived: own.filter((row) => got.get(row.url)!.has(row.event_id)).length };
   }
 
   async stop(): Promise<void> {

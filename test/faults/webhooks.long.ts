@@ -1,108 +1,73 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import fs from 'node:fs';
-import os from 'node:os';
-import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { bootstrap } from '../../db/bootstrap.ts';
-import { WebhookEndpoint } from '../../db/entities/webhook-endpoint.ts';
-import { newId } from '../../db/new-id.ts';
-import { createOrm, type Orm } from '../../db/orm.ts';
-import { type TestDatabase, testDatabase, testNamespace } from '../support/stack.ts';
+import { expect, test } from '@jest/globals';
+import type { AccountId } from '../../domain/ids.ts';
+import { firstAttemptLimits } from '../../webhooks/in-flight.ts';
 import { until } from '../support/until.ts';
+import { type FaultyPlatform, partNames } from './faulty-platform.ts';
 import { WebhookFlood } from './webhook-flood.ts';
+import { withPlatform } from './with-platform.ts';
 
-/** A control worker, killed again and again while events flow to twenty endpoints of which five misbehave. */
-const events = 500;
-const kills = 4;
-const root = path.resolve(import.meta.dirname, '../..');
-let database: TestDatabase;
-let orm: Orm;
-let flood: WebhookFlood;
-let cacheDir: string;
-let worker: ChildProcess;
-let env: NodeJS.ProcessEnv;
+/** Every process in turn is killed while events flow; then Postgres and Temporal are away for a while. */
+const events = Number(process.env.FAULTS_EVENTS ?? 10_000);
+const seconds = Number(process.env.FAULTS_SECONDS ?? 10);
+let platform: FaultyPlatform;
 
-beforeAll(async () => {
-  database = await testDatabase();
-  orm = await createOrm(database.url, 4);
-  const email = 'root@example.com';
-  const { accountId } = (await bootstrap(orm, { email, planName: 'pro', baseImage: 'builtin:base' }))!;
-  const { address, namespace } = await testNamespace();
-  cacheDir = fs.mkdtempSync(path.join(os.tmpdir(), 'webhook-worker-'));
-  env = {
-    PATH: process.env.PATH,
-    PLATFORM_SECRET_KEY: Buffer.alloc(32, 7).toString('base64'),
-    PLATFORM_DATA_DIR: cacheDir,
-    PLATFORM_CACHE_DIR: path.join(os.tmpdir(), 'sandbox-platform-test-bundles'),
-    PLATFORM_OUTBOUND_RANGES: '127.0.0.0/8',
-    PLATFORM_LOG_LEVEL: 'info',
-    DATABASE_URL: database.url,
-    TEMPORAL_ADDRESS: address,
-    TEMPORAL_NAMESPACE: namespace,
-  };
-  flood = await WebhookFlood.start(orm, accountId, async (url) => {
-    const em = orm.em.fork();
-    em.create(WebhookEndpoint, {
-      ...{ endpointId: newId('webhookEndpoint'), accountId, userId: null, url, eventTypes: ['template.*'] },
-      ...{ timeoutSeconds: 5, publicKey: 'whpk_' },
-    });
-    await em.flush();
+withPlatform((started) => {
+  platform = started;
+});
+
+async function startFlood(): Promise<WebhookFlood> {
+  const me = (await platform.api.request<{ account_id: AccountId }>('GET', '/v1/users/me')).body.data;
+  return WebhookFlood.start(platform.orm, me.account_id, async (url) => {
+    const wanted = { url, event_types: ['template.*'], scope: 'account', timeout_seconds: 5 };
+    expect((await platform.api.request('POST', '/v1/webhooks', wanted)).status).toBe(201);
   });
-  worker = await startWorker();
-}, 120_000);
-afterAll(async () => {
-  await end(worker, 'SIGTERM');
-  await flood?.stop();
-  await orm?.close();
-  await database?.drop();
-  fs.rmSync(cacheDir, { recursive: true });
-}, 60_000);
-
-async function startWorker(): Promise<ChildProcess> {
-  const child = spawn(process.execPath, ['worker/control.ts'], {
-    cwd: root,
-    env,
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  let output = '';
-  for await (const chunk of child.stdout!.iterator({ destroyOnReturn: false })) {
-    output += chunk;
-    if (output.includes('"msg":"ready"')) break;
-  }
-  child.stdout!.resume();
-  return child;
 }
 
-async function end(child: ChildProcess | undefined, signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
-  if (!child || child.exitCode !== null || child.signalCode !== null) return;
-  const ended = once(child, 'exit');
-  child.kill(signal);
-  await ended;
-}
-
-test('each event reaches each healthy endpoint at least once, however often the worker is killed', async () => {
-  const sending = flood.send(events, 10);
-  for (let kill = 0; kill < kills; kill += 1) {
-    const before = flood.healthy[0]!.received.length;
-    // In the middle of deliveries, not before the first.
-    await until(() => flood.healthy[0]!.received.length >= Math.min(before + 20, events));
-    await delay(Math.random() * 50);
-    await end(worker, 'SIGKILL');
-    worker = await startWorker();
+test('each event reaches each healthy endpoint at least once while every process is killed in turn', async () => {
+  const flood = await startFlood();
+  let isSending = true;
+  const sending = flood.send(events, 5).finally(() => {
+    isSending = false;
+  });
+  const killed = new Map<string, number>();
+  const atKills: { held: number; arrived: number }[] = [];
+  for (let kill = 0; isSending || kill < partNames.length; kill += 1) {
+    const name = partNames[kill % partNames.length]!;
+    await delay(500 + Math.random() * 1000);
+    await platform.kill(name);
+    if (name === 'worker') atKills.push(await flood.atKill());
+    await platform.up(name);
+    killed.set(name, (killed.get(name) ?? 0) + 1);
   }
   await sending;
-  await until(() => flood.missing() === 0, 120_000);
-  const { size } = flood.committed;
+  await platform.untilReady();
+  await until(() => flood.missing() === 0, 2_400_000, 500);
   process.stdout.write(
-    `webhooks: ${kills} kills, ${size} events to ${flood.healthy.length} healthy endpoints, 0 lost, ${flood.duplicates()} duplicates\n`,
+    `webhooks: kills ${JSON.stringify(Object.fromEntries(killed))}, ${flood.committed.size} events to ` +
+      `${flood.healthy.length} healthy endpoints, 0 lost, ${flood.duplicates()} duplicates; ` +
+      `at kills of the worker ${JSON.stringify(atKills)}, at most ${firstAttemptLimits.perAccount} each\n`,
   );
-  expect(size).toBeGreaterThanOrEqual(events);
-  const rows = (await orm.em
-    .fork()
-    .execute('select event_id, count(*)::int as count from webhook_deliveries group by 1')) as {
-    count: number;
-  }[];
-  expect(rows.length).toBeGreaterThanOrEqual(size);
-}, 240_000);
+  for (const { arrived } of atKills) expect(arrived).toBeLessThanOrEqual(firstAttemptLimits.perAccount);
+  await flood.stop();
+  await platform.orm.em.fork().execute('delete from webhook_endpoints');
+}, 3_600_000);
+
+test.each(['postgres', 'temporal'] as const)(
+  'nothing is lost while %s is away',
+  async (part) => {
+    const flood = await startFlood();
+    const sending = flood.send(200, 20);
+    await until(() => flood.committed.size > 50);
+    await platform.kill(part);
+    await delay(seconds * 1000);
+    await platform.up(part);
+    await platform.untilReady();
+    await sending;
+    await until(() => flood.missing() === 0, 300_000, 500);
+    process.stdout.write(`webhooks: ${part} away for ${seconds} s, 0 lost, ${flood.duplicates()} duplicates\n`);
+    await flood.stop();
+    await platform.orm.em.fork().execute('delete from webhook_endpoints');
+  },
+  600_000,
+);

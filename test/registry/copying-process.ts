@@ -12,7 +12,7 @@ const settings = loadSettings({
   PLATFORM_REGISTRY_INSECURE_HTTP: 'true',
   PLATFORM_OUTBOUND_RANGES: '127.0.0.0/8',
 });
-await new ImageImports(settings, PlatformRegistry.of(settings)!).copy({
+await new ImageImports(settings, PlatformRegistry.of(settings)!, async () => []).copy({
   reference: parseImageReference(reference)!,
   credentials: null,
   to: { path, tag: 'latest' },

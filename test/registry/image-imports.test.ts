@@ -27,6 +27,7 @@ let imports: ImageImports;
 /** Of the source and of the target; new for each test. */
 let name: string;
 
+const noSandboxes = async () => [];
 const settingsWith = (more: Record<string, string> = {}) =>
   loadSettings({
     PLATFORM_SECRET_KEY: Buffer.alloc(32, 7).toString('base64'),
@@ -41,7 +42,7 @@ beforeAll(async () => {
   address = await registryAddress();
   origin = `http://${address}`;
   registry = PlatformRegistry.of(settingsWith())!;
-  imports = new ImageImports(settingsWith(), registry);
+  imports = new ImageImports(settingsWith(), registry, noSandboxes);
 });
 afterAll(() => {
   imports.close();
@@ -165,6 +166,7 @@ test('over TLS with an authority of its own, where that is trusted, and not othe
   const trusting = new ImageImports(
     settingsWith({ PLATFORM_IMPORT_CA_FILE: path.join(folder, 'authority.pem') }),
     registry,
+    noSandboxes,
   );
   try {
     await expect(copy(reference)).rejects.toMatchObject({ name: 'RegistryError', status: 0 });
@@ -195,7 +197,7 @@ test('into a registry with a prefix, a password and an authority of its own', as
     PLATFORM_REGISTRY_CA_FILE: file('authority.pem', ca.certificatePem),
   });
   const target = PlatformRegistry.of(settings)!;
-  const by = new ImageImports(settings, target);
+  const by = new ImageImports(settings, target, noSandboxes);
   try {
     const place = target.pathOf({ project: 'usr-a', repository: name });
     const { image, lines } = await copy(undefined, { by, path: place });
@@ -252,7 +254,7 @@ test('a failure of the platform’s registry is not taken for one of the externa
   target.password = { username: 'ada', password: 'a-long-secret' };
   const settings = settingsWith({ PLATFORM_REGISTRY: target.address });
   const locked = PlatformRegistry.of(settings)!;
-  const by = new ImageImports(settings, locked);
+  const by = new ImageImports(settings, locked, noSandboxes);
   try {
     await expect(copy(undefined, { by })).rejects.toThrow(TargetError);
   } finally {
@@ -283,8 +285,17 @@ test('the platform’s own services are closed whatever range is open, by redire
   await expect(copy()).rejects.toThrow(ForbiddenAddressError);
 });
 
+test('sandboxes are closed whatever range is open', async () => {
+  const settings = settingsWith({ PLATFORM_OUTBOUND_RANGES: '0.0.0.0/0,::/0' });
+  const guarded = new ImageImports(settings, registry, async () => ['10.99.0.0/20', '127.7.0.0/16']);
+  for (const host of ['10.99.1.2:5000', '127.7.0.9:5000', '[::ffff:7f07:9]:5000', '[64:ff9b::a63:102]:5000']) {
+    await expect(copy(`${host}/source/${name}`, { by: guarded })).rejects.toThrow(ForbiddenAddressError);
+  }
+  guarded.close();
+});
+
 test('where no range is opened, this machine and private networks are closed', async () => {
-  const closed = new ImageImports(settingsWith({ PLATFORM_OUTBOUND_RANGES: 'none' }), registry);
+  const closed = new ImageImports(settingsWith({ PLATFORM_OUTBOUND_RANGES: 'none' }), registry, noSandboxes);
   for (const host of [front.address, 'localhost:1', '10.0.0.1', '[::1]:80', '[fd00::1]']) {
     await expect(copy(`${host}/source/${name}`, { by: closed })).rejects.toThrow(ForbiddenAddressError);
   }

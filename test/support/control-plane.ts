@@ -110,7 +110,11 @@ export async function startControlPlane(options: {
   const common = { connection: nativeConnection, namespace, orm, plans, secrets };
   const webhooks = {
     keys: new WebhookKeys(secrets),
-    sender: new WebhookSender({ allowedRanges: ['127.0.0.0/8', '::1/128'], ownServices: async () => [] }),
+    sender: new WebhookSender({
+      allowedRanges: ['127.0.0.0/8', '::1/128'],
+      ownServices: async () => [],
+      sandboxNetworks: async () => [],
+    }),
   };
   const workflowBundle = await ensureWorkflowBundle(path.join(os.tmpdir(), 'sandbox-platform-test-bundles'));
   const [control, hosts] = await Promise.all([

@@ -29,12 +29,14 @@ afterAll(async () => {
 function sender(options: {
   ranges?: readonly string[];
   services?: OwnService[];
+  networks?: string[];
   ca?: string;
   nameservers?: string[];
 }): WebhookSender {
   const made = new WebhookSender({
     allowedRanges: options.ranges ?? [],
     ownServices: async () => options.services ?? [],
+    sandboxNetworks: async () => options.networks ?? [],
     ca: options.ca,
     ...(options.nameservers && { nameservers: options.nameservers }),
   });
@@ -129,6 +131,24 @@ describe('addresses', () => {
     }
     expect(canary.connections).toBe(0);
     expect((await open.send(request(`http://127.0.0.1:${await freePort()}/`))).error).toBe(words);
+    await canary.stop();
+  });
+
+  test('a sandbox is refused with every range opened, in every spelling and in the words of a closed port', async () => {
+    const canary = await Canary.start('::');
+    const { port } = canary;
+    const open = sender({ ranges: ['0.0.0.0/0', '::/0'], networks: ['10.99.0.0/20', '127.7.0.0/16'] });
+    const words = 'The endpoint could not be reached';
+    const spellings = [
+      ...['127.7.0.9', '2131165193', '0x7f070009', '[::ffff:127.7.0.9]', '[::127.7.0.9]', '[64:ff9b::127.7.0.9]'],
+      ...['[2002:7f07:9::1]', '10.99.15.254'],
+    ];
+    for (const host of spellings) {
+      expect([host, (await open.send(request(`http://${host}:${port}/`))).error]).toEqual([host, words]);
+    }
+    expect(canary.connections).toBe(0);
+    expect((await open.send(request(`http://127.8.0.9:${port}/`, 1))).error).not.toBe(words);
+    expect(canary.connections).toBe(1);
     await canary.stop();
   });
 

@@ -2,7 +2,13 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { Client, Connection } from '@temporalio/client';
 import { pino } from 'pino';
 import { OutboxEntry } from '../../db/entities/outbox-entry.ts';
-import { listDeadEntries, requestSignal, requestStart, reviveEntries } from '../../db/repositories/outbox.ts';
+import {
+  listDeadEntries,
+  requestSignal,
+  requestStart,
+  reviveEntries,
+  takeDueEntries,
+} from '../../db/repositories/outbox.ts';
 import { lifeStartOf } from '../../domain/life-plan.ts';
 import { OutboxRelay } from '../../worker/outbox-relay.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
@@ -118,3 +124,16 @@ test('an outage of Temporal makes no dead letters', async () => {
   await relayDue();
   expect(await entries()).toBe(0);
 }, 180_000);
+
+test('a sandbox does not wait for retries of webhooks, however many there are', async () => {
+  const em = plane.orm.em.fork();
+  await em.execute(
+    `insert into outbox (workflow_type, workflow_id, input)
+     select 'webhookDelivery', 'whd-' || n, '{}' from generate_series(1, 50) n`,
+  );
+  const { sandboxId } = await plane.admit();
+  const taken = await takeDueEntries(em, 10);
+  expect(taken).toHaveLength(10);
+  expect(taken.map(({ workflowId }) => workflowId)).toContain(sandboxId);
+  await em.execute("delete from outbox where workflow_type = 'webhookDelivery'");
+});

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import { pino } from 'pino';
 import { Webhook } from 'standardwebhooks';
@@ -154,7 +155,33 @@ test('a delivery without retries left has failed; sent again, it has retries ane
   const workflowId = `${failed!.delivery_id}/2`;
   expect(await handle(workflowId).result()).toBe('failed');
   if (process.env.RECORD_HISTORIES === '1') await recordHistory(plane.client, 'webhook-delivery-failed', workflowId);
-  expect(await endpointOf(endpoint)).toMatchObject({ total_deliveries: 1, failed_deliveries: 2 });
+  expect(await endpointOf(endpoint)).toMatchObject({ total_deliveries: 2, failed_deliveries: 2 });
+});
+
+test('retries follow changes of their endpoint, and end with it', async () => {
+  const [moving, target, impatient, deleted] = [
+    await receive(answerWith(500)),
+    await receive(),
+    await receive(answerWith(500)),
+    await receive(answerWith(500)),
+  ];
+  const [moved, fewer, gone] = [await subscribe(moving), await subscribe(impatient), await subscribe(deleted)];
+  const [eventId] = await happen();
+  const [first] = await untilAll(moved, 'retrying');
+  expect(first).toMatchObject({
+    ...{ attempt_number: 1, max_attempts: 4, http_status_code: 500, error_message: 'The endpoint answered 500' },
+    ...{ next_retry_at: expect.any(String), delivered_at: null, failed_at: null },
+  });
+  await untilAll(fewer, 'retrying');
+  const [last] = await untilAll(gone, 'retrying');
+  await api.send(api.root, 'PUT', `/v1/webhooks/${moved}`, { url: target.url });
+  await api.send(api.root, 'PUT', `/v1/webhooks/${fewer}`, { max_retries: 0 });
+  await api.send(api.root, 'DELETE', `/v1/webhooks/${gone}`);
+  expect((await untilAll(moved, 'delivered'))[0]).toMatchObject({ attempt_number: 2, next_retry_at: null });
+  expect([moving.ids, target.ids]).toEqual([[eventId], [eventId]]);
+  expect((await untilAll(fewer, 'failed'))[0]).toMatchObject({ max_attempts: 1, failed_at: expect.any(String) });
+  expect(await plane.client.workflow.getHandle(last!.delivery_id).result()).toBe('failed');
+  expect(deleted.ids).toEqual([eventId]);
 });
 
 test('Retry-After puts the next attempt off', async () => {
@@ -257,6 +284,23 @@ test('an endpoint that never answers has few requests open, and another gets all
   expect(await statusesOf(slow)).not.toContain('delivered');
 });
 
+test('while outcomes cannot be recorded, no more requests are made than may be in flight', async () => {
+  const receiver = await receive();
+  const endpoint = await subscribe(receiver);
+  const ids = await plane.orm.em.fork().transactional(async (tx) => {
+    // Each write of outcomes waits for this lock.
+    await tx.execute('select 1 from webhook_endpoints where endpoint_id = ? for update', [endpoint]);
+    const happened = await happen(3 * firstAttemptLimits.perEndpoint);
+    await until(() => receiver.distinctIds.length >= firstAttemptLimits.perEndpoint);
+    // Longer than a relay waits before it looks again.
+    await delay(1500);
+    expect(receiver.distinctIds).toHaveLength(firstAttemptLimits.perEndpoint);
+    return happened;
+  });
+  await untilAll(endpoint, 'delivered');
+  expect(receiver.distinctIds.sort()).toEqual([...ids].sort());
+});
+
 test('a delivery whose relay has died is made by another when its lease is over; two relays share the work', async () => {
   const receiver = await receive();
   const { orm, secrets } = plane;
@@ -273,7 +317,11 @@ test('a delivery whose relay has died is made by another when its lease is over;
   await lease("now() + interval '1 hour'");
   const webhooks = {
     keys: new WebhookKeys(secrets),
-    sender: new WebhookSender({ allowedRanges: ['127.0.0.0/8'], ownServices: async () => [] }),
+    sender: new WebhookSender({
+      allowedRanges: ['127.0.0.0/8'],
+      ownServices: async () => [],
+      sandboxNetworks: async () => [],
+    }),
   };
   const databaseUrl = orm.config.get('clientUrl')!;
   const relays = [1, 2].map(() => new WebhookRelay({ orm, databaseUrl, webhooks, logger: pino({ level: 'silent' }) }));
@@ -288,4 +336,20 @@ test('a delivery whose relay has died is made by another when its lease is over;
     for (const relay of relays) await relay.stop();
     await webhooks.sender.close();
   }
+});
+
+test('a relay takes deliveries in turn from each endpoint, though one alone could fill the room of the account', async () => {
+  await plane.webhookRelay.stop();
+  const endpoints = [
+    await subscribe(await receive()),
+    await subscribe(await receive()),
+    await subscribe(await receive()),
+  ];
+  await happen(50);
+  const claimed = await claimDeliveries(plane.orm.em, 'relay-1', {
+    ...{ limit: 256, perEndpoint: 64, perAccount: 30 },
+    rooms: { endpoints: new Map([[endpoints[0]!, 4]]), accounts: new Map() },
+  });
+  const taken = endpoints.map((id) => claimed.filter(({ endpointId }) => endpointId === id).length);
+  expect(taken).toEqual([4, 13, 13]);
 });

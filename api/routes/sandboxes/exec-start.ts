@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { credentialOf } from '../../../db/repositories/identities.ts';
 import { recordAccess } from '../../../db/repositories/sandbox-routes.ts';
+import { confirmRun, forgetRun, watchRun } from '../../../db/repositories/watched-runs.ts';
 import { AppError, type ErrorCode } from '../../../domain/errors.ts';
 import { timeoutAt } from '../../../domain/sandbox-clock.ts';
 import { anyUser, callerOf } from '../../access.ts';
@@ -112,7 +113,9 @@ export function startExec(api: Api, deps: ApiDependencies): void {
               deadline: inNanoseconds(deadline),
               timeoutMs: Math.max(1, deadline.getTime() - startedAt.getTime()),
             };
-            await askAgent(deps, sandbox, (place) => deps.sandboxAgents.startRun(place, wanted));
+            await startWatched(deps, { ...wanted, sandboxId }, () =>
+              askAgent(deps, sandbox, (place) => deps.sandboxAgents.startRun(place, wanted)),
+            );
             return wanted;
           },
         },
@@ -149,6 +152,28 @@ export function startExec(api: Api, deps: ApiDependencies): void {
 /** The id without its prefix: ids of events are `<run>-<number>`. */
 function runIdOf(id: string): string {
   return id.slice(id.indexOf('-') + 1);
+}
+
+/** The agent gave no answer, so the command may run; the watch finds out. */
+const mayHaveStarted = new Set<ErrorCode>(['temporarily_unavailable', 'sandbox_not_running']);
+
+/** Starts a run. Where a webhook wants to know its end, the run is watched from before its start. */
+async function startWatched(
+  deps: ApiDependencies,
+  run: Parameters<typeof watchRun>[1],
+  start: () => Promise<void>,
+): Promise<void> {
+  const isWatched = await watchRun(deps.orm.em, run);
+  try {
+    await start();
+  } catch (error) {
+    if (isWatched && error instanceof AppError && !mayHaveStarted.has(error.code))
+      await forgetRun(deps.orm.em, run.runId);
+    throw error;
+  }
+  if (!isWatched) return;
+  await confirmRun(deps.orm.em, run.runId);
+  deps.runEndWatch.wake();
 }
 
 async function* noEvents(): AsyncGenerator<Buffer> {}

@@ -21,7 +21,7 @@ export const webhookSchema = z
     max_retries: z.int(),
     public_key: z.string().describe('`whpk_…`: verifies the `v1a` signatures (ed25519)'),
     has_secret: z.boolean().describe('Requests carry a `v1` signature (HMAC) as well'),
-    total_deliveries: z.int().describe('Those with an attempt'),
+    total_deliveries: z.int().describe('Those that are over or have an attempt; one that is sent again counts again'),
     successful_deliveries: z.int(),
     failed_deliveries: z.int().describe('Those that were given up'),
     last_delivery_at: time().nullable(),
