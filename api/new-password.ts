@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { findAccountLink } from '../db/repositories/account-links.ts';
 import { requestStart } from '../db/repositories/outbox.ts';
 import { changePassword, findResettableUser, resetPassword } from '../db/repositories/passwords.ts';
-import { beginSignIn, forgiveSignIn } from '../db/repositories/sign-ins.ts';
+import { countSignIn, findSignIn, forgiveSignIn } from '../db/repositories/sign-ins.ts';
 import { findProfile } from '../db/repositories/users.ts';
 import { clientKey } from '../domain/client-address.ts';
 import { emailKey, readEmailAddress } from '../domain/email-address.ts';
@@ -62,7 +62,7 @@ export async function changeOwnPassword(
   if (!user.passwordHash) throw new AppError('no_local_password', 'This user has no password here');
   checkNewPassword(change.next, 'new_password', [user.email, user.username]);
   const attempt = { email: emailKey(user.email), address };
-  requireNoWait((await beginSignIn(em, attempt)).waitSeconds);
+  requireNoWait(await countSignIn(em, attempt, await findSignIn(em, attempt)));
   if (!(await deps.passwords.verify(user.passwordHash, change.current))) throw wrongPassword();
   await forgiveSignIn(em, attempt);
   if (change.next.normalize('NFC') === change.current.normalize('NFC')) throw notChanged();

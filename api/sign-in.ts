@@ -1,5 +1,5 @@
 import pLimit from 'p-limit';
-import { beginSignIn, startSession } from '../db/repositories/sign-ins.ts';
+import { countSignIn, findSignIn, startSession } from '../db/repositories/sign-ins.ts';
 import { clientKey } from '../domain/client-address.ts';
 import { emailKey, readEmailAddress } from '../domain/email-address.ts';
 import { AppError } from '../domain/errors.ts';
@@ -34,19 +34,27 @@ export async function signIn(deps: ApiDependencies, attempt: SignInAttempt): Pro
   return underWay(() => signInNow(deps, attempt));
 }
 
-async function signInNow(deps: ApiDependencies, attempt: SignInAttempt): Promise<AccessToken> {
+async function signInNow(deps: ApiDependencies, { password, ...asked }: SignInAttempt): Promise<AccessToken> {
   const { em } = deps.orm;
-  const address = clientKey(attempt.address);
-  // A text that is no address belongs to no user. All such texts count as one address.
-  const email = emailKey(readEmailAddress(attempt.email) ?? attempt.email.slice(0, 320));
-  const { user, waitSeconds } = await beginSignIn(em, { email, address });
+  const attempt = {
+    // A text that is no address belongs to no user. All such texts count as one address.
+    email: emailKey(readEmailAddress(asked.email) ?? asked.email.slice(0, 320)),
+    address: clientKey(asked.address),
+  };
+  const found = await findSignIn(em, attempt);
+  requireNoWait(found.waitSeconds);
+  const { user } = found;
+  // The count runs beside argon2, which takes long. It decides first: a guess that it refuses does not learn whether it is right.
+  const [isRight, waitSeconds] = await Promise.all([
+    deps.passwords.verify(user?.passwordHash ?? null, password),
+    countSignIn(em, attempt, found),
+  ]);
   requireNoWait(waitSeconds);
-  const isRight = await deps.passwords.verify(user?.passwordHash ?? null, attempt.password);
   if (!user || !isRight || !user.isEnabled) {
     throw new AppError('invalid_credentials', 'The e-mail or the password is wrong');
   }
   if (user.accountIsSuspended) throw new AppError('account_suspended', 'The account is suspended');
-  const session = await startSession(em, user, { email, address });
+  const session = await startSession(em, user, attempt);
   if (!session) throw new AppError('invalid_credentials', 'The e-mail or the password is wrong');
   return { accessToken: await deps.accessTokens.make(session, user.userId), expiresAt: session.expiresAt };
 }

@@ -45,6 +45,7 @@ import { Migration20261213RegistryImages } from './migrations/20261213-registry-
 import { Migration20261215SandboxNetworks } from './migrations/20261215-sandbox-networks.ts';
 import { Migration20261215WatchedRuns } from './migrations/20261215-watched-runs.ts';
 import { Migration20261217Ledger } from './migrations/20261217-ledger.ts';
+import { Migration20261218CountedSignIns } from './migrations/20261218-counted-sign-ins.ts';
 import { ReticentDriver } from './reticent-driver.ts';
 import { limitSessions, reclaimLostConnections, type SessionLimits } from './session-pool.ts';
 
@@ -129,6 +130,7 @@ export async function createOrm(
         { name: '20261215-sandbox-networks', class: Migration20261215SandboxNetworks },
         { name: '20261215-watched-runs', class: Migration20261215WatchedRuns },
         { name: '20261217-ledger', class: Migration20261217Ledger },
+        { name: '20261218-counted-sign-ins', class: Migration20261218CountedSignIns },
       ],
     },
     discovery: { warnWhenNoEntities: false },

@@ -11,9 +11,9 @@ import { createHash } from 'node:crypto';
  * The last two do not count for an address that this user has signed in from during the last 90 days, so no attacker
  * elsewhere keeps owners out of their accounts. An owner at a new address, or beside an attacker, still has the link
  * to a new password, which goes to the owner alone; its use makes the address a known one. An attempt that comes too
- * early is refused without a look at the password and does not make the wait longer.
+ * early is refused whatever its password is and does not make the wait longer.
  */
-interface SignInThrottle {
+export interface SignInThrottle {
   key: string;
   freeFailures: number;
   longestWaitSeconds: number;

@@ -5,6 +5,7 @@ import {
   addressThrottle,
   failuresForgottenAfterSeconds,
   knownAddressHash,
+  type SignInThrottle,
   signInThrottles,
   throttleKeys,
 } from '../../domain/sign-in-throttle.ts';
@@ -23,46 +24,76 @@ export interface SignInUser {
   accountIsSuspended: boolean;
 }
 
-/**
- * Finds the user with this e-mail, in any case, and counts the attempt to prove a password before it is looked at, so
- * that many at once are not more than one after the other.
- * @returns `user`: null when there is none; `waitSeconds`: 0 when the attempt may go on, and then it counts as failed
- *   until `startSession` or `forgiveSignIn`
- */
-export async function beginSignIn(
-  em: EntityManager,
-  attempt: { email: string; address: string },
-): Promise<{ user: SignInUser | null; waitSeconds: number }> {
-  const throttles = signInThrottles(attempt);
+interface Attempt {
+  email: string;
+  address: string;
+}
+
+/** What is known of an attempt to sign in before it is counted. */
+export interface FoundSignIn {
+  /** Null: there is none with this e-mail. */
+  user: SignInUser | null;
+  /** The user has signed in from this address lately. */
+  isKnownAddress: boolean;
+  /** Above 0: earlier attempts make this one wait. It is neither counted nor looked at. */
+  waitSeconds: number;
+}
+
+/** Finds the user with this e-mail, in any case, and how long an attempt has to wait. */
+export async function findSignIn(em: EntityManager, attempt: Attempt): Promise<FoundSignIn> {
   const [row] = await query<{
-    wait: number;
+    wait: number | null;
+    is_known_address: boolean;
     user_id: UserId | null;
     password_hash: string | null;
     user_status: string;
     account_status: string;
-  }>(em.fork(), 'select * from begin_sign_in(?, ?, ?::interval, ?::text[], ?::int[], ?::int[], ?::interval)', [
-    attempt.email,
-    knownAddressHash(attempt.address),
-    `${addressesKnownDays} days`,
-    arrayLiteral(throttles.map(({ key }) => key)),
-    arrayLiteral(throttles.map(({ freeFailures }) => freeFailures)),
-    arrayLiteral(throttles.map(({ longestWaitSeconds }) => longestWaitSeconds)),
-    `${failuresForgottenAfterSeconds} seconds`,
+  }>(em.fork(), 'select * from find_sign_in(?, ?, ?::interval, ?::text[])', [
+    ...[attempt.email, knownAddressHash(attempt.address), `${addressesKnownDays} days`],
+    arrayLiteral(signInThrottles(attempt).map(({ key }) => key)),
   ]);
-  const { wait, user_id: userId, password_hash: passwordHash, user_status: status, account_status: of } = row!;
+  const { user_id: userId, password_hash: passwordHash, user_status: status, account_status: accountStatus } = row!;
   const user = userId && {
-    userId,
-    passwordHash,
+    ...{ userId, passwordHash },
     isEnabled: status === 'enabled',
-    accountIsSuspended: of === 'suspended',
+    accountIsSuspended: accountStatus === 'suspended',
   };
-  return { user: user || null, waitSeconds: Math.ceil(Math.max(0, Number(wait))) };
+  return { user: user || null, isKnownAddress: row!.is_known_address, waitSeconds: wholeSeconds(row!.wait) };
 }
+
+/**
+ * Counts an attempt as failed, until `startSession` or `forgiveSignIn`. Many at once are counted one after the other.
+ * @returns seconds to wait; above 0, the attempt is refused whatever its password is, and not counted
+ */
+export async function countSignIn(
+  em: EntityManager,
+  attempt: Attempt,
+  { isKnownAddress }: Pick<FoundSignIn, 'isKnownAddress'>,
+): Promise<number> {
+  const throttles = signInThrottles(attempt);
+  return countAttempt(em, isKnownAddress ? throttles.slice(0, 1) : throttles);
+}
+
+async function countAttempt(em: EntityManager, throttles: readonly SignInThrottle[]): Promise<number> {
+  const [row] = await query<{ wait: number }>(
+    em.fork(),
+    'select admit_sign_in(?::text[], ?::int[], ?::int[], ?::interval) as wait',
+    [
+      arrayLiteral(throttles.map(({ key }) => key)),
+      arrayLiteral(throttles.map(({ freeFailures }) => freeFailures)),
+      arrayLiteral(throttles.map(({ longestWaitSeconds }) => longestWaitSeconds)),
+      `${failuresForgottenAfterSeconds} seconds`,
+    ],
+  );
+  return wholeSeconds(row!.wait);
+}
+
+const wholeSeconds = (wait: number | null) => Math.ceil(Math.max(0, Number(wait)));
 
 const arrayLiteral = (items: readonly (string | number)[]) => `{${items.join(',')}}`;
 
 /** Takes back what an attempt counted as a failure. */
-export async function forgiveSignIn(em: EntityManager, attempt: { email: string; address: string }): Promise<void> {
+export async function forgiveSignIn(em: EntityManager, attempt: Attempt): Promise<void> {
   const keys = throttleKeys(attempt);
   await query(em.fork(), 'select forgive_sign_in(?, ?::text[])', [keys.pair, arrayLiteral([keys.address, keys.email])]);
 }
@@ -71,14 +102,8 @@ export async function forgiveSignIn(em: EntityManager, attempt: { email: string;
  * Counts an attempt of somebody who comes from an identity provider, and has no password to guess, by the address alone.
  * @returns the seconds to wait; 0: it may go on, and counts as failed until `startIdentitySession` or `forgiveAddress`
  */
-export async function admitAddress(em: EntityManager, address: string): Promise<number> {
-  const { key, freeFailures, longestWaitSeconds } = addressThrottle(address);
-  const [row] = await query<{ wait: number }>(
-    em.fork(),
-    'select admit_sign_in(array[?::text], array[?::int], array[?::int], ?::interval) as wait',
-    [...[key, freeFailures, longestWaitSeconds, `${failuresForgottenAfterSeconds} seconds`]],
-  );
-  return Math.ceil(Math.max(0, Number(row!.wait)));
+export function admitAddress(em: EntityManager, address: string): Promise<number> {
+  return countAttempt(em, [addressThrottle(address)]);
 }
 
 /** Takes back what an attempt of an address counted. */
@@ -103,7 +128,7 @@ export interface StartedSession {
 export async function startSession(
   em: EntityManager,
   proof: { userId: UserId; passwordHash: string | null },
-  attempt: { email: string; address: string },
+  attempt: Attempt,
 ): Promise<StartedSession | null> {
   const keys = throttleKeys(attempt);
   const forgiven = { pair: keys.pair, others: [keys.address, keys.email] };

@@ -224,10 +224,12 @@ describe('requests', () => {
     expect(notifications[0].message).toContain('well earned');
   });
 
-  test('a denial allocates nothing', async () => {
+  test('a denial allocates nothing and notifies the user', async () => {
     const { request_id: id } = (await ask()).body.data;
     expect((await review(id, { action: 'deny' })).body.data).toMatchObject({ status: 'denied', review_notes: null });
     expect(await quotaOf(member)).toBeNull();
+    const { notifications } = (await api.send(member, 'GET', '/v1/notifications')).body.data;
+    expect(notifications.map((each: Json) => each.type)).toEqual(['quota_request_denied']);
   });
 
   test('of a review and a withdrawal at once exactly one succeeds, and the quota agrees', async () => {

@@ -8,6 +8,7 @@ import { Account } from '../../db/entities/account.ts';
 import { User } from '../../db/entities/user.ts';
 import { newId } from '../../db/new-id.ts';
 import { rotateTokenKeys } from '../../db/repositories/token-keys.ts';
+import { heldSeconds, holdWaits } from '../support/held-waits.ts';
 import { ContractClient, type Reply } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
 
@@ -22,6 +23,7 @@ interface Person extends Caller {
 
 beforeAll(async () => {
   api = await startApi({ env: { PLATFORM_RATE_LIMIT_PER_ADDRESS: '0' } });
+  await holdWaits(api.orm);
   const app = createApp(api.dependencies);
   await app.ready();
   replica = await ContractClient.of(app);
@@ -297,7 +299,7 @@ describe('wrong passwords slow down', () => {
       .fork()
       .execute(
         `update sign_in_throttles set next_at = next_at - ? * interval '1 second', updated_at = updated_at - ? * interval '1 second'`,
-        [seconds, seconds],
+        [heldSeconds + seconds, seconds],
       );
 
   test('an e-mail from one address, known or not, the right password as well; other addresses go on', async () => {

@@ -68,6 +68,8 @@ describe('create', () => {
     const profile = (await api.client.send('GET', '/v1/users/me', { headers })).body.data;
     expect(profile).toMatchObject({ user_id: user.user_id, account_id: root.accountId, has_local_password: true });
     expect(profile).toMatchObject({ email_verified: false, last_login: expect.any(String) });
+    const [listed] = (await api.send(root, 'GET', users)).body.data.users;
+    expect(listed).toMatchObject({ user_id: user.user_id, last_login: profile.last_login });
     const made = await api.client.send('POST', '/v1/sandboxes', { headers, body: {} });
     expect([made.status, made.body.data.owner_user_id]).toEqual([201, user.user_id]);
     expect(JSON.stringify(api.log)).not.toContain(password);

@@ -1,12 +1,16 @@
 import { spawnSync } from 'node:child_process';
-import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
 import { jest } from '@jest/globals';
 import type { Payload } from '@temporalio/common';
 import { temporal } from '@temporalio/proto';
 import pg from 'pg';
+import { apiUrl } from '../../config/public-urls.ts';
 import { deriveSecrets, type PlatformSecrets } from '../../config/secrets.ts';
 import { loadSettings, type Settings } from '../../config/settings.ts';
+import { Account } from '../../db/entities/account.ts';
 import { createOrm } from '../../db/orm.ts';
 import { createAccount } from '../../db/repositories/accounts.ts';
 import type { SandboxId } from '../../domain/ids.ts';
@@ -17,6 +21,7 @@ import { runningPlatformEnv } from '../../ops/local-stack/supervisor/running-pla
 import { s3TestServer } from '../../ops/setup/toolchain/locations.mjs';
 import { createTemporalClient } from '../../temporal/client.ts';
 import { EncryptionCodec } from '../../temporal/payload-codec.ts';
+import { IdentityProviderServer } from '../support/identity-provider.ts';
 import { MailServer, tokenIn } from '../support/mail-server.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
 import { S3Server } from '../support/s3-server.ts';
@@ -35,6 +40,9 @@ const turnSecret = 'secret-shared-with-the-turn-server';
 const proxyPassword = 'password-of-the-proxy';
 let platform: RunningPlatform;
 let mails: MailServer;
+let identities: IdentityProviderServer;
+/** With the secret that the identity provider knows the platform by. */
+let clientDir: string;
 let s3: S3Server;
 let temporary: TemporaryCredentials;
 let api: PlatformClient;
@@ -53,6 +61,8 @@ const ofSandbox = {
   'a variable of a command': 'value-of-a-variable-of-a-command',
   'a word of a command': 'a-word-that-only-the-command-knows',
 };
+/** The account whose users come in through the identity provider. */
+const provided = 'acc-provided';
 const all = () => ({ ...ofPlatform, ...ofCallers, ...ofSandbox });
 const idempotent = { 'idempotency-key': 'shown-once' };
 const small = { cpu_count: 1, memory_mb: 256, storage_gb: 1 };
@@ -62,7 +72,17 @@ beforeAll(async () => {
   temporary = await TemporaryCredentials.before(s3);
   mails = await MailServer.start();
   ofPlatform["the mail server's password"] = mails.password;
+  identities = await IdentityProviderServer.listen();
+  clientDir = mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-oidc-'));
+  const clientSecret = `secret-of-the-client-${randomBytes(12).toString('hex')}`;
+  ofPlatform["the OpenID Connect client's secret"] = clientSecret;
+  writeFileSync(path.join(clientDir, 'secret'), clientSecret, { mode: 0o600 });
+  const issuer = {
+    ...{ id: 'corp', issuer: identities.issuer, client_id: 'platform', label: 'Example Corp', account_id: provided },
+    ...{ client_secret_file: path.join(clientDir, 'secret'), domains: ['corp.example'], create_users: true },
+  };
   platform = new RunningPlatform({
+    PLATFORM_OIDC_ISSUERS: JSON.stringify([issuer]),
     PLATFORM_LOG_LEVEL: 'debug',
     PLATFORM_WARM_POOL_SIZE: '1',
     PLATFORM_TURN_SECRET: turnSecret,
@@ -91,6 +111,7 @@ beforeAll(async () => {
   ofCallers['a wrong secret key'] = 'a-secret-key-that-is-wrong';
   await makeAccounts();
   await signPeopleIn();
+  await signInThroughProvider(clientSecret);
   await subscribe();
   await liveASandbox();
   await endSandboxes();
@@ -105,6 +126,8 @@ afterAll(async () => {
   platform.removeData();
   await temporary?.stop();
   await mails?.stop();
+  await identities?.stop();
+  rmSync(clientDir, { recursive: true, force: true });
   await s3?.stop();
 }, 180_000);
 
@@ -121,6 +144,9 @@ async function makeAccounts(): Promise<void> {
   const orm = await createOrm(settings.DATABASE_URL, 1);
   const wanted = { email: 'stranger@example.com', displayName: 'Stranger', planName: 'pro', role: 'user' as const };
   const { apiKey } = await orm.em.fork().transactional((em) => createAccount(em, wanted));
+  const em = orm.em.fork();
+  em.create(Account, { accountId: provided, email: 'it@corp.example', displayName: 'Corp', planName: 'pro' });
+  await em.flush();
   await orm.close();
   ofCallers["a stranger's API key"] = apiKey;
 }
@@ -171,6 +197,35 @@ async function signPeopleIn(): Promise<void> {
   }
   const confirmed = { token: ofCallers['the token to confirm the new_email'] };
   expect((await call('/v1/user-management/account/confirm-email-change', confirmed)).status).toBe(200);
+}
+
+/** People who come in through an identity provider: with its answer, with one that it did not give, and with another's. */
+async function signInThroughProvider(clientSecret: string): Promise<void> {
+  const redirectUri = `${apiUrl(settings)}/v1/auth/oidc/corp/callback`;
+  await identities.serve({ clients: [{ clientId: 'platform', clientSecret, redirectUri }] });
+  const begin = async (name: string) => {
+    const reply = await fetch(`${settings.PLATFORM_URL}/v1/auth/oidc/corp/start`, { redirect: 'manual' });
+    const [cookie = ''] = reply.headers.getSetCookie().map((set) => set.split(';')[0]!);
+    ofCallers[`the cookie of a sign-in of ${name}`] = cookie.slice(cookie.indexOf('=') + 1);
+    const person = { sub: name, email: `${name}@corp.example`, email_verified: true };
+    const back = await identities.signIn(reply.headers.get('location')!, person);
+    ofCallers[`the code of a sign-in of ${name}`] = back.searchParams.get('code')!;
+    return { cookie, back };
+  };
+  const finish = (back: URL, cookie: string) => fetch(back, { headers: { cookie }, redirect: 'manual' });
+  const [ada, eve] = [await begin('ada'), await begin('eve')];
+  const signedIn = await finish(ada.back, ada.cookie);
+  const forged = new URL(eve.back);
+  forged.searchParams.set('code', `${eve.back.searchParams.get('code')}x`);
+  const statuses = [
+    signedIn.status,
+    (await finish(ada.back, ada.cookie)).status,
+    (await finish(eve.back, ada.cookie)).status,
+    (await finish(forged, eve.cookie)).status,
+  ];
+  expect(statuses).toEqual([200, 400, 400, 401]);
+  const { data } = (await signedIn.json()) as { data: { access_token: string } };
+  ofCallers['an access token of an identity'] = data.access_token;
 }
 
 /** An endpoint that is not there, so that workflows try again. */

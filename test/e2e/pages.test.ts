@@ -7,7 +7,9 @@ import { IdentityProviders } from '../../api/oidc/identity-providers.ts';
 import { loadSettings } from '../../config/settings.ts';
 import { User } from '../../db/entities/user.ts';
 import { addAccountLink } from '../../db/repositories/account-links.ts';
-import { startApi, type TestApi } from '../api/test-api.ts';
+import { addEmailChangeToken } from '../../db/repositories/email-changes.ts';
+import type { EmailSide } from '../../domain/email-change.ts';
+import { type Caller, startApi, type TestApi } from '../api/test-api.ts';
 import { BrowserTab } from '../support/browser-tab.ts';
 import { freePort } from '../support/free-port.ts';
 import { IdentityProviderServer } from '../support/identity-provider.ts';
@@ -52,6 +54,81 @@ test('a person sets a password behind a link and signs in with it, in Chromium',
   const profile = await api.client.send('GET', '/v1/users/me', { headers: { authorization: `Bearer ${token}` } });
   expect(profile.body.data.email).toBe(email);
 }, 90_000);
+
+describe('the links that confirm a change of the e-mail of an account', () => {
+  const emailChange = '/v1/user-management/account/email-change-request';
+  const page = (token: string) => `${url}/account/confirm-email-change?token=${token}`;
+  const form = 'Confirm the change of an e-mail address';
+  const invalid = 'The link is not valid';
+  let count = 0;
+
+  /** As a root user asks for it, and as the mails of both links store their tokens. */
+  async function begin() {
+    const root = await api.addAccount();
+    const [current, next] = [(await profileOf(root)).account.email as string, `moved-${++count}@example.com`];
+    const asked = await api.send(root, 'POST', emailChange, { current_email: current, new_email: next });
+    expect(asked.status).toBe(200);
+    const [{ change_id: changeId }] = (await api.orm.em
+      .fork()
+      .execute('select change_id from email_changes where account_id = ?', [root.accountId])) as [
+      { change_id: string },
+    ];
+    const tokens: Record<EmailSide, string> = { current: `current-${changeId}`, new: `new-${changeId}` };
+    for (const side of ['current', 'new'] as const) {
+      await addEmailChangeToken(api.orm.em, { changeId, side, token: tokens[side] });
+    }
+    return { root, changeId, tokens, emails: { current, new: next } };
+  }
+  const profileOf = async (root: Caller) => (await api.send(root, 'GET', '/v1/users/me')).body.data;
+  const statusOf = async (root: Caller) =>
+    (await api.send(root, 'GET', '/v1/user-management/account/email-change-status')).body.data.status;
+
+  test.each([
+    ['current', 'new'],
+    ['new', 'current'],
+  ] as const)(
+    'take effect with the presses of the %s and the %s address, each once, in Chromium',
+    async (first, second) => {
+      const { root, tokens, emails } = await begin();
+      await tab.goTo(page(tokens[first]));
+      expect([await title(), await statusOf(root)]).toEqual([form, 'none_confirmed']);
+      await tab.submit({});
+      expect([await title(), await text()]).toEqual(['Confirmed', expect.stringContaining(emails[second])]);
+      expect([await statusOf(root), (await profileOf(root)).account.email]).toEqual([
+        'partial_confirmed',
+        emails.current,
+      ]);
+
+      await tab.goTo(page(tokens[first]));
+      await tab.submit({});
+      expect([await title(), await text()]).toEqual([form, expect.stringContaining(invalid)]);
+      expect(await statusOf(root)).toBe('partial_confirmed');
+
+      await tab.goTo(page(tokens[second]));
+      expect([await title(), await statusOf(root)]).toEqual([form, 'partial_confirmed']);
+      await tab.submit({});
+      expect(await title()).toBe('The e-mail address is changed');
+      expect([await statusOf(root), (await profileOf(root)).account.email]).toEqual(['both_confirmed', emails.new]);
+
+      await tab.goTo(page(tokens[second]));
+      await tab.submit({});
+      expect(await text()).toContain(invalid);
+      expect((await profileOf(root)).account.email).toBe(emails.new);
+    },
+    90_000,
+  );
+
+  test('do nothing once they have expired, in Chromium', async () => {
+    const { root, changeId, tokens, emails } = await begin();
+    await tab.goTo(page(tokens.current));
+    await tab.submit({});
+    await tab.goTo(page(tokens.new));
+    await api.orm.em.fork().execute('update email_changes set expires_at = now() where change_id = ?', [changeId]);
+    await tab.submit({});
+    expect([await title(), await text()]).toEqual([form, expect.stringContaining(invalid)]);
+    expect([await statusOf(root), (await profileOf(root)).account.email]).toEqual(['none_confirmed', emails.current]);
+  }, 90_000);
+});
 
 test('a person signs in through an identity provider with a click, and is shown why it fails, in Chromium', async () => {
   const origin = `http://127.0.0.1:${await freePort()}`;

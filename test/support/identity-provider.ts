@@ -20,6 +20,12 @@ export interface ClientThere {
   redirectUri: string;
 }
 
+interface Serving {
+  clients: ClientThere[];
+  /** Otherwise only its endpoint for claims tells the e-mail. */
+  idTokenHasClaims?: boolean;
+}
+
 /** A real identity provider on loopback, whose people sign in with one click. */
 export class IdentityProviderServer {
   readonly issuer: string;
@@ -41,19 +47,27 @@ export class IdentityProviderServer {
     });
   }
 
-  /** @param idTokenHasClaims otherwise only its userinfo endpoint returns the e-mail */
-  static async start(options: { clients: ClientThere[]; idTokenHasClaims?: boolean }): Promise<IdentityProviderServer> {
+  /** Its address, at which it answers from `serve` on. */
+  static async listen(): Promise<IdentityProviderServer> {
     const server = http.createServer();
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
-    const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-    const there = new IdentityProviderServer(server, issuer);
-    const provider = new Provider(issuer, await there.#configuration(options));
+    return new IdentityProviderServer(server, `http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  }
+
+  static async start(options: Serving): Promise<IdentityProviderServer> {
+    const there = await IdentityProviderServer.listen();
+    await there.serve(options);
+    return there;
+  }
+
+  async serve(options: Serving): Promise<void> {
+    const provider = new Provider(this.issuer, await this.#configuration(options));
     const answer = provider.callback();
-    server.on('request', async (request, reply) => {
-      const path = new URL(request.url!, issuer).pathname;
-      there.asked.push(path);
-      if (there.instead?.(path, reply)) return;
+    this.#server.on('request', async (request, reply) => {
+      const path = new URL(request.url!, this.issuer).pathname;
+      this.asked.push(path);
+      if (this.instead?.(path, reply)) return;
       // Nobody stays signed in there.
       if (path === '/auth') delete request.headers.cookie;
       if (!path.startsWith('/interaction/')) return void answer(request, reply);
@@ -62,12 +76,11 @@ export class IdentityProviderServer {
         reply.end('<!doctype html><title>Who are you?</title><form method="post"><button>It is me</button></form>');
         return;
       }
-      await provider.interactionFinished(request, reply, { login: { accountId: there.person.sub, remember: false } });
+      await provider.interactionFinished(request, reply, { login: { accountId: this.person.sub, remember: false } });
     });
-    return there;
   }
 
-  async #configuration({ clients, idTokenHasClaims = false }: { clients: ClientThere[]; idTokenHasClaims?: boolean }) {
+  async #configuration({ clients, idTokenHasClaims = false }: Serving) {
     return {
       clients: clients.map(({ clientId, clientSecret, redirectUri }) => ({
         client_id: clientId,

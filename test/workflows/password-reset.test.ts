@@ -8,6 +8,7 @@ import { workflowKinds } from '../../domain/workflow-registry.ts';
 import type { Reply } from '../api/contract-client.ts';
 import { type Caller, startApi, type TestApi } from '../api/test-api.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
+import { holdWaits } from '../support/held-waits.ts';
 import { MailServer, tokenIn } from '../support/mail-server.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
 import { recordHistory } from '../support/recorded-histories.ts';
@@ -245,6 +246,7 @@ test('a link to an address that is the user’s no more, or of a disabled user, 
 });
 
 test('who is slowed down by others comes in by a link', async () => {
+  await holdWaits(plane.orm);
   const person = await newPerson();
   await request(person);
   await finish(tokenIn(await mails.take(person.email)));

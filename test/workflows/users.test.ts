@@ -106,7 +106,12 @@ describe('the deletion of a user', () => {
     // The default project and `Empty`; `Gone` has nothing that anybody can see.
     expect([status, body.data]).toEqual([
       202,
-      expect.objectContaining({ deletion_status: 'in_progress', deleted_empty_projects: 3 }),
+      {
+        message: expect.stringMatching(/./),
+        deletion_status: 'in_progress',
+        deleted_empty_projects: 3,
+        note: expect.stringMatching(/./),
+      },
     ]);
     await endOf(user);
     expect(await deletionOf(user).query(progressQuery)).toEqual({
