@@ -1,3 +1,4 @@
+import type { Settings } from '../config/settings.ts';
 import type { Orm } from '../db/orm.ts';
 import {
   dropOldMetricsPartitions,
@@ -5,6 +6,7 @@ import {
   makeMetricsPartitions,
   makeWebhookPartitions,
 } from '../db/repositories/maintenance.ts';
+import { pauseSandboxesOf, warnOfQuotas } from '../db/repositories/metered-quotas.ts';
 import {
   purgeEndedSandboxes,
   purgeEvents,
@@ -14,9 +16,18 @@ import {
   purgeWebhookDeliveries,
   type Retention,
 } from '../db/repositories/retention.ts';
+import { keepUsage, type UsageUpkeep } from '../db/repositories/usage-upkeep.ts';
 
 /** Upkeep of the platform's own tables. Each activity may be repeated at any time. */
-export function createMaintenanceActivities({ orm, retention }: { orm: Orm; retention: Retention }) {
+export function createMaintenanceActivities({
+  orm,
+  retention,
+  settings,
+}: {
+  orm: Orm;
+  retention: Retention;
+  settings: Pick<Settings, 'PLATFORM_USED_UP_QUOTA'>;
+}) {
   return {
     /** Makes the partitions of the coming days before their first sample. @returns how many were made */
     makeMetricsPartitions: (): Promise<number> => makeMetricsPartitions(orm.em),
@@ -26,6 +37,14 @@ export function createMaintenanceActivities({ orm, retention }: { orm: Orm; rete
     makeWebhookPartitions: (): Promise<number> => makeWebhookPartitions(orm.em),
     /** @returns how many partitions were dropped */
     dropOldWebhookPartitions: (): Promise<number> => dropOldWebhookPartitions(orm.em, retention.webhookDeliveriesDays),
+    /** Records measured usage, moves usage events to their sums, and warns users whose quotas are nearly used up. */
+    async keepUsage(): Promise<UsageUpkeep> {
+      const done = await keepUsage(orm.em);
+      for (const user of await warnOfQuotas(orm.em, new Date())) {
+        if (settings.PLATFORM_USED_UP_QUOTA === 'pause') await pauseSandboxesOf(orm.em, user);
+      }
+      return done;
+    },
     /** @returns how many deliveries were deleted */
     purgeWebhookDeliveries: (): Promise<number> => purgeWebhookDeliveries(orm.em, retention),
     /** @returns how many replies were deleted */

@@ -87,6 +87,10 @@ export function createSandboxLifeActivities({ orm, plans }: { orm: Orm; plans: P
     async recordTimeout(sandboxId: SandboxId, timeoutSeconds: number, fromMs: number | null): Promise<void> {
       await refusing(life.setTimeout(sandboxId, timeoutSeconds, fromMs === null ? null : new Date(fromMs)));
     },
+    /** Records what the sandbox used so far, where no transition has done so for a while. */
+    async recordUsage(sandboxId: SandboxId, atMs: number): Promise<void> {
+      await refusing(life.closeUsage(sandboxId, new Date(atMs)));
+    },
     /** Chooses another host when the first did not start the sandbox. Fails with `no_capacity` when there is none. */
     async placeAgain(sandboxId: SandboxId): Promise<{ hostId: string; region: string }> {
       const row = await refusing(life.placeAgain(sandboxId));

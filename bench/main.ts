@@ -1,4 +1,4 @@
-/** `npm run bench [-- lifecycle agent gateway floods exec metrics bodies create density imports workflows libraries webhooks]`: how fast it is, beside the floors of the same machine in the same run. */
+/** `npm run bench [-- lifecycle agent gateway floods exec metrics bodies accounts usage create density imports workflows libraries webhooks]`: how fast it is, beside the floors of the same machine in the same run. */
 const benches: Record<string, () => Promise<unknown>> = {
   lifecycle: () => import('./lifecycle/run.ts'),
   agent: () => import('./agent/run.ts'),
@@ -8,6 +8,7 @@ const benches: Record<string, () => Promise<unknown>> = {
   metrics: () => import('./metrics/run.ts'),
   bodies: () => import('./bodies/run.ts'),
   accounts: () => import('./accounts/run.ts'),
+  usage: () => import('./usage/run.ts'),
   create: () => import('./create/run.ts'),
   density: () => import('./density/run.ts'),
   imports: () => import('./imports/run.ts'),

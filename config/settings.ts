@@ -128,6 +128,11 @@ const settingsSchema = z.object({
   /** Of events, of notifications, and of ended sandboxes of one account, the newest that are kept; of replies, by caller. */
   PLATFORM_ROWS_KEPT_PER_ACCOUNT: positive(250_000),
   /**
+   * What becomes of running sandboxes when a user's quota of the month is used up: `refuse` leaves them until their timeout,
+   * `pause` pauses them within an hour. Neither lets the user create or resume others.
+   */
+  PLATFORM_USED_UP_QUOTA: z.preprocess(emptyIsUnset, z.enum(['refuse', 'pause']).default('refuse')),
+  /**
    * `smtp://user:password@host:port`, or `smtps://…`; parameters as `?requireTLS=true`. Secret. Empty: mails are kept as
    * files in the data folder.
    */

@@ -44,6 +44,8 @@ import { Migration20261212Webhooks } from './migrations/20261212-webhooks.ts';
 import { Migration20261213RegistryImages } from './migrations/20261213-registry-images.ts';
 import { Migration20261215SandboxNetworks } from './migrations/20261215-sandbox-networks.ts';
 import { Migration20261215WatchedRuns } from './migrations/20261215-watched-runs.ts';
+import { Migration20261216Usage } from './migrations/20261216-usage.ts';
+import { Migration20261216UsageMeasured } from './migrations/20261216-usage-measured.ts';
 import { Migration20261217Ledger } from './migrations/20261217-ledger.ts';
 import { Migration20261218CountedSignIns } from './migrations/20261218-counted-sign-ins.ts';
 import { ReticentDriver } from './reticent-driver.ts';
@@ -129,6 +131,8 @@ export async function createOrm(
         { name: '20261213-registry-images', class: Migration20261213RegistryImages },
         { name: '20261215-sandbox-networks', class: Migration20261215SandboxNetworks },
         { name: '20261215-watched-runs', class: Migration20261215WatchedRuns },
+        { name: '20261216-usage', class: Migration20261216Usage },
+        { name: '20261216-usage-measured', class: Migration20261216UsageMeasured },
         { name: '20261217-ledger', class: Migration20261217Ledger },
         { name: '20261218-counted-sign-ins', class: Migration20261218CountedSignIns },
       ],

@@ -2,13 +2,13 @@ import type { Orm } from './orm.ts';
 import { query } from './query.ts';
 
 /** Tables that the runtime role may add to and read, and nothing else. */
-const appendOnly = ['audit_events', 'ledger_transactions', 'ledger_entries'];
+const appendOnly = ['audit_events', 'ledger_transactions', 'ledger_entries', 'usage_events'];
 /** Tables that only migrations change. */
 const readOnly = ['platform_migrations'];
 
 /**
  * Lets the role of `runtimeUrl` work on the tables of the owner, as whom `owner` is connected: everything but to change
- * their shape, and to change or remove audit events and the ledger. Makes the role where it is missing and the owner may. Does nothing
+ * their shape, and to change or remove audit events, usage events and the ledger. Makes the role where it is missing and the owner may. Does nothing
  * where both are the same role.
  * @throws {Error} naming what an operator has to do where the role is missing and cannot be made
  */

@@ -41,6 +41,7 @@ export const sandboxReasons = [
   'restarted',
   'restart_failed',
   'budget_restricted',
+  'quota_used_up',
   'object_storage_mount_failed',
   'object_storage_credentials_required',
 ] as const;

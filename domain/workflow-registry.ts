@@ -1,5 +1,6 @@
 import type { AccountId, ProjectId, SandboxId, UserId } from './ids.ts';
 import type { LifeStart } from './life-plan.ts';
+import type { SandboxReason } from './sandbox-state.ts';
 
 /**
  * Every workflow of the platform: its type, the input it starts with, and the signals that other parts of the platform
@@ -7,7 +8,7 @@ import type { LifeStart } from './life-plan.ts';
  */
 export interface Workflows {
   /** The life of a sandbox. */
-  sandbox: { input: LifeStart; signals: { projectSwitched: { projectId: ProjectId } } };
+  sandbox: { input: LifeStart; signals: SandboxSignals };
   /** Terminates or deletes a sandbox whose life is over. */
   sandboxDeletion: { input: SandboxDeletionInput; signals: Record<never, never> };
   /** Ends the sandboxes of one batch request. */
@@ -37,6 +38,12 @@ export interface Workflows {
 export type WorkflowType = keyof Workflows;
 export type WorkflowInput<Type extends WorkflowType> = Workflows[Type]['input'];
 export type SignalName<Type extends WorkflowType> = keyof Workflows[Type]['signals'] & string;
+
+export interface SandboxSignals {
+  projectSwitched: { projectId: ProjectId };
+  /** The platform pauses it; nobody waits for that. */
+  pauseRequested: { reason: SandboxReason };
+}
 
 export interface SandboxDeletionInput {
   sandboxId: SandboxId;

@@ -16,17 +16,19 @@ export interface MaintenanceReport {
   webhookPartitionsMade: number;
   webhookPartitionsDropped: number;
   webhookDeliveriesPurged: number;
+  usageEventsSummed: number;
 }
 
 /**
- * One round of upkeep: makes the partitions for the metrics of the coming days, drops those of old days, and removes rows
- * that are kept no longer. The schedule `maintenance` starts it each hour. A task that fails does not stop the others.
+ * One round of upkeep: makes the partitions for the metrics of the coming days, drops those of old days, removes rows that
+ * are kept no longer, and moves usage to its sums. The schedule `maintenance` starts it each hour. A task that fails does not stop the others.
  */
 export async function maintenance(): Promise<MaintenanceReport> {
   const purgesRows = patched('old-rows-are-purged');
   const purgesSignIns = patched('old-sign-ins-are-purged');
   const keepsWebhooks = patched('webhook-deliveries-are-kept');
-  const [made, dropped, keys, events, notifications, sandboxes, signIns, weeksMade, weeksDropped, deliveries] =
+  const keepsUsage = patched('usage-is-kept');
+  const [made, dropped, keys, events, notifications, sandboxes, signIns, weeksMade, weeksDropped, deliveries, usage] =
     await Promise.allSettled([
       activities.makeMetricsPartitions(),
       activities.dropOldMetricsPartitions(),
@@ -38,6 +40,7 @@ export async function maintenance(): Promise<MaintenanceReport> {
       keepsWebhooks ? activities.makeWebhookPartitions() : 0,
       keepsWebhooks ? activities.dropOldWebhookPartitions() : 0,
       keepsWebhooks ? activities.purgeWebhookDeliveries() : 0,
+      keepsUsage ? activities.keepUsage().then(({ eventsSummed }) => eventsSummed) : 0,
     ]);
   return {
     partitionsMade: resultOf(made),
@@ -50,6 +53,7 @@ export async function maintenance(): Promise<MaintenanceReport> {
     webhookPartitionsMade: resultOf(weeksMade),
     webhookPartitionsDropped: resultOf(weeksDropped),
     webhookDeliveriesPurged: resultOf(deliveries),
+    usageEventsSummed: resultOf(usage),
   };
 }
 

@@ -40,6 +40,7 @@ export const fieldExamples: Readonly<Record<string, unknown>> = {
   current_email: 'ada@example.com',
   current_password: 'correct-horse',
   cwd: '/workspace',
+  date: '2026-03-01',
   deadline: '2026-03-01T13:30:00.000000000Z',
   default_cpu_count: 2,
   default_memory_mb: 512,
@@ -66,6 +67,7 @@ export const fieldExamples: Readonly<Record<string, unknown>> = {
   external_registry_password: 'correct-horse',
   external_registry_username: 'ada',
   formatter: '2 CPUs',
+  group_by: 'metadata.team',
   host: 'proxy.example.com',
   host_port: '203.0.113.7:20017',
   id: 'eu',
@@ -124,6 +126,8 @@ export const fieldExamples: Readonly<Record<string, unknown>> = {
   remaining_time: 240,
   reply: 'ok',
   request_id: '3f0e6d7a-5a52-4a2f-9d0e-0c9a6f1b2c3d',
+  resource_id: sandboxId,
+  resource_name: 'hello',
   review_notes: 'Enough for the release',
   reviewed_by: userId,
   root_template_id: 'tpl-6m3z8r5tpydj2c7hnv4k9qwx',
@@ -135,6 +139,7 @@ export const fieldExamples: Readonly<Record<string, unknown>> = {
   secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw',
   secret_key: 'wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY',
   service_port: 8000,
+  session_id: 'uss-5k2vq8m3w7xj4r6t9ypz1hdn',
   session_token: 'FwoGZXIvYXdzEXAMPLE',
   started_at: '2026-03-01T12:30:00.000000000Z',
   skopeo_logs: 'Getting image source signatures\n',
@@ -169,6 +174,7 @@ export const fieldExamples: Readonly<Record<string, unknown>> = {
   user_id: userId,
   url: 'https://example.com/hooks',
   username: 'ada',
+  value: 'blue',
 };
 
 /** For fields that are text in one place and another type elsewhere. */

@@ -84,6 +84,8 @@ export const Sandbox = defineEntity({
     pausedMs: p.bigint('number').default(0),
     phaseKind: p.string().$type<'running' | 'paused'>().nullable(),
     phaseSince: p.datetime(3).nullable(),
+    /** Its usage before this time is recorded; null: it has not run yet. */
+    meteredUntil: p.datetime(3).nullable(),
 
     startedAt: p.datetime(3).nullable(),
     stoppedAt: p.datetime(3).nullable(),

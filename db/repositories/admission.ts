@@ -25,6 +25,7 @@ import { query } from '../query.ts';
 import { recordSandboxEvent } from './events.ts';
 import { readRooms, templateUse } from './host-rooms.ts';
 import { lockRow } from './lock-row.ts';
+import { limitsWhatIsMetered, requireMeteredQuota } from './metered-quotas.ts';
 import { requestStart } from './outbox.ts';
 import { takeUdpPorts } from './udp-ports.ts';
 
@@ -61,7 +62,7 @@ export type NewSandbox = Pick<
  * Admits a sandbox and places it, in one transaction: a lock of the account, the plan's limits, room on a live host,
  * the row as `created`, its first event, and the outbox row that starts its workflow. So of many creates at once
  * exactly as many are admitted as the plan allows.
- * @throws {AppError} `plan_limit_exceeded`, `concurrent_limit_reached`, `account_suspended`, `no_capacity`,
+ * @throws {AppError} `plan_limit_exceeded`, `concurrent_limit_reached`, `quota_used_up`, `account_suspended`, `no_capacity`,
  *   `locality_constraint_failed`, `template_not_found`
  */
 export async function admitSandbox(
@@ -99,9 +100,9 @@ async function keepTemplate(tx: EntityManager, templateId: TemplateId): Promise<
 }
 
 /**
- * Checks the resume of a paused sandbox against the plan again, and against its host, where its disk is. Call it inside
- * the transaction that moves the row to `resuming`.
- * @throws {AppError} `concurrent_limit_reached`, `account_suspended`, `no_capacity`
+ * Holds the resume of a paused sandbox against the plan again, and against its host: it comes back where its disk is.
+ * Call it inside the transaction that moves the row to `resuming`.
+ * @throws {AppError} `concurrent_limit_reached`, `quota_used_up`, `account_suspended`, `no_capacity`
  */
 export async function admitResume(tx: EntityManager, plans: PlanCatalog, sandbox: Sandbox): Promise<void> {
   await lockAccountForOneMore(tx, plans, sandbox);
@@ -136,7 +137,7 @@ async function lockAccountForOneMore(
   if (!account) throw notFound('Account');
   if (account.status === 'suspended') throw new AppError('account_suspended', 'The account is suspended');
   const plan = plans.get(account.plan_name);
-  const { ofAccount, ofUser, userLimit } = await countConcurrent(tx, accountId, ownerUserId);
+  const { ofAccount, ofUser, userLimit, isMetered } = await countConcurrent(tx, accountId, ownerUserId);
   if (ofAccount >= plan.maxConcurrentSandboxes) {
     throw new AppError(
       'concurrent_limit_reached',
@@ -149,23 +150,26 @@ async function lockAccountForOneMore(
       `The quota of the user allows ${userLimit} sandboxes at once; pause or terminate one first`,
     );
   }
+  if (isMetered) await requireMeteredQuota(tx, { accountId, userId: ownerUserId }, new Date());
   return plan;
 }
 
-/** Sandboxes that count now, of the account and of one user, and the user's quota; null: no limit. */
+/** Sandboxes that count now, of the account and of one user, what the user's quota allows (null: no limit), and whether it limits what is metered. */
 async function countConcurrent(
   tx: EntityManager,
   accountId: AccountId,
   userId: UserId,
-): Promise<{ ofAccount: number; ofUser: number; userLimit: number | null }> {
-  const [row] = await query<{ of_account: number; of_user: number; user_limit: number | null }>(
+): Promise<{ ofAccount: number; ofUser: number; userLimit: number | null; isMetered: boolean }> {
+  const [row] = await query<{ of_account: number; of_user: number; user_limit: number | null; is_metered: boolean }>(
     tx,
     `select count(*)::int as of_account, (count(*) filter (where owner_user_id = ?))::int as of_user,
-            (select concurrent_sandboxes from quota_allocations where user_id = ? and status = 'active') as user_limit
+            (select concurrent_sandboxes from quota_allocations where user_id = ? and status = 'active') as user_limit,
+            exists (select from quota_allocations where user_id = ? and status = 'active'
+                     and ${limitsWhatIsMetered}) as is_metered
        from sandboxes where account_id = ? and status = any(?::text[])`,
-    [userId, userId, accountId, `{${concurrentStatuses.join(',')}}`],
+    [userId, userId, userId, accountId, `{${concurrentStatuses.join(',')}}`],
   );
-  return { ofAccount: row!.of_account, ofUser: row!.of_user, userLimit: row!.user_limit };
+  return { ofAccount: row!.of_account, ofUser: row!.of_user, userLimit: row!.user_limit, isMetered: row!.is_metered };
 }
 
 /**

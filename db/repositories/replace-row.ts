@@ -3,11 +3,13 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import { Event } from '../entities/event.ts';
 import { query } from '../query.ts';
 import { type Column, columnsOf } from './read-row.ts';
+import type { SqlCondition } from './scope.ts';
 
 /**
- * Writes the difference between two states of a row, and the events of the change, in one statement. Nothing is written
- * when the row is not the version that was read.
+ * Writes what differs between two states of a row, and what else follows from the change, in one statement. Nothing is
+ * written when the row is not the version that was read.
  * @param change `version`: the row's `xmin` as it was read
+ * @param inserts statements that read from `changed`, which has a row only if the row was that version
  * @returns whether the row was still that version
  */
 export async function replaceRow<Entity extends object>(
@@ -15,12 +17,13 @@ export async function replaceRow<Entity extends object>(
   entity: EntityName<Entity>,
   change: { before: Entity; after: Entity; version: string },
   events: readonly Event[],
+  inserts: readonly SqlCondition[] = [],
 ): Promise<boolean> {
   const { tableName, primaryKeys } = em.getMetadata().get<Entity>(entity);
   const columns = columnsOf(em, entity);
   const key = columns.find(({ name }) => name === primaryKeys[0])!;
   const changed = columns.filter(({ name }) => !same(propertyOf(change.before, name), propertyOf(change.after, name)));
-  if (changed.length === 0 && events.length === 0) return true;
+  if (changed.length === 0 && events.length === 0 && inserts.length === 0) return true;
   const sets = changed.map(({ column }) => `${column} = ?, `).join('');
   const eventColumns = columnsOf(em, Event);
   const recorded = events.map(() => `(${eventColumns.map(() => '?').join(', ')})`).join(', ');
@@ -32,12 +35,14 @@ export async function replaceRow<Entity extends object>(
     em,
     `with changed as (update ${tableName} set ${sets}updated_at = now()
        where ${key.column} = ? and xmin = ?::xid returning 1)${events.length === 0 ? '' : insert}
+     ${inserts.map(({ sql }, index) => `, inserted_${index} as (${sql})`).join('')}
      select 1 from changed`,
     [
       ...changed.map((column) => written(column, change.after)),
       propertyOf(change.after, key.name),
       change.version,
       ...events.flatMap((event) => eventColumns.map((column) => written(column, event))),
+      ...inserts.flatMap(({ values }) => values),
     ],
   );
   return rows.length === 1;

@@ -12,14 +12,17 @@ import {
   type SandboxStatus,
   type SandboxSubstatus,
 } from '../../domain/sandbox-state.ts';
+import { meteredAfter } from '../../domain/usage-periods.ts';
 import { Sandbox, type SandboxFailure } from '../entities/sandbox.ts';
 import type { PlanCatalog } from '../plans.ts';
 import { query } from '../query.ts';
 import { admitResume, reserveHost, roomFor } from './admission.ts';
 import { newSandboxEvent, type SandboxEventType } from './events.ts';
+import { hasLease } from './hosts.ts';
 import { readRow } from './read-row.ts';
 import { replaceRow } from './replace-row.ts';
 import { takeUdpPorts } from './udp-ports.ts';
+import { usageStatements } from './usage-events.ts';
 
 /** Where it runs, and its mounts as they came to be; undefined: as they were. */
 export interface RunningPlace {
@@ -279,6 +282,17 @@ export class SandboxLifeRepository {
     });
   }
 
+  /**
+   * Records what a sandbox used until `at`, where no transition has for a while. While its host is away nobody knows whether
+   * it runs: what it ran is then recorded with the next transition.
+   */
+  closeUsage(sandboxId: SandboxId, at: Date): Promise<Sandbox> {
+    return this.#change(sandboxId, async (row) => {
+      if (row.phaseKind === 'running' && !(await hasLease(this.#em, row.hostId))) return;
+      if (row.phaseKind) row.meteredUntil = meteredAfter(row.meteredUntil ?? null, at);
+    });
+  }
+
   /** Another timeout; `from` moves the start of its clock. */
   setTimeout(sandboxId: SandboxId, timeoutSeconds: number, from: Date | null): Promise<Sandbox> {
     return this.#change(sandboxId, (row) => {
@@ -342,7 +356,8 @@ export class SandboxLifeRepository {
     if (!row.holdsCompute) row.isMeasured = false;
     // After the status is set, so that each event carries the state it led to.
     const events = types.map((type) => newSandboxEvent(row, type, new Date()));
-    return (await replaceRow(em, Sandbox, { before, after: row, version: found.version }, events)) ? row : null;
+    const usage = usageStatements(before, row.meteredUntil ?? null, ', changed');
+    return (await replaceRow(em, Sandbox, { before, after: row, version: found.version }, events, usage)) ? row : null;
   }
 }
 
@@ -350,7 +365,9 @@ type RecordEvent = (type: SandboxEventType) => void;
 /** `tx` is there when the change runs in a transaction, with the row locked. */
 type Change = (row: Sandbox, record: RecordEvent, tx: EntityManager | null) => void | Promise<void>;
 
+/** Also says how far usage is recorded with this change: up to here in the phase that ends. */
 function setPhase(row: Sandbox, kind: 'running' | 'paused' | null, at: Date): void {
+  if (row.phaseKind || kind) row.meteredUntil = meteredAfter(row.meteredUntil ?? null, at);
   const phase = row.phaseKind && row.phaseSince ? { kind: row.phaseKind, since: row.phaseSince } : null;
   const clock = turn({ ...stoppedClock, runningMs: row.runningMs, pausedMs: row.pausedMs, phase }, kind, at);
   row.runningMs = clock.runningMs;

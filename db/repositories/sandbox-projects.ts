@@ -6,6 +6,7 @@ import { Sandbox } from '../entities/sandbox.ts';
 import { recordSandboxEvent } from './events.ts';
 import { requestSignal } from './outbox.ts';
 import { entitiesWithin, type Scope, scopeTransaction } from './scope.ts';
+import { recordUsage } from './usage-events.ts';
 
 /**
  * Puts a running sandbox into another project. The caller must be able to see both, and both must belong to
@@ -41,6 +42,8 @@ export async function moveSandboxToProject(
     }
     const previous = sandbox.projectId;
     if (previous !== projectId) {
+      // What it used until now belongs to the previous project.
+      await recordUsage(tx, sandbox, new Date());
       sandbox.projectId = projectId;
       requestSignal(tx, 'sandbox', sandboxId, 'projectSwitched', { projectId });
       recordSandboxEvent(tx, sandbox, 'sandbox.project_switched', new Date());

@@ -116,6 +116,10 @@ const table: Record<string, Row> = {
   'POST /v1/user-management/account/confirm-email-change': { ...anyone, body: () => ({ token: 'x' }) },
   'GET /v1/user-management/plans': user('none'),
   'GET /v1/usage/quotas': user('own'),
+  'GET /v1/usage/summary': user('by_role'),
+  'GET /v1/usage/analytics': user('by_role'),
+  'GET /v1/usage/sessions': user('by_role'),
+  'GET /v1/usage/events': user('by_role', { owners: (data) => data.events.map((each: Json) => each.user_id) }),
   'GET /v1/usage/quota-requests': user('by_role', {
     owners: (data) => data.requests.map((each: Json) => each.user_id),
   }),
@@ -328,6 +332,7 @@ beforeAll(async () => {
   };
   names = await objectsOf(owner);
   suspendedNames = await objectsOf(suspended);
+  for (const caller of [owner, other, api.root, foreignRoot, admin]) await addUsage(caller);
   for (const caller of [other, api.root, foreignRoot, admin]) {
     await api.send(caller, 'POST', '/v1/sandboxes', {});
     await addNotification(caller);
@@ -401,6 +406,15 @@ async function addNotification({ accountId, userId }: Caller): Promise<string> {
   });
   await em.flush();
   return id;
+}
+
+async function addUsage({ accountId, userId, projectId }: Caller): Promise<void> {
+  await api.orm.em.fork().execute(
+    `insert into usage_events (resource_id, account_id, user_id, project_id, usage_type, period_start, period_end, amount,
+                               unit_price)
+     values (?, ?, ?, ?, 'cpu_seconds', date_trunc('hour', now()), date_trunc('hour', now()) + interval '1 second', 1, 0)`,
+    [newId('sandbox'), accountId, userId, projectId],
+  );
 }
 
 /** An endpoint with a delivery that is over. */

@@ -95,6 +95,7 @@ describe('lists', () => {
     expect(listed.body.data.projects).toMatchObject([{ account_owner: { user_id: other.userId } }]);
     for (const path of [
       ...['/v1/sandboxes', '/v1/api-keys', '/v1/templates', '/v1/usage/quota-requests', users, '/v1/audit-events'],
+      ...['/v1/usage/summary', '/v1/usage/analytics', '/v1/usage/sessions', '/v1/usage/events'],
       ...['/v1/user-management/quota-requests', '/v1/user-management/quota-allocations'],
     ]) {
       for (const account of ['all', root.accountId, admin.accountId]) {

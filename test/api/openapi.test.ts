@@ -100,6 +100,14 @@ const quotaRequest = [
   ...quota,
   ...words('request_id user_id account_id reason status reviewed_by reviewed_at review_notes created_at updated_at'),
 ].sort();
+const used = words(`
+  total_cpu_hours total_memory_gb_hours total_storage_gb_hours total_traffic_gb total_template_storage_gb_hours
+  total_cpu_hours_used total_memory_gb_hours_used total_cost`);
+const usageSummary = [
+  ...used,
+  ...words('total_sessions active_sessions completed_sessions failed_sessions avg_session_duration currency'),
+].sort();
+const groups = ['value', ...used].sort();
 const quotaRequests = { '': words('requests pagination'), 'requests[]': quotaRequest, pagination };
 const balanceChange = words('transaction_id account_id kind description amount currency created_at');
 const webhook = words(`
@@ -232,7 +240,43 @@ const contract: Record<string, Record<string, string[]>> = {
   'PUT /v1/api-keys/{key_id} 200': { '': key },
   'PUT /v1/api-keys/{key_id}/status 200': { '': words('message is_active') },
   'DELETE /v1/api-keys/{key_id} 200': {},
-  'GET /v1/usage/quotas 200': { '': ['quotas'], quotas: allocation },
+  'GET /v1/usage/summary 200': {
+    '': words('summary time_period groups total_groups'),
+    summary: usageSummary,
+    time_period: words('start end'),
+    'groups[]': groups,
+  },
+  'GET /v1/usage/analytics 200': {
+    '': words('summary charts time_period groups total_groups'),
+    summary: usageSummary,
+    charts: words('sessions_over_time resource_utilization cost_breakdown'),
+    'charts.sessions_over_time[]': words('date sessions'),
+    'charts.resource_utilization[]': [...used, 'date'].sort(),
+    'charts.cost_breakdown[]': words('usage_type resource_type cost percentage'),
+    time_period: words('start end'),
+    'groups[]': groups,
+  },
+  'GET /v1/usage/sessions 200': {
+    '': words('sessions pagination'),
+    'sessions[]':
+      words(`session_id resource_type resource_id resource_name status start_time end_time duration cpu_count
+                         memory_mb storage_gb estimated_cost final_cost`),
+    pagination,
+  },
+  'GET /v1/usage/events 200': {
+    '': words('events pagination'),
+    'events[]':
+      words(`event_id resource_type resource_id user_id account_id project_id usage_type usage_quantity usage_unit
+                       resource_specs event_timestamp period_start period_end unit_price total_cost currency metadata tags
+                       created_at`),
+    'events[].resource_specs': words('cpu_count memory_mb'),
+    pagination,
+  },
+  'GET /v1/usage/quotas 200': {
+    '': words('quotas used'),
+    quotas: allocation,
+    used: words('period_start period_end cpu_seconds ram_gb_seconds sandbox_storage_gb_seconds traffic_gb'),
+  },
   'GET /v1/usage/quota-requests 200': quotaRequests,
   'POST /v1/usage/quota-requests 201': { '': quotaRequest },
   'PUT /v1/usage/quota-requests/{request_id} 200': { '': quotaRequest },
@@ -431,6 +475,10 @@ const queries: Record<string, string[]> = {
   'GET /v1/user-management/users': [...pagingOfAccounts, 'status'],
   'GET /v1/notifications': [...paging, 'read', 'type'],
   'GET /v1/usage/quota-requests': [...pagingOfAccounts, 'status'],
+  'GET /v1/usage/summary': words('start end account_id project_id group_by'),
+  'GET /v1/usage/analytics': words('start end account_id project_id group_by'),
+  'GET /v1/usage/sessions': [...pagingOfAccounts, ...words('start end project_id')],
+  'GET /v1/usage/events': [...pagingOfAccounts, ...words('start end project_id resource_type usage_type')],
   'GET /v1/user-management/quota-requests': [...pagingOfAccounts, 'status'],
   'GET /v1/user-management/quota-allocations': [...pagingOfAccounts, 'include_inactive'],
   'GET /v1/api-keys': [...pagingOfAccounts, ...words('user_id status search sort_by sort_order')],

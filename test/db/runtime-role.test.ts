@@ -87,7 +87,13 @@ test('it may work on every other table, and have partitions of metrics made', as
         and not c.relispartition`,
   )) as { name: string; everything: boolean }[];
   const limited = tables.filter(({ everything }) => !everything).map(({ name }) => name);
-  expect(limited.sort()).toEqual(['audit_events', 'ledger_entries', 'ledger_transactions', 'platform_migrations']);
+  expect(limited.sort()).toEqual([
+    'audit_events',
+    'ledger_entries',
+    'ledger_transactions',
+    'platform_migrations',
+    'usage_events',
+  ]);
   await owner.em.fork().execute('select drop_metrics_partitions(current_date + 100)');
   expect(await makeMetricsPartitions(runtime.em)).toBeGreaterThan(0);
   await owner.em.fork().execute('select drop_webhook_partitions(current_date + 100)');

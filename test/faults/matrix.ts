@@ -4,6 +4,7 @@ import { until } from '../support/until.ts';
 import type { FaultyPlatform, PartName } from './faulty-platform.ts';
 import { leftovers, takeInventory } from './inventory.ts';
 import { type Moving, settle, type TransitionName, transitionNames, transitions } from './transitions.ts';
+import { wrongUsage } from './wrong-usage.ts';
 
 /** One kill: of which process, and whether before or after what was asked for was acknowledged. */
 export interface Round {
@@ -73,16 +74,17 @@ export async function playRound(platform: FaultyPlatform, round: Round): Promise
 
 /**
  * Whether the seconds of every sandbox add up: from its start to its stop, or to where its present phase began, each
- * millisecond was counted once, as running or as paused.
+ * millisecond was counted once, as running or as paused; and whether its usage is the same.
  */
 export async function wrongTotals(platform: FaultyPlatform): Promise<string[]> {
   const rows = await platform.orm.em.fork().find(Sandbox, { startedAt: { $ne: null } });
-  return rows.flatMap((row) => {
+  const wrong = rows.flatMap((row) => {
     const countedUntil = row.stoppedAt ?? row.phaseSince!;
     const expectedMs = countedUntil.getTime() - row.startedAt!.getTime();
     const countedMs = row.runningMs + row.pausedMs;
     return countedMs === expectedMs ? [] : [`${row.name} ${row.status}: ${countedMs} ms of ${expectedMs}`];
   });
+  return [...wrong, ...(await wrongUsage(platform))];
 }
 
 /** Deletes every sandbox there is. @returns what is then left that nobody owns */

@@ -71,13 +71,13 @@ test('a control worker starts one round at once and schedules one each hour; a s
     webhookPartitionsMade: expect.any(Number),
     webhookPartitionsDropped: 1,
     webhookDeliveriesPurged: 0,
+    usageEventsSummed: 0,
   });
   expect(await em.execute('select throttle_key from sign_in_throttles')).toEqual([{ throttle_key: 'young' }]);
   for (const table of ['idempotency_keys', 'events', 'notifications', 'sandboxes', 'sessions', 'account_links']) {
     expect([table, await em.execute(`select * from ${table}`)]).toEqual([table, []]);
   }
-  if (process.env.RECORD_HISTORIES === '1')
-    await recordHistory(plane.client, 'maintenance-keeps-webhook-deliveries', workflowId!);
+  if (process.env.RECORD_HISTORIES === '1') await recordHistory(plane.client, 'maintenance-keeps-usage', workflowId!);
 
   const { spec } = await plane.client.schedule.getHandle('maintenance').describe();
   expect(spec.intervals).toEqual([expect.objectContaining({ every: 3_600_000 })]);

@@ -6,6 +6,7 @@ import { DriverError } from '../../runtime/driver.ts';
 import { hostRestartedSignal } from '../../workflows/sandbox/messages.ts';
 import { type ControlPlane, startTimeSkippingPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
+import { recordHistory } from '../support/recorded-histories.ts';
 import { until } from '../support/until.ts';
 
 const driver = new MemoryDriver();
@@ -130,6 +131,35 @@ describe('a paused sandbox', () => {
     expect((await plane.row(sandbox.sandboxId)).status).toBe('paused');
     await plane.commands.terminate(sandbox, { forget: false });
   });
+});
+
+test('the usage of a sandbox that runs for hours is recorded each hour, and adds up to its running time', async () => {
+  const sandbox = await runningSandbox({ timeoutSeconds: 3600 });
+  const { sandboxId, cpuCount } = sandbox;
+  await plane.commands.setTimeout(sandbox, { timeoutSeconds: 10_000, mustRaise: true });
+  const recorded = async () =>
+    (await plane.orm.em.fork().execute(
+      `select extract(epoch from period_start)::float8 * 1000 as start, extract(epoch from period_end)::float8 * 1000 as end,
+              amount::float8 as amount
+         from usage_events where resource_id = ? and usage_type = 'cpu_seconds' order by period_start`,
+      [sandboxId],
+    )) as { start: number; end: number; amount: number }[];
+  await environment.sleep('7300s');
+  const hoursRecorded = (periods: { amount: number }[]) =>
+    periods.reduce((sum, { amount }) => sum + amount, 0) / 3_600_000;
+  await until(async () => hoursRecorded(await recorded()) >= 2 * cpuCount);
+  expect((await plane.row(sandboxId)).status).toBe('running');
+  await plane.commands.terminate(sandbox, { forget: false });
+  await until(async () => (await plane.row(sandboxId)).status === 'terminated');
+  const { runningMs } = await plane.row(sandboxId);
+  const periods = await recorded();
+  expect(hoursRecorded(periods)).toBe((cpuCount * runningMs) / 3_600_000);
+  for (const [index, { start, end }] of periods.entries()) {
+    if (index > 0) expect(start).toBe(periods[index - 1]!.end);
+    expect(Math.floor(start / 3_600_000)).toBe(Math.floor((end - 1) / 3_600_000));
+  }
+  await plane.client.workflow.getHandle(sandboxId).result();
+  if (process.env.RECORD_HISTORIES === '1') await recordHistory(plane.client, 'sandbox-usage-recorded', sandboxId);
 });
 
 describe('a host that restarted', () => {

@@ -5,6 +5,7 @@ import type { temporal } from '@temporalio/proto';
 import { Event } from '../../db/entities/event.ts';
 import { OutboxEntry } from '../../db/entities/outbox-entry.ts';
 import { newId } from '../../db/new-id.ts';
+import { pauseSandboxesOf } from '../../db/repositories/metered-quotas.ts';
 import { requestStart } from '../../db/repositories/outbox.ts';
 import { createProject } from '../../db/repositories/projects.ts';
 import { moveSandboxToProject } from '../../db/repositories/sandbox-projects.ts';
@@ -13,7 +14,7 @@ import type { SandboxId } from '../../domain/ids.ts';
 import { lifeStartOf } from '../../domain/life-plan.ts';
 import { DriverError } from '../../runtime/driver.ts';
 import { EncryptionCodec } from '../../temporal/payload-codec.ts';
-import { lifeQuery } from '../../workflows/sandbox/messages.ts';
+import { lifeQuery, pauseRequestedSignal } from '../../workflows/sandbox/messages.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
 import { until } from '../support/until.ts';
@@ -63,6 +64,19 @@ function payloadsIn(part: unknown): Payload[] {
 }
 
 const refusal = (code: string) => expect.objectContaining({ name: 'AppError', code });
+
+test('a sandbox whose user has used up a quota is paused when the platform asks, and can be resumed', async () => {
+  const sandbox = await runningSandbox();
+  const { sandboxId, accountId, ownerUserId: userId } = sandbox;
+  expect(await pauseSandboxesOf(plane.orm.em, { accountId, userId })).toBeGreaterThan(0);
+  await until(async () => (await plane.row(sandboxId)).status === 'paused');
+  expect((await plane.row(sandboxId)).reason).toBe('quota_used_up');
+  // Of one that is paused already nothing comes.
+  await plane.client.workflow.getHandle(sandboxId).signal(pauseRequestedSignal, { reason: 'quota_used_up' });
+  await plane.commands.resume(sandbox, { wait: true });
+  expect((await plane.row(sandboxId)).status).toBe('running');
+  await plane.commands.terminate(sandbox, { forget: false });
+});
 
 describe('starting', () => {
   test('a create that waits gets its reply when the sandbox runs', async () => {

@@ -10,6 +10,7 @@ import {
   hostReportSignal,
   hostRestartedSignal,
   lifeQuery,
+  pauseRequestedSignal,
   pauseUpdate,
   projectSwitchedSignal,
   removePortUpdate,
@@ -69,6 +70,10 @@ export function handleMessages(state: SandboxState): void {
   setHandler(projectSwitchedSignal, ({ projectId }) => {
     state.plan.projectId = projectId;
     state.publish();
+  });
+
+  setHandler(pauseRequestedSignal, ({ reason }) => {
+    if (state.status === 'running' && !state.isEnding()) state.requestPause(reason, false);
   });
 
   setHandler(lifeQuery, () => state.view());

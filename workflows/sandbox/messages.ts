@@ -23,6 +23,8 @@ export interface CarriedState {
   timeoutFromMs: number;
   pausedAtMs: number;
   memoryKept: boolean;
+  /** Absent when the previous run did not record usage. */
+  usageRecordedMs?: number;
   /** Absent when the previous run did not number starts and resumes. */
   run?: number;
   attempts?: number;
@@ -55,7 +57,7 @@ export const pauseUpdate = defineUpdate<StatusReply, [{ wait: boolean }]>('pause
 
 /**
  * Resumes a paused sandbox. Replies at `resuming`, or with `wait` at `running`. Refused: `sandbox_not_paused`,
- * `concurrent_limit_reached`, `no_capacity`, `account_suspended`, `resume_failed`,
+ * `concurrent_limit_reached`, `quota_used_up`, `no_capacity`, `account_suspended`, `resume_failed`,
  * `object_storage_credentials_required`, `object_storage_mount_failed`.
  */
 export const resumeUpdate = defineUpdate<StatusReply, [{ wait: boolean; storage?: StorageChange }]>('resume');
@@ -130,6 +132,9 @@ export const hostLostSignal = defineSignal<[{ hostId: string; run?: number | nul
 
 /** The sandbox belongs to another project now. Only the search attributes change. */
 export const projectSwitchedSignal = defineSignal<[{ projectId: ProjectId }]>('projectSwitched');
+
+/** Pauses a running sandbox on behalf of the platform; in every other status it is dropped. */
+export const pauseRequestedSignal = defineSignal<[{ reason: SandboxReason }]>('pauseRequested');
 
 /** The workflow's own view of the sandbox, for operators. */
 export interface SandboxLifeView {

@@ -9,6 +9,7 @@ import { hostLostFailure } from './host-loss.ts';
 import type { HostReport } from './messages.ts';
 import { shouldContinueInNextRun } from './next-run.ts';
 import type { SandboxState } from './state.ts';
+import { recordUsage, usageDueIn } from './usage.ts';
 
 /**
  * Records that the sandbox runs. Every time in a sandbox's life is the workflow's own, never a host's, so that deadlines
@@ -24,15 +25,18 @@ export async function enterRunning(
   await rows.recordRunning(state.id, place, atMs);
   state.run = run;
   state.timeoutFromMs = atMs;
+  state.usageRecordedMs = atMs;
   state.failedAutoPauses = 0;
   state.setStatus('running', reason);
 }
 
-/** Waits for the next event of a running sandbox (request, report, warning or timeout) and acts on it. */
+/** Waits for the next event of a running sandbox (request, report, warning, timeout or a full hour) and acts on it. */
 export async function stayRunning(state: SandboxState): Promise<void> {
   const revision = state.timeoutRevision;
   const deadlineMs = state.deadlineMs();
   const warning = nextWarning(deadlineMs, state.timeoutSeconds, Date.now());
+  const waitMs = Math.max(1, warning?.inMs ?? deadlineMs - Date.now());
+  const usageDueMs = usageDueIn(state, waitMs);
   const woken = await condition(
     () =>
       hasRequest(state) ||
@@ -40,14 +44,15 @@ export async function stayRunning(state: SandboxState): Promise<void> {
       state.hostLoss.happened ||
       state.timeoutRevision !== revision ||
       shouldContinueInNextRun(state),
-    Math.max(1, warning?.inMs ?? deadlineMs - Date.now()),
-    { summary: timerSummary(warning, state.plan.autoPause) },
+    usageDueMs ?? waitMs,
+    { summary: usageDueMs === null ? timerSummary(warning, state.plan.autoPause) : 'usage of the last hour' },
   );
   if (hasRequest(state)) return;
   if (state.hostLoss.happened) return fail(state, hostLostFailure);
   const report = state.inbox.take(state.run);
   if (report) return actOnReport(state, report);
   if (woken) return;
+  if (usageDueMs !== null) return recordUsage(state);
   if (warning) await rows.warnOfTimeout(state.id, deadlineMs, warning.beforeSeconds);
   else if (state.plan.autoPause) state.requestPause('auto_pause', false);
   else state.end = { reason: 'timeout', forget: false };

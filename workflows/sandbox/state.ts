@@ -82,6 +82,8 @@ export class SandboxState {
   /** The processes of the paused sandbox still exist, frozen. */
   memoryKept = true;
   expiryWarned = false;
+  /** When the start of the running phase, or a full hour of it, last had the usage recorded. */
+  usageRecordedMs = 0;
 
   pause: Pause | null = null;
   resume: Resume | null = null;
@@ -224,6 +226,7 @@ export class SandboxState {
       timeoutFromMs: this.timeoutFromMs,
       pausedAtMs: this.pausedAtMs,
       memoryKept: this.memoryKept,
+      usageRecordedMs: this.usageRecordedMs,
       run: this.run,
       attempts: this.attempts,
       reports: this.inbox.carry(),
@@ -236,6 +239,7 @@ export class SandboxState {
     this.timeoutFromMs = carried.timeoutFromMs;
     this.pausedAtMs = carried.pausedAtMs;
     this.memoryKept = carried.memoryKept;
+    this.usageRecordedMs = carried.usageRecordedMs ?? carried.timeoutFromMs;
     this.run = carried.run ?? 0;
     this.attempts = carried.attempts ?? 0;
   }

@@ -41,7 +41,7 @@ export function connectSandbox(api: Api, deps: ApiDependencies): void {
             'agent_not_answering',
           ] as const),
           ...(['object_storage_credentials_required', 'object_storage_mount_failed'] as const),
-          ...(['concurrent_limit_reached', 'no_capacity', 'host_unavailable'] as const),
+          ...(['concurrent_limit_reached', 'quota_used_up', 'no_capacity', 'host_unavailable'] as const),
         ),
       },
     },

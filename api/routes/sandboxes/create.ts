@@ -59,7 +59,7 @@ export function createSandbox(api: Api, deps: ApiDependencies): void {
         ...failures(
           ...([ofMutations, ofIdempotency, 'invalid_name', 'invalid_region', 'plan_limit_exceeded'] as const),
           ...(['template_not_found', 'template_not_usable', 'not_found', 'concurrent_limit_reached'] as const),
-          ...(['direct_mount_not_possible', 'no_capacity', 'locality_constraint_failed'] as const),
+          ...(['direct_mount_not_possible', 'quota_used_up', 'no_capacity', 'locality_constraint_failed'] as const),
         ),
       },
     },

@@ -41,7 +41,13 @@ export function restartSandbox(api: Api, deps: ApiDependencies): void {
         200: envelope(sandboxSchema, 'The sandbox, running, with the reason `restarted`'),
         ...failures(
           ...([ofMutations, ofIdempotency, 'not_found', 'sandbox_busy', 'sandbox_ended', 'restart_failed'] as const),
-          ...(['concurrent_limit_reached', 'no_capacity', 'host_unavailable', 'host_disk_full'] as const),
+          ...([
+            'concurrent_limit_reached',
+            'quota_used_up',
+            'no_capacity',
+            'host_unavailable',
+            'host_disk_full',
+          ] as const),
           ...(['object_storage_credentials_required', 'object_storage_mount_failed'] as const),
           'direct_mount_not_possible',
         ),

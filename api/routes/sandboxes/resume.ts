@@ -48,7 +48,7 @@ export function resumeSandbox(api: Api, deps: ApiDependencies): void {
             'resume_failed',
             'agent_not_answering',
           ] as const),
-          ...(['concurrent_limit_reached', 'no_capacity', 'host_unavailable'] as const),
+          ...(['concurrent_limit_reached', 'quota_used_up', 'no_capacity', 'host_unavailable'] as const),
           ...(['object_storage_credentials_required', 'object_storage_mount_failed'] as const),
           'direct_mount_not_possible',
         ),

@@ -1,0 +1,103 @@
+import { z } from 'zod';
+import { listUsageEvents as readEvents, type UsageEvent } from '../../../db/repositories/usage-event-lists.ts';
+import { usagePrices } from '../../../db/usage-prices.ts';
+import { resourceTypes, usageTypeNames, usageTypes } from '../../../domain/usage-types.ts';
+import { anyUser, scopeOf } from '../../access.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { accountQuery } from '../../schemas/account-filter.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofPaging } from '../../schemas/failures.ts';
+import { givenId, optionalQuery, time } from '../../schemas/fields.ts';
+import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/paging.ts';
+import { boundsOf, boundsQuery } from '../../schemas/usage-window.ts';
+
+const query = z.object({
+  ...pagingQuery,
+  ...accountQuery,
+  ...boundsQuery,
+  project_id: optionalQuery(givenId('project', z.string().max(64))),
+  resource_type: optionalQuery(z.enum(resourceTypes)),
+  usage_type: optionalQuery(z.enum(usageTypeNames)),
+});
+
+const eventSchema = z
+  .object({
+    event_id: z.string(),
+    resource_type: z.enum(resourceTypes),
+    resource_id: z.string(),
+    user_id: z.string(),
+    account_id: z.string(),
+    project_id: z.string().nullable().describe('Null: of a template'),
+    usage_type: z.enum(usageTypeNames),
+    usage_quantity: z.number().min(0),
+    usage_unit: z.enum(['cpu_seconds', 'gb_seconds', 'gb']),
+    resource_specs: z.object({
+      cpu_count: z.int().nullable().describe('Null: of a template'),
+      memory_mb: z.int().nullable().describe('Null: of a template'),
+    }),
+    event_timestamp: time().describe('When the period ended'),
+    period_start: time(),
+    period_end: time().describe('Within the same hour (UTC) as the start'),
+    unit_price: z.number().min(0).describe('0: it is measured, and not charged'),
+    total_cost: z.number().min(0),
+    currency: z.string(),
+    metadata: z.record(z.string(), z.string()).describe('Of the sandbox'),
+    tags: z.array(z.enum(['charged', 'measured'])),
+    created_at: time().describe('When it was recorded'),
+  })
+  .meta({ id: 'UsageEvent' });
+
+/** `GET /v1/usage/events`. */
+export function listUsageEvents(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'GET',
+    url: '/v1/usage/events',
+    config: { access: anyUser('by_role') },
+    schema: {
+      operationId: 'listUsageEvents',
+      tags: ['Usage'],
+      summary: 'List what was used, by object and period, newest first',
+      querystring: query,
+      response: {
+        200: envelope(
+          z.object({ events: z.array(eventSchema), pagination: paginationSchema }),
+          'A page of events whose period ended after `start`, and not after `end`',
+        ),
+        ...failures(ofPaging, 'invalid_date_range', 'admin_required', 'not_found'),
+      },
+    },
+    handler: async (request) => {
+      const { project_id: projectId, resource_type: resourceType, usage_type: usageType } = request.query;
+      const listing = listingOf(request.query, 50);
+      const window = boundsOf(request.query, new Date());
+      const of = { scope: scopeOf(request), projectId };
+      const { events, total } = await readEvents(deps.orm.em, of, { resourceType, usageType }, window, listing);
+      return success({ events: events.map(present), pagination: paginationOf(listing, total) });
+    },
+  });
+}
+
+function present(event: UsageEvent): z.output<typeof eventSchema> {
+  const { unit, charged } = usageTypes[event.usageType];
+  return {
+    event_id: event.eventId,
+    resource_type: event.resourceType,
+    resource_id: event.resourceId,
+    user_id: event.userId,
+    account_id: event.accountId,
+    project_id: event.projectId,
+    usage_type: event.usageType,
+    usage_quantity: event.quantity,
+    usage_unit: unit,
+    resource_specs: { cpu_count: event.cpuCount, memory_mb: event.memoryMb },
+    event_timestamp: event.periodEnd,
+    period_start: event.periodStart,
+    period_end: event.periodEnd,
+    unit_price: event.unitPrice,
+    total_cost: event.cost,
+    currency: usagePrices.currency,
+    metadata: event.metadata,
+    tags: [charged ? 'charged' : 'measured'],
+    created_at: event.createdAt,
+  };
+}

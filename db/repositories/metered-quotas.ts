@@ -1,0 +1,117 @@
+import { createHash } from 'node:crypto';
+import type { EntityManager } from '@mikro-orm/postgresql';
+import { AppError } from '../../domain/errors.ts';
+import type { AccountId, SandboxId, UserId } from '../../domain/ids.ts';
+import { quotaMonth, quotasReached } from '../../domain/quotas.ts';
+import type { UsageType } from '../../domain/usage-types.ts';
+import { QuotaAllocation } from '../entities/quota-allocation.ts';
+import { query } from '../query.ts';
+import { requestSignal } from './outbox.ts';
+import { findActiveAllocation } from './quota-allocations.ts';
+import { readRow } from './read-row.ts';
+import { sumUsage } from './usage-sums.ts';
+
+interface QuotaUser {
+  accountId: AccountId;
+  userId: UserId;
+}
+
+/** Holds for allocations that limit what is metered. */
+export const limitsWhatIsMetered =
+  'coalesce(cpu_seconds_monthly, ram_gb_seconds, sandbox_storage_gb_seconds, traffic_gb_seconds) is not null';
+
+/** What a user has used of each type since the month began. */
+export async function readMonthlyUse(
+  em: EntityManager,
+  { accountId, userId }: QuotaUser,
+  now: Date,
+): Promise<{ [type in UsageType]?: number }> {
+  const sums = await sumUsage(em, { scope: { rows: 'user', accountId, userId } }, quotaMonth(now), now);
+  const used: { [type in UsageType]?: number } = {};
+  for (const { usageType, quantity } of sums) used[usageType] = (used[usageType] ?? 0) + Number(quantity);
+  return used;
+}
+
+/**
+ * Refuses one more running sandbox to a user whose quota of the month is used up. Call it in the transaction that admits the
+ * sandbox.
+ * @throws {AppError} `quota_used_up`
+ */
+export async function requireMeteredQuota(tx: EntityManager, user: QuotaUser, now: Date): Promise<void> {
+  const quota = await findActiveAllocation(tx, user.userId);
+  if (!quota) return;
+  const spent = quotasReached(withNulls(quota), await readMonthlyUse(tx, user, now)).find(({ usedUp }) => usedUp);
+  if (!spent) return;
+  const nextMonth = quotaMonth(now).end.toISOString().slice(0, 10);
+  throw new AppError(
+    'quota_used_up',
+    `The user's quota of ${spent.name} is used up until ${nextMonth}; a root user of the account can allocate more`,
+  );
+}
+
+/**
+ * Notifies users whose quota is used to four fifths, and again when it is used up: of each part once a month.
+ * @returns the users whose quota is used up
+ */
+export async function warnOfQuotas(em: EntityManager, now: Date): Promise<QuotaUser[]> {
+  const spent: QuotaUser[] = [];
+  const rows = await query<Record<string, unknown>>(
+    em.fork(),
+    `select * from quota_allocations where status = 'active' and ${limitsWhatIsMetered}`,
+  );
+  for (const quota of rows.map((row) => readRow(em, QuotaAllocation, row))) {
+    const reached = quotasReached(withNulls(quota), await readMonthlyUse(em, quota, now));
+    for (const { field, name, usedUp } of reached) await warn(em, quota, { field, name, usedUp }, now);
+    if (reached.some(({ usedUp }) => usedUp)) spent.push(quota);
+  }
+  return spent;
+}
+
+/** Asks the workflows of a user's running sandboxes to pause them. @returns how many it asked */
+export async function pauseSandboxesOf(em: EntityManager, { accountId, userId }: QuotaUser): Promise<number> {
+  const tx = em.fork();
+  const rows = await query<{ sandbox_id: SandboxId }>(
+    tx,
+    "select sandbox_id from sandboxes where account_id = ? and owner_user_id = ? and status = 'running'",
+    [accountId, userId],
+  );
+  for (const { sandbox_id: id } of rows) {
+    requestSignal(tx, 'sandbox', id, 'pauseRequested', { reason: 'quota_used_up' });
+  }
+  await tx.flush();
+  return rows.length;
+}
+
+async function warn(
+  em: EntityManager,
+  { allocationId, accountId, userId }: QuotaAllocation,
+  { field, name, usedUp }: { field: string; name: string; usedUp: boolean },
+  now: Date,
+): Promise<void> {
+  const { start, end } = quotaMonth(now);
+  // The id follows from what the notification is about, so that a second one is not added.
+  const about = [allocationId, field, usedUp, start.toISOString()].join('/');
+  const id = `ntf-${createHash('sha256').update(about).digest('hex').slice(0, 20)}`;
+  const until = end.toISOString().slice(0, 10);
+  await query(
+    em.fork(),
+    `insert into notifications (id, account_id, user_id, title, message, type, category, related_entity_type, related_entity_id)
+     values (?, ?, ?, ?, ?, ?, 'quota', 'quota_allocation', ?) on conflict (id) do nothing`,
+    [
+      ...[id, accountId, userId],
+      usedUp ? `Your quota of ${name} is used up` : `Your quota of ${name} is nearly used up`,
+      usedUp
+        ? `You can create and resume sandboxes again on ${until}, or when you are allocated more. What runs goes on until its timeout.`
+        : `You have used four fifths of this month's quota. When it is used up, you can create and resume no sandboxes until ${until}.`,
+      usedUp ? 'quota_used_up' : 'quota_nearly_used_up',
+      allocationId,
+    ],
+  );
+}
+
+const withNulls = (quota: QuotaAllocation) => ({
+  cpuSecondsMonthly: quota.cpuSecondsMonthly ?? null,
+  ramGbSeconds: quota.ramGbSeconds ?? null,
+  sandboxStorageGbSeconds: quota.sandboxStorageGbSeconds ?? null,
+  trafficGbSeconds: quota.trafficGbSeconds ?? null,
+});

@@ -1,0 +1,171 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import type { ProjectId } from '../../domain/ids.ts';
+import { type UsageType, usageTypeNames, usageTypes } from '../../domain/usage-types.ts';
+import { partsOf, type UsageWindow } from '../../domain/usage-window.ts';
+import { priceOf } from '../usage-prices.ts';
+import { allOf, type Scope, type SqlCondition, withinScope } from './scope.ts';
+
+/** What was used of one type at one price. Decimals in text, exact: `cost` is `quantity` times `unitPrice`, not rounded. */
+export interface UsageSum {
+  usageType: UsageType;
+  /** In the small unit of the type: see `usageTypes`. */
+  amount: string;
+  quantity: string;
+  unitPrice: string;
+  cost: string;
+}
+
+/** Whose usage: what the scope covers, of one project or of all. */
+export interface UsageOf {
+  scope: Scope;
+  projectId?: ProjectId | undefined;
+}
+
+/**
+ * What was used in a window, exact to the millisecond: what is recorded, and what sandboxes that live now have used since.
+ * A type has a sum for each price that it had. Types that were not used are left out.
+ * @param now until when living sandboxes are counted
+ */
+export async function sumUsage(
+  em: EntityManager,
+  of: UsageOf,
+  window: UsageWindow,
+  now = new Date(),
+): Promise<UsageSum[]> {
+  const used = usageIn(of, window, now);
+  // Within a transaction, on its connection: to wait for another one could last for ever.
+  const rows = (await (em.isInTransaction() ? em : em.fork()).execute(
+    `select usage_type, amount::text, trim_scale(unit_price)::text as unit_price, ${quantity}::text as quantity,
+            trim_scale(${quantity} * unit_price)::text as cost
+       from (select usage_type, unit_price, sum(amount) as amount from (${used.sql}) used group by 1, 2) used
+       join ${units} using (usage_type)
+      where amount > 0 order by usage_type, unit_price`,
+    used.values,
+  )) as { usage_type: UsageType; amount: string; unit_price: string; quantity: string; cost: string }[];
+  return rows.map((row) => ({
+    usageType: row.usage_type,
+    amount: row.amount,
+    quantity: row.quantity,
+    unitPrice: row.unit_price,
+    cost: row.cost,
+  }));
+}
+
+/** A table of how many of the small unit make one unit of a type. */
+export const units = `(values ${usageTypeNames
+  .map((type) => `('${type}', ${usageTypes[type].perUnit}::numeric)`)
+  .join(', ')}) units(usage_type, per_unit)`;
+
+/** Exact: each `per_unit` divides ten to the power of 30. */
+export const quantity = 'trim_scale(round(amount::numeric, 30) / per_unit)';
+
+/**
+ * A query of the usage within a window. Rows: `at` (in the part of the window that the row is about), `user_id`, `project_id`,
+ * `usage_type`, `unit_price`, `amount` in the small unit of the type, `label`. Whole days and hours come from their sums, with what
+ * is still pending; the rest from single events, cut at the window; and what lives now from its row.
+ * @param labelKey of the sandboxes' metadata, whose values are the labels; only sandboxes that have it are counted then. Null: all
+ *   usage, without labels
+ */
+export function usageIn(of: UsageOf, window: UsageWindow, now: Date, labelKey: string | null = null): SqlCondition {
+  const { days, hours, edges } = partsOf(window);
+  const arms: SqlCondition[] = [];
+  const whose = (alias: string, ownerColumn = 'user_id') => {
+    const conditions = [withinScope(of.scope, alias, ownerColumn)];
+    if (of.projectId) conditions.push({ sql: `${alias}.project_id = ?`, values: [of.projectId] });
+    return allOf(conditions);
+  };
+  const iso = (ms: number) => new Date(ms).toISOString();
+  const sums = labelKey === null ? 'usage' : 'usage_label';
+  const label = labelKey === null ? [] : [labelKey];
+  const labelOf = (alias: string) => (labelKey === null ? 'null' : `${alias}.metadata ->> ?::text`);
+  const has = (alias: string) => (labelKey === null ? '' : ` and ${alias}.metadata ->> ?::text is not null`);
+  const resources = labelKey === null ? '' : 'join usage_resources r using (resource_id)';
+  for (const [table, spans] of [
+    [`${sums}_days`, days],
+    [`${sums}_hours`, hours],
+  ] as const) {
+    for (const { startMs, endMs } of spans) {
+      const mine = whose('u');
+      arms.push({
+        sql: `select u.bucket as at, u.user_id, u.project_id, u.usage_type, u.unit_price, u.amount::numeric as amount,
+                     ${labelOf('u')} as label
+                from ${table} u
+               where ${mine.sql} and u.bucket >= ?::timestamptz and u.bucket < ?::timestamptz${has('u')}`,
+        values: [...label, ...mine.values, iso(startMs), iso(endMs), ...label],
+      });
+    }
+  }
+  for (const { startMs, endMs } of [...days, ...hours]) {
+    const mine = whose('p');
+    arms.push({
+      sql: `select p.period_start as at, p.user_id, p.project_id, p.usage_type, p.unit_price, p.amount::numeric as amount,
+                   ${labelOf('r')} as label
+              from usage_pending p ${resources}
+             where ${mine.sql} and p.period_start >= ?::timestamptz and p.period_start < ?::timestamptz${has('r')}`,
+      values: [...label, ...mine.values, iso(startMs), iso(endMs), ...label],
+    });
+  }
+  for (const { startMs, endMs } of edges) {
+    const mine = whose('e');
+    const [start, end] = [iso(startMs), iso(endMs)];
+    arms.push({
+      sql: `select greatest(e.period_start, ?::timestamptz) as at, e.user_id, e.project_id, e.usage_type, e.unit_price,
+                   ${amountUpTo('least(e.period_end, ?::timestamptz)')}
+                     - ${amountUpTo('greatest(e.period_start, ?::timestamptz)')} as amount, ${labelOf('r')} as label
+              from usage_events e ${resources}
+             where ${mine.sql} and e.period_start < ?::timestamptz and e.period_end > ?::timestamptz
+               and e.period_start > ?::timestamptz - interval '1 hour'${has('r')}`,
+      values: [start, end, start, ...label, ...mine.values, end, start, start, ...label],
+    });
+  }
+  const living = whose('s', 'owner_user_id');
+  arms.push(
+    usageOfTheLiving({ sql: `${living.sql}${has('s')}`, values: [...living.values, ...label] }, window, now, {
+      sql: labelOf('s'),
+      values: label,
+    }),
+  );
+  return { sql: arms.map(({ sql }) => sql).join(' union all '), values: arms.flatMap(({ values }) => values) };
+}
+
+/** The whole part of an event's amount up to a time: so the parts of an event add up to it however it is cut. */
+const amountUpTo = (at: string) =>
+  `div(e.amount * round(extract(epoch from ${at} - e.period_start) * 1000), round(extract(epoch from e.period_end - e.period_start) * 1000))`;
+
+/** What the living have used since their usage was last recorded. */
+function usageOfTheLiving(
+  whose: SqlCondition,
+  { start, end }: UsageWindow,
+  now: Date,
+  label: SqlCondition,
+): SqlCondition {
+  const until = new Date(Math.min(end.getTime(), now.getTime())).toISOString();
+  const rates = livingRates();
+  return {
+    sql: `select greatest(s.metered_until, ?::timestamptz) as at, s.owner_user_id as user_id, s.project_id, rates.usage_type,
+                 rates.unit_price,
+                 rates.rate * round(extract(epoch from ?::timestamptz - greatest(s.metered_until, ?::timestamptz)) * 1000) as amount,
+                 ${label.sql} as label
+            from sandboxes s
+            cross join lateral ${rates.sql}
+           where ${whose.sql} and s.phase_kind is not null and rates.counts
+             and greatest(s.metered_until, ?::timestamptz) < ?::timestamptz`,
+    values: [
+      ...[start.toISOString(), until, start.toISOString(), ...label.values],
+      ...rates.values,
+      ...[...whose.values, start.toISOString(), until],
+    ],
+  };
+}
+
+/** What a row `s` of the sandboxes uses each millisecond: `ratesOf` of the domain, in SQL. Only what `counts` is used now. */
+export function livingRates(): SqlCondition {
+  return {
+    sql: `(values
+      ('cpu_seconds', s.cpu_count, ?::numeric, s.phase_kind = 'running'),
+      ('ram_gb_seconds', s.memory_mb, ?::numeric, s.phase_kind = 'running'),
+      ('sandbox_storage_gb_seconds', s.storage_gb, ?::numeric, true)
+    ) rates(usage_type, rate, unit_price, counts)`,
+    values: (['cpu_seconds', 'ram_gb_seconds', 'sandbox_storage_gb_seconds'] as const).map((type) => priceOf(type)),
+  };
+}

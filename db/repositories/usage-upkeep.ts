@@ -1,0 +1,139 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import { query } from '../query.ts';
+import { priceOf, usagePrices } from '../usage-prices.ts';
+
+/** For how many days to come the partitions of usage events are there already. */
+const daysAhead = 62;
+/** The lock that lets one process at a time record what was measured. */
+const measuredLock = 7_403_117;
+
+/** What one round has done. */
+export interface UsageUpkeep {
+  partitionsMade: number;
+  eventsRecorded: number;
+  eventsSummed: number;
+}
+
+/**
+ * Makes partitions for the coming months, records the disks of paused sandboxes and what was measured, and moves events to the
+ * sums of hours and days.
+ */
+export async function keepUsage(em: EntityManager): Promise<UsageUpkeep> {
+  const partitionsMade = await makePartitions(em);
+  const eventsRecorded = (await recordPausedUsage(em)) + (await recordMeasuredUsage(em));
+  return { partitionsMade, eventsRecorded, eventsSummed: await rollUpUsage(em) };
+}
+
+/** A query in the way is not waited for: the next round tries again, weeks before the partition is needed. */
+async function makePartitions(em: EntityManager): Promise<number> {
+  return em.fork().transactional(async (tx) => {
+    await query(tx, "set local lock_timeout = '5s'");
+    const today = "(now() at time zone 'UTC')::date";
+    const [made] = await query<{ count: number }>(
+      tx,
+      `select make_usage_partitions(${today}, ${today} + ${daysAhead}) as count`,
+    );
+    return made!.count;
+  });
+}
+
+/**
+ * Records the disks of sandboxes that stay paused, in one statement: their workflows need not wake for it. One that changes in this
+ * moment is left out; its own transition records it.
+ * @returns how many events it recorded
+ */
+export async function recordPausedUsage(em: EntityManager): Promise<number> {
+  const [row] = await query<{ recorded: number }>(
+    em.fork(),
+    `with paused as (
+       select sandbox_id, account_id, owner_user_id, project_id, storage_gb, metered_until,
+              statement_timestamp()::timestamptz(3) as until
+         from sandboxes where phase_kind = 'paused' and metered_until < statement_timestamp() - interval '1 second'
+          for no key update skip locked
+     ), closed as (
+       update sandboxes s set metered_until = p.until from paused p where s.sandbox_id = p.sandbox_id
+     ), recorded as (
+       insert into usage_events (resource_id, account_id, user_id, project_id, usage_type, period_start, period_end, amount,
+                                 unit_price)
+       select sandbox_id, account_id, owner_user_id, project_id, 'sandbox_storage_gb_seconds', since, upto,
+              storage_gb * round(extract(epoch from upto - since) * 1000), ?::numeric
+         from paused
+        cross join lateral generate_series(date_trunc('hour', metered_until, 'UTC'), until, interval '1 hour') hour
+        cross join lateral (select greatest(hour, metered_until), least(hour + interval '1 hour', until)) part(since, upto)
+        where since < upto
+       on conflict do nothing returning 1
+     )
+     select count(*)::int as recorded from recorded`,
+    [priceOf('sandbox_storage_gb_seconds')],
+  );
+  return row!.recorded;
+}
+
+/**
+ * Records what was measured since the last round: the traffic, processor time and memory of sandboxes, by their minutes,
+ * and the images of templates. An event covers a part of one hour. Minutes of one sandbox are stored in their order, so
+ * the last one that was recorded tells which are new.
+ * @returns how many events it recorded
+ */
+export async function recordMeasuredUsage(em: EntityManager, prices = usagePrices): Promise<number> {
+  return em.fork().transactional(async (tx) => {
+    await query(tx, `select pg_advisory_xact_lock(${measuredLock})`);
+    await query(
+      tx,
+      `insert into usage_prices select * from unnest(?::text[], ?::numeric[])
+       on conflict (usage_type) do update set unit_price = excluded.unit_price`,
+      [`{${Object.keys(prices.prices).join(',')}}`, `{${Object.values(prices.prices).join(',')}}`],
+    );
+    const [row] = await query<{ recorded: number }>(
+      tx,
+      `
+      with fresh as (
+        select s.sandbox_id, s.account_id, s.owner_user_id, s.project_id, date_trunc('hour', m.sampled_at, 'UTC') as hour,
+               min(m.sampled_at) as first, max(m.sampled_at) as last,
+               sum(m.received_bytes + m.sent_bytes) as bytes,
+               -- Samples are five seconds apart.
+               round(sum(m.cpu_used_pct_sum * m.cpu_count) * 50) as core_ms,
+               round(sum(m.mem_used_sum) * 5000 / 1048576) as mb_ms
+          from sandboxes s
+          left join usage_cursors c on c.resource_id = s.sandbox_id
+          cross join lateral (
+            select * from sandbox_metrics_minutes m
+             where m.sandbox_id = s.sandbox_id and m.sampled_at > greatest(c.metered_until, now() - interval '8 days')
+          ) m
+         where s.phase_kind = 'running' or s.updated_at > now() - interval '8 days'
+         group by 1, 2, 3, 4, 5
+      ), moved as (
+        insert into usage_cursors (resource_id, metered_until)
+        select sandbox_id, max(last) from fresh group by 1
+        on conflict (resource_id) do update set metered_until = excluded.metered_until
+      ), recorded as (
+        insert into usage_events (resource_id, account_id, user_id, project_id, usage_type, period_start, period_end,
+                                  amount, unit_price)
+        select f.sandbox_id, f.account_id, f.owner_user_id, f.project_id, used.usage_type, f.first, f.last + interval '1 minute',
+               used.amount, coalesce(p.unit_price, 0)
+          from fresh f
+          cross join lateral (values ('traffic_gb', f.bytes), ('cpu_seconds_used', f.core_ms),
+                                     ('ram_gb_seconds_used', f.mb_ms)) used(usage_type, amount)
+          left join usage_prices p on p.usage_type = used.usage_type
+         where used.amount > 0
+        on conflict do nothing returning 1
+      )
+      select count(*)::int as recorded from recorded`,
+    );
+    const [templates] = await query<{ recorded: number }>(
+      tx,
+      `select coalesce(sum(record_template_storage(c.resource_id, clock_timestamp())), 0)::int as recorded
+         from usage_cursors c where c.resource_id in (select template_id from templates)`,
+    );
+    return row!.recorded + templates!.recorded;
+  });
+}
+
+/** Moves pending events to the sums, some at a time. @returns how many it moved */
+export async function rollUpUsage(em: EntityManager, atOnce = 20_000): Promise<number> {
+  for (let moved = 0; ; ) {
+    const [row] = await query<{ moved: number }>(em.fork(), 'select roll_up_usage(?) as moved', [atOnce]);
+    moved += row!.moved;
+    if (row!.moved < atOnce) return moved;
+  }
+}

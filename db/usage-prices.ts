@@ -1,0 +1,28 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { z } from 'zod';
+import { type UsagePrices, type UsageType, usageTypeNames, usageTypes } from '../domain/usage-types.ts';
+
+const price = z.string().regex(/^\d{1,9}(\.\d{1,12})?$/, 'a decimal in text such as "0.000014"');
+const charged = usageTypeNames.filter((type) => usageTypes[type].charged);
+
+const schema = z.strictObject({
+  currency: z.string().regex(/^[A-Z]{3}$/),
+  prices: z.strictObject(Object.fromEntries(charged.map((type) => [type, price])) as Record<UsageType, typeof price>),
+});
+
+/**
+ * Reads the prices of usage. Each usage event keeps the price of its time.
+ * @param file JSON in the form of `db/seeds/usage-prices.json`, which is also the default
+ */
+function loadUsagePrices(file = path.join(import.meta.dirname, 'seeds/usage-prices.json')): UsagePrices {
+  return schema.parse(JSON.parse(readFileSync(file, 'utf8')));
+}
+
+/** The prices of this platform. */
+export const usagePrices = loadUsagePrices();
+
+/** The price of one unit; what is not charged costs 0. */
+export function priceOf(type: UsageType, { prices }: UsagePrices = usagePrices): string {
+  return prices[type] ?? '0';
+}

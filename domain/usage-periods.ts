@@ -1,0 +1,57 @@
+import type { UsageType } from './usage-types.ts';
+
+/** What the usage of a sandbox follows from. */
+export interface MeteredLife {
+  /** Null: the sandbox neither runs nor is paused, and uses nothing. */
+  phaseKind: 'running' | 'paused' | null;
+  /** Usage before this time is recorded. Null: the sandbox has not run yet. */
+  meteredUntil: Date | null;
+  cpuCount: number;
+  memoryMb: number;
+  storageGb: number;
+}
+
+/** Usage of one type from `start` to `end`, at a constant rate. `amount` is in the small unit of the type. */
+export interface UsagePeriod {
+  type: UsageType;
+  start: Date;
+  end: Date;
+  amount: number;
+}
+
+const hourMs = 3_600_000;
+/** A clock that jumps by centuries must not make millions of rows. */
+const longestGapMs = 366 * 24 * hourMs;
+
+/**
+ * How far usage is recorded after a change at `at`. Never back: when a clock is set back, no second is recorded
+ * twice, and usage goes on once the clock has reached the old time again.
+ */
+export function meteredAfter(meteredUntil: Date | null, at: Date): Date {
+  if (!meteredUntil) return at;
+  const atMs = Math.min(at.getTime(), meteredUntil.getTime() + longestGapMs);
+  return new Date(Math.max(meteredUntil.getTime(), atMs));
+}
+
+/** What a sandbox uses each millisecond in its phase, in the small units of the types. */
+function ratesOf({ phaseKind, cpuCount, memoryMb, storageGb }: MeteredLife): [UsageType, number][] {
+  const storage: [UsageType, number] = ['sandbox_storage_gb_seconds', storageGb];
+  if (phaseKind === null) return [];
+  return phaseKind === 'paused' ? [storage] : [['cpu_seconds', cpuCount], ['ram_gb_seconds', memoryMb], storage];
+}
+
+/** The usage of a life from where it is recorded to `until`. No period crosses a whole hour (UTC). */
+export function periodsUntil(life: MeteredLife, until: Date): UsagePeriod[] {
+  if (!life.meteredUntil) return [];
+  const rates = ratesOf(life);
+  const periods: UsagePeriod[] = [];
+  const endMs = until.getTime();
+  for (let startMs = life.meteredUntil.getTime(); startMs < endMs; ) {
+    const nextMs = Math.min(endMs, (Math.floor(startMs / hourMs) + 1) * hourMs);
+    for (const [type, rate] of rates) {
+      periods.push({ type, start: new Date(startMs), end: new Date(nextMs), amount: rate * (nextMs - startMs) });
+    }
+    startMs = nextMs;
+  }
+  return periods;
+}

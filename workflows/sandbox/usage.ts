@@ -1,0 +1,23 @@
+import { patched } from '@temporalio/workflow';
+import { rows } from './activities.ts';
+import type { SandboxState } from './state.ts';
+
+/** The usage of a running sandbox is recorded at least this often; transitions record it, too. */
+const recordEveryMs = 3_600_000;
+
+/**
+ * In how many milliseconds usage is to be recorded. Null: not before the wait ends anyway, or the workflow waits as it did under
+ * an earlier version. A paused sandbox need not wake for it: the workflow `maintenance` records the disks of all of them.
+ * @param waitMs the length of the wait
+ */
+export function usageDueIn(state: SandboxState, waitMs: number): number | null {
+  const dueMs = Math.max(1, state.usageRecordedMs + recordEveryMs - Date.now());
+  if (waitMs <= dueMs) return null;
+  return patched('usage-is-recorded-each-hour') ? dueMs : null;
+}
+
+export async function recordUsage(state: SandboxState): Promise<void> {
+  const atMs = Date.now();
+  await rows.recordUsage(state.id, atMs);
+  state.usageRecordedMs = atMs;
+}
