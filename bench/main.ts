@@ -1,4 +1,4 @@
-/** `npm run bench [-- lifecycle agent gateway floods exec metrics bodies accounts usage create density imports workflows libraries webhooks]`: how fast it is, beside the floors of the same machine in the same run. */
+/** `npm run bench [-- lifecycle agent gateway floods exec metrics bodies accounts usage create density imports workflows libraries webhooks templates]`: how fast it is, beside the floors of the same machine in the same run. */
 const benches: Record<string, () => Promise<unknown>> = {
   lifecycle: () => import('./lifecycle/run.ts'),
   agent: () => import('./agent/run.ts'),
@@ -15,6 +15,7 @@ const benches: Record<string, () => Promise<unknown>> = {
   workflows: () => import('./workflows/run.ts'),
   libraries: () => import('./libraries/run.ts'),
   webhooks: () => import('./webhooks/run.ts'),
+  templates: () => import('./templates/run.ts'),
 };
 const asked = process.argv.slice(2);
 for (const name of asked) {

@@ -251,6 +251,8 @@ const settingsSchema = z.object({
   PLATFORM_WARM_POOL_SIZE: whole(2),
   /** After bursts of creates there are as many as came within five seconds, up to this. */
   PLATFORM_WARM_POOL_MAX_SIZE: whole(16),
+  /** Memory of the frozen sandboxes of all templates together, each about 72 MB. 0: a sixteenth of the machine's. */
+  PLATFORM_WARM_POOL_MEMORY_MB: whole(0),
   /**
    * `host:port`, or `host:port/path`, of the OCI registry that keeps the images of templates, each in `<project>/<name>` below
    * it. A path is needed where projects must be made first: `harbor.example.com/sandboxes`. Empty: no image can be imported.
@@ -259,6 +261,10 @@ const settingsSchema = z.object({
     (address) => address === undefined || /^[^\s/@]+(\/[a-z0-9._-]+)*$/.test(address),
     'must be host:port or host:port/path',
   ),
+  /** What unpacked images may take of a host's disk; those used least lately go first. 0: a fifth of the file system. */
+  PLATFORM_IMAGE_CACHE_GB: whole(0),
+  /** The largest image that a host unpacks. */
+  PLATFORM_IMAGE_MAX_GB: whole(32),
   /** Plain HTTP to that registry; hosts use it only for one on loopback. */
   PLATFORM_REGISTRY_INSECURE_HTTP: flag(false),
   /** The user that may read, write and delete there, and the file with the password. Empty: the registry asks for none. */

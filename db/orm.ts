@@ -42,6 +42,8 @@ import { Migration20261212Identities } from './migrations/20261212-identities.ts
 import { Migration20261212Templates } from './migrations/20261212-templates.ts';
 import { Migration20261212Webhooks } from './migrations/20261212-webhooks.ts';
 import { Migration20261213RegistryImages } from './migrations/20261213-registry-images.ts';
+import { Migration20261214TemplateBuilds } from './migrations/20261214-template-builds.ts';
+import { Migration20261214WarmPools } from './migrations/20261214-warm-pools.ts';
 import { Migration20261215SandboxNetworks } from './migrations/20261215-sandbox-networks.ts';
 import { Migration20261215WatchedRuns } from './migrations/20261215-watched-runs.ts';
 import { Migration20261216Usage } from './migrations/20261216-usage.ts';
@@ -129,6 +131,8 @@ export async function createOrm(
         { name: '20261212-templates', class: Migration20261212Templates },
         { name: '20261212-webhooks', class: Migration20261212Webhooks },
         { name: '20261213-registry-images', class: Migration20261213RegistryImages },
+        { name: '20261214-template-builds', class: Migration20261214TemplateBuilds },
+        { name: '20261214-warm-pools', class: Migration20261214WarmPools },
         { name: '20261215-sandbox-networks', class: Migration20261215SandboxNetworks },
         { name: '20261215-watched-runs', class: Migration20261215WatchedRuns },
         { name: '20261216-usage', class: Migration20261216Usage },

@@ -72,6 +72,7 @@ export const errorStatus = {
   template_in_use: 409,
   import_in_progress: 409,
   import_not_active: 409,
+  build_in_progress: 409,
   email_taken: 409,
   username_taken: 409,
   user_being_deleted: 409,

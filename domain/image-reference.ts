@@ -11,7 +11,7 @@ export interface ImageReference {
 const domain = String.raw`(?:localhost|\[[0-9a-f:]+\]|[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*)(?::\d{1,5})?`;
 const component = '[a-z0-9]+(?:(?:[.]|_|__|-+)[a-z0-9]+)*';
 const referencePattern = new RegExp(
-  String.raw`^(?:(${domain})/)?(${component}(?:/${component})*)(?::([A-Za-z0-9_][A-Za-z0-9._-]{0,127}))?(?:@(sha256:[0-9a-f]{64}))?$`,
+  `^(?:(${domain})/)?(${component}(?:/${component})*)(?::([A-Za-z0-9_][A-Za-z0-9._-]{0,127}))?(?:@(sha256:[0-9a-f]{64}))?$`,
 );
 
 export const maxReferenceLength = 512;

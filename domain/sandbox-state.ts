@@ -27,6 +27,7 @@ export const sandboxReasons = [
   'auto_pause',
   'persistence_expired',
   'image_pull_failed',
+  'image_refused',
   'not_ready',
   'start_failed',
   'no_capacity',

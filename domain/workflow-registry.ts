@@ -1,4 +1,4 @@
-import type { AccountId, ProjectId, SandboxId, UserId } from './ids.ts';
+import type { AccountId, ProjectId, SandboxId, TemplateId, UserId } from './ids.ts';
 import type { LifeStart } from './life-plan.ts';
 import type { SandboxReason } from './sandbox-state.ts';
 
@@ -25,6 +25,8 @@ export interface Workflows {
   emailChange: { input: EmailChangeInput; signals: { emailChangeEnded: { changeId: string } } };
   /** Copies an external image into the platform's registry. */
   imageImport: { input: ImageImportInput; signals: { importCancelled: { jobId: string } } };
+  /** Makes the image of a template from what a sandbox has changed. */
+  templateBuild: { input: TemplateBuildInput; signals: Record<never, never> };
   /** Removes an image that nothing refers to from the registry. */
   imageRemoval: { input: ImageRemovalInput; signals: Record<never, never> };
   /** The attempts at a delivery that did not succeed at once. */
@@ -84,6 +86,13 @@ export interface ImageImportInput {
   path: string;
 }
 
+export interface TemplateBuildInput {
+  templateId: TemplateId;
+  sandboxId: SandboxId;
+  /** The host that has the sandbox. */
+  hostId: string;
+}
+
 export interface ImageRemovalInput {
   /** As templates and sandboxes name it. */
   image: string;
@@ -121,6 +130,7 @@ export const workflowKinds: Readonly<Record<WorkflowType, WorkflowKind>> = {
   userDeletion: { workflowId: (userId) => `${userId}/deletion`, mayRunAgain: true },
   emailChange: { workflowId: (accountId) => `${accountId}/email-change`, mayRunAgain: true },
   imageImport: { workflowId: (jobId) => jobId, mayRunAgain: false },
+  templateBuild: { workflowId: (templateId) => `${templateId}/build`, mayRunAgain: false },
   imageRemoval: { workflowId: (image) => `${image}/removal`, mayRunAgain: true },
   webhookDelivery: { workflowId: (holder) => holder, mayRunAgain: false },
   imageCollection: { workflowId: () => 'image-collection', mayRunAgain: true },

@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs';
 import type { Settings } from '../config/settings.ts';
-import { blobsOf, type ImageBlob, sizeOf } from '../domain/image-manifest.ts';
+import { blobsOf, type ImageBlob, type ImageManifest, sizeOf } from '../domain/image-manifest.ts';
 import type { ImageReference } from '../domain/image-reference.ts';
 import { placeIn, type RegistryPlace } from '../domain/template-image.ts';
+import { ImageUpload } from './image-upload.ts';
 import { RegistryClient, type RegistryCredentials, RegistryError } from './registry-client.ts';
 import { RegistryHttp } from './registry-http.ts';
 
@@ -115,6 +116,28 @@ export class PlatformRegistry {
     if (found?.manifest.kind !== 'image') return null;
     const blobs = blobsOf(found.manifest);
     return { digest: found.digest, blobs, sizeBytes: sizeOf(blobs) };
+  }
+
+  /**
+   * Reads an image with its configuration.
+   * @throws {RegistryError} it is gone
+   */
+  async read(
+    path: string,
+    digest: string,
+    signal: AbortSignal,
+  ): Promise<{ layers: ImageManifest['layers']; config: Record<string, unknown> }> {
+    const client = this.#client(path, 'pull');
+    const found = await client.manifest(digest, signal);
+    if (found?.manifest.kind !== 'image') throw new RegistryError('The image is gone', 404);
+    const { layers, config } = found.manifest;
+    const bytes = await client.smallBlob(config.digest, signal);
+    return { layers, config: JSON.parse(bytes.toString('utf8')) };
+  }
+
+  /** @param alsoPulls repositories that blobs are taken from */
+  uploadTo(path: string, alsoPulls: string[]): ImageUpload {
+    return new ImageUpload(this.#client(path, 'pull,push', alsoPulls), path);
   }
 
   /** Which of the blobs a repository has. */

@@ -36,6 +36,7 @@ interface Asked {
 }
 
 const maxManifestBytes = 4 * 1024 * 1024;
+const maxSmallBlobBytes = 8 * 1024 * 1024;
 const maxTokenBytes = 1024 * 1024;
 const maxListBytes = 4 * 1024 * 1024;
 const pageSize = 500;
@@ -135,6 +136,16 @@ export class RegistryClient {
     const reply = await this.send({ method: 'DELETE', path: `manifests/${digest}` });
     if (reply.status !== 404) await requireStatus(reply, [200, 202]);
     drained(reply, null);
+  }
+
+  /** A configuration, or another blob that is small. @throws {RegistryError} */
+  async smallBlob(digest: string, signal?: AbortSignal): Promise<Buffer> {
+    const reply = await this.send({ method: 'GET', path: `blobs/${digest}`, signal });
+    await requireStatus(reply, [200]);
+    const bytes = await readAll(reply.body, maxSmallBlobBytes);
+    const [algorithm, expected] = digest.split(':') as [string, string];
+    if (createHash(algorithm).update(bytes).digest('hex') === expected) return bytes;
+    throw new RegistryError(`The blob is not the one that its digest names: ${digest}`, 200);
   }
 
   /** Whether the repository has a blob. */

@@ -1,7 +1,9 @@
+import { mkdirSync, statfsSync } from 'node:fs';
 import path from 'node:path';
 import type { OwnService } from '../config/own-services.ts';
 import type { Settings } from '../config/settings.ts';
 import type { HostDriver } from './host-driver.ts';
+import { defaultImageLimits } from './images/image-store.ts';
 import { createOciDriver } from './oci/driver.ts';
 import type { OciDriverOptions } from './oci/options.ts';
 
@@ -36,12 +38,16 @@ export function createHostDriver(settings: Settings, services: HostServices): Pr
     outboundRanges: settings.PLATFORM_OUTBOUND_RANGES,
     warmPoolSize: settings.PLATFORM_WARM_POOL_SIZE,
     warmPoolMaxSize: settings.PLATFORM_WARM_POOL_MAX_SIZE,
+    warmPoolMemoryMb: settings.PLATFORM_WARM_POOL_MEMORY_MB || undefined,
     baseImage: settings.PLATFORM_BASE_IMAGE,
     codeInterpreterRecipe: path.join(root, 'runtime/images/code-interpreter'),
+    imageCacheBytes: imageCacheBytes(settings),
+    imageLimits: { ...defaultImageLimits, maxBytes: settings.PLATFORM_IMAGE_MAX_GB * 1024 ** 3 },
     registryInsecureHttp: settings.PLATFORM_REGISTRY_INSECURE_HTTP,
     ...(settings.PLATFORM_REGISTRY && {
       registry: {
         address: settings.PLATFORM_REGISTRY.split('/', 1)[0]!,
+        insecureHttp: settings.PLATFORM_REGISTRY_INSECURE_HTTP,
         username: settings.PLATFORM_REGISTRY_USERNAME ?? null,
         passwordFile: settings.PLATFORM_REGISTRY_PASSWORD_FILE ?? null,
         caFile: settings.PLATFORM_REGISTRY_CA_FILE ?? null,
@@ -50,4 +56,12 @@ export function createHostDriver(settings: Settings, services: HostServices): Pr
     ...services,
     onTrace: (trace) => services.logger.debug(trace, 'sandbox started'),
   });
+}
+
+/** A fifth of the file system, unless the settings say how much. */
+function imageCacheBytes({ PLATFORM_IMAGE_CACHE_GB: gb, PLATFORM_CACHE_DIR: folder }: Settings): number {
+  if (gb > 0) return gb * 1024 ** 3;
+  mkdirSync(folder, { recursive: true });
+  const { blocks, bsize } = statfsSync(folder);
+  return Math.floor((blocks * bsize) / 5);
 }

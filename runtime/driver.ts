@@ -79,6 +79,62 @@ export interface SandboxDriver {
    * no listener had taken before a crash is reported again afterwards.
    */
   onExit(listener: (exit: SandboxExit) => unknown): void;
+
+  /** Makes images of sandboxes. */
+  readonly builds: ImageBuilds;
+}
+
+/**
+ * Makes layers of images from the disks of sandboxes. What a build has made lies on this host under the build's id until
+ * `discard`; a step that is done already is not done again.
+ */
+export interface ImageBuilds {
+  /**
+   * Copies the disk of a sandbox, whose processes stand still meanwhile and then go on; a frozen one stays frozen.
+   * @throws {DriverError} `sandbox_absent`, `host_disk_full`, `snapshot_failed`
+   */
+  copyDisk(buildId: string, sandboxId: SandboxId, signal?: AbortSignal): Promise<DiskCopy>;
+
+  /**
+   * Packs what the copied disk has changed of its image.
+   * @throws {DriverError} `changes_not_packable`, with what an image cannot hold
+   */
+  packChanges(buildId: string, accountId: AccountId, signal?: AbortSignal): Promise<PackedLayer>;
+
+  /**
+   * Packs the whole tree of an image that is in no registry of the platform, and says what its processes are given.
+   * @throws {DriverError} as `create` does
+   */
+  packImage(buildId: string, image: string, accountId: AccountId, signal?: AbortSignal): Promise<PackedImage>;
+
+  /** Names an image that hosts make themselves, or pull from elsewhere, by what is in it. @throws as `create` does */
+  imageDigest(image: string, signal?: AbortSignal): Promise<string>;
+
+  discard(buildId: string): Promise<void>;
+}
+
+/** How a disk was copied. */
+export interface DiskCopy {
+  /** How long the sandbox stood still. */
+  standstillMs: number;
+  /** What the copy took in this time; 0 where the file system shares blocks. */
+  bytes: number;
+}
+
+/** A layer in a file of this host, as a registry takes it. */
+export interface PackedLayer {
+  file: string;
+  mediaType: string;
+  digest: string;
+  size: number;
+  /** Of the archive before its compression. */
+  diffId: string;
+}
+
+export interface PackedImage {
+  layer: PackedLayer;
+  /** The `config` of an OCI image configuration. */
+  config: { Env: string[]; WorkingDir?: string; User?: string; Entrypoint?: string[]; Cmd?: string[] };
 }
 
 /** What a sandbox is made from. */
@@ -187,12 +243,15 @@ export interface SandboxExit {
 
 export type DriverErrorCode =
   | 'image_pull_failed'
+  | 'image_refused'
   | 'host_disk_full'
   | 'start_failed'
   | 'not_ready'
   | 'agent_not_answering'
   | 'runtime_exited'
   | 'pause_failed'
+  | 'snapshot_failed'
+  | 'changes_not_packable'
   | 'object_storage_mount_failed'
   | 'object_storage_credentials_required'
   | 'sandbox_absent'

@@ -80,7 +80,11 @@ export interface HostDriver extends SandboxDriver {
    * the agent runs, or did not start in time. Failures are logged, and the sandbox is due again later.
    */
   restartAgent(spec: SandboxSpec): Promise<void>;
-  /** The sandbox that has this address now. Null: none. */
+  /** Images that frozen sandboxes are kept ready of, beside the base image. */
+  readonly pooledImages: readonly string[];
+  /** Ends those of an image that no template has any more. */
+  dropPooled(image: string): Promise<void>;
+  /** Which sandbox has this address now. Null: none. */
   sandboxAt(address: string): Promise<SandboxId | null>;
   /** Stops watching and ends the warm pool; sandboxes go on. */
   close(): Promise<void>;

@@ -7,6 +7,7 @@ import { createMaintenanceActivities } from '../activities/maintenance.ts';
 import { createRegistryImageActivities } from '../activities/registry-images.ts';
 import { createSandboxLifeActivities } from '../activities/sandbox-life.ts';
 import { createSandboxPortActivities } from '../activities/sandbox-ports.ts';
+import { createTemplateBuildActivities } from '../activities/template-build.ts';
 import { createUserDeletionActivities } from '../activities/user-deletion.ts';
 import { createWebhookDeliveryActivities } from '../activities/webhook-deliveries.ts';
 import type { PlatformSecrets } from '../config/secrets.ts';
@@ -50,6 +51,7 @@ export function createControlWorker(deps: {
       ...createRegistryImageActivities(deps),
       ...createSandboxLifeActivities(deps),
       ...createSandboxPortActivities(deps),
+      ...createTemplateBuildActivities(deps),
       ...createUserDeletionActivities(deps),
       ...createWebhookDeliveryActivities(deps),
     },

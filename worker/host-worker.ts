@@ -1,9 +1,11 @@
 import { type NativeConnection, Worker } from '@temporalio/worker';
 import { createSandboxHostActivities } from '../activities/sandbox-host.ts';
 import type { SpecSources } from '../activities/sandbox-spec.ts';
+import { createTemplateBuildHostActivities } from '../activities/template-build.ts';
 import type { Orm } from '../db/orm.ts';
 import type { PlanCatalog } from '../db/plans.ts';
 import { hostEndingTaskQueue, hostTaskQueue } from '../domain/task-queues.ts';
+import type { PlatformRegistry } from '../registry/platform-registry.ts';
 import type { SandboxDriver } from '../runtime/driver.ts';
 import { createDataConverter } from '../temporal/data-converter.ts';
 
@@ -23,6 +25,8 @@ export function createHostWorkers(
     orm: Orm;
     plans: PlanCatalog;
     driver: SandboxDriver;
+    /** Null: the settings name none. */
+    registry: PlatformRegistry | null;
     slots?: number;
     accountShare?: number;
   } & SpecSources,
@@ -43,8 +47,8 @@ export function createHostWorkers(
     Worker.create({
       ...common,
       taskQueue: hostTaskQueue(deps.hostId),
-      // Activities that an earlier version of the workflows scheduled here.
-      activities,
+      // Ends too: those that an earlier version of the workflows put here.
+      activities: { ...activities, ...createTemplateBuildHostActivities(deps) },
       maxConcurrentActivityTaskExecutions: slots,
       activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 10 },
     }),

@@ -12,6 +12,7 @@ import { createOrm } from '../db/orm.ts';
 import { loadPlans } from '../db/plans.ts';
 import { askForHostWatch, lastAliveAt, recordSandboxNetwork, rejoin } from '../db/repositories/hosts.ts';
 import { offerUdpPorts } from '../db/repositories/udp-ports.ts';
+import { PlatformRegistry } from '../registry/platform-registry.ts';
 import { createHostDriver } from '../runtime/choose-driver.ts';
 import { MachineLoad } from '../runtime/machine-load.ts';
 import { createTemporalClient } from '../temporal/client.ts';
@@ -23,6 +24,7 @@ import { createHostWorkers } from './host-worker.ts';
 import { logTemporalThrough } from './logging.ts';
 import { MetricsSampler } from './metrics-sampler.ts';
 import { requireOwnDataFolder } from './own-data-folder.ts';
+import { PooledImages } from './pooled-images.ts';
 import { RoomReporter } from './room-reporter.ts';
 import { SandboxFacts } from './sandbox-facts.ts';
 import { serverAddresses } from './server-addresses.ts';
@@ -107,6 +109,7 @@ const workers = await createHostWorkers({
   plans,
   secrets,
   driver,
+  registry: PlatformRegistry.of(settings),
   ...environments,
 });
 await offerUdpPorts(orm.em, host.hostId, {
@@ -128,11 +131,13 @@ const onLook = room.take.bind(room);
 const sampler = new MetricsSampler({ orm, driver, hostId: host.hostId, logger, onLook });
 sampler.start();
 reconciliation.start();
+const pooledImages = new PooledImages({ orm, databaseUrl: settings.DATABASE_URL, driver, logger });
+pooledImages.start();
 logger.info({ hostId: host.hostId }, 'ready');
 const stopped = stopSignal();
 await Promise.all(workers.map((worker) => worker.runUntil(stopped)));
 await diskWatch.stop();
-await Promise.all([sampler.stop(), room.stop(), reconciliation.stop()]);
+await Promise.all([sampler.stop(), room.stop(), reconciliation.stop(), pooledImages.stop()]);
 await lease.giveUp();
 facts.stop();
 await turnService?.close();

@@ -62,6 +62,28 @@ export const onHost = {
     retry: { initialInterval: '500ms', maximumInterval: '10s' },
   }),
 
+  /**
+   * Copying, packing and pushing may take long. A missing heartbeat shows that the host worker died; what it had done
+   * lies on the disk, and the next attempt goes on from there.
+   */
+  building: (hostId: string): ActivityOptions => ({
+    taskQueue: hostTaskQueue(hostId),
+    scheduleToStartTimeout: '2m',
+    startToCloseTimeout: '1h',
+    scheduleToCloseTimeout: '3h',
+    heartbeatTimeout: '10s',
+    cancellationType: 'WAIT_CANCELLATION_COMPLETED',
+    retry: { initialInterval: '1s', maximumInterval: '1m' },
+  }),
+
+  /** Files of a build that is over. A host that is away removes them when it is back. */
+  discarding: (hostId: string): ActivityOptions => ({
+    taskQueue: hostTaskQueue(hostId),
+    startToCloseTimeout: '2m',
+    scheduleToCloseTimeout: '10m',
+    retry: { initialInterval: '1s', maximumInterval: '1m' },
+  }),
+
   exposingPorts: (hostId: string): ActivityOptions => ({
     taskQueue: hostTaskQueue(hostId),
     scheduleToStartTimeout: '10s',

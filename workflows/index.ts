@@ -9,6 +9,7 @@ export { passwordReset } from './password-reset.ts';
 export { sandbox } from './sandbox/workflow.ts';
 export { sandboxBatchEnding } from './sandbox-batch-ending.ts';
 export { sandboxDeletion } from './sandbox-deletion.ts';
+export { templateBuild } from './template-build.ts';
 export { userDeletion } from './user-deletion.ts';
 export { userInvitation } from './user-invitation.ts';
 export { webhookDelivery } from './webhook-delivery.ts';

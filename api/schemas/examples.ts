@@ -205,6 +205,7 @@ export const bodyExamples: Readonly<Record<string, object>> = {
   batchTerminateSandboxes: { sandbox_ids: [sandboxId], force: false },
   batchPauseSandboxes: { sandbox_ids: [sandboxId] },
   batchResumeSandboxes: { sandbox_ids: [sandboxId] },
+  createTemplateFromSandbox: { name: 'python-ready', description: 'With what was installed in the sandbox' },
   createTemplate: {
     name: 'web-server',
     description: 'Serves port 8000',

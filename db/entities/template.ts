@@ -40,6 +40,8 @@ export const Template = defineEntity({
     buildStartedAt: p.datetime(3).nullable(),
     pushStartedAt: p.datetime(3).nullable(),
     pushCompletedAt: p.datetime(3).nullable(),
+    /** The platform builds the image from what this sandbox has changed. Null: no such build is under way. */
+    buildSandboxId: p.string().nullable(),
     buildErrorMessage: p.string().nullable(),
     lastStorageSyncAt: p.datetime(3).nullable(),
     parentTemplateId: p.string().$type<TemplateId>().nullable(),

@@ -130,8 +130,14 @@ export async function deleteTemplate(
   });
 }
 
-/** @throws {AppError} `import_in_progress` */
+/** @throws {AppError} `import_in_progress`, `build_in_progress` */
 export async function requireNoImport(tx: EntityManager, templateId: TemplateId): Promise<void> {
+  if (await tx.count(Template, { templateId, buildSandboxId: { $ne: null } })) {
+    throw new AppError(
+      'build_in_progress',
+      'The image of this template is being made from a sandbox; wait until it is',
+    );
+  }
   if (await tx.count(ImportJob, { templateId, status: { $in: [...activeImportStatuses] } })) {
     throw new AppError('import_in_progress', 'An import of this template is under way; cancel it first');
   }

@@ -12,8 +12,18 @@ export async function isImageInUse(em: EntityManager, image: string): Promise<bo
     em.fork(),
     `select exists (select 1 from templates where image = ?)
          or exists (select 1 from sandboxes where image = ? and holds_disk)
-         or exists (select 1 from import_jobs where registry_path = ? and status in ('pending', 'running')) as used`,
-    [image, image, path],
+         or exists (select 1 from import_jobs where registry_path = ? and status in ('pending', 'running'))
+         or exists (select 1 from templates where build_sandbox_id is not null and image is null
+                      and right(?, length(registry_project || '/' || registry_repository)) = registry_project || '/' || registry_repository) as used`,
+    [image, image, path, path],
   );
   return row!.used;
+}
+
+/** Which of these images templates have. */
+export async function imagesOfTemplates(em: EntityManager, images: readonly string[]): Promise<Set<string>> {
+  const rows = await query<{
+    image: string;
+  }>(em.fork(), `select distinct image from templates where image in (${images.map(() => '?')})`, [...images]);
+  return new Set(rows.map(({ image }) => image));
 }

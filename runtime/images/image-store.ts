@@ -1,7 +1,9 @@
 import { readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
+import { readManifest } from '../../domain/image-manifest.ts';
 import { runCommand } from '../process/command.ts';
 import { makeImageOnce } from './make-once.ts';
+import { type ImageLimits, ImageRefusedError, layerInFile, unpackLayers } from './unpack-layers.ts';
 import { type ImageConfig, imageConfigOf, rootfsOf, type UnpackedImage } from './unpacked-image.ts';
 
 export interface ImageOptions {
@@ -10,16 +12,12 @@ export interface ImageOptions {
   reference: string;
   /** Plain HTTP, only for a registry on loopback. */
   registryInsecureHttp?: boolean;
-  /** Further arguments of skopeo, for a registry with a password or an authority of its own. */
-  access?: RegistryAccess | undefined;
+  limits?: ImageLimits | undefined;
   signal?: AbortSignal;
 }
 
-/** Arguments of skopeo for one registry. */
-export interface RegistryAccess {
-  inspect: readonly string[];
-  copyFrom: readonly string[];
-}
+/** Larger than any image that people use, and smaller than what would fill a host. */
+export const defaultImageLimits: ImageLimits = { maxBytes: 32 * 1024 ** 3, maxFiles: 2_000_000 };
 
 /**
  * The image of a reference, unpacked. A digest that is in the cache costs no network; a tag is resolved each time,
@@ -29,7 +27,7 @@ export interface RegistryAccess {
 export async function ensureImage(options: ImageOptions): Promise<UnpackedImage> {
   const { cacheDir, reference, signal } = options;
   const source = `docker://${reference}`;
-  const tls = usesPlainHttp(options) ? ['--tls-verify=false'] : (options.access?.inspect ?? []);
+  const tls = usesPlainHttp(options) ? ['--tls-verify=false'] : [];
   const digest =
     /@(sha256:[0-9a-f]{64})$/.exec(reference)?.[1] ??
     (await runCommand('skopeo', ['inspect', ...tls, '--format', '{{.Digest}}', source], { signal })).trim();
@@ -40,21 +38,19 @@ export async function ensureImage(options: ImageOptions): Promise<UnpackedImage>
 
 async function unpack(source: string, draft: string, options: ImageOptions): Promise<ImageConfig> {
   const layout = path.join(draft, 'layout');
-  const tls = usesPlainHttp(options) ? ['--src-tls-verify=false'] : (options.access?.copyFrom ?? []);
+  const tls = usesPlainHttp(options) ? ['--src-tls-verify=false'] : [];
   const { signal } = options;
   await runCommand('skopeo', ['copy', '--quiet', ...tls, source, `oci:${layout}:image`], { signal });
-  await runCommand('umoci', ['raw', 'unpack', '--image', `${layout}:image`, rootfsOf(draft)], { signal });
-  const config = imageConfigOf(await readImageDocument(layout));
+  const read = async (...names: string[]) => readFile(path.join(layout, ...names));
+  const { manifests } = JSON.parse((await read('index.json')).toString('utf8'));
+  const fileOf = (digest: string) => path.join('blobs', ...digest.split(':'));
+  const manifest = readManifest(await read(fileOf(manifests[0].digest)), '');
+  if (manifest.kind !== 'image') throw new ImageRefusedError('The image is a list of lists of images');
+  const layers = manifest.layers.map((each) => layerInFile(path.join(layout, fileOf(each.digest)), each));
+  await unpackLayers(layers, rootfsOf(draft), options.limits ?? defaultImageLimits, signal);
+  const config = imageConfigOf(JSON.parse((await read(fileOf(manifest.config.digest))).toString('utf8')));
   await rm(layout, { recursive: true });
   return config;
-}
-
-async function readImageDocument(layout: string): Promise<{ config?: Record<string, unknown> }> {
-  const read = async (file: string) => JSON.parse(await readFile(path.join(layout, file), 'utf8'));
-  const blob = (digest: string) => read(path.join('blobs', ...digest.split(':')));
-  const index = await read('index.json');
-  const manifest = await blob(index.manifests[0].digest);
-  return blob(manifest.config.digest);
 }
 
 const loopbackRegistry = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?\//;

@@ -3,6 +3,7 @@ import path from 'node:path';
 import { z } from 'zod';
 import { writeFileDurably } from '../../config/durable-file.ts';
 import { DamagedFileError, readDocument } from '../../config/readable-document.ts';
+import { runCommand } from '../process/command.ts';
 
 /** What an image says about the processes started in it. */
 export interface ImageConfig {
@@ -21,6 +22,8 @@ export interface UnpackedImage {
   /** The tree. Never written to once it is complete. */
   rootfs: string;
   config: ImageConfig;
+  /** Of the names, sizes, owners, modes and times in the tree as it was made. Absent: of an earlier version. */
+  fingerprint?: string | undefined;
 }
 
 const documentSchema = z.object({
@@ -32,6 +35,7 @@ const documentSchema = z.object({
     entrypoint: z.array(z.string()),
     cmd: z.array(z.string()),
   }),
+  fingerprint: z.string().optional(),
 });
 
 const configFile = 'image.json';
@@ -47,7 +51,18 @@ export const rootfsOf = (folder: string) => path.join(folder, rootfsFolder);
 
 /** Marks the tree in `folder` as complete. The folder must be renamed to its final name afterwards. */
 export async function writeUnpackedImage(folder: string, digest: string, config: ImageConfig): Promise<void> {
-  await writeFileDurably(path.join(folder, configFile), JSON.stringify({ digest, config }));
+  const fingerprint = await fingerprintOf(rootfsOf(folder));
+  await writeFileDurably(path.join(folder, configFile), JSON.stringify({ digest, config, fingerprint }));
+}
+
+/** Whether the tree is as it was made, as far as that shows without reading the files. */
+export async function isImageWhole({ rootfs, fingerprint }: UnpackedImage): Promise<boolean> {
+  return fingerprint === undefined || fingerprint === (await fingerprintOf(rootfs));
+}
+
+async function fingerprintOf(rootfs: string): Promise<string> {
+  const list = `find "$1" -printf '%P\\0%s\\0%m\\0%U\\0%G\\0%T@\\0%l\\n' | LC_ALL=C sort | sha256sum`;
+  return (await runCommand('sh', ['-c', list, 'sh', rootfs])).slice(0, 64);
 }
 
 /** The image in `folder`; null when there is none, or when its document is damaged and the image must be made again. */

@@ -196,6 +196,11 @@ export class Cgroups {
     for (const group of await this.#storageOf(instance)) await this.#setFrozen(group, false);
   }
 
+  /** The files that freeze and thaw a sandbox and its buckets; the buckets first, as the sandbox may wait for them. */
+  async freezerFiles(instance: string): Promise<string[]> {
+    return [...(await this.#storageOf(instance)), instance].map((group) => this.freezerFile(group));
+  }
+
   async #freezeStorage(instance: string, timeoutSeconds: number): Promise<boolean> {
     const groups = await this.#storageOf(instance);
     for (const group of groups) await this.#setFrozen(group, true);

@@ -25,7 +25,9 @@ export interface Copy {
   sandboxesFolder: string;
   poolFolder: string;
   trashFolder: string;
-  /** For operators: files that were found where a sandbox's folder belongs. */
+  /** Holds copies of disks, and layers made of them. */
+  buildsFolder: string;
+  /** Holds, for operators, files that lay where a sandbox's folder belongs. */
   damagedFolder: string;
 }
 
@@ -58,8 +60,10 @@ export async function openCopy(dataDir: string, logger: DriverLogger): Promise<C
     sandboxesFolder: path.join(folder, 'sandboxes'),
     poolFolder: path.join(folder, 'pool'),
     trashFolder: path.join(folder, 'trash'),
+    buildsFolder: path.join(folder, 'builds'),
     damagedFolder: path.join(folder, 'damaged'),
   };
-  for (const each of [copy.sandboxesFolder, copy.poolFolder, copy.trashFolder]) await mkdir(each, { recursive: true });
+  const folders = [copy.sandboxesFolder, copy.poolFolder, copy.trashFolder, copy.buildsFolder];
+  for (const each of folders) await mkdir(each, { recursive: true });
   return copy;
 }

@@ -7,6 +7,7 @@ import { freeMemoryMb, memoryReserveMb } from '../../domain/host-room.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import type { MountSlot } from '../../domain/object-storage.ts';
 import type { UdpMapping } from '../../domain/ports.ts';
+import { readRegistryImage } from '../../domain/template-image.ts';
 import { type DiskRoom, hasRoomToAdmit, readDiskRoom } from '../disk/disk-room.ts';
 import { isOutOfSpace } from '../disk/out-of-space.ts';
 import {
@@ -21,8 +22,11 @@ import {
 import type { DiskUse, LinkedSandbox, PortRange } from '../host-driver.ts';
 import { ensureBaseImage } from '../images/base-image.ts';
 import { ensureCodeInterpreterImage } from '../images/code-interpreter-image.ts';
-import { ensureImage } from '../images/image-store.ts';
-import { openRegistryAccess, type PlatformRegistryAccess } from '../images/platform-registry-access.ts';
+import { ImageCache } from '../images/image-cache.ts';
+import { defaultImageLimits, ensureImage } from '../images/image-store.ts';
+import { noteImageUser } from '../images/image-users.ts';
+import { makeImageOnce } from '../images/make-once.ts';
+import { RegistryPull } from '../images/registry-pull.ts';
 import type { UnpackedImage } from '../images/unpacked-image.ts';
 import { MachineLoad } from '../machine-load.ts';
 import { s3fsRootIn } from '../mounts/s3fs-root.ts';
@@ -37,8 +41,10 @@ import { type Copy, openCopy } from './copy.ts';
 import { ExitWatch } from './exit-watch.ts';
 import { imageFailure, startFailure } from './failures.ts';
 import { Fence } from './fence.ts';
+import { LocalImageBuilds } from './image-builds.ts';
 import { type Inventory, takeInventory } from './inventory.ts';
 import { raiseKernelLimits } from './kernel-limits.ts';
+import { liveShims } from './live-shims.ts';
 import { type SandboxConnection, SandboxNetwork } from './network.ts';
 import { findRuntime } from './oci-runtime.ts';
 import type { OciDriver, OciDriverOptions } from './options.ts';
@@ -53,7 +59,7 @@ import { SandboxStarter, type StartTimeouts, type Work } from './sandbox-starter
 import { seccompConfig } from './seccomp.ts';
 import { Stopwatch } from './stopwatch.ts';
 import { UsageMeter } from './usage-meter.ts';
-import { WarmPool } from './warm-pool.ts';
+import { WarmPools } from './warm-pools.ts';
 
 export type { DriverLogger } from './driver-logger.ts';
 export type { CreateTrace, OciDriver, OciDriverOptions } from './options.ts';
@@ -96,10 +102,7 @@ export async function createOciDriver(options: OciDriverOptions): Promise<OciDri
     }),
     timeoutSeconds: options.mountTimeoutSeconds ?? 20,
   });
-  const registry = options.registry
-    ? await openRegistryAccess(options.registry, path.join(copy.folder, 'registry'))
-    : null;
-  const driver = new LocalDriver({ copy, cgroups, network, runner, mounts, runtime: runtime.name, options, registry });
+  const driver = new LocalDriver({ copy, cgroups, network, runner, mounts, runtime: runtime.name, options });
   await driver.takeOver();
   return driver;
 }
@@ -112,13 +115,15 @@ class LocalDriver implements OciDriver {
   readonly udpRange: PortRange | null;
   readonly runtime: 'crun' | 'runc';
   readonly fence: Fence;
+  readonly builds: LocalImageBuilds;
   readonly #copy: Copy;
   readonly #cgroups: Cgroups;
   readonly #network: SandboxNetwork;
   readonly #runner: ContainerRunner;
   readonly #mounts: SandboxMounts;
   readonly #options: OciDriverOptions;
-  readonly #registry: PlatformRegistryAccess | null;
+  readonly #images: ImageCache;
+  readonly #registry: RegistryPull | null;
   readonly #timeouts: StartTimeouts;
   readonly #lock = new KeyedLock();
   readonly #records: SandboxRecords;
@@ -131,7 +136,7 @@ class LocalDriver implements OciDriver {
   /** Leftovers without a sandbox that `takeOver` removed. */
   #orphans: Omit<ReconcileReport, 'sandboxes'> = { poolMembers: [], containers: [], interfaces: [] };
   readonly #machine = new MachineLoad();
-  #pool: WarmPool | undefined;
+  #pools: WarmPools | undefined;
 
   constructor(parts: {
     copy: Copy;
@@ -141,7 +146,6 @@ class LocalDriver implements OciDriver {
     mounts: SandboxMounts;
     runtime: 'crun' | 'runc';
     options: OciDriverOptions;
-    registry: PlatformRegistryAccess | null;
   }) {
     this.#copy = parts.copy;
     this.#cgroups = parts.cgroups;
@@ -149,7 +153,9 @@ class LocalDriver implements OciDriver {
     this.#runner = parts.runner;
     this.#mounts = parts.mounts;
     this.#options = parts.options;
-    this.#registry = parts.registry;
+    const { registry, imageCacheBytes: budgetBytes = null, cacheDir, logger } = parts.options;
+    this.#images = new ImageCache({ cacheDir, budgetBytes, logger });
+    this.#registry = registry ? new RegistryPull(registry) : null;
     this.copyId = parts.copy.id;
     this.subnet = parts.network.subnet;
     this.gateway = parts.network.gateway;
@@ -168,10 +174,21 @@ class LocalDriver implements OciDriver {
       ...parts,
       records: this.#records,
       timeouts: this.#timeouts,
+      images: this.#images,
       imageOf: (reference, signal) => this.#imageOf(reference, signal),
     });
     this.#meter = new UsageMeter(parts.cgroups);
     this.#agentRestarts = new AgentRestarts(parts.options.logger);
+    this.builds = new LocalImageBuilds({
+      ...parts,
+      folderOf: (sandboxId) => this.#folderOf(sandboxId),
+      recordOf: (sandboxId) => this.#presentRecord(sandboxId),
+      alone: (sandboxId, signal, work) => this.#runCancellable(sandboxId, signal, work),
+      freeze: (record, signal) => this.#freeze(record, signal),
+      imageOf: (reference, signal) => this.#imageOf(reference, signal),
+      diskRoom: () => this.diskRoom(),
+      availableMemoryBytes: () => this.#machine.memory().availableMb * 1024 * 1024,
+    });
     this.#exits = new ExitWatch({
       lock: this.#lock,
       records: this.#records,
@@ -207,19 +224,25 @@ class LocalDriver implements OciDriver {
         this.#options.logger.error({ err: error, sandboxId: record.sandboxId }, 'a sandbox could not be taken over');
       }
     }
+    // Those that run since before the cache noted who uses an image.
+    for (const { image, folder } of liveShims(this.#copy)) await noteImageUser(path.dirname(image), folder);
+    await this.builds.open();
     if (this.#options.warmPoolSize === 0) return;
-    this.#pool = new WarmPool({
+    this.#pools = new WarmPools({
       copy: this.#copy,
       cgroups: this.#cgroups,
       network: this.#network,
       runner: this.#runner,
+      images: this.#images,
       size: { least: this.#options.warmPoolSize, most: this.#options.warmPoolMaxSize ?? this.#options.warmPoolSize },
-      image: () => this.#imageOf(baseImageName, new AbortController().signal),
+      memoryMb: this.#options.warmPoolMemoryMb,
+      base: baseImageName,
+      imageOf: (reference) => this.#imageOf(reference, new AbortController().signal),
       isBusy: () => this.#underway.size > 0,
       hasRoom: () => hasRoomToAdmit(this.diskRoom()) && hasFreeMemory(this.#machine),
       logger: this.#options.logger,
     });
-    await this.#pool.open();
+    await this.#pools.open();
   }
 
   async #takeOverOne(record: SandboxRecord): Promise<void> {
@@ -304,27 +327,36 @@ class LocalDriver implements OciDriver {
         if (exit) throw new DriverError('runtime_exited', "The sandbox's processes have ended", { exit });
         throw new DriverError('sandbox_absent', 'The sandbox does not run on this host');
       }
-      const freeze = async () => {
-        const servers = await this.#mounts.serversAmong(folder, await this.#cgroups.processesOf(record.instance));
-        return this.#cgroups.freeze(record.instance, this.#timeouts.pauseSeconds, servers, signal);
-      };
-      // Processes that wait for a bucket that does not answer cannot be frozen.
-      const isHanging = async () => !signal.aborted && (await this.#mounts.cutHanging(folder, signal)) > 0;
-      if (!(await freeze()) && !((await isHanging()) && (await freeze()))) {
-        signal.throwIfAborted();
-        throw new DriverError('pause_failed', 'The sandbox could not be frozen in time', { retryable: true });
-      }
+      await this.#freeze(record, signal);
       this.#meter.end(sandboxId);
     });
   }
 
+  /** @throws {DriverError} `pause_failed`; it runs on then */
+  async #freeze(record: SandboxRecord, signal: AbortSignal): Promise<void> {
+    const folder = this.#folderOf(record.sandboxId);
+    const freeze = async () => {
+      const servers = await this.#mounts.serversAmong(folder, await this.#cgroups.processesOf(record.instance));
+      return this.#cgroups.freeze(record.instance, this.#timeouts.pauseSeconds, servers, signal);
+    };
+    // What waits for a bucket that does not answer cannot be frozen.
+    const isHanging = async () => !signal.aborted && (await this.#mounts.cutHanging(folder, signal)) > 0;
+    if (!(await freeze()) && !((await isHanging()) && (await freeze()))) {
+      signal.throwIfAborted();
+      throw new DriverError('pause_failed', 'The sandbox could not be frozen in time', { retryable: true });
+    }
+  }
+
+  /** @throws {DriverError} `sandbox_absent` */
+  #presentRecord(sandboxId: SandboxId): SandboxRecord {
+    const record = this.#records.get(sandboxId);
+    if (record?.phase === 'ready' && this.#runner.isRunning(this.#folderOf(sandboxId))) return record;
+    throw new DriverError('sandbox_absent', 'The sandbox does not run on this host');
+  }
+
   async exposeUdp(sandboxId: SandboxId, ports: readonly UdpMapping[]): Promise<void> {
     await this.#lock.run(sandboxId, async () => {
-      const record = this.#records.get(sandboxId);
-      if (record?.phase !== 'ready' || !this.#runner.isRunning(this.#folderOf(sandboxId))) {
-        throw new DriverError('sandbox_absent', 'The sandbox does not run on this host');
-      }
-      await this.#expose(record, ports);
+      await this.#expose(this.#presentRecord(sandboxId), ports);
     });
   }
 
@@ -471,7 +503,19 @@ class LocalDriver implements OciDriver {
   }
 
   get poolReady(): number {
-    return this.#pool?.ready ?? 0;
+    return this.#pools?.ready() ?? 0;
+  }
+
+  poolReadyOf(image: string): number {
+    return this.#pools?.ready(image) ?? 0;
+  }
+
+  get pooledImages(): string[] {
+    return this.#pools?.references ?? [];
+  }
+
+  async dropPooled(image: string): Promise<void> {
+    await this.#pools?.drop(image);
   }
 
   inventory(): Promise<Inventory> {
@@ -484,8 +528,10 @@ class LocalDriver implements OciDriver {
 
   async close(): Promise<void> {
     this.#exits.close();
-    await this.#pool?.close();
+    await this.#pools?.close();
     this.#network.close();
+    this.#registry?.close();
+    await this.#images.settled();
   }
 
   async teardown(): Promise<void> {
@@ -543,9 +589,8 @@ class LocalDriver implements OciDriver {
   }
 
   async #start(work: Work, before: SandboxRecord | null): Promise<SandboxPlace> {
-    const { sandboxId, image } = work.spec;
-    const pool = image === baseImageName ? (this.#pool ?? null) : null;
-    const { record, from } = await this.#starter.start(work, before, pool);
+    const { sandboxId } = work.spec;
+    const { record, from } = await this.#starter.start(work, before, this.#pools ?? null);
     this.#exits.add(sandboxId);
     this.#measure(record);
     return this.#placeOf(record, from, work.slots);
@@ -619,23 +664,27 @@ class LocalDriver implements OciDriver {
   }
 
   async #imageOf(reference: string, signal: AbortSignal): Promise<UnpackedImage> {
-    const { cacheDir, registryInsecureHttp, baseImage, codeInterpreterRecipe: recipeDir } = this.#options;
-    const base = { cacheDir, reference: baseImage, registryInsecureHttp, signal };
     try {
-      if (reference === baseImageName) return await ensureBaseImage(base);
-      if (reference === codeInterpreterImageName && recipeDir) {
-        return await ensureCodeInterpreterImage({ ...base, recipeDir });
-      }
-      if (reference.startsWith('builtin:')) throw new Error(`this host cannot make the image ${reference}`);
-      const own = this.#registry?.referenceOf(reference);
-      if (own) {
-        const { access } = this.#registry!;
-        return await ensureImage({ cacheDir, reference: own, registryInsecureHttp, access, signal });
-      }
-      return await ensureImage({ cacheDir, reference, registryInsecureHttp, signal });
+      return await this.#images.get(() => this.#makeImage(reference, signal));
     } catch (error) {
       throw imageFailure(error, signal);
     }
+  }
+
+  /** From the cache, where it is there. */
+  async #makeImage(reference: string, signal: AbortSignal): Promise<UnpackedImage> {
+    const { cacheDir, registryInsecureHttp, baseImage, codeInterpreterRecipe: recipeDir } = this.#options;
+    const limits = this.#options.imageLimits ?? defaultImageLimits;
+    const base = { cacheDir, reference: baseImage, registryInsecureHttp, limits, signal };
+    if (reference === baseImageName) return ensureBaseImage(base);
+    if (reference === codeInterpreterImageName && recipeDir) return ensureCodeInterpreterImage({ ...base, recipeDir });
+    if (reference.startsWith('builtin:')) throw new Error(`this host cannot make the image ${reference}`);
+    const stored = readRegistryImage(reference);
+    if (!stored) return ensureImage({ cacheDir, reference, registryInsecureHttp, limits, signal });
+    const registry = this.#registry;
+    if (!registry) throw new Error('this host knows no registry of the platform');
+    const make = (draft: string) => registry.pull(stored, draft, limits, signal);
+    return makeImageOnce({ cacheDir, digest: stored.digest, make, signal });
   }
 
   #placeOf(record: SandboxRecord, from: SandboxPlace['from'], slots?: MountSlot[]): SandboxPlace {

@@ -1,5 +1,7 @@
+import { RegistryError } from '../../registry/registry-client.ts';
 import { isOutOfSpace } from '../disk/out-of-space.ts';
 import { DriverError } from '../driver.ts';
+import { ImageRefusedError } from '../images/unpack-layers.ts';
 import { CommandError } from '../process/command.ts';
 import { AgentError } from './agent-client.ts';
 import { LaunchError } from './launch.ts';
@@ -22,6 +24,13 @@ export function startFailure(error: unknown, signal: AbortSignal): DriverError {
 export function imageFailure(error: unknown, signal: AbortSignal): DriverError {
   if (signal.aborted) return new DriverError('aborted', 'The start was cancelled', { cause: error });
   if (isDiskFull(error)) return diskFull(error);
+  if (error instanceof ImageRefusedError) {
+    return new DriverError('image_refused', `The image cannot be used. ${error.message}`, { cause: error });
+  }
+  if (error instanceof RegistryError) {
+    const retryable = ![401, 403, 404].includes(error.status);
+    return new DriverError('image_pull_failed', "The sandbox's image could not be pulled", { cause: error, retryable });
+  }
   const text = error instanceof CommandError ? error.stderr : '';
   return new DriverError('image_pull_failed', "The sandbox's image could not be pulled", {
     cause: error,

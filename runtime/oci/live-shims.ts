@@ -7,6 +7,8 @@ export interface LiveShim {
   /** Names the container and its control group. */
   instance: string;
   address: string;
+  /** The tree of its image. */
+  image: string;
   /** The host's end of the sandbox's link. */
   interface: string;
   /** The folder in which it was started, by its present name; of a deleted folder the last one. */
@@ -44,7 +46,8 @@ function shimOf(pid: number, interfaceWord: string): LiveShim | null {
   const folder = folderOf(pid);
   if (!process || folder === null) return null;
   const value = (key: string) => words.find((word) => word.startsWith(`${key}=`))?.slice(key.length + 1) ?? '';
-  return { process, instance: value('id'), address: value('address'), interface: value('interface'), ...folder };
+  const named = { instance: value('id'), address: value('address'), image: value('image') };
+  return { process, ...named, interface: value('interface'), ...folder };
 }
 
 /** Processes of sandboxes can call themselves anything, but they are never the host's root. */

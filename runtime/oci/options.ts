@@ -1,7 +1,8 @@
 import type { OwnService } from '../../config/own-services.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import type { HostDriver, PortRange } from '../host-driver.ts';
-import type { HostRegistry } from '../images/platform-registry-access.ts';
+import type { HostRegistry } from '../images/registry-pull.ts';
+import type { ImageLimits } from '../images/unpack-layers.ts';
 import type { DriverLogger } from './driver-logger.ts';
 import type { Inventory } from './inventory.ts';
 import type { Server } from './nft-rules.ts';
@@ -38,7 +39,9 @@ export interface OciDriverOptions {
   bandwidthMbps?: number;
   /** Frozen sandboxes kept ready for `builtin:base`. */
   warmPoolSize: number;
-  /** The most members, after bursts of creates. Undefined: never more than `warmPoolSize`. */
+  /** What frozen sandboxes of all templates may hold together. Undefined: a sixteenth of the machine's memory. */
+  warmPoolMemoryMb?: number;
+  /** As many at most, of one template, after bursts of creates. Undefined: never more than `warmPoolSize`. */
   warmPoolMaxSize?: number;
   /** The image of `builtin:base`. Empty: made from Debian packages. */
   baseImage?: string;
@@ -46,7 +49,11 @@ export interface OciDriverOptions {
   codeInterpreterRecipe?: string;
   /** Plain HTTP to registries on loopback. */
   registryInsecureHttp?: boolean;
-  /** The registry with the images of templates. Undefined: there is none. */
+  /** What the images of all templates may take of the disk, unpacked. Undefined: no limit. */
+  imageCacheBytes?: number;
+  /** What one image may be, unpacked. */
+  imageLimits?: ImageLimits;
+  /** Where the images of templates lie. Undefined: there is none. */
   registry?: HostRegistry;
   /** How long a sandbox's agent may take to answer after its start, 30 s by default; after a thaw at most 10 s. */
   agentStartTimeoutSeconds?: number;
@@ -72,6 +79,8 @@ export interface OciDriver extends HostDriver {
   readonly runtime: 'crun' | 'runc';
   /** Frozen members of the pool that can be claimed. */
   readonly poolReady: number;
+  /** Those of one template's image. */
+  poolReadyOf(image: string): number;
   reconcile(knownSandboxIds: Iterable<string>): Promise<ReconcileReport>;
   /** The containers, links and folders of this copy, read from the kernel. */
   inventory(): Promise<Inventory>;

@@ -4,6 +4,7 @@ import { syncFolder } from '../../config/durable-file.ts';
 import { FairSemaphore } from '../../domain/fair-semaphore.ts';
 import type { MountSlot } from '../../domain/object-storage.ts';
 import { DriverError, type SandboxPlace, type SandboxSpec } from '../driver.ts';
+import type { ImageCache } from '../images/image-cache.ts';
 import type { UnpackedImage } from '../images/unpacked-image.ts';
 import type { SandboxMounts } from '../mounts/sandbox-mounts.ts';
 import { runCommand } from '../process/command.ts';
@@ -21,7 +22,8 @@ import { whenProbeSucceeds } from './ready-probe.ts';
 import { hasDisk, readExit, readPids, type SandboxRecord, writeRecord } from './sandbox-folder.ts';
 import type { SandboxRecords } from './sandbox-records.ts';
 import type { Stopwatch } from './stopwatch.ts';
-import type { PoolMember, WarmPool } from './warm-pool.ts';
+import type { PoolMember } from './warm-pool.ts';
+import type { WarmPools } from './warm-pools.ts';
 
 /** The state of one create or resume. */
 export interface Work {
@@ -56,6 +58,7 @@ export class SandboxStarter {
   readonly #mounts: SandboxMounts;
   readonly #records: SandboxRecords;
   readonly #timeouts: StartTimeouts;
+  readonly #images: ImageCache;
   readonly #imageOf: (reference: string, signal: AbortSignal) => Promise<UnpackedImage>;
   /**
    * A cold start uses a whole processor; more of them at once would only delay all of them. Half of the permits are for
@@ -71,6 +74,7 @@ export class SandboxStarter {
     mounts: SandboxMounts;
     records: SandboxRecords;
     timeouts: StartTimeouts;
+    images: ImageCache;
     imageOf: (reference: string, signal: AbortSignal) => Promise<UnpackedImage>;
   }) {
     this.#copy = parts.copy;
@@ -80,19 +84,20 @@ export class SandboxStarter {
     this.#mounts = parts.mounts;
     this.#records = parts.records;
     this.#timeouts = parts.timeouts;
+    this.#images = parts.images;
     this.#imageOf = parts.imageOf;
   }
 
   /**
    * Starts the processes of a sandbox and waits until it is ready.
-   * @param before what is known of an earlier run, or of a start that was interrupted
-   * @param pool source of members; null for a cold start
-   * @throws the failure, with nothing left running
+   * @param before what is known of an earlier run, or of one that was cut short
+   * @param pools where a member may be taken from; null: there are none
+   * @throws what went wrong, with nothing left running.
    */
   async start(
     work: Work,
     before: SandboxRecord | null,
-    pool: WarmPool | null,
+    pools: WarmPools | null,
   ): Promise<{ record: SandboxRecord; from: SandboxPlace['from'] }> {
     const { spec, folder, phases, watch, signal } = work;
     phases.report('deploying');
@@ -100,7 +105,7 @@ export class SandboxStarter {
     if (before) await this.#runner.end(folder, before.instance, before.address);
     const image = await this.#imageOf(spec.image, signal);
     watch.mark('image');
-    const member = hasDisk(folder) ? null : (pool?.claim(image, spec.storageGb) ?? null);
+    const member = hasDisk(folder) ? null : (pools?.claim(spec.image, image, spec.storageGb) ?? null);
     const begin = member ? this.#nameMember(work, member, image) : this.#startCold(work, image);
     const record = await begin;
     try {
@@ -163,6 +168,7 @@ export class SandboxStarter {
       const record = recordOf(spec, spec.sandboxId, connection.address);
       try {
         await this.#records.write(record);
+        await this.#images.keepFor(image, folder);
         const boot = await this.#runner.start({
           folder,
           instance: record.instance,
@@ -201,6 +207,7 @@ export class SandboxStarter {
     });
     named.catch(() => {});
     try {
+      await this.#images.keepFor(image, folder);
       await writeRecord(member.folder, record);
       await rm(folder, { recursive: true, force: true });
       await rename(member.folder, folder);

@@ -8,6 +8,7 @@ import { writeFileDurably } from '../../config/durable-file.ts';
 import { readDocumentOrSetAside } from '../../config/readable-document.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { isOutOfSpace } from '../disk/out-of-space.ts';
+import type { ImageCache } from '../images/image-cache.ts';
 import type { UnpackedImage } from '../images/unpacked-image.ts';
 import { isAlive, isKilled } from '../process/process-identity.ts';
 import { until } from '../process/until.ts';
@@ -49,9 +50,9 @@ const resizeMs = 30_000;
 const readSystemCall = process.arch === 'arm64' ? 63 : 0;
 
 /**
- * Sandboxes of the base image, started without a name and frozen: a claim needs no start of Node. Their disks cannot
- * grow while mounted, so they have the size that was requested most often lately. There are as many as the largest
- * recent burst of creates.
+ * Sandboxes of one image, started as far as they go without a name and then frozen: a claim needs no Node start.
+ * Their disks cannot grow while mounted, so they have the size that was asked for most of late. There are as many as the
+ * largest burst of creates lately, so that the next one finds them.
  */
 export class WarmPool {
   readonly #copy: Copy;
@@ -63,6 +64,9 @@ export class WarmPool {
   readonly #image: () => Promise<UnpackedImage>;
   readonly #isBusy: () => boolean;
   readonly #hasRoom: () => boolean;
+  readonly #images: ImageCache;
+  readonly #mayGrow: () => Promise<boolean>;
+  readonly #sizesFile: string | null;
   readonly #logger: DriverLogger;
   readonly #closing = new AbortController();
   readonly #members: PoolMember[] = [];
@@ -75,6 +79,7 @@ export class WarmPool {
     cgroups: Cgroups;
     network: SandboxNetwork;
     runner: ContainerRunner;
+    images: ImageCache;
     /** How many members there are at least, and at most after bursts of creates. */
     size: { least: number; most: number };
     image: () => Promise<UnpackedImage>;
@@ -82,6 +87,10 @@ export class WarmPool {
     isBusy: () => boolean;
     /** Whether the host has room for more members. Without room the pool does not grow. */
     hasRoom: () => boolean;
+    /** Whether one more member is within what all pools may hold. Others may give way for it. */
+    mayGrow: () => Promise<boolean>;
+    /** Keeps the sizes that were asked for. Null: they are forgotten with the pool. */
+    sizesFile: string | null;
     logger: DriverLogger;
   }) {
     this.#copy = parts.copy;
@@ -92,13 +101,17 @@ export class WarmPool {
     this.#image = parts.image;
     this.#isBusy = parts.isBusy;
     this.#hasRoom = parts.hasRoom;
+    this.#images = parts.images;
+    this.#mayGrow = parts.mayGrow;
+    this.#sizesFile = parts.sizesFile;
     this.#logger = parts.logger;
     this.#resizing = setInterval(() => this.#fill(), resizeMs).unref();
   }
 
   /** Begins to fill, in the background. */
   async open(): Promise<void> {
-    this.#askedSizes = readDocumentOrSetAside(this.#sizesFile, z.array(z.number().positive())) ?? [];
+    const known = this.#sizesFile && readDocumentOrSetAside(this.#sizesFile, z.array(z.number().positive()));
+    if (known) this.#askedSizes = known;
     this.#fill();
   }
 
@@ -125,14 +138,23 @@ export class WarmPool {
     clearInterval(this.#resizing);
     await this.#filling;
     await Promise.all(this.#members.splice(0).map((member) => this.#discard(member)));
+    if (!this.#sizesFile) return;
     await writeFileDurably(this.#sizesFile, JSON.stringify(this.#askedSizes)).catch((error) => {
       // A guess for the next start, which can do without.
       if (!isOutOfSpace(error)) throw error;
     });
   }
 
-  get #sizesFile(): string {
-    return path.join(this.#copy.folder, 'pool.json');
+  /** Whether nobody has asked for a member lately, and it has none. */
+  get isIdle(): boolean {
+    return this.#members.length === 0 && this.#demand.size(performance.now()) === 0;
+  }
+
+  /** Ends one member, for one of another pool. @returns false: it has none */
+  async giveWay(): Promise<boolean> {
+    const member = this.#members.shift();
+    if (member) await this.#discard(member);
+    return member !== undefined;
   }
 
   #fill(): void {
@@ -162,6 +184,7 @@ export class WarmPool {
       }
       if (this.#members.filter(fits).length >= size || !this.#hasRoom()) return;
       await this.#waitForCalm(calmUntilMs);
+      if (!(await this.#mayGrow())) return;
       const stale = this.#members.findIndex((member) => !fits(member));
       if (stale >= 0 && this.#members.length >= size) await this.#discard(this.#members.splice(stale, 1)[0]!);
       try {
@@ -216,6 +239,7 @@ export class WarmPool {
     const record: SandboxRecord = { sandboxId, instance, phase: 'starting', address, exitReported: true };
     try {
       await writeRecord(folder, record);
+      await this.#images.keepFor(image, folder);
       const boot = await this.#runner.start({
         folder,
         instance,

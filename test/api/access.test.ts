@@ -231,6 +231,7 @@ const table: Record<string, Row> = {
   'POST /v1/sandboxes/:sandbox_id/pause': user('by_role'),
   'POST /v1/sandboxes/:sandbox_id/resume': user('by_role'),
   'POST /v1/sandboxes/:sandbox_id/restart': user('by_role'),
+  'POST /v1/sandboxes/:sandbox_id/create-template': user('by_role', { body: () => ({ name: `made-${tail()}` }) }),
   'POST /v1/sandboxes/:sandbox_id/terminate': user('by_role'),
   'POST /v1/sandboxes/:sandbox_id/switch-project': user('by_role', {
     body: ({ project_id: id }) => ({ project_id: id }),

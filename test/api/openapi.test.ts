@@ -159,6 +159,12 @@ const contract: Record<string, Record<string, string[]>> = {
   'POST /v1/sandboxes/{sandbox_id}/connect 200': { '': sandbox },
   'POST /v1/sandboxes/{sandbox_id}/pause 200': { '': sandbox },
   'POST /v1/sandboxes/{sandbox_id}/restart 200': { '': sandbox },
+  'POST /v1/sandboxes/{sandbox_id}/create-template 200': {
+    '': words(`
+      template_id name description default_cpu_count default_memory_mb visibility status registry_project
+      registry_repository registry_tag base_template_id ports custom_command ready_command created_at message`),
+    'ports[]': port,
+  },
   'POST /v1/sandboxes/{sandbox_id}/resume 200': { '': [...new Set([...sandbox, 'message'])].sort() },
   'POST /v1/sandboxes/{sandbox_id}/terminate 202': { '': ending },
   'POST /v1/sandboxes/{sandbox_id}/terminate 200': { '': ending },
@@ -396,6 +402,9 @@ const bodies: Record<string, string[]> = {
   'POST /v1/sandboxes/{sandbox_id}/connect': ['timeout'],
   'POST /v1/sandboxes/{sandbox_id}/pause': ['is_async'],
   'POST /v1/sandboxes/{sandbox_id}/restart': words('best_effort_oss object_storage'),
+  'POST /v1/sandboxes/{sandbox_id}/create-template': words(
+    'name description visibility cpu_count memory_mb ports custom_command ready_command',
+  ),
   'POST /v1/sandboxes/{sandbox_id}/resume': words('is_async best_effort_oss object_storage'),
   'POST /v1/sandboxes/{sandbox_id}/switch-project': ['project_id'],
   'POST /v1/sandboxes/{sandbox_id}/exec': words('command cwd env stdin wait'),
@@ -754,7 +763,7 @@ test('what creates or restarts takes an Idempotency-Key', () => {
     );
     expect([name, takes]).toEqual([
       name,
-      /^POST \/v1\/(sandboxes|templates|templates\/import|templates\/\{template_id\}\/import|projects|api-keys|usage\/quota-requests|user-management\/(quota-allocations|users)|webhooks|webhooks\/\{endpoint_id\}\/test|sandboxes\/\{sandbox_id\}\/(ports|exec|restart)|accounts\/\{account_id\}\/credits)$/.test(
+      /^POST \/v1\/(sandboxes|templates|templates\/import|templates\/\{template_id\}\/import|projects|api-keys|usage\/quota-requests|user-management\/(quota-allocations|users)|webhooks|webhooks\/\{endpoint_id\}\/test|sandboxes\/\{sandbox_id\}\/(ports|exec|restart|create-template)|accounts\/\{account_id\}\/credits)$/.test(
         name,
       ),
     ]);

@@ -22,6 +22,7 @@ describe('every route', () => {
     'POST /v1/sandboxes',
     'POST /v1/sandboxes/:sandbox_id/exec',
     'POST /v1/sandboxes/:sandbox_id/resume',
+    'POST /v1/sandboxes/:sandbox_id/create-template',
     'POST /codec/:token/decode',
     'POST /codec/:token/encode',
     'POST /v1/templates',

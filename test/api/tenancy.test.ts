@@ -68,6 +68,7 @@ const bodies: Record<string, Json> = {
   updateProject: { name: 'Taken over' },
   updateApiKey: { name: 'taken over' },
   setApiKeyStatus: { is_active: false },
+  createTemplateFromSandbox: { name: 'taken-over' },
   addSandboxPort: { port: 8080, name: 'web' },
   startExec: { command: 'true' },
   updateQuotaRequest: { cpu_seconds_monthly: 1, template_storage_gb: 1, reason: 'taken over' },

@@ -32,7 +32,7 @@ test('a user who is not root gets the command that installs the packages', async
   const { failed, output } = await debian.run('setpriv', '--reuid=1000', '--clear-groups', ...installPackages);
   expect(failed).toBe(true);
   expect(output).toMatch(
-    /Run as root:\s+apt-get update && apt-get install --yes --no-install-recommends .*\bskopeo tini umoci\n/,
+    /Run as root:\s+apt-get update && apt-get install --yes --no-install-recommends .*\bskopeo tini zstd\n/,
   );
 });
 

@@ -117,17 +117,18 @@ export async function startControlPlane(options: {
     }),
   };
   const workflowBundle = await ensureWorkflowBundle(path.join(os.tmpdir(), 'sandbox-platform-test-bundles'));
+  const registry = PlatformRegistry.of(settings);
   const [control, hosts] = await Promise.all([
     createControlWorker({
       ...common,
       settings,
       mailer: createMailer(settings, silent),
-      registry: PlatformRegistry.of(settings),
+      registry,
       webhooks,
       workflowBundle,
       retention: options.retention ?? keptForLong,
     }),
-    createHostWorkers({ ...common, hostId, driver: options.driver, ...options.hostWorker }),
+    createHostWorkers({ ...common, hostId, driver: options.driver, registry, ...options.hostWorker }),
   ]);
   const running = [control.run(), ...hosts.map((host) => host.run())];
   const lease = new HostLease({

@@ -3,6 +3,8 @@ import type { UdpMapping } from '../../domain/ports.ts';
 import {
   type CreateOptions,
   DriverError,
+  type ImageBuilds,
+  type PackedLayer,
   type SandboxDriver,
   type SandboxExit,
   type SandboxInspection,
@@ -12,7 +14,7 @@ import {
   type WantedMounts,
 } from '../../runtime/driver.ts';
 
-type FailingCall = 'create' | 'pause' | 'resume' | 'restart' | 'startable' | 'expose';
+type FailingCall = 'copy' | 'create' | 'pause' | 'resume' | 'restart' | 'startable' | 'expose';
 type HangingCall = 'create' | 'pause' | 'resume' | 'restart';
 
 /**
@@ -36,7 +38,33 @@ export class MemoryDriver implements SandboxDriver {
   hold: Promise<void> | null = null;
   /** While set for a kind of call, such calls wait for it. */
   readonly holds = new Map<'resume' | 'restart', Promise<void>>();
+  /** The layers that builds pack: `changes`, and the `tree` of an image. */
+  readonly layers = new Map<'changes' | 'tree', PackedLayer>();
+  readonly builds: ImageBuilds = {
+    copyDisk: async (buildId, sandboxId) => {
+      this.calls.push(`copy ${sandboxId} for ${buildId}`);
+      await this.#copies;
+      this.#failIfAsked('copy');
+      return { standstillMs: 1, bytes: 1 };
+    },
+    packChanges: async () => this.#layerOf('changes'),
+    packImage: async () => ({ layer: this.#layerOf('tree'), config: { Env: [] } }),
+    imageDigest: async () => `sha256:${'0'.repeat(64)}`,
+    discard: async (buildId) => {
+      this.calls.push(`discard ${buildId}`);
+    },
+  };
+  #copies: Promise<void> = Promise.resolve();
   #listener: ((exit: SandboxExit) => unknown) | null = null;
+
+  /** Copies of disks wait from now on. @returns lets them go on */
+  holdCopies(): () => void {
+    let release = () => {};
+    this.#copies = new Promise((resolve) => {
+      release = resolve;
+    });
+    return release;
+  }
 
   async create(spec: SandboxSpec, options: CreateOptions = {}): Promise<SandboxPlace> {
     this.calls.push(`create ${spec.sandboxId}`);
@@ -133,6 +161,12 @@ export class MemoryDriver implements SandboxDriver {
     this.runs.set(sandboxId, run);
     this.storage.set(sandboxId, storage);
     return { ...this.#place(from), ...(storage && { slots: [...storage.slots] }) };
+  }
+
+  #layerOf(what: 'changes' | 'tree'): PackedLayer {
+    const layer = this.layers.get(what);
+    if (!layer) throw new DriverError('changes_not_packable', 'The test has given no layer');
+    return layer;
   }
 
   #failIfAsked(kind: FailingCall): void {

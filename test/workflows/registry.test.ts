@@ -25,6 +25,7 @@ test('each id is of one workflow type, so that no two types meet', () => {
     'sbx-a/deletion',
     'sbx-a/email-change',
     'sbx-a',
+    'sbx-a/build',
     'sbx-a/removal',
     'sbx-a',
     'image-collection',
@@ -49,7 +50,13 @@ test('each attempt of an activity has an end, whatever its profile, and long one
     expect(msToNumber(profile.startToCloseTimeout!)).toBeGreaterThan(0);
     expect(profile.retry).toBeDefined();
   }
-  for (const profile of [watch, outside.imageCopy, outside.webhook, onHost.starting('host-a')])
+  for (const profile of [
+    watch,
+    outside.imageCopy,
+    outside.webhook,
+    onHost.starting('host-a'),
+    onHost.building('host-a'),
+  ])
     expect(profile.heartbeatTimeout).toBeDefined();
   expect(new Set(ofHosts.map(({ taskQueue }) => taskQueue))).toEqual(new Set(['host/host-a', 'host/host-a/ending']));
 });

@@ -47,6 +47,8 @@ const expected = [
   'sandbox-terminated-while-pausing',
   'sandbox-terminated-while-resuming',
   'sandbox-terminated-while-starting',
+  'template-build-completed',
+  'template-build-failed',
   'user-deletion',
   'user-invitation',
   'webhook-delivery-delivered',

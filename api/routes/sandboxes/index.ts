@@ -5,6 +5,7 @@ import { batchResumeSandboxes } from './batch-resume.ts';
 import { batchTerminateSandboxes } from './batch-terminate.ts';
 import { connectSandbox } from './connect.ts';
 import { createSandbox } from './create.ts';
+import { createTemplateFromSandbox } from './create-template.ts';
 import { deleteSandbox } from './delete.ts';
 import { getActiveExec } from './exec-active.ts';
 import { cancelExec } from './exec-cancel.ts';
@@ -46,6 +47,7 @@ export const sandboxRoutes: readonly ((api: Api, deps: ApiDependencies) => void)
   terminateSandbox,
   deleteSandbox,
   switchSandboxProject,
+  createTemplateFromSandbox,
   listSandboxPorts,
   addSandboxPort,
   removeSandboxPort,

@@ -18,7 +18,14 @@ export function deleteTemplate(api: Api, deps: ApiDependencies): void {
       params: templatePath,
       response: {
         200: messageEnvelope('The template is deleted'),
-        ...failures(ofMutations, 'not_found', 'template_of_another_user', 'template_in_use', 'import_in_progress'),
+        ...failures(
+          ofMutations,
+          'not_found',
+          'template_of_another_user',
+          'template_in_use',
+          'import_in_progress',
+          'build_in_progress',
+        ),
       },
     },
     handler: async (request) => {

@@ -43,7 +43,13 @@ export function setTemplateStatus(api: Api, deps: ApiDependencies): void {
           'The status of the template',
         ),
         ...failures(
-          ...([ofMutations, 'not_found', 'template_of_another_user', 'import_in_progress'] as const),
+          ...([
+            ofMutations,
+            'not_found',
+            'template_of_another_user',
+            'import_in_progress',
+            'build_in_progress',
+          ] as const),
           ...(['image_not_found', 'registry_unavailable'] as const),
         ),
       },

@@ -26,7 +26,14 @@ export function shareTemplate(api: Api, deps: ApiDependencies): void {
       response: {
         200: envelope(sharingSchema, 'The template is shared'),
         ...failures(
-          ...([ofMutations, 'not_found', 'invalid_name', 'template_name_taken', 'import_in_progress'] as const),
+          ...([
+            ofMutations,
+            'not_found',
+            'invalid_name',
+            'template_name_taken',
+            'import_in_progress',
+            'build_in_progress',
+          ] as const),
           ...(['template_of_another_user', 'template_not_shareable', 'registry_unavailable'] as const),
         ),
       },

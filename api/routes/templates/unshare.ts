@@ -20,7 +20,7 @@ export function unshareTemplate(api: Api, deps: ApiDependencies): void {
         200: envelope(sharingSchema, 'The template is private'),
         ...failures(
           ...([ofMutations, 'not_found', 'template_of_another_user', 'template_not_shareable'] as const),
-          ...(['import_in_progress', 'registry_unavailable'] as const),
+          ...(['import_in_progress', 'build_in_progress', 'registry_unavailable'] as const),
         ),
       },
     },

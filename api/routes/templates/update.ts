@@ -56,7 +56,13 @@ export function updateTemplate(api: Api, deps: ApiDependencies): void {
         200: envelope(z.object({ template: changedTemplateSchema }), 'The template'),
         ...failures(
           ...([ofMutations, 'not_found', 'invalid_name', 'template_name_taken', 'plan_limit_exceeded'] as const),
-          ...(['template_of_another_user', 'import_in_progress', 'image_not_found', 'registry_unavailable'] as const),
+          ...([
+            'template_of_another_user',
+            'import_in_progress',
+            'build_in_progress',
+            'image_not_found',
+            'registry_unavailable',
+          ] as const),
         ),
       },
     },

@@ -35,7 +35,7 @@ export const importRules: Readonly<Record<string, ImportRule>> = {
   registry: { from: ['config', 'domain'] },
   webhooks: { from: ['config', 'domain'] },
   'sandbox-agent-client': { from: ['domain'] },
-  runtime: { from: ['config', 'domain', 'sandbox-agent-client'] },
+  runtime: { from: ['config', 'domain', 'registry', 'sandbox-agent-client'] },
   activities: { from: ['config', 'db', 'domain', 'mail', 'registry', 'runtime/driver.ts', 'temporal', 'webhooks'] },
   worker: {
     from: [
@@ -55,6 +55,6 @@ export const importRules: Readonly<Record<string, ImportRule>> = {
   gateway: { from: ['config', 'db', 'domain'] },
   agent: { from: [] },
   ops: { from: ['agent/proto/gen', 'config', 'db', 'domain', 'runtime', 'temporal'] },
-  bench: { from: ['test/support', 'test/gateway/floods', ...everything] },
+  bench: { from: ['test/support', 'test/gateway/floods', 'test/runtime/local-host.ts', ...everything] },
   test: { from: everything },
 };

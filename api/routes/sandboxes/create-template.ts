@@ -1,0 +1,176 @@
+import { z } from 'zod';
+import type { Sandbox } from '../../../db/entities/sandbox.ts';
+import { Template } from '../../../db/entities/template.ts';
+import type { Identity } from '../../../db/repositories/identities.ts';
+import { requestStart } from '../../../db/repositories/outbox.ts';
+import { createTemplate, type NewTemplate } from '../../../db/repositories/template-changes.ts';
+import { AppError } from '../../../domain/errors.ts';
+import type { TemplateId } from '../../../domain/ids.ts';
+import { checkPlanLimits } from '../../../domain/plans.ts';
+import { registryProjectOf } from '../../../domain/template-image.ts';
+import { checkTemplateName } from '../../../domain/template-name.ts';
+import { anyUser, callerOf } from '../../access.ts';
+import { createOnce } from '../../create-once.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { idempotencyHeaders } from '../../plugins/idempotency.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
+import {
+  bodyBytesWithDescription,
+  description,
+  optionalNonZero,
+  positiveInt,
+  time,
+  withDefault,
+  withDefaultNonZero,
+} from '../../schemas/fields.ts';
+import { portSchema, presentPort } from '../../schemas/port.ts';
+import { requireRegistryUp, requireStorage } from '../../template-images.ts';
+import { requireVisibility } from '../templates/create.ts';
+import { customCommand, portsBeside, readyCommand, templateName, templatePorts } from '../templates/template-body.ts';
+import { templateStatus, templateVisibility } from '../templates/template-schema.ts';
+import { sandboxOf } from './read-sandbox.ts';
+import { sandboxPath } from './sandbox-path.ts';
+
+const body = z.object({
+  name: templateName(),
+  description: withDefault(description(), ''),
+  visibility: withDefaultNonZero(templateVisibility, 'private').describe('`public` by operators only'),
+  cpu_count: optionalNonZero(positiveInt()).describe('As the sandbox has when left out'),
+  memory_mb: optionalNonZero(positiveInt().min(128)).describe('As the sandbox has when left out'),
+  ports: optionalNonZero(templatePorts).describe(
+    "A JSON array of ports, in text; beside those of the sandbox's template",
+  ),
+  custom_command: optionalNonZero(customCommand).describe("As the sandbox's template has when left out"),
+  ready_command: optionalNonZero(readyCommand).describe("As the sandbox's template has when left out"),
+});
+type Body = z.output<typeof body>;
+
+const builtTemplate = z.object({
+  template_id: z.string(),
+  name: z.string(),
+  description: z.string(),
+  default_cpu_count: z.int(),
+  default_memory_mb: z.int(),
+  visibility: templateVisibility,
+  status: templateStatus,
+  registry_project: z.string(),
+  registry_repository: z.string(),
+  registry_tag: z.string(),
+  base_template_id: z.string().describe('The template that the sandbox is made from'),
+  ports: z.array(portSchema),
+  custom_command: z.string().nullable(),
+  ready_command: z.string().nullable(),
+  created_at: time(),
+  message: z.string(),
+});
+
+/** `POST /v1/sandboxes/{sandbox_id}/create-template`. */
+export function createTemplateFromSandbox(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/sandboxes/:sandbox_id/create-template',
+    config: { bodyBytes: bodyBytesWithDescription, access: anyUser('by_role'), idempotency: { makes: 'template' } },
+    schema: {
+      operationId: 'createTemplateFromSandbox',
+      tags: ['Sandboxes'],
+      summary: 'Make a template of a running sandbox',
+      description:
+        "Everything on the sandbox's disk becomes the image of a new template. The sandbox stands still for a moment and goes on; the image is built and pushed after the reply. The template says with its status how far that is.",
+      headers: idempotencyHeaders,
+      params: sandboxPath,
+      body,
+      response: {
+        200: envelope(builtTemplate, 'The template, whose image is being built'),
+        ...failures(
+          ...([ofMutations, ofIdempotency, 'not_found', 'sandbox_not_running', 'invalid_name'] as const),
+          ...(['template_name_taken', 'plan_limit_exceeded', 'template_limit_reached', 'admin_required'] as const),
+          ...(['template_storage_limit_reached', 'registry_unavailable'] as const),
+        ),
+      },
+    },
+    handler: async (request) => {
+      const caller = callerOf(request);
+      const { sandbox_id: sandboxId } = request.params;
+      const em = deps.orm.em.fork();
+      const find = (templateId: TemplateId) => em.fork().findOne(Template, { templateId, accountId: caller.accountId });
+      const template = await createOnce(request, 'template', {
+        find,
+        create: async (templateId) => {
+          const sandbox = await sandboxOf(deps, request, sandboxId);
+          if (sandbox.status !== 'running') {
+            throw new AppError('sandbox_not_running', `The sandbox is ${sandbox.status}, not running`);
+          }
+          const base = await em.fork().findOne(Template, { templateId: sandbox.templateId });
+          const rootTemplateId = base?.rootTemplateId ?? sandbox.templateId;
+          const wanted = { ...newTemplate(deps, caller, request.body, sandbox, templateId), rootTemplateId };
+          await requireRegistryUp(deps.registry);
+          const owner = { accountId: caller.accountId, ownerUserId: caller.userId };
+          await requireStorage(deps, { ...owner, visibility: wanted.visibility });
+          const { maxTemplates } = deps.plans.get(caller.planName);
+          await createTemplate(em.fork(), caller, wanted, maxTemplates, (tx) => {
+            requestStart(tx, 'templateBuild', templateId, { templateId, sandboxId, hostId: sandbox.hostId });
+          });
+          return (await find(templateId))!;
+        },
+      });
+      return success(present(template));
+    },
+  });
+}
+
+function newTemplate(
+  deps: ApiDependencies,
+  caller: Identity,
+  given: Body,
+  sandbox: Sandbox,
+  templateId: TemplateId,
+): NewTemplate {
+  const name = checkTemplateName(given.name);
+  requireVisibility(caller, given.visibility);
+  const owner = { accountId: caller.accountId, ownerUserId: caller.userId };
+  const isCustom = sandbox.templateSource === 'custom';
+  const wanted: NewTemplate = {
+    templateId,
+    name,
+    description: given.description,
+    defaultCpuCount: given.cpu_count ?? sandbox.cpuCount,
+    defaultMemoryMb: given.memory_mb ?? sandbox.memoryMb,
+    visibility: given.visibility,
+    templateSource: isCustom ? 'custom' : 'platform_family',
+    customImageSource: isCustom ? 'imported' : null,
+    status: 'building',
+    buildStartedAt: new Date(),
+    buildSandboxId: sandbox.sandboxId,
+    registryProject: registryProjectOf(owner, given.visibility),
+    registryRepository: name,
+    registryTag: 'latest',
+    ports: portsBeside(sandbox.templatePorts, given.ports ?? []),
+    customCommand: given.custom_command ?? sandbox.templateCustomCommand ?? null,
+    readyCommand: given.ready_command ?? sandbox.templateReadyCommand ?? null,
+    parentTemplateId: sandbox.templateId,
+  };
+  checkPlanLimits(deps.plans.get(caller.planName), { cpuCount: given.cpu_count, memoryMb: given.memory_mb });
+  return wanted;
+}
+
+function present(template: Template): z.output<typeof builtTemplate> {
+  return {
+    template_id: template.templateId,
+    name: template.name,
+    description: template.description,
+    default_cpu_count: template.defaultCpuCount,
+    default_memory_mb: template.defaultMemoryMb,
+    visibility: template.visibility,
+    status: template.status,
+    registry_project: template.registryProject!,
+    registry_repository: template.registryRepository!,
+    registry_tag: template.registryTag!,
+    base_template_id: template.parentTemplateId!,
+    ports: template.ports.map(presentPort),
+    custom_command: template.customCommand ?? null,
+    ready_command: template.readyCommand ?? null,
+    created_at: template.createdAt,
+    message: 'The image of the template is being built; its status says how far that is',
+  };
+}

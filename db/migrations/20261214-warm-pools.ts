@@ -1,0 +1,16 @@
+import { Migration } from '@mikro-orm/migrations';
+
+/** Hosts hear of images that templates no longer have, and end what they keep ready of them. */
+export class Migration20261214WarmPools extends Migration {
+  override up(): void {
+    this.addSql(`
+      create function notify_of_template_image() returns trigger language plpgsql as $$
+      begin
+        perform pg_notify('template_images_changed', '');
+        return null;
+      end $$;
+      create trigger template_image_gone after delete or update of image on templates
+        for each statement execute function notify_of_template_image();
+    `);
+  }
+}

@@ -1,0 +1,71 @@
+import type { ImageBlob } from '../domain/image-manifest.ts';
+import { type FoundManifest, type RegistryClient, RegistryError } from './registry-client.ts';
+
+/** Puts the parts of an image into one repository. */
+export class ImageUpload {
+  readonly #client: RegistryClient;
+  readonly #path: string;
+
+  constructor(client: RegistryClient, path: string) {
+    this.#client = client;
+    this.#path = path;
+  }
+
+  hasBlob(digest: ImageBlob['digest'], signal: AbortSignal): Promise<boolean> {
+    return this.#client.hasBlob(digest, signal);
+  }
+
+  /** Takes a blob from another repository; through this process where the registry mounts none. */
+  async takeBlob(digest: string, from: string, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    if (await this.#client.mountBlob(digest, from)) return;
+    throw new RegistryError('The registry mounts no blobs', 202);
+  }
+
+  /** Sends a blob in parts. The registry holds it against the digest. */
+  async pushBlob(digest: string, parts: AsyncIterable<Buffer> | Iterable<Buffer>, signal: AbortSignal): Promise<void> {
+    let place = await this.#begin(signal);
+    let sent = 0;
+    for await (const part of parts) {
+      const headers = {
+        'content-type': 'application/octet-stream',
+        'content-range': `${sent}-${sent + part.length - 1}`,
+        'content-length': String(part.length),
+      };
+      place = await this.#send('PATCH', place, headers, part, [202, 204], signal);
+      sent += part.length;
+    }
+    const end = `${place}${place.includes('?') ? '&' : '?'}digest=${encodeURIComponent(digest)}`;
+    await this.#send('PUT', end, { 'content-length': '0' }, undefined, [201, 204], signal);
+  }
+
+  putManifest(reference: string, found: Pick<FoundManifest, 'bytes' | 'mediaType'>): Promise<void> {
+    return this.#client.putManifest(reference, found);
+  }
+
+  #begin(signal: AbortSignal): Promise<string> {
+    return this.#send('POST', 'blobs/uploads/', { 'content-length': '0' }, undefined, [202], signal);
+  }
+
+  /** @returns where the next request goes, below the repository */
+  async #send(
+    method: string,
+    path: string,
+    headers: Record<string, string>,
+    body: Buffer | undefined,
+    wanted: readonly number[],
+    signal: AbortSignal,
+  ): Promise<string> {
+    const reply = await this.#client.send({ method, path, headers, ...(body && { body }), signal });
+    reply.body.on('error', () => {});
+    reply.body.resume();
+    if (!wanted.includes(reply.status)) throw new RegistryError(`The registry answers ${reply.status}`, reply.status);
+    const { location = '' } = reply.headers;
+    const start = `/v2/${this.#path}/`;
+    const next = URL.canParse(location, 'http://registry') ? new URL(location, 'http://registry') : null;
+    if (method === 'PUT') return path;
+    if (!next?.pathname.startsWith(start))
+      throw new RegistryError('The registry takes uploads elsewhere', reply.status);
+    return `${next.pathname.slice(start.length)}${next.search}`;
+  }
+}

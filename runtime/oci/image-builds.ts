@@ -1,0 +1,215 @@
+import { existsSync, statSync } from 'node:fs';
+import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { z } from 'zod';
+import { writeFileDurably } from '../../config/durable-file.ts';
+import { readDocumentOrSetAside } from '../../config/readable-document.ts';
+import { FairSemaphore } from '../../domain/fair-semaphore.ts';
+import type { AccountId, SandboxId } from '../../domain/ids.ts';
+import { type DiskRoom, hasRoomToAdmit } from '../disk/disk-room.ts';
+import { isOutOfSpace } from '../disk/out-of-space.ts';
+import { type DiskCopy, DriverError, type ImageBuilds, type PackedImage, type PackedLayer } from '../driver.ts';
+import { packLayer, UnpackableTreeError } from '../images/pack-layer.ts';
+import type { UnpackedImage } from '../images/unpacked-image.ts';
+import type { Cgroups } from './cgroups.ts';
+import type { Copy } from './copy.ts';
+import { copyDisk, DiskCopyError } from './disk-copy.ts';
+import { readPids, type SandboxRecord } from './sandbox-folder.ts';
+
+/** Packing keeps a processor busy, and none may wait for it. */
+const packsAtOnce = 2;
+/** No sandbox stands still for longer: the copy is given up. */
+const longestStandstillSeconds = 120;
+/** Of what is available, for reading a disk before its sandbox stands still. */
+const warmMemoryFraction = 0.25;
+/** A build that nobody has discarded for so long has lost its workflow. */
+const forgottenMs = 24 * 3600 * 1000;
+
+const layerSchema = z.object({
+  file: z.string(),
+  mediaType: z.string(),
+  digest: z.string(),
+  size: z.number(),
+  diffId: z.string(),
+});
+
+/** What the builds need of the driver that has the sandboxes. */
+interface BuildHost {
+  copy: Copy;
+  cgroups: Cgroups;
+  folderOf(sandboxId: SandboxId): string;
+  /** The record of a sandbox whose processes are there. @throws {DriverError} `sandbox_absent` */
+  recordOf(sandboxId: SandboxId): SandboxRecord;
+  /** Runs work on a sandbox alone; an end of the sandbox cancels it. */
+  alone<Result>(
+    sandboxId: SandboxId,
+    signal: AbortSignal | undefined,
+    work: (signal: AbortSignal) => Promise<Result>,
+  ): Promise<Result>;
+  /** @throws {DriverError} `pause_failed` */
+  freeze(record: SandboxRecord, signal: AbortSignal): Promise<void>;
+  imageOf(reference: string, signal: AbortSignal): Promise<UnpackedImage>;
+  diskRoom(): DiskRoom;
+  availableMemoryBytes(): number;
+}
+
+/** Copies of disks, and layers made of them, in the folder `builds`. */
+export class LocalImageBuilds implements ImageBuilds {
+  readonly #host: BuildHost;
+  readonly #packs = new FairSemaphore(packsAtOnce, 1);
+
+  constructor(host: BuildHost) {
+    this.#host = host;
+  }
+
+  /** Removes what builds have left whose workflows are long over. */
+  async open(): Promise<void> {
+    const { buildsFolder } = this.#host.copy;
+    for (const name of await readdir(buildsFolder)) {
+      const folder = path.join(buildsFolder, name);
+      if (Date.now() - (await stat(folder)).mtimeMs > forgottenMs) await rm(folder, { recursive: true, force: true });
+    }
+  }
+
+  async copyDisk(buildId: string, sandboxId: SandboxId, callersSignal?: AbortSignal): Promise<DiskCopy> {
+    const folder = this.#folderOf(buildId);
+    const target = path.join(folder, 'disk.ext4');
+    // Packing removes the copy.
+    if ([target, noteIn(folder, 'changes')].some((file) => existsSync(file))) return { standstillMs: 0, bytes: 0 };
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    try {
+      return await this.#host.alone(sandboxId, callersSignal, async (signal) => {
+        const copied = await this.#copyNow(sandboxId, `${target}.new`, signal);
+        await rename(`${target}.new`, target);
+        return copied;
+      });
+    } catch (error) {
+      await rm(`${target}.new`, { force: true });
+      throw copyFailure(error);
+    }
+  }
+
+  async #copyNow(sandboxId: SandboxId, target: string, signal: AbortSignal): Promise<DiskCopy> {
+    const { cgroups } = this.#host;
+    const record = this.#host.recordOf(sandboxId);
+    const folder = this.#host.folderOf(sandboxId);
+    const disk = path.join(folder, 'disk.ext4');
+    this.#requireRoom(2 * statSync(disk).blocks * 512);
+    const staysFrozen = cgroups.isFrozen(record.instance);
+    try {
+      return await copyDisk({
+        mounted: `/proc/${readPids(folder)!.shim.pid}/root/mnt/disk`,
+        disk,
+        target,
+        warmBytes: Math.floor(this.#host.availableMemoryBytes() * warmMemoryFraction),
+        seconds: longestStandstillSeconds,
+        thaw: { files: staysFrozen ? [] : await cgroups.freezerFiles(record.instance), text: cgroups.thawedText },
+        groups: cgroups.shimFolders(),
+        freeze: () => (staysFrozen ? Promise.resolve() : this.#host.freeze(record, signal)),
+        signal,
+      });
+    } finally {
+      // The copying program has done so, unless it was killed.
+      if (!staysFrozen) await cgroups.thaw(record.instance);
+    }
+  }
+
+  async packChanges(buildId: string, accountId: AccountId, signal?: AbortSignal): Promise<PackedLayer> {
+    const folder = this.#folderOf(buildId);
+    const disk = path.join(folder, 'disk.ext4');
+    return this.#packOnce(folder, 'changes', accountId, signal, async (file) => {
+      if (!existsSync(disk)) throw new DriverError('snapshot_failed', 'The copy of the disk is gone from this host');
+      const layer = await packLayer({ folder: 'upper', changes: true, disk }, file, signal);
+      await rm(disk);
+      return layer;
+    });
+  }
+
+  async packImage(buildId: string, image: string, accountId: AccountId, signal?: AbortSignal): Promise<PackedImage> {
+    const { rootfs, config } = await this.#host.imageOf(image, signal ?? never);
+    const folder = this.#folderOf(buildId);
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    const layer = await this.#packOnce(folder, 'image', accountId, signal, (file) =>
+      packLayer({ folder: rootfs, changes: false }, file, signal),
+    );
+    return {
+      layer,
+      config: {
+        Env: Object.entries(config.env).map(([name, value]) => `${name}=${value}`),
+        ...(config.workingDir !== null && { WorkingDir: config.workingDir }),
+        ...(config.user !== null && { User: config.user }),
+        ...(config.entrypoint.length > 0 && { Entrypoint: config.entrypoint }),
+        ...(config.cmd.length > 0 && { Cmd: config.cmd }),
+      },
+    };
+  }
+
+  async imageDigest(image: string, signal?: AbortSignal): Promise<string> {
+    return (await this.#host.imageOf(image, signal ?? never)).digest;
+  }
+
+  async discard(buildId: string): Promise<void> {
+    await rm(this.#folderOf(buildId), { recursive: true, force: true });
+  }
+
+  /** The layer that an earlier try has packed, or a new one. */
+  async #packOnce(
+    folder: string,
+    name: 'changes' | 'image',
+    accountId: AccountId,
+    signal: AbortSignal | undefined,
+    pack: (file: string) => Promise<PackedLayer>,
+  ): Promise<PackedLayer> {
+    const note = noteIn(folder, name);
+    const made = readDocumentOrSetAside(note, layerSchema);
+    if (made && existsSync(made.file)) return made;
+    const permit = await this.#packs.take(accountId, signal ?? never);
+    try {
+      const layer = await pack(path.join(folder, `${name}.layer`));
+      await writeFileDurably(note, JSON.stringify(layer));
+      return layer;
+    } catch (error) {
+      signal?.throwIfAborted();
+      throw packFailure(error);
+    } finally {
+      permit.release();
+    }
+  }
+
+  #requireRoom(bytes: number): void {
+    const room = this.#host.diskRoom();
+    if (hasRoomToAdmit(room) && room.bytes - bytes >= room.limits.admitBytes) return;
+    throw new DriverError('host_disk_full', "The host's disk has no room for a copy of the sandbox's", {
+      retryable: true,
+    });
+  }
+
+  #folderOf(buildId: string): string {
+    if (!/^[a-z]+-[A-Za-z0-9]+$/.test(buildId)) throw new Error(`${buildId} names no build`);
+    return path.join(this.#host.copy.buildsFolder, buildId);
+  }
+}
+
+const noteIn = (folder: string, name: 'changes' | 'image') => path.join(folder, `${name}.json`);
+const never = new AbortController().signal;
+
+function copyFailure(error: unknown): unknown {
+  if (isOutOfSpace(error)) {
+    return new DriverError('host_disk_full', "The host's disk is full", { cause: error, retryable: true });
+  }
+  if (!(error instanceof DiskCopyError)) return error;
+  return new DriverError('snapshot_failed', "The sandbox's disk could not be copied", {
+    cause: error,
+    retryable: true,
+  });
+}
+
+function packFailure(error: unknown): unknown {
+  if (isOutOfSpace(error)) {
+    return new DriverError('host_disk_full', "The host's disk is full", { cause: error, retryable: true });
+  }
+  if (!(error instanceof UnpackableTreeError)) return error;
+  return new DriverError('changes_not_packable', `The sandbox has what no image can hold: ${error.message}`, {
+    cause: error,
+  });
+}

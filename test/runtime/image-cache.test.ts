@@ -1,0 +1,122 @@
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { afterAll, afterEach, beforeEach, expect, test } from '@jest/globals';
+import { ImageCache } from '../../runtime/images/image-cache.ts';
+import { makeImageOnce } from '../../runtime/images/make-once.ts';
+import { imageFolder, rootfsOf } from '../../runtime/images/unpacked-image.ts';
+
+/** The unpacked images of a machine: what stays, what goes, and what is made again. */
+const root = mkdtempSync(path.join(os.tmpdir(), 'image-cache-'));
+let cacheDir: string;
+const logged: string[] = [];
+const log = (_fields: object, message: string) => logged.push(message);
+const logger = { info: log, warn: log, error: log };
+const megabyte = 1024 * 1024;
+
+beforeEach(() => {
+  cacheDir = mkdtempSync(path.join(root, 'cache-'));
+});
+afterEach(() => {
+  logged.length = 0;
+});
+afterAll(() => rmSync(root, { recursive: true }));
+
+const digestOf = (letter: string) => `sha256:${letter.repeat(64)}`;
+let makings = 0;
+
+/** Two megabytes. */
+const image = (letter: string) => () =>
+  makeImageOnce({
+    cacheDir,
+    digest: digestOf(letter),
+    make: async (draft) => {
+      makings += 1;
+      mkdirSync(rootfsOf(draft));
+      writeFileSync(path.join(rootfsOf(draft), 'file'), letter.repeat(2 * megabyte));
+      return { env: {}, workingDir: null, user: null, entrypoint: [], cmd: [] };
+    },
+  });
+
+const isThere = (letter: string) => existsSync(imageFolder(cacheDir, digestOf(letter)));
+/** As if it had been used last so many hours ago. */
+const age = (letter: string, hours: number) => {
+  const at = Date.now() / 1000 - hours * 3600;
+  utimesSync(imageFolder(cacheDir, digestOf(letter)), at, at);
+};
+
+async function fill(cache: ImageCache, letters: string): Promise<void> {
+  for (const [at, letter] of [...letters].entries()) {
+    await cache.get(image(letter));
+    await cache.settled();
+    if (isThere(letter)) age(letter, letters.length - at);
+  }
+}
+
+test('beyond the budget the images that were used least lately go', async () => {
+  await fill(new ImageCache({ cacheDir, budgetBytes: null, logger }), 'abc');
+  const cache = new ImageCache({ cacheDir, budgetBytes: 5 * megabyte, logger });
+  await cache.get(image('a'));
+  await cache.get(image('d'));
+  await cache.settled();
+  expect([...'abcd'].filter(isThere)).toEqual(['a', 'd']);
+  expect(logged).toContain('an unpacked image that was not used lately is removed');
+});
+
+test('an image below the folder of a sandbox stays for as long as the folder is there, also for other processes', async () => {
+  const sandbox = mkdtempSync(path.join(root, 'sandbox-'));
+  const one = new ImageCache({ cacheDir, budgetBytes: null, logger });
+  await one.keepFor(await one.get(image('a')), sandbox);
+  age('a', 100);
+  const other = new ImageCache({ cacheDir, budgetBytes: 3 * megabyte, logger });
+  await fill(other, 'bc');
+  expect([...'abc'].filter(isThere)).toEqual(['a']);
+  rmSync(sandbox, { recursive: true });
+  await new ImageCache({ cacheDir, budgetBytes: 3 * megabyte, logger }).get(image('d'));
+  const last = new ImageCache({ cacheDir, budgetBytes: 3 * megabyte, logger });
+  await last.get(image('d'));
+  await last.settled();
+  expect([...'abcd'].filter(isThere)).toEqual(['d']);
+});
+
+test('a tree that is not as it was unpacked is found and made again; who runs on it keeps it', async () => {
+  const before = await new ImageCache({ cacheDir, budgetBytes: null, logger }).get(image('a'));
+  const { ino } = statSync(before.rootfs);
+  for (const damage of [
+    (file: string) => writeFileSync(file, 'short'),
+    (file: string) => rmSync(file),
+    (file: string) => writeFileSync(`${file}-more`, ''),
+  ]) {
+    damage(path.join(before.rootfs, 'file'));
+    const [count, cache] = [makings, new ImageCache({ cacheDir, budgetBytes: null, logger })];
+    const after = await cache.get(image('a'));
+    expect([makings, readFileSync(path.join(after.rootfs, 'file'), 'utf8')]).toEqual([
+      count + 1,
+      'a'.repeat(2 * megabyte),
+    ]);
+    await cache.get(image('a'));
+    expect(makings).toBe(count + 1);
+  }
+  expect(logged.filter((message) => message.includes('damaged'))).toHaveLength(3);
+  const aside = readdirSync(path.join(cacheDir, 'images')).filter((name) => name.includes('.damaged-'));
+  expect(aside.map((name) => statSync(path.join(cacheDir, 'images', name, 'rootfs')).ino)).toContain(ino);
+});
+
+test('an image that goes just when it is asked for says so, and is made again by the next', async () => {
+  const cache = new ImageCache({ cacheDir, budgetBytes: null, logger });
+  const found = await cache.get(image('a'));
+  rmSync(imageFolder(cacheDir, digestOf('a')), { recursive: true });
+  await expect(cache.keepFor(found, root)).rejects.toThrow('removed from the cache');
+  const again = await cache.get(image('a'));
+  await cache.keepFor(again, root);
+});
