@@ -12,6 +12,7 @@ import type { Settings } from '../config/settings.ts';
 import type { Orm } from '../db/orm.ts';
 import type { PlanCatalog } from '../db/plans.ts';
 import type { SandboxId, TemplateId } from '../domain/ids.ts';
+import type { PaymentProcessor } from '../payments/processor.ts';
 import type { PlatformRegistry } from '../registry/platform-registry.ts';
 import type { WebhookKeys } from '../webhooks/keys.ts';
 import type { AccessTokens } from './access-tokens.ts';
@@ -38,6 +39,8 @@ export interface ApiDependencies {
   sealRegistryPassword(templateId: TemplateId, password: string): string;
   /** Null: not configured. */
   registry: PlatformRegistry | null;
+  /** Null: the settings name none. */
+  paymentProcessor: PaymentProcessor | null;
   sandboxAgents: SandboxAgents;
   runEndWatch: RunEndWatch;
   execTokens: ExecTokens;

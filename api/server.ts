@@ -6,6 +6,7 @@ import { stopSignal } from '../config/stop-signal.ts';
 import { createOrm } from '../db/orm.ts';
 import { loadPlans } from '../db/plans.ts';
 import { query } from '../db/query.ts';
+import { PaymentProcessor } from '../payments/processor.ts';
 import { PlatformRegistry } from '../registry/platform-registry.ts';
 import { createTemporalClient } from '../temporal/client.ts';
 import { EncryptionCodec } from '../temporal/payload-codec.ts';
@@ -42,6 +43,7 @@ const app = createApp({
   sealFor: secrets.sealFor,
   sealRegistryPassword: secrets.sealRegistryPassword,
   registry: PlatformRegistry.of(settings),
+  paymentProcessor: PaymentProcessor.of(settings),
   sandboxAgents,
   runEndWatch,
   execTokens: new ExecTokens(secrets.execTokenKey),

@@ -281,6 +281,15 @@ const settingsSchema = z.object({
   /** The reference the `base` template is pulled by. Empty: made from Debian packages. */
   PLATFORM_BASE_IMAGE: text(),
 
+  /**
+   * The payment processor: Stripe, or a service with its API. The publishable key goes to browsers; the files have the
+   * secret key, and the secret that notifications are signed with. Empty: there is no processor, and nothing can be paid.
+   */
+  PLATFORM_STRIPE_PUBLISHABLE_KEY: text(),
+  PLATFORM_STRIPE_SECRET_KEY_FILE: text(),
+  PLATFORM_STRIPE_WEBHOOK_SECRET_FILE: text(),
+  PLATFORM_STRIPE_API_URL: textOr('https://api.stripe.com').pipe(z.url({ protocol: /^https?$/ })),
+
   /** The TURN server's shared secret (coturn: `use-auth-secret`, `static-auth-secret`). Empty: there is none. */
   PLATFORM_TURN_SECRET: text(),
   /** Where browsers reach it. */
@@ -299,10 +308,21 @@ const settingsSchema = z.object({
   ),
 });
 
-const checkedSchema = settingsSchema.refine(
-  (settings) => !settings.PLATFORM_TURN_SECRET === !settings.PLATFORM_TURN_PUBLIC_HOST,
-  { path: ['PLATFORM_TURN_SECRET'], message: 'and PLATFORM_TURN_PUBLIC_HOST must be set both or neither' },
-);
+const paymentSettings = [
+  'PLATFORM_STRIPE_PUBLISHABLE_KEY',
+  'PLATFORM_STRIPE_SECRET_KEY_FILE',
+  'PLATFORM_STRIPE_WEBHOOK_SECRET_FILE',
+] as const;
+
+const checkedSchema = settingsSchema
+  .refine((settings) => new Set(paymentSettings.map((name) => !settings[name])).size === 1, {
+    path: [paymentSettings[0]],
+    message: `and ${paymentSettings.slice(1).join(' and ')} must be set all or none`,
+  })
+  .refine((settings) => !settings.PLATFORM_TURN_SECRET === !settings.PLATFORM_TURN_PUBLIC_HOST, {
+    path: ['PLATFORM_TURN_SECRET'],
+    message: 'and PLATFORM_TURN_PUBLIC_HOST must be set both or neither',
+  });
 
 export type Settings = z.infer<typeof settingsSchema>;
 

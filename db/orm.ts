@@ -9,6 +9,7 @@ import { IdempotencyKey } from './entities/idempotency-key.ts';
 import { ImportJob } from './entities/import-job.ts';
 import { Notification } from './entities/notification.ts';
 import { OutboxEntry } from './entities/outbox-entry.ts';
+import { PaymentMethod } from './entities/payment-method.ts';
 import { Project } from './entities/project.ts';
 import { QuotaAllocation } from './entities/quota-allocation.ts';
 import { QuotaRequest } from './entities/quota-request.ts';
@@ -49,6 +50,7 @@ import { Migration20261215WatchedRuns } from './migrations/20261215-watched-runs
 import { Migration20261216Usage } from './migrations/20261216-usage.ts';
 import { Migration20261216UsageMeasured } from './migrations/20261216-usage-measured.ts';
 import { Migration20261217Ledger } from './migrations/20261217-ledger.ts';
+import { Migration20261217Payments } from './migrations/20261217-payments.ts';
 import { Migration20261218CountedSignIns } from './migrations/20261218-counted-sign-ins.ts';
 import { ReticentDriver } from './reticent-driver.ts';
 import { limitSessions, reclaimLostConnections, type SessionLimits } from './session-pool.ts';
@@ -82,6 +84,7 @@ export async function createOrm(
       ImportJob,
       Notification,
       OutboxEntry,
+      PaymentMethod,
       Project,
       QuotaAllocation,
       QuotaRequest,
@@ -138,6 +141,7 @@ export async function createOrm(
         { name: '20261216-usage', class: Migration20261216Usage },
         { name: '20261216-usage-measured', class: Migration20261216UsageMeasured },
         { name: '20261217-ledger', class: Migration20261217Ledger },
+        { name: '20261217-payments', class: Migration20261217Payments },
         { name: '20261218-counted-sign-ins', class: Migration20261218CountedSignIns },
       ],
     },

@@ -46,6 +46,10 @@ export const errorStatus = {
   unsupported_event_type: 400,
   webhook_limit_reached: 400,
   balance_too_low: 400,
+  invalid_signature: 400,
+  payment_method_not_usable: 400,
+  payment_method_not_detachable: 400,
+  payment_method_limit_reached: 400,
   unauthenticated: 401,
   invalid_credentials: 401,
   identity_not_proven: 401,
@@ -118,6 +122,8 @@ export const errorStatus = {
   identity_provider_unavailable: 503,
   turn_not_configured: 503,
   registry_unavailable: 503,
+  payments_not_configured: 503,
+  payment_processor_unavailable: 503,
 } as const;
 
 export type ErrorCode = keyof typeof errorStatus;

@@ -27,6 +27,7 @@ export const idPrefixes = {
   webhookEndpoint: 'whk',
   webhookDelivery: 'whd',
   ledgerTransaction: 'ltx',
+  paymentMethod: 'pmt',
   invoice: 'inv',
   planChange: 'chg',
 } as const;

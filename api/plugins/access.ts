@@ -91,7 +91,8 @@ function nameOfAccount({ params, query, routeOptions }: FastifyRequest, identity
     if (account !== identity.accountId) throw new AppError('admin_required', 'Only admins may look at other accounts');
   }
   if (identity.role !== 'admin') return null;
-  const [, id] = Object.entries(params as Record<string, string>).find(([name]) => name.endsWith('_id')) ?? [];
+  const [, id] =
+    Object.entries(params as Record<string, string>).find(([name]) => name === 'id' || name.endsWith('_id')) ?? [];
   return id ?? null;
 }
 

@@ -104,11 +104,14 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
     .send(JSON.stringify(errorBody(failure, request.id)));
 }
 
-/** The public form of an error. Logs the rest, and sets its headers. */
+/** Errors that an operator should know of. */
+const faults: readonly ErrorCode[] = ['internal_error', 'temporarily_unavailable', 'payment_processor_unavailable'];
+
+/** What may be said of an error. Logs the rest, and sets the headers that belong to it. */
 export function failureOf(error: unknown, request: FastifyRequest, reply: FastifyReply): AppError {
   const failure = toAppError(error, request);
   // A full host is an answer (`no_capacity`), not a fault.
-  if (failure.code === 'internal_error' || failure.code === 'temporarily_unavailable') {
+  if (faults.includes(failure.code)) {
     request.log.error({ err: failure.cause ?? failure, code: failure.code }, 'request failed');
   } else {
     // The text of a validation error repeats field names, which come from the caller.

@@ -49,6 +49,7 @@ export const openapi = fp<{ serverUrl: string }>(
           'Users',
           'Webhooks',
           'Billing',
+          'Payments',
           'Operation',
         ].map((name) => ({
           name,

@@ -5,6 +5,7 @@ import { authRoutes } from './auth/index.ts';
 import { billingRoutes } from './billing/index.ts';
 import { importJobRoutes } from './import-jobs/index.ts';
 import { notificationRoutes } from './notifications/index.ts';
+import { paymentRoutes } from './payment/index.ts';
 import { listPlatformRegions } from './platform-regions/list.ts';
 import { projectRoutes } from './projects/index.ts';
 import { sandboxRoutes } from './sandboxes/index.ts';
@@ -32,4 +33,5 @@ export const routes: readonly ((api: Api, deps: ApiDependencies) => void)[] = [
   ...usageRoutes,
   ...webhookRoutes,
   ...billingRoutes,
+  ...paymentRoutes,
 ];

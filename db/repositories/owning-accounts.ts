@@ -20,12 +20,19 @@ const tables: { [kind in IdKind]?: readonly [table: string, key: string] } = {
   importJob: ['import_jobs', 'job_id'],
   quotaRequest: ['quota_requests', 'request_id'],
   webhookEndpoint: ['webhook_endpoints', 'endpoint_id'],
+  paymentMethod: ['payment_methods', 'id'],
+};
+
+/** Objects that keep the id of the payment processor, by its prefix. */
+const processorTables: Readonly<Record<string, readonly [table: string, key: string]>> = {
+  pm: ['payment_methods', 'payment_method_id'],
+  pi: ['payment_intents', 'payment_intent_id'],
 };
 
 /** The account that an object belongs to, by its id. Null: there is none. */
 export async function findOwningAccount(em: EntityManager, id: string): Promise<OwningAccount | null> {
   const kind = (Object.keys(tables) as IdKind[]).find((each) => isId(each, id));
-  const [table, key] = (kind && tables[kind]) ?? [];
+  const [table, key] = (kind && tables[kind]) ?? processorTables[id.split('_', 1)[0]!] ?? [];
   if (!table) return null;
   const [row] = await query<{ account_id: AccountId; plan_name: string }>(
     em.fork(),

@@ -10,6 +10,7 @@ import { baseImage, codeInterpreterImage } from './builtin-images.mjs';
 import { debianPackages } from './debian-packages.mjs';
 import { lockFile } from './file-lock.mjs';
 import { npmPackages, projectNode } from './npm-packages.mjs';
+import { paymentTestServerProgram } from './payment-test-server.mjs';
 import { runMissing, SetupError } from './progress.mjs';
 import { s3TestServerProgram } from './s3-test-server.mjs';
 import { temporal } from './temporal-programs.mjs';
@@ -58,6 +59,7 @@ function testSteps(purpose) {
     temporal(root),
     timeSkippingTestServer(),
     s3TestServerProgram(),
+    paymentTestServerProgram(),
     agentBundle(root),
     baseImage(root),
     codeInterpreterImage(root),

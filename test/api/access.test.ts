@@ -17,6 +17,8 @@ import { startSession } from '../../db/repositories/sign-ins.ts';
 import { addTestDelivery } from '../../db/repositories/webhook-deliveries.ts';
 import { makeApiKey } from '../../domain/api-key.ts';
 import type { SandboxId, UserId } from '../../domain/ids.ts';
+import { addPayments } from '../support/payment-rows.ts';
+import { processorSettings } from '../support/processor-settings.ts';
 import type { Json } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
 
@@ -53,6 +55,7 @@ interface Names {
   endpoint_id: string;
   delivery_id: string;
   account_id: string;
+  id: string;
 }
 
 const user = (rows: Row['rows'], more: Omit<Row, 'who' | 'rows'> = {}): Row => ({ who: 'user', rows, ...more });
@@ -196,6 +199,16 @@ const table: Record<string, Row> = {
   'POST /v1/webhooks/:endpoint_id/deliveries/:delivery_id/redeliver': user('by_role'),
   'GET /v1/billing/balance': root(),
   'GET /v1/billing/balance/changes': root(),
+  'GET /v1/config/payment-processor': anyone,
+  'POST /v1/payment/processor-webhook': { ...anyone, body: () => ({}) },
+  'GET /v1/payment/methods': root(),
+  'GET /v1/payment/methods/status': user('account'),
+  'POST /v1/payment/methods/setup-intent': root(),
+  'POST /v1/payment/methods/check-status': root({ body: () => ({}) }),
+  'POST /v1/payment/methods/set-default': root({ body: () => ({}) }),
+  'DELETE /v1/payment/methods/:id': root(),
+  'GET /v1/payment/intents': root(),
+  'GET /v1/payment/intents/:id': root(),
   'POST /v1/accounts/:account_id/credits': {
     ...{ who: 'operator', rows: 'everything' },
     body: () => ({ action: 'grant', amount: 1 }),
@@ -247,7 +260,9 @@ const table: Record<string, Row> = {
 };
 
 const namesObject = (name: string) =>
-  /:(sandbox|project|key|template|job|notification|allocation|request|user|endpoint|delivery)_id|\/batch-/.test(name);
+  /:(sandbox|project|key|template|job|notification|allocation|request|user|endpoint|delivery)_id|\/batch-|:id$/.test(
+    name,
+  );
 
 /** What a caller gets. `in`: the route does its work, which may still end in an error of its own. */
 function expected(name: string, row: Row, kind: Kind): string {
@@ -274,7 +289,7 @@ function expected(name: string, row: Row, kind: Kind): string {
   const isOperator = kind === 'an operator of another account' || kind === 'an operator who is not root';
   if (who === 'operator' && !isOperator) return '403 admin_required';
   // As the root user of the account that the object belongs to.
-  const operates = isOperator && /:\w+_id/.test(name) && (rows === 'by_role' || rows === 'account');
+  const operates = isOperator && /:(\w+_)?id/.test(name) && (rows === 'by_role' || rows === 'account');
   if (operates) return 'in';
   const isRoot = !['a user', 'another user of the account', 'an operator who is not root'].includes(kind);
   if (who === 'account_root' && !isRoot) return '403 root_required';
@@ -304,6 +319,7 @@ beforeAll(async () => {
       PLATFORM_RATE_LIMIT_PER_KEY: '0',
       PLATFORM_RATE_LIMIT_PER_ADDRESS: '0',
       PLATFORM_OIDC_ISSUERS: JSON.stringify([issuer]),
+      ...processorSettings(),
     },
   });
   const em = api.orm.em.fork();
@@ -363,6 +379,7 @@ async function objectsOf(owner: Caller): Promise<Names> {
   return {
     sandbox_id: sandboxId,
     account_id: owner.accountId,
+    id: await addPayments(api.orm.em, owner.accountId),
     project_id: projectId,
     key_id: await addKey(owner),
     // Not the owner, who must go on calling when a route deletes this user.

@@ -1,13 +1,15 @@
 import { ImportJob } from '../../db/entities/import-job.ts';
 import { newId } from '../../db/new-id.ts';
 import type { ProjectId } from '../../domain/ids.ts';
+import { addPayments } from '../support/payment-rows.ts';
+import { processorSettings } from '../support/processor-settings.ts';
 import type { Json } from './contract-client.ts';
 import { startApi, type TestApi } from './test-api.ts';
 
 let api: TestApi;
 let projectId: ProjectId;
 beforeAll(async () => {
-  api = await startApi({ planName: 'enterprise' });
+  api = await startApi({ planName: 'enterprise', env: processorSettings() });
   for (let i = 1; i <= 3; i++) {
     const project = await api.send(api.root, 'POST', '/v1/projects', { name: `project-${i}` });
     projectId ??= project.body.data.project_id;
@@ -18,6 +20,7 @@ beforeAll(async () => {
     await addImport();
     await api.send(api.root, 'POST', '/v1/webhooks', { url: `https://example.com/${i}`, event_types: ['template.*'] });
     await addUserOfQuotas();
+    await addPayments(api.orm.em, api.root.accountId);
     await api.send(api.root, 'POST', `/v1/accounts/${api.root.accountId}/credits`, { action: 'grant', amount: i });
   }
 });

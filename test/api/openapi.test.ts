@@ -2,13 +2,14 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { errorStatus } from '../../domain/errors.ts';
 import { eventTypes } from '../../domain/event-types.ts';
+import { processorSettings } from '../support/processor-settings.ts';
 import type { Json } from './contract-client.ts';
 import { startApi, type TestApi } from './test-api.ts';
 
 let api: TestApi;
 let document: Json;
 beforeAll(async () => {
-  api = await startApi();
+  api = await startApi({ env: processorSettings() });
   document = api.client.document;
 });
 afterAll(() => api.stop());
@@ -110,6 +111,12 @@ const usageSummary = [
 const groups = ['value', ...used].sort();
 const quotaRequests = { '': words('requests pagination'), 'requests[]': quotaRequest, pagination };
 const balanceChange = words('transaction_id account_id kind description amount currency created_at');
+const paymentMethod = words(`
+  id account_id payment_method_id setup_intent_id type fingerprint last4 exp_month exp_year brand billing_details is_default
+  is_deleted is_verified verified_at created_at updated_at`);
+const paymentIntent = words(`
+  payment_intent_id account_id payment_method_id amount currency status intent_type amount_refunded failure_reason metadata
+  created_at updated_at`);
 const webhook = words(`
   endpoint_id url event_types is_active disabled_reason description scope timeout_seconds max_retries public_key has_secret
   total_deliveries successful_deliveries failed_deliveries last_delivery_at last_success_at last_failure_at created_at
@@ -300,6 +307,27 @@ const contract: Record<string, Record<string, string[]>> = {
   'DELETE /v1/user-management/quota-allocations/{allocation_id} 200': { '': words('allocation_id deleted') },
   'GET /v1/billing/balance 200': { '': words('account_id balance currency') },
   'GET /v1/billing/balance/changes 200': { '': words('changes pagination'), 'changes[]': balanceChange, pagination },
+  'GET /v1/config/payment-processor 200': { '': words('publishable_key test_mode') },
+  'GET /v1/payment/methods 200': {
+    '': ['payment_methods'],
+    'payment_methods[]': paymentMethod,
+    'payment_methods[].billing_details': words('name email country'),
+  },
+  'GET /v1/payment/methods/status 200': { '': ['has_payment_methods'] },
+  'POST /v1/payment/methods/setup-intent 200': { '': words('client_secret setup_intent_id') },
+  'POST /v1/payment/methods/check-status 200': {
+    '': words('processed method'),
+    method: words('payment_method_id last4 brand is_verified'),
+  },
+  'POST /v1/payment/methods/set-default 200': { '': paymentMethod },
+  'DELETE /v1/payment/methods/{id} 200': {},
+  'GET /v1/payment/intents 200': {
+    '': words('payment_intents pagination'),
+    'payment_intents[]': paymentIntent,
+    pagination,
+  },
+  'GET /v1/payment/intents/{id} 200': { '': paymentIntent },
+  'POST /v1/payment/processor-webhook 200': {},
   'POST /v1/accounts/{account_id}/credits 201': { '': balanceChange },
   'GET /v1/notifications 200': {
     '': words('notifications pagination unread_count'),
@@ -437,6 +465,8 @@ const bodies: Record<string, string[]> = {
     'url event_types is_active description scope timeout_seconds max_retries secret',
   ),
   'POST /v1/webhooks/{endpoint_id}/roll-secret': ['secret'],
+  'POST /v1/payment/methods/check-status': ['setup_intent_id'],
+  'POST /v1/payment/methods/set-default': ['payment_method_id'],
   'POST /v1/accounts/{account_id}/credits': words('action amount description'),
   'POST /v1/auth/sign-in': words('email password'),
   'POST /v1/auth/forgot-password': ['email'],
@@ -477,6 +507,7 @@ const queries: Record<string, string[]> = {
   'GET /v1/import-jobs': [...pagingOfAccounts, ...words('status template_id')],
   'GET /v1/projects': [...pagingOfAccounts, 'owner_user_id'],
   'GET /v1/projects/{project_id}/sandboxes': [...paging, 'status'],
+  'GET /v1/payment/intents': [...pagingOfAccounts, 'type'],
   'GET /v1/billing/balance/changes': pagingOfAccounts,
   'GET /v1/webhooks': pagingOfAccounts,
   'GET /v1/webhooks/{endpoint_id}/deliveries': ['limit'],

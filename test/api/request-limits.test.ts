@@ -32,6 +32,7 @@ describe('every route', () => {
     'PUT /v1/templates/:template_id/status',
     'POST /v1/webhooks',
     'PUT /v1/webhooks/:endpoint_id',
+    'POST /v1/payment/processor-webhook',
     'POST /v1/projects',
     'PUT /v1/projects/:project_id',
     'POST /v1/api-keys',

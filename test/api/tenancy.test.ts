@@ -2,6 +2,8 @@ import { ImportJob } from '../../db/entities/import-job.ts';
 import { Notification } from '../../db/entities/notification.ts';
 import { newId } from '../../db/new-id.ts';
 import { addNotification } from '../../db/repositories/notify.ts';
+import { addPayments } from '../support/payment-rows.ts';
+import { processorSettings } from '../support/processor-settings.ts';
 import type { Json } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
 
@@ -10,7 +12,7 @@ let member: Caller;
 let objects: Record<string, string>;
 
 beforeAll(async () => {
-  api = await startApi({ planName: 'team' });
+  api = await startApi({ planName: 'team', env: processorSettings() });
   member = await api.addUser(api.root);
   const sandbox = await api.send(member, 'POST', '/v1/sandboxes', { name: 'theirs' });
   const project = await api.send(member, 'POST', '/v1/projects', { name: 'Theirs' });
@@ -46,6 +48,7 @@ beforeAll(async () => {
   objects = {
     port: '8080',
     account_id: member.accountId,
+    id: await addPayments(api.orm.em, member.accountId),
     sandbox_id: sandbox.body.data.sandbox_id,
     project_id: project.body.data.project_id,
     key_id: member.keyId,
@@ -94,7 +97,7 @@ async function state(): Promise<string> {
     'quota_requests',
   ];
   const rows = await Promise.all(
-    [...tables, 'webhook_endpoints', 'webhook_deliveries'].map((table) =>
+    [...tables, 'webhook_endpoints', 'webhook_deliveries', 'payment_methods', 'payment_intents'].map((table) =>
       em.execute(`select * from ${table} order by 1`),
     ),
   );

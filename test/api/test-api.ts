@@ -30,6 +30,7 @@ import { hashApiKey } from '../../db/repositories/identities.ts';
 import { makeApiKey } from '../../domain/api-key.ts';
 import { AppError } from '../../domain/errors.ts';
 import type { AccountId, ApiKeyId, ProjectId, SandboxId, TemplateId, UserId } from '../../domain/ids.ts';
+import { PaymentProcessor } from '../../payments/processor.ts';
 import { PlatformRegistry } from '../../registry/platform-registry.ts';
 import { EncryptionCodec } from '../../temporal/payload-codec.ts';
 import { WebhookKeys } from '../../webhooks/keys.ts';
@@ -111,6 +112,7 @@ export async function startApi(
     sealFor: deriveSecrets(settings).sealFor,
     sealRegistryPassword: deriveSecrets(settings).sealRegistryPassword,
     registry: PlatformRegistry.of(settings),
+    paymentProcessor: PaymentProcessor.of(settings),
     sandboxAgents,
     runEndWatch: new RunEndWatch({ orm, sandboxAgents, logger }),
     execTokens: new ExecTokens(Buffer.alloc(32, 9)),

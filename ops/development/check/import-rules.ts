@@ -9,7 +9,20 @@ export interface ImportRule {
 }
 
 const everything = [
-  ...['activities', 'agent', 'api', 'bench', 'config', 'db', 'domain', 'gateway', 'mail', 'ops', 'registry'],
+  ...[
+    'activities',
+    'agent',
+    'api',
+    'bench',
+    'config',
+    'db',
+    'domain',
+    'gateway',
+    'mail',
+    'ops',
+    'payments',
+    'registry',
+  ],
   ...['runtime', 'sandbox-agent-client', 'temporal', 'webhooks', 'worker', 'workflows'],
 ];
 
@@ -33,6 +46,7 @@ export const importRules: Readonly<Record<string, ImportRule>> = {
   },
   mail: { from: ['config', 'domain'] },
   registry: { from: ['config', 'domain'] },
+  payments: { from: ['config', 'domain'] },
   webhooks: { from: ['config', 'domain'] },
   'sandbox-agent-client': { from: ['domain'] },
   runtime: { from: ['config', 'domain', 'registry', 'sandbox-agent-client'] },
@@ -47,7 +61,7 @@ export const importRules: Readonly<Record<string, ImportRule>> = {
   },
   api: {
     from: [
-      ...['config', 'db', 'domain', 'registry', 'sandbox-agent-client', 'temporal'],
+      ...['config', 'db', 'domain', 'payments', 'registry', 'sandbox-agent-client', 'temporal'],
       ...['webhooks/keys.ts', 'workflows/sandbox/messages.ts'],
     ],
     typesFrom: ['workflows'],

@@ -7,7 +7,7 @@ import path from 'node:path';
  * machine has. A folder's name carries the versions in it, so a new version never meets an old program.
  */
 
-/** @type {{temporal: {server: string, cli: string, ui: string}, goMinimum: string, s3TestServer: string, timeSkippingTestServer: string, mavenDependencyPlugin: string}} */
+/** @type {{temporal: {server: string, cli: string, ui: string}, goMinimum: string, s3TestServer: string, paymentTestServer: string, timeSkippingTestServer: string, mavenDependencyPlugin: string}} */
 export const versions = JSON.parse(fs.readFileSync(new URL('./versions.json', import.meta.url), 'utf8'));
 
 /**
@@ -61,4 +61,13 @@ export function timeSkippingTestServer(env = process.env) {
 export function s3TestServer(env = process.env) {
   const dir = path.join(cacheDir(env), 'toolchain', `versitygw-${versions.s3TestServer}-${process.arch}`);
   return { dir, program: path.join(dir, 'versitygw') };
+}
+
+/**
+ * The payment processor of the tests: a folder of Python packages.
+ * @param {NodeJS.ProcessEnv} [env]
+ */
+export function paymentTestServer(env = process.env) {
+  const dir = path.join(cacheDir(env), 'toolchain', `localstripe-${versions.paymentTestServer}-${process.arch}`);
+  return { packages: dir };
 }

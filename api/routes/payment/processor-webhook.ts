@@ -1,0 +1,85 @@
+import { tellCharge } from '../../../db/repositories/payment-intents.ts';
+import { deleteMethod } from '../../../db/repositories/payment-methods.ts';
+import { AppError } from '../../../domain/errors.ts';
+import {
+  ForgedNoticeError,
+  type PaymentProcessor,
+  type ProcessorNotice,
+  ProcessorRefusedError,
+} from '../../../payments/processor.ts';
+import { anyone } from '../../access.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { keepFinishedSetup } from '../../payment-setups.ts';
+import { askProcessor, requireProcessor } from '../../processor-calls.ts';
+import { messageEnvelope, successMessage } from '../../schemas/envelope.ts';
+import { failures } from '../../schemas/failures.ts';
+
+/** Larger than any notification of the processor. */
+const bodyBytes = 64 * 1024;
+
+/**
+ * `POST /v1/payment/processor-webhook`: the processor's signed notifications. One only says what has changed; how it is now
+ * is read from the processor. So a copy, an old one and one that is late change nothing.
+ */
+export function receiveProcessorNotice(api: Api, deps: ApiDependencies): void {
+  // A scope of its own, in which the body stays as it was signed.
+  api.register(async (scope) => {
+    scope.removeContentTypeParser('application/json');
+    scope.addContentTypeParser('application/json', { parseAs: 'string' }, (_request, body, done) => done(null, body));
+    scope.route({
+      method: 'POST',
+      url: '/v1/payment/processor-webhook',
+      config: { access: anyone({ requestsPerMinute: 6000 }), bodyBytes },
+      schema: {
+        operationId: 'receiveProcessorNotice',
+        tags: ['Payments'],
+        summary: 'Signed notifications of the payment processor',
+        response: {
+          200: messageEnvelope('It is dealt with'),
+          ...failures(
+            ...(['invalid_signature', 'payload_too_large', 'unsupported_media_type'] as const),
+            ...(['payments_not_configured', 'payment_processor_unavailable'] as const),
+          ),
+        },
+      },
+      handler: async (request) => {
+        const processor = requireProcessor(deps);
+        const notice = read(processor, request.body, request.headers['stripe-signature']);
+        await askProcessor(apply(deps, processor, notice));
+        return successMessage('Received');
+      },
+    });
+  });
+}
+
+function read(processor: PaymentProcessor, body: unknown, signature: string | string[] | undefined): ProcessorNotice {
+  try {
+    return processor.readNotice(typeof body === 'string' ? body : '', typeof signature === 'string' ? signature : '');
+  } catch (error) {
+    if (!(error instanceof ForgedNoticeError)) throw error;
+    throw new AppError('invalid_signature', 'The signature is wrong or too old', { cause: error });
+  }
+}
+
+async function apply({ orm }: ApiDependencies, processor: PaymentProcessor, notice: ProcessorNotice): Promise<void> {
+  try {
+    switch (notice.about) {
+      case 'setup':
+        await keepFinishedSetup({ orm, processor }, notice.setupIntentId);
+        return;
+      case 'charge':
+        await tellCharge(orm.em, await processor.readCharge(notice.paymentIntentId));
+        return;
+      case 'method': {
+        const { customerId } = await processor.readMethod(notice.paymentMethodId);
+        if (customerId === null) await deleteMethod(orm.em, notice.paymentMethodId);
+        return;
+      }
+      case 'nothing':
+    }
+  } catch (error) {
+    // About an object that the processor does not have: there is nothing to do.
+    if (error instanceof ProcessorRefusedError && error.isNotFound) return;
+    throw error;
+  }
+}

@@ -1,0 +1,183 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import { paymentEntries, paymentRefundEntries } from '../../domain/billing/ledger.ts';
+import { type Amount, decimal, difference, inUnits, isPositive } from '../../domain/billing/money.ts';
+import { type ChargeStatus, outcomeOf } from '../../domain/billing/payments.ts';
+import { notFound } from '../../domain/errors.ts';
+import type { AccountId } from '../../domain/ids.ts';
+import { query } from '../query.ts';
+import { recordEvent } from './events.ts';
+import { post } from './ledger.ts';
+import { type ListedTable, type Listing, readOne, readPage } from './page.ts';
+import { type Scope, type SqlCondition, withinScope } from './scope.ts';
+
+/** A charge at the payment processor. */
+export interface PaymentIntent {
+  paymentIntentId: string;
+  accountId: AccountId;
+  paymentMethodId: string | null;
+  amount: Amount;
+  currency: string;
+  status: ChargeStatus;
+  intentType: string;
+  invoiceId: string | null;
+  amountRefunded: Amount;
+  failureReason: string | null;
+  /** JSON. */
+  metadata: string;
+  createdAt: Date;
+  updatedAt: Date;
+}
+
+const listed: ListedTable = {
+  table: 'payment_intents',
+  alias: 'i',
+  key: 'payment_intent_id',
+  beside: 'null as nothing',
+  joins: '',
+};
+
+/** @param type only charges of this type */
+export async function listPaymentIntents(
+  em: EntityManager,
+  scope: Scope,
+  type: string | undefined,
+  listing: Listing,
+): Promise<{ intents: PaymentIntent[]; total: number }> {
+  const conditions: SqlCondition[] = [withinScope(scope, 'i')];
+  if (type !== undefined) conditions.push({ sql: 'i.intent_type = ?', values: [type] });
+  const { rows, total } = await readPage(em, listed, conditions, listing);
+  return { intents: rows.map(intentOf), total };
+}
+
+/** @throws {AppError} `not_found` */
+export async function readPaymentIntent(em: EntityManager, scope: Scope, id: string): Promise<PaymentIntent> {
+  const row = await readOne(em, listed, [withinScope(scope, 'i'), { sql: 'i.payment_intent_id = ?', values: [id] }]);
+  if (!row) throw notFound('Payment intent');
+  return intentOf(row);
+}
+
+function intentOf(row: Record<string, unknown>): PaymentIntent {
+  const currency = row.currency as string;
+  const amountOf = (column: string) => inUnits(decimal(String(row[column])), currency);
+  return {
+    paymentIntentId: row.payment_intent_id as string,
+    accountId: row.account_id as AccountId,
+    paymentMethodId: row.payment_method_id as string | null,
+    amount: amountOf('amount'),
+    currency,
+    status: row.status as ChargeStatus,
+    intentType: row.intent_type as string,
+    invoiceId: row.invoice_id as string | null,
+    amountRefunded: amountOf('amount_refunded'),
+    failureReason: row.failure_reason as string | null,
+    metadata: row.metadata as string,
+    createdAt: new Date(row.created_at as string),
+    updatedAt: new Date(row.updated_at as string),
+  };
+}
+
+export type NewPaymentIntent = Pick<
+  PaymentIntent,
+  'paymentIntentId' | 'accountId' | 'paymentMethodId' | 'amount' | 'currency' | 'status' | 'intentType' | 'invoiceId'
+>;
+
+/**
+ * Keeps a charge before it is confirmed. An invoice has one.
+ * @returns the id of the charge that is kept for the invoice: the first one
+ */
+export async function keepPaymentIntent(em: EntityManager, made: NewPaymentIntent): Promise<string> {
+  const metadata = JSON.stringify(made.invoiceId === null ? {} : { invoice_id: made.invoiceId });
+  await query(
+    em.fork(),
+    `insert into payment_intents (payment_intent_id, account_id, payment_method_id, amount, currency, status, intent_type,
+       invoice_id, metadata) values (?, ?, ?, ?::numeric, ?, ?, ?, ?, ?) on conflict do nothing`,
+    [
+      ...[made.paymentIntentId, made.accountId, made.paymentMethodId, made.amount, made.currency, made.status],
+      ...[made.intentType, made.invoiceId, metadata],
+    ],
+  );
+  if (made.invoiceId === null) return made.paymentIntentId;
+  return (await findPaymentIntentOfInvoice(em, made.invoiceId))!;
+}
+
+/** Null: none was prepared. */
+export async function findPaymentIntentOfInvoice(em: EntityManager, invoiceId: string): Promise<string | null> {
+  const [row] = await query<{
+    payment_intent_id: string;
+  }>(em.fork(), 'select payment_intent_id from payment_intents where invoice_id = ?', [invoiceId]);
+  return row?.payment_intent_id ?? null;
+}
+
+/** A charge as the processor tells it now. */
+export interface ToldCharge {
+  paymentIntentId: string;
+  paymentMethodId: string | null;
+  status: ChargeStatus;
+  failureReason: string | null;
+  amountRefunded?: Amount;
+}
+
+/**
+ * Writes how a charge is now, with its ledger entries and events. Telling the same again changes nothing. A charge that
+ * has succeeded stays so: what is told later may have been read earlier.
+ * @returns false: the charge is not one of ours
+ */
+export async function tellCharge(em: EntityManager, told: ToldCharge): Promise<boolean> {
+  return em.fork().transactional(async (tx) => {
+    const [row] = await query(tx, 'select * from payment_intents where payment_intent_id = ? for update', [
+      told.paymentIntentId,
+    ]);
+    if (!row) return false;
+    const before = intentOf(row);
+    const isFinal = before.status === 'succeeded' || before.status === 'canceled';
+    const status = isFinal ? before.status : told.status;
+    const failureReason = isFinal ? before.failureReason : status === 'succeeded' ? null : told.failureReason;
+    const refunded = told.amountRefunded ?? before.amountRefunded;
+    const newlyRefunded = difference(refunded, before.amountRefunded, before.currency);
+    const isRefunded = status === 'succeeded' && isPositive(newlyRefunded);
+    if (status === before.status && failureReason === before.failureReason && !isRefunded) return true;
+    await query(
+      tx,
+      `update payment_intents set status = ?, failure_reason = ?, payment_method_id = coalesce(?, payment_method_id),
+              amount_refunded = ?::numeric, updated_at = now() where payment_intent_id = ?`,
+      [
+        ...[status, failureReason, isFinal ? null : told.paymentMethodId],
+        ...[isRefunded ? refunded : before.amountRefunded, told.paymentIntentId],
+      ],
+    );
+    if (status === 'succeeded' && before.status !== 'succeeded') await recordSuccess(tx, before);
+    if (outcomeOf(status) === 'failed' && status !== 'canceled' && !isFinal) {
+      await recordChargeEvent(tx, before, 'payment.failed', { reason: failureReason });
+    }
+    if (isRefunded) await recordRefund(tx, before, refunded, newlyRefunded);
+    return true;
+  });
+}
+
+async function recordSuccess(tx: EntityManager, intent: PaymentIntent): Promise<void> {
+  const { paymentIntentId, accountId, amount, currency } = intent;
+  await post(tx, {
+    ...{ accountId, currency, kind: 'payment_received', description: `Charge ${paymentIntentId}` },
+    reference: `charge ${paymentIntentId}`,
+    entries: paymentEntries(amount, currency),
+  });
+  await recordChargeEvent(tx, intent, 'payment.succeeded', {});
+}
+
+async function recordRefund(tx: EntityManager, intent: PaymentIntent, total: Amount, added: Amount): Promise<void> {
+  const { paymentIntentId, accountId, currency } = intent;
+  await post(tx, {
+    ...{ accountId, currency, kind: 'payment_refunded', description: `Refund of charge ${paymentIntentId}` },
+    reference: `refund ${paymentIntentId} ${total}`,
+    entries: paymentRefundEntries(added, currency),
+  });
+  await recordChargeEvent(tx, intent, 'payment.refunded', { amount_refunded: Number(total) });
+}
+
+function recordChargeEvent(tx: EntityManager, intent: PaymentIntent, type: string, more: Record<string, unknown>) {
+  const { paymentIntentId, accountId, invoiceId, amount, currency } = intent;
+  return recordEvent(tx, { objectId: paymentIntentId, accountId, userId: null }, type, {
+    ...{ account_id: accountId, payment_intent_id: paymentIntentId, invoice_id: invoiceId },
+    ...{ amount: Number(amount), currency, ...more },
+  });
+}

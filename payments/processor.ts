@@ -1,0 +1,304 @@
+import { readFileSync } from 'node:fs';
+import Stripe from 'stripe';
+import type { Settings } from '../config/settings.ts';
+import { type Amount, fromSmallestUnit, toSmallestUnit } from '../domain/billing/money.ts';
+import { type ChargeState, chargeStateOf } from '../domain/billing/payments.ts';
+
+/** What may be stored of a payment method. The number and the check code of a card never reach the platform. */
+export interface ProcessorMethod {
+  paymentMethodId: string;
+  customerId: string | null;
+  type: string;
+  fingerprint: string | null;
+  last4: string | null;
+  expMonth: number | null;
+  expYear: number | null;
+  brand: string | null;
+  billingName: string | null;
+  billingEmail: string | null;
+  billingCountry: string | null;
+}
+
+export interface ProcessorSetup {
+  setupIntentId: string;
+  customerId: string | null;
+  status: string;
+  paymentMethodId: string | null;
+}
+
+export interface ProcessorCharge extends ChargeState {
+  paymentIntentId: string;
+  customerId: string | null;
+  paymentMethodId: string | null;
+  amount: Amount;
+  currency: string;
+}
+
+/** What a notification of the processor is about. Its contents are read from the processor, not from the notification. */
+export type ProcessorNotice =
+  | { about: 'setup'; setupIntentId: string }
+  | { about: 'charge'; paymentIntentId: string }
+  | { about: 'method'; paymentMethodId: string }
+  | { about: 'nothing' };
+
+/** The processor did not answer, or not with sense: whether it did what it was asked is not known. */
+export class ProcessorUnavailableError extends Error {
+  override name = 'ProcessorUnavailableError';
+}
+
+/** The processor refused, and did nothing. `code` is the processor's, such as `card_declined`. */
+export class ProcessorRefusedError extends Error {
+  override name = 'ProcessorRefusedError';
+  readonly code: string;
+  readonly isNotFound: boolean;
+
+  constructor(code: string, isNotFound: boolean) {
+    super(`The payment processor refused: ${code}`);
+    this.code = code;
+    this.isNotFound = isNotFound;
+  }
+}
+
+/** A notification whose signature is not the processor's, or is too old. */
+export class ForgedNoticeError extends Error {
+  override name = 'ForgedNoticeError';
+}
+
+type PaymentSettings = Pick<
+  Settings,
+  | 'PLATFORM_STRIPE_API_URL'
+  | 'PLATFORM_STRIPE_PUBLISHABLE_KEY'
+  | 'PLATFORM_STRIPE_SECRET_KEY_FILE'
+  | 'PLATFORM_STRIPE_WEBHOOK_SECRET_FILE'
+>;
+
+const requestTimeoutMs = 20_000;
+/** A notification that was signed longer ago is a replay. */
+const toleranceSeconds = 300;
+
+/** The payment processor (Stripe, or a service with its API). Every call has a bound on its time. */
+export class PaymentProcessor {
+  readonly publishableKey: string;
+  readonly isTest: boolean;
+  readonly #stripe: Stripe;
+  readonly #webhookSecret: string;
+
+  private constructor(keys: { publishable: string; secret: string; webhook: string }, apiUrl: string) {
+    this.publishableKey = keys.publishable;
+    this.isTest = keys.publishable.startsWith('pk_test_');
+    this.#webhookSecret = keys.webhook;
+    const { protocol, hostname, port } = new URL(apiUrl);
+    this.#stripe = new Stripe(keys.secret, {
+      host: hostname,
+      ...(port !== '' && { port }),
+      protocol: protocol === 'http:' ? 'http' : 'https',
+      timeout: requestTimeoutMs,
+      // Whoever charges decides what comes after a failure.
+      maxNetworkRetries: 0,
+      telemetry: false,
+    });
+  }
+
+  /** Null: the settings name none. Reads the files with the keys. */
+  static of(settings: PaymentSettings): PaymentProcessor | null {
+    const { PLATFORM_STRIPE_SECRET_KEY_FILE: secretFile, PLATFORM_STRIPE_WEBHOOK_SECRET_FILE: webhookFile } = settings;
+    if (!secretFile || !webhookFile) return null;
+    const read = (file: string) => readFileSync(file, 'utf8').trim();
+    const keys = {
+      publishable: settings.PLATFORM_STRIPE_PUBLISHABLE_KEY!,
+      secret: read(secretFile),
+      webhook: read(webhookFile),
+    };
+    return new PaymentProcessor(keys, settings.PLATFORM_STRIPE_API_URL);
+  }
+
+  /** The customer of an account. Asked again within a day, it is the same one. */
+  async createCustomer(account: { accountId: string; email: string }): Promise<string> {
+    const { accountId, email } = account;
+    const customer = await calling(() =>
+      this.#stripe.customers.create(
+        { email, metadata: { account_id: accountId } },
+        { idempotencyKey: `customer ${accountId}` },
+      ),
+    );
+    return customer.id;
+  }
+
+  /** Begins to add a card that may be charged later without its owner. The secret is for the owner's browser alone. */
+  async createSetup(customerId: string): Promise<{ setupIntentId: string; clientSecret: string }> {
+    const intent = await calling(() =>
+      this.#stripe.setupIntents.create({
+        customer: customerId,
+        usage: 'off_session',
+        allowed_payment_method_types: ['card'],
+      }),
+    );
+    return { setupIntentId: intent.id, clientSecret: intent.client_secret! };
+  }
+
+  async readSetup(setupIntentId: string): Promise<ProcessorSetup> {
+    const intent = await calling(() => this.#stripe.setupIntents.retrieve(setupIntentId));
+    return {
+      setupIntentId: intent.id,
+      customerId: idOf(intent.customer),
+      status: intent.status,
+      paymentMethodId: idOf(intent.payment_method),
+    };
+  }
+
+  async readMethod(paymentMethodId: string): Promise<ProcessorMethod> {
+    const method = await calling(() => this.#stripe.paymentMethods.retrieve(paymentMethodId));
+    const { card, billing_details: billing } = method;
+    return {
+      paymentMethodId: method.id,
+      customerId: idOf(method.customer),
+      type: method.type,
+      fingerprint: card?.fingerprint ?? null,
+      last4: card?.last4 ?? null,
+      expMonth: card?.exp_month ?? null,
+      expYear: card?.exp_year ?? null,
+      brand: card?.brand ?? null,
+      billingName: billing?.name ?? null,
+      billingEmail: billing?.email ?? null,
+      billingCountry: billing?.address?.country ?? null,
+    };
+  }
+
+  /** Makes the processor forget a method of a customer. One that is detached already is fine. */
+  async detachMethod(paymentMethodId: string): Promise<void> {
+    try {
+      await calling(() => this.#stripe.paymentMethods.detach(paymentMethodId));
+    } catch (error) {
+      if (!(error instanceof ProcessorRefusedError)) throw error;
+      const isDetached = error.isNotFound || (await this.readMethod(paymentMethodId)).customerId === null;
+      if (!isDetached) throw error;
+    }
+  }
+
+  /**
+   * Makes a charge that is not confirmed yet, so that its id can be stored first. Asked again with the same key, it is
+   * the same one; a charge that is not confirmed moves no money.
+   */
+  async prepareCharge(wanted: {
+    key: string;
+    customerId: string;
+    paymentMethodId: string;
+    amount: Amount;
+    currency: string;
+    metadata: Record<string, string>;
+  }): Promise<ProcessorCharge> {
+    const intent = await calling(() =>
+      this.#stripe.paymentIntents.create(
+        {
+          amount: toSmallestUnit(wanted.amount, wanted.currency),
+          currency: wanted.currency.toLowerCase(),
+          customer: wanted.customerId,
+          payment_method: wanted.paymentMethodId,
+          allowed_payment_method_types: ['card'],
+          metadata: wanted.metadata,
+        },
+        { idempotencyKey: wanted.key },
+      ),
+    );
+    return chargeOf(intent);
+  }
+
+  /**
+   * Moves the money, without the owner of the card. A card that is declined, or that asks for its owner, is an outcome
+   * and no error.
+   * @param attempt.key each attempt has its own: the processor gives the outcome of one again, and moves nothing twice
+   * @throws {ProcessorUnavailableError} the outcome is not known; read the charge
+   */
+  async confirmCharge(attempt: {
+    key: string;
+    paymentIntentId: string;
+    paymentMethodId: string;
+  }): Promise<ProcessorCharge> {
+    try {
+      const intent = await calling(() =>
+        this.#stripe.paymentIntents.confirm(
+          attempt.paymentIntentId,
+          { payment_method: attempt.paymentMethodId, off_session: true },
+          { idempotencyKey: attempt.key },
+        ),
+      );
+      return chargeOf(intent);
+    } catch (error) {
+      // A decline says so in an error; one that was confirmed before, too. What counts is how the charge is now.
+      if (!(error instanceof ProcessorRefusedError)) throw error;
+      return this.readCharge(attempt.paymentIntentId);
+    }
+  }
+
+  async readCharge(paymentIntentId: string): Promise<ProcessorCharge> {
+    return chargeOf(
+      await calling(() => this.#stripe.paymentIntents.retrieve(paymentIntentId, { expand: ['latest_charge'] })),
+    );
+  }
+
+  /** Ends a charge that has not moved money. One that has stays. */
+  async cancelCharge(paymentIntentId: string): Promise<ProcessorCharge> {
+    try {
+      return chargeOf(await calling(() => this.#stripe.paymentIntents.cancel(paymentIntentId)));
+    } catch (error) {
+      if (!(error instanceof ProcessorRefusedError)) throw error;
+      return this.readCharge(paymentIntentId);
+    }
+  }
+
+  /**
+   * Checks who sent a notification, and reads what it is about.
+   * @param body exactly as it was sent
+   * @throws {ForgedNoticeError}
+   */
+  readNotice(body: string, signature: string): ProcessorNotice {
+    let event: Stripe.Event;
+    try {
+      event = this.#stripe.webhooks.constructEvent(body, signature, this.#webhookSecret, toleranceSeconds);
+    } catch {
+      throw new ForgedNoticeError('The signature of the notification is wrong or too old');
+    }
+    const { id } = event.data.object as { id?: string };
+    if (id === undefined) return { about: 'nothing' };
+    if (event.type.startsWith('setup_intent.')) return { about: 'setup', setupIntentId: id };
+    if (event.type.startsWith('payment_intent.')) return { about: 'charge', paymentIntentId: id };
+    if (event.type.startsWith('payment_method.')) return { about: 'method', paymentMethodId: id };
+    return { about: 'nothing' };
+  }
+}
+
+function chargeOf(intent: Stripe.PaymentIntent): ProcessorCharge {
+  const currency = intent.currency.toUpperCase();
+  const charge = typeof intent.latest_charge === 'object' ? intent.latest_charge : null;
+  const { last_payment_error: error } = intent;
+  return {
+    paymentIntentId: intent.id,
+    customerId: idOf(intent.customer),
+    paymentMethodId: idOf(intent.payment_method),
+    amount: fromSmallestUnit(intent.amount, currency),
+    currency,
+    ...chargeStateOf(intent.status, error?.decline_code ?? error?.code ?? null),
+    amountRefunded: fromSmallestUnit(charge?.amount_refunded ?? 0, currency),
+  };
+}
+
+function idOf(reference: string | { id: string } | null | undefined): string | null {
+  return typeof reference === 'object' ? (reference?.id ?? null) : (reference ?? null);
+}
+
+/**
+ * Sorts the failures of a call: refused for certain, or not known. The processor's error goes no further: it may have a client
+ * secret in it.
+ */
+async function calling<T>(call: () => Promise<T>): Promise<T> {
+  try {
+    return await call();
+  } catch (error) {
+    if (!(error instanceof Stripe.errors.StripeError)) throw error;
+    const status = error.statusCode ?? 0;
+    // 409: another request with the same key is under way. 429: try again later.
+    const isRefused = status >= 400 && status < 500 && status !== 409 && status !== 429 && status !== 401;
+    if (isRefused) throw new ProcessorRefusedError(error.code ?? error.type, status === 404);
+    throw new ProcessorUnavailableError(`The payment processor did not answer (${error.type} ${status})`);
+  }
+}
