@@ -3,7 +3,7 @@ import { serializerCompiler } from 'fastify-type-provider-zod';
 import { apiUrl } from '../config/public-urls.ts';
 import type { Api, ApiDependencies } from './dependencies.ts';
 import { createHttpServer } from './http-server.ts';
-import { accountPages } from './pages/index.ts';
+import { pagesForPeople } from './pages/index.ts';
 import { access } from './plugins/access.ts';
 import { audit } from './plugins/audit.ts';
 import { authentication } from './plugins/authentication.ts';
@@ -67,7 +67,7 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
   app.register(bodies);
   app.register(idempotency, { orm: deps.orm });
   app.register(audit, { orm: deps.orm });
-  app.register(openapi, { serverUrl: apiUrl(settings) });
+  app.register(openapi, { serverUrl: apiUrl(settings), baseDomain: settings.PLATFORM_BASE_DOMAIN });
   app.register(metrics, { orm: deps.orm });
   app.register(health, { checks: deps.readiness });
   app.register(docs);
@@ -76,7 +76,7 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
     accessToken: deps.codecAccessToken,
     webUiOrigin: settings.TEMPORAL_UI_URL ? new URL(settings.TEMPORAL_UI_URL).origin : null,
   });
-  app.register(accountPages, deps);
+  app.register(pagesForPeople, deps);
   app.register(async (api) => {
     for (const route of routes) route(api as unknown as Api, deps);
   });

@@ -1,4 +1,5 @@
 import { bodyExamples, fieldExamples, textExamples } from './schemas/examples.ts';
+import { operationDescriptions } from './schemas/operation-descriptions.ts';
 import { webhookDocuments } from './webhook-documents.ts';
 
 /** A part of the document: any JSON. */
@@ -9,8 +10,8 @@ type Part = any;
 export const optionalBodyMark = 'x-body-optional';
 
 /**
- * Adds to the document what the validating schemas do not say: required bodies, and examples. Removes the bounds that a
- * schema gives every integer, because tools use the smallest allowed number as an example.
+ * Adds to the document what the validating schemas do not say: required bodies, descriptions and examples. Removes the
+ * bounds that a schema gives every integer, because tools use the smallest allowed number as an example.
  */
 export function completeDocument<D extends object>(document: D): D {
   const { paths = {}, components = {} } = document as {
@@ -30,6 +31,8 @@ function completeOperation(operation: Part): void {
     if (example) requestBody.content['application/json'].example = example;
   }
   delete operation[optionalBodyMark];
+  const description = operationDescriptions[operationId];
+  if (description) operation.description ??= description;
   for (const parameter of parameters) {
     if (parameter.in === 'path') parameter.example = fieldExamples[parameter.name];
   }

@@ -55,6 +55,7 @@ export const style = `
 body { font: 16px/1.5 system-ui, sans-serif; margin: 0; background: #f3f4f6; color: #111827 }
 main { max-width: 24em; margin: 10vh auto; padding: 2em; background: #fff; border-radius: 8px }
 h1 { font-size: 1.3em; margin-top: 0 }
+h2 { font-size: 1.1em; margin-top: 1.5em }
 label { display: block; margin: 1em 0 }
 input { box-sizing: border-box; width: 100%; padding: .5em; font: inherit }
 button, .button { padding: .6em 1.2em; font: inherit; color: #fff; background: #1a56db; border: 0; border-radius: 4px }
@@ -62,4 +63,5 @@ button, .button { padding: .6em 1.2em; font: inherit; color: #fff; background: #
 hr { margin: 2em 0; border: 0; border-top: 1px solid #d1d5db }
 .problem { color: #b91c1c }
 code { word-break: break-all }
+pre { overflow-x: auto; padding: .8em; background: #f3f4f6; font-size: .85em }
 `;

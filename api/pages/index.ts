@@ -8,6 +8,7 @@ import { anyone } from '../access.ts';
 import type { Api, ApiDependencies } from '../dependencies.ts';
 import { failureOf } from '../plugins/errors.ts';
 import { confirmEmailChangePage } from './confirm-email-change.ts';
+import { serveFirstPage } from './first-page.ts';
 import { forgotPasswordPage } from './forgot-password.ts';
 import { serveFormPage } from './form-page.ts';
 import { sendProblemPage, style, stylePath } from './frame.ts';
@@ -17,10 +18,10 @@ import { signInPage } from './sign-in.ts';
 const pages = [resetPasswordPage, signInPage, forgotPasswordPage, confirmEmailChangePage];
 
 /**
- * Small pages for people under `/account`, behind the links in mails. They are rendered here and need no script. Opening
+ * Small pages for people: `/`, and those under `/account` behind the links in mails. They are rendered here and need no script. Opening
  * one changes nothing: a button posts, with a token against forged requests that only the page itself knows.
  */
-export async function accountPages(app: FastifyInstance, deps: ApiDependencies): Promise<void> {
+export async function pagesForPeople(app: FastifyInstance, deps: ApiDependencies): Promise<void> {
   await app.register(cookie, { secret: deps.formKey.toString('base64') });
   const secure = apiUrl(deps.settings).startsWith('https:');
   await app.register(csrfProtection, {
@@ -34,6 +35,7 @@ export async function accountPages(app: FastifyInstance, deps: ApiDependencies):
   app.get(stylePath, { config: { access: anyone({ requestsPerMinute: 120 }) }, schema: { hide: true } }, (_, reply) =>
     reply.type('text/css; charset=utf-8').header('cache-control', 'max-age=3600').send(style),
   );
+  serveFirstPage(app, deps);
   for (const page of pages) serveFormPage(app as unknown as Api, deps, page(deps));
 }
 

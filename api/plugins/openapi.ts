@@ -4,13 +4,14 @@ import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-pro
 import type { z } from 'zod';
 import { defaultJsonBounds } from '../../domain/json-bounds.ts';
 import { anyone } from '../access.ts';
+import { agentDocument } from '../agent-document/document.ts';
 import { completeDocument, optionalBodyMark } from '../openapi-document.ts';
 
 const { maxDepth, maxValues, maxKeys } = defaultJsonBounds;
 
-/** The OpenAPI 3.1 document, made from the schemas that validate and serialise: `GET /openapi.json`. */
-export const openapi = fp<{ serverUrl: string }>(
-  async (app, { serverUrl }) => {
+/** The OpenAPI 3.1 document, made from the schemas that validate and serialise: `GET /openapi.json`. The agent's: `/agent-openapi.json`. */
+export const openapi = fp<{ serverUrl: string; baseDomain: string }>(
+  async (app, { serverUrl, baseDomain }) => {
     await app.register(swagger, {
       openapi: {
         openapi: '3.1.0',
@@ -68,6 +69,12 @@ export const openapi = fp<{ serverUrl: string }>(
       '/openapi.json',
       { config: { access: anyone({ requestsPerMinute: 120 }) }, schema: { hide: true } },
       async (_request, reply) => reply.type('application/json; charset=utf-8').send(document(app)),
+    );
+    const agent = JSON.stringify(agentDocument(baseDomain));
+    app.get(
+      '/agent-openapi.json',
+      { config: { access: anyone({ requestsPerMinute: 120 }) }, schema: { hide: true } },
+      async (_request, reply) => reply.type('application/json; charset=utf-8').send(agent),
     );
   },
   { name: 'openapi' },

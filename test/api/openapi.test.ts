@@ -1,5 +1,6 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
+import { operationDescriptions } from '../../api/schemas/operation-descriptions.ts';
 import { errorStatus } from '../../domain/errors.ts';
 import { eventTypes } from '../../domain/event-types.ts';
 import { processorSettings } from '../support/processor-settings.ts';
@@ -702,6 +703,16 @@ test('every operation has an id of its own, a summary, bounds, and its errors un
         expect([code, errorStatus[code as keyof typeof errorStatus]]).toEqual([code, Number(status)]);
     }
   }
+});
+
+test('every operation on sandboxes has a description, and every description is of an operation', () => {
+  const described = operations().filter(({ operation: { operationId, description } }) => {
+    return description !== undefined && description === operationDescriptions[operationId];
+  });
+  const ids = described.map(({ operation }) => operation.operationId);
+  expect(ids.sort()).toEqual(Object.keys(operationDescriptions).sort());
+  const bare = operations().filter(({ operation }) => operation.tags.includes('Sandboxes') && !operation.description);
+  expect(bare.map(({ name }) => name)).toEqual([]);
 });
 
 test('a body is required exactly where its fields are', async () => {

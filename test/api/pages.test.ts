@@ -90,6 +90,23 @@ test.each(urls)(
   },
 );
 
+test('/ says what runs here, leads to everything else, and runs no script', async () => {
+  const settings = { ...api.dependencies.settings, TEMPORAL_UI_URL: 'http://temporal.example:8080/?a="b"' };
+  const withUi = createApp({ ...api.dependencies, settings });
+  const reply = await withUi.inject({ url: '/' });
+  expect([reply.statusCode, reply.headers['content-type']]).toEqual([200, 'text/html; charset=utf-8']);
+  expect(reply.headers['content-security-policy']).toContain("default-src 'none'");
+  expect(reply.body).not.toMatch(/<script|style=|onload=/);
+  expect(reply.body).toContain('<a href="http://temporal.example:8080/?a=&#34;b&#34;">');
+  await withUi.close();
+  const plain = await open('/');
+  expect(plain.html).not.toContain('Temporal Web UI');
+  const links = [...plain.html.matchAll(/href="(\/[^"]*)"/g)].map(([, link]) => link!);
+  expect(links.sort()).toEqual(['/account/style.css', '/docs', '/openapi.json', '/readyz']);
+  for (const url of links) expect((await api.app.inject({ url })).statusCode).toBeLessThan(400);
+  expect((await api.app.inject({ method: 'POST', url: '/' })).statusCode).toBe(405);
+});
+
 test('what an address brings is text on the page, whatever it is', async () => {
   const { html } = await open(`/account/reset-password?token=${encodeURIComponent('"><script>alert(1)</script>')}`);
   expect(html).not.toContain('<script>');

@@ -13,6 +13,7 @@ import { type Caller, startApi, type TestApi } from '../api/test-api.ts';
 import { BrowserTab } from '../support/browser-tab.ts';
 import { freePort } from '../support/free-port.ts';
 import { IdentityProviderServer } from '../support/identity-provider.ts';
+import { until } from '../support/until.ts';
 
 let api: TestApi;
 let tab: BrowserTab;
@@ -186,6 +187,15 @@ test('a person signs in through an identity provider with a click, and is shown 
     await provider.stop();
     fs.rmSync(dir, { recursive: true });
   }
+}, 120_000);
+
+test('the first page leads to the reference, which shows the API and the agent', async () => {
+  await tab.goTo(`${url}/`);
+  expect([await title(), await text()]).toEqual(['Sandbox platform', expect.stringContaining('X-API-Key')]);
+  await tab.follow('a[href="/docs"]');
+  await until(async () => (await text()).includes('Create a sandbox'));
+  await tab.goTo(`${url}/docs/?api=agent`);
+  await until(async () => (await text()).includes('Start a process and follow it'));
 }, 120_000);
 
 test('no script runs on a page, wherever it comes from', async () => {

@@ -14,6 +14,7 @@ const everything = [
     'agent',
     'api',
     'bench',
+    'clients',
     'config',
     'db',
     'domain',
@@ -68,6 +69,8 @@ export const importRules: Readonly<Record<string, ImportRule>> = {
   },
   gateway: { from: ['config', 'db', 'domain'] },
   agent: { from: [] },
+  // Programs of users: nothing of the platform is there.
+  clients: { from: [], packages: ['@modelcontextprotocol/sdk', 'node:', 'zod'] },
   ops: { from: ['agent/proto/gen', 'config', 'db', 'domain', 'runtime', 'temporal'] },
   bench: { from: ['test/support', 'test/gateway/floods', 'test/runtime/local-host.ts', ...everything] },
   test: { from: everything },

@@ -44,7 +44,10 @@ export async function checkImports(
 }
 
 function isAllowed({ target, isOurs, typeOnly }: Import, folder: string, rule: ImportRule): boolean {
-  if (!isOurs) return !rule.packages || rule.packages.includes(target);
+  if (!isOurs) {
+    const isNodes = target.startsWith('node:') && rule.packages?.includes('node:') === true;
+    return !rule.packages || isNodes || rule.packages.includes(target);
+  }
   const lies = (place: string) => target === place || target.startsWith(`${place}/`);
   return lies(folder) || rule.from.some(lies) || (typeOnly && (rule.typesFrom ?? []).some(lies));
 }

@@ -1,0 +1,132 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { type AgentOperation, agentOperations } from './operations.ts';
+import { samplesOf } from './samples.ts';
+
+/** Schemas of the agent's messages, made from its proto file (`test/clients/generated-types.test.ts`). */
+const messages = JSON.parse(readFileSync(path.join(import.meta.dirname, 'messages.json'), 'utf8'));
+
+/** The OpenAPI document of the agent in each sandbox, for the reference. Its schemas are made from the proto file. */
+export function agentDocument(baseDomain: string): object {
+  const procedures = agentOperations.map((operation) => [
+    `/sandboxagent.${operation.procedure}`,
+    { post: procedureOf(operation) },
+  ]);
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Agent in the sandbox',
+      version: '1.0.0',
+      description:
+        'Files, processes and code of one sandbox, at its own domain through the gateway. `DOMAIN` is its `sandbox_domain`, `TOKEN` its ' +
+        '`envd_access_token`; both are in the sandbox object. Procedures speak the Connect protocol, gRPC-Web, and gRPC over HTTP/2, in JSON or ' +
+        'protobuf. Where the name of the sandbox does not resolve, send requests to the gateway with `-H "Host: $DOMAIN"`.',
+    },
+    servers: [
+      { url: `http://{sandbox}.${baseDomain}`, variables: { sandbox: { default: 'sbx-5k2vq8m3w7xj4r6t9ypz1hdn' } } },
+    ],
+    components: {
+      securitySchemes: { accessToken: { type: 'apiKey', in: 'header', name: 'X-Access-Token' } },
+      schemas: { ...messages, ...errorSchemas },
+    },
+    security: [{ accessToken: [] }],
+    tags: ['Files', 'Filesystem', 'Process', 'ContextService', 'ExecutionService'].map((name) => ({ name })),
+    paths: { ...plainPaths, ...Object.fromEntries(procedures) },
+  };
+}
+
+const errorSchemas = {
+  AgentError: {
+    type: 'object',
+    properties: {
+      code: { type: 'string', examples: ['not_found'] },
+      message: { type: 'string', examples: ['/x: not found: no such file or directory'] },
+    },
+  },
+  FileError: { type: 'object', properties: { message: { type: 'string' } } },
+};
+
+const refusal = (schema: string) => ({
+  description: 'A refusal',
+  content: { 'application/json': { schema: { $ref: `#/components/schemas/${schema}` } } },
+});
+
+function procedureOf(operation: AgentOperation): object {
+  const [tag, method] = operation.procedure.split('/') as [string, string];
+  const input = { $ref: `#/components/schemas/${operation.input ?? `${method}Request`}` };
+  const output = { $ref: `#/components/schemas/${operation.output ?? `${method}Response`}` };
+  const type = operation.stream ? 'application/connect+json' : 'application/json';
+  const [request, reply] = [operation.requests, operation.replies].map((all) => (all.length === 1 ? all[0] : all));
+  const frames = { server: 'The reply is a stream of frames.', client: 'The request is a stream of frames.' };
+  return {
+    operationId: operation.procedure.replace('/', ''),
+    tags: [tag],
+    summary: operation.summary,
+    description: operation.stream ? `${operation.description} ${frames[operation.stream]}` : operation.description,
+    ...(operation.withoutToken && { security: [] }),
+    requestBody: { required: true, content: { [type]: { schema: input, example: request } } },
+    responses: {
+      200: { description: operation.summary, content: { [type]: { schema: output, example: reply } } },
+      default: refusal('AgentError'),
+    },
+    'x-codeSamples': samplesOf(operation),
+  };
+}
+
+const shell = (source: string) => [{ lang: 'shell', label: 'curl', source }];
+
+/** What is no procedure. */
+const plainPaths = {
+  '/health': {
+    get: {
+      ...{ operationId: 'health', tags: ['Files'], summary: 'Whether the agent answers', security: [] },
+      description: 'Needs no token.',
+      responses: { 200: { description: 'It does', content: { 'text/plain': { example: 'OK' } } } },
+      'x-codeSamples': shell('curl -sS --fail-with-body http://$DOMAIN/health'),
+    },
+  },
+  '/upload': {
+    post: {
+      ...{ operationId: 'upload', tags: ['Files'], summary: 'Write a file' },
+      description:
+        'The fields `file` and `path` in either order; with a signed URL `path` may be in the query. Missing folders are made. Readers see the old ' +
+        'file or the whole new one.',
+      requestBody: {
+        required: true,
+        content: {
+          'multipart/form-data': {
+            schema: {
+              ...{ type: 'object', required: ['file', 'path'] },
+              properties: { path: { type: 'string' }, file: { type: 'string', format: 'binary' } },
+            },
+            example: { path: '/tmp/example/a.txt', file: 'hello\n' },
+          },
+        },
+      },
+      responses: {
+        200: { description: 'It is there', content: { 'text/plain': { example: 'uploaded: /tmp/example/a.txt' } } },
+        default: refusal('FileError'),
+      },
+      'x-codeSamples': shell(
+        'echo hello | curl -sS --fail-with-body http://$DOMAIN/upload -H "X-Access-Token: $TOKEN" -F path=/tmp/example/a.txt -F file=@-',
+      ),
+    },
+  },
+  '/download/{path}': {
+    get: {
+      ...{ operationId: 'download', tags: ['Files'], summary: 'Read a file' },
+      description:
+        'A regular file, with `ETag` and `Last-Modified`. Knows `If-None-Match`, `If-Range` and one `Range`.',
+      parameters: [
+        { name: 'path', in: 'path', required: true, schema: { type: 'string' }, example: 'tmp/example/a.txt' },
+      ],
+      responses: {
+        200: { description: 'Its content', content: { 'application/octet-stream': { example: 'hello\n' } } },
+        default: refusal('FileError'),
+      },
+      'x-codeSamples': shell(
+        'curl -sS --fail-with-body http://$DOMAIN/download/tmp/example/a.txt -H "X-Access-Token: $TOKEN"',
+      ),
+    },
+  },
+};

@@ -1,0 +1,78 @@
+import http from 'node:http';
+import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
+import { createMcpServer } from './tools.ts';
+
+export interface HttpServerOptions {
+  apiUrl: string;
+  gatewayUrl?: string | undefined;
+  /** Web pages of these origins may call; `http://localhost:3000`. */
+  allowedOrigins: readonly string[];
+}
+
+const maxBodyBytes = 5 * 1024 * 1024;
+
+/**
+ * MCP over streamable HTTP at `/mcp`, without sessions: each request carries the key of its caller and works on the
+ * caller's sandboxes. A request of a web page whose origin is not allowed is refused, whatever it carries.
+ */
+export function createHttpServer({ apiUrl, gatewayUrl, allowedOrigins }: HttpServerOptions): http.Server {
+  const server = http.createServer((request, response) => {
+    serve(request, response).catch((error: Error) => {
+      process.stderr.write(`sandbox-platform-mcp: ${error.message}\n`);
+      if (response.headersSent) response.destroy();
+      else refuse(response, 500, 'Something went wrong');
+    });
+  });
+  server.headersTimeout = 10_000;
+  server.requestTimeout = 30_000;
+  server.maxConnections = 500;
+
+  async function serve(request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
+    const { pathname } = new URL(request.url ?? '/', 'http://mcp');
+    if (pathname !== '/mcp') return refuse(response, 404, 'The server is at /mcp');
+    const { origin } = request.headers;
+    if (origin !== undefined && !allowedOrigins.includes(origin)) {
+      return refuse(response, 403, 'Pages of this origin may not call');
+    }
+    if (origin !== undefined) allowOrigin(response, origin);
+    if (request.method === 'OPTIONS') {
+      response.writeHead(204).end();
+      return;
+    }
+    const apiKey = keyOf(request);
+    if (apiKey === null) {
+      response.setHeader('WWW-Authenticate', 'Bearer');
+      return refuse(response, 401, 'Send an API key: Authorization: Bearer <key>');
+    }
+    // Without sessions there is nothing to listen to and nothing to end.
+    if (request.method !== 'POST') {
+      response.setHeader('Allow', 'POST');
+      return refuse(response, 405, 'Only POST');
+    }
+    const mcp = createMcpServer({ apiUrl, apiKey, ...(gatewayUrl !== undefined && { gatewayUrl }) });
+    const transport = new StreamableHTTPServerTransport({ maxRequestBodySize: maxBodyBytes });
+    response.once('close', () => void mcp.close());
+    await mcp.connect(transport);
+    await transport.handleRequest(request, response);
+  }
+  return server;
+}
+
+function keyOf({ headers }: http.IncomingMessage): string | null {
+  const [, bearer] = /^Bearer ([\x21-\x7e]+)$/i.exec(headers.authorization ?? '') ?? [];
+  const key = bearer ?? headers['x-api-key'];
+  return typeof key === 'string' && key !== '' ? key : null;
+}
+
+function allowOrigin(response: http.ServerResponse, origin: string): void {
+  response.setHeader('Access-Control-Allow-Origin', origin);
+  response.setHeader('Vary', 'Origin');
+  response.setHeader('Access-Control-Allow-Methods', 'POST');
+  response.setHeader('Access-Control-Allow-Headers', 'authorization, content-type, mcp-protocol-version, x-api-key');
+}
+
+function refuse(response: http.ServerResponse, status: number, message: string): void {
+  const body = JSON.stringify({ jsonrpc: '2.0', error: { code: -32000, message }, id: null });
+  // What is left of the request is not read.
+  response.writeHead(status, { 'Content-Type': 'application/json', Connection: 'close' }).end(body);
+}

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import json
+import weakref
+from contextlib import asynccontextmanager
+from typing import Any, AsyncGenerator, AsyncIterator, Mapping
+
+import httpx
+
+from ..connection import HttpServer
+from ..errors import SandboxError
+from ..frames import FrameReader, frame
+from .http_exchange import exchange, with_retries
+
+# Calls that may be repeated when nobody knows whether the first one arrived.
+_REPEATABLE = {
+    "Filesystem/Stat",
+    "Filesystem/ListDir",
+    "Filesystem/Remove",
+    "Process/List",
+    "Process/Update",
+}
+
+
+class AsyncAgentClient:
+    """The agent in one sandbox: Connect calls in JSON, uploads and downloads."""
+
+    def __init__(self, client: httpx.AsyncClient, server: HttpServer, token: str) -> None:
+        self._client = client
+        self._server = server
+        self._token = token
+        self._streams: weakref.WeakSet[AsyncGenerator[Any, None]] = weakref.WeakSet()
+
+    @asynccontextmanager
+    async def request(
+        self, method: str, path: str, *, headers: Mapping[str, str] | None = None, content: Any = None
+    ) -> AsyncIterator[httpx.Response]:
+        sent = {"X-Access-Token": self._token, **(headers or {})}
+        async with exchange(self._client, self._server, method, path, headers=sent, content=content) as response:
+            yield response
+
+    async def call(self, name: str, message: Mapping[str, Any]) -> Any:
+        """One message, one reply. Raises a SandboxError with the agent's or the gateway's code."""
+        headers = {"Content-Type": "application/json"}
+        content = json.dumps(message).encode()
+
+        async def work() -> Any:
+            async with self.request("POST", f"/sandboxagent.{name}", headers=headers, content=content) as response:
+                return json.loads(await response.aread())
+
+        return await (with_retries(work) if name in _REPEATABLE else work())
+
+    def stream(self, name: str, message: Mapping[str, Any]) -> AsyncGenerator[Any, None]:
+        """The messages of a server stream."""
+        messages = self._messages(name, message)
+        self._streams.add(messages)
+        return messages
+
+    async def close(self) -> None:
+        """Ends the streams that are open."""
+        for messages in list(self._streams):
+            try:
+                await messages.aclose()
+            except (RuntimeError, ValueError):
+                pass  # Somebody reads it now, and sees that the connection is closed.
+
+    async def _messages(self, name: str, message: Mapping[str, Any]) -> AsyncGenerator[Any, None]:
+        # A connection of its own, so that no request is lost on one that the server is closing.
+        headers = {"Content-Type": "application/connect+json", "Keepalive-Ping-Interval": "20", "Connection": "close"}
+        frames = FrameReader()
+        async with self.request("POST", f"/sandboxagent.{name}", headers=headers, content=frame(message)) as response:
+            async for chunk in response.aiter_raw():
+                for received in frames.add(chunk):
+                    yield received
+        if not frames.is_ended:
+            raise SandboxError("connection_failed", "The stream broke off")

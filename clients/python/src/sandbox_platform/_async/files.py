@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import builtins
+import os
+import uuid
+from typing import Any, AsyncGenerator, AsyncIterator
+from urllib.parse import quote, urlencode
+
+from ..errors import SandboxError
+from ..signed_url import file_signature
+from ..values import FileEvent, FileInfo, file_info
+from .agent_client import AsyncAgentClient
+from .http_exchange import with_retries
+
+_PIECE = 256 * 1024
+
+
+class AsyncFileWatch:
+    """Changes in a folder; iterate over them. ``close`` ends the watch."""
+
+    def __init__(self, events: AsyncGenerator[Any, None]) -> None:
+        self._events = events
+
+    async def __aiter__(self) -> AsyncIterator[FileEvent]:
+        async for message in self._events:
+            event = message.get("filesystem")
+            if event:
+                yield FileEvent(event["name"], event["type"][len("EVENT_TYPE_") :].lower())
+
+    async def close(self) -> None:
+        await self._events.aclose()
+
+
+class AsyncFiles:
+    """Files of the sandbox. Paths are absolute, or relative to the home folder."""
+
+    def __init__(self, agent: AsyncAgentClient, token: str, public_url: str) -> None:
+        self._agent = agent
+        self._token = token
+        self._public_url = public_url
+
+    async def read(self, path: str) -> str:
+        """A file as text."""
+        return (await self.read_bytes(path)).decode("utf-8", "replace")
+
+    async def read_bytes(self, path: str) -> bytes:
+        target = await self._download_path(path)
+
+        async def work() -> bytes:
+            async with self._agent.request("GET", target) as response:
+                return await response.aread()
+
+        return await with_retries(work)
+
+    async def write(self, path: str, content: str | bytes) -> None:
+        """Writes a file; folders on the way are made. Readers see the old file or the whole new one."""
+        raw = content.encode() if isinstance(content, str) else content
+        boundary, head, tail = _form(path)
+
+        async def work() -> None:
+            await self._post(boundary, head + raw + tail)
+
+        await with_retries(work)
+
+    async def upload(self, local_path: str | os.PathLike[str], path: str) -> None:
+        """Copies a file of this machine into the sandbox."""
+        boundary, head, tail = _form(path)
+
+        async def pieces() -> AsyncIterator[bytes]:
+            yield head
+            with open(local_path, "rb") as file:
+                while piece := file.read(_PIECE):
+                    yield piece
+            yield tail
+
+        await self._post(boundary, pieces())
+
+    async def download(self, path: str, local_path: str | os.PathLike[str]) -> None:
+        """Copies a file of the sandbox to this machine."""
+        async with self._agent.request("GET", await self._download_path(path)) as response:
+            with open(local_path, "wb") as file:
+                async for piece in response.aiter_raw():
+                    file.write(piece)
+
+    async def list(self, path: str, *, depth: int = 1) -> builtins.list[FileInfo]:
+        """What is in a folder, so many levels deep."""
+        reply = await self._agent.call("Filesystem/ListDir", {"path": path, "depth": depth})
+        return [file_info(entry) for entry in reply["entries"]]
+
+    async def stat(self, path: str) -> FileInfo:
+        """What is at a path; links are not followed."""
+        return file_info((await self._agent.call("Filesystem/Stat", {"path": path}))["entry"])
+
+    async def exists(self, path: str) -> bool:
+        try:
+            await self.stat(path)
+            return True
+        except SandboxError as error:
+            if error.code == "not_found":
+                return False
+            raise
+
+    async def make_dir(self, path: str) -> bool:
+        """Makes a folder and its parents. Returns whether there was none."""
+        try:
+            await self._agent.call("Filesystem/MakeDir", {"path": path})
+            return True
+        except SandboxError as error:
+            if error.code == "already_exists":
+                return False
+            raise
+
+    async def move(self, source: str, destination: str) -> FileInfo:
+        """Moves a file or folder; what is at the destination is replaced."""
+        reply = await self._agent.call("Filesystem/Move", {"source": source, "destination": destination})
+        return file_info(reply["entry"])
+
+    async def remove(self, path: str) -> None:
+        """Removes a file, or a folder with all that is in it. Nothing there is fine."""
+        await self._agent.call("Filesystem/Remove", {"path": path})
+
+    async def watch(self, path: str, *, recursive: bool = False) -> AsyncFileWatch:
+        """Changes in a folder from now on: the watch is set up when this returns."""
+        events = self._agent.stream("Filesystem/WatchDir", {"path": path, "recursive": recursive})
+        async for message in events:
+            if "start" in message:
+                break
+        return AsyncFileWatch(events)
+
+    async def download_url(self, path: str, *, expires_in: float | None = None) -> str:
+        """A URL that reads this one file, without the token."""
+        absolute = await self._absolute(path)
+        query = file_signature(absolute, "read", self._token, expires_in)
+        return f"{self._public_url}/download/{quote(absolute[1:])}?{urlencode(query)}"
+
+    async def upload_url(self, path: str, *, expires_in: float | None = None) -> str:
+        """A URL that writes this one file: a form with the field ``file`` is posted to it."""
+        absolute = await self._absolute(path)
+        query = {**file_signature(absolute, "write", self._token, expires_in), "path": absolute}
+        return f"{self._public_url}/upload?{urlencode(query)}"
+
+    async def _post(self, boundary: str, content: Any) -> None:
+        headers = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
+        async with self._agent.request("POST", "/upload", headers=headers, content=content) as response:
+            await response.aread()
+
+    async def _download_path(self, path: str) -> str:
+        return f"/download/{quote((await self._absolute(path))[1:])}"
+
+    async def _absolute(self, path: str) -> str:
+        """Relative paths begin in the home folder, which the agent knows."""
+        if path.startswith("/"):
+            return path
+        home = (await self.stat("~")).path
+        inner = path[1:].lstrip("/") if path.startswith("~") else path
+        return f"{home}/{inner}" if inner else home
+
+
+def _form(path: str) -> tuple[str, bytes, bytes]:
+    """The boundary of an upload, and what stands before and behind the file."""
+    boundary = f"sandbox-platform-{uuid.uuid4()}"
+    part = f"--{boundary}\r\nContent-Disposition: form-data; name="
+    head = f'{part}"path"\r\n\r\n{path}\r\n{part}"file"; filename="file"\r\n\r\n'
+    return boundary, head.encode(), f"\r\n--{boundary}--\r\n".encode()

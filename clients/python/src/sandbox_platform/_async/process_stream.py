@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import asyncio
+import base64
+from typing import Any, AsyncGenerator, Mapping
+
+from ..errors import SandboxError
+from ..values import Output
+from .agent_client import AsyncAgentClient
+
+_RECONNECTS = 8
+
+
+class AsyncProcessStream:
+    """A process of the sandbox as its events.
+
+    A process outlives its connection: when that breaks off, the events go on over another one.
+    """
+
+    def __init__(self, agent: AsyncAgentClient, pid: int, events: AsyncGenerator[Any, None]) -> None:
+        self._agent = agent
+        self._events = events
+        self.pid = pid
+        self.exit_code: int | None = None
+
+    @staticmethod
+    async def start(agent: AsyncAgentClient, request: Mapping[str, Any]) -> AsyncProcessStream:
+        return await AsyncProcessStream._open(agent, agent.stream("Process/Start", request))
+
+    @staticmethod
+    async def connect(agent: AsyncAgentClient, process: int | str) -> AsyncProcessStream:
+        """Follows the process with this pid or this tag."""
+        selector = {"pid": process} if isinstance(process, int) else {"tag": process}
+        return await AsyncProcessStream._open(agent, agent.stream("Process/Connect", {"process": selector}))
+
+    @staticmethod
+    async def _open(agent: AsyncAgentClient, events: AsyncGenerator[Any, None]) -> AsyncProcessStream:
+        async for message in events:
+            start = message.get("event", {}).get("start")
+            if start:
+                return AsyncProcessStream(agent, start["pid"], events)
+        raise SandboxError("bad_reply", "The process never started")
+
+    async def disconnect(self) -> None:
+        """Leaves the process, which goes on."""
+        await self._events.aclose()
+
+    async def output(self) -> AsyncGenerator[Output, None]:
+        """Its output until it ends."""
+        broken = 0
+        while True:
+            try:
+                async for message in self._events:
+                    event = message.get("event", {})
+                    if "end" in event:
+                        self.exit_code = event["end"]["exitCode"]
+                        return
+                    for source, data in event.get("data", {}).items():
+                        broken = 0
+                        yield Output(source, base64.b64decode(data))
+                raise SandboxError("connection_failed", "The stream ended before the process did")
+            except SandboxError as error:
+                if error.code != "connection_failed" or broken == _RECONNECTS:
+                    raise
+            await asyncio.sleep(0.1 * 2**broken)
+            broken += 1
+            self._events = self._agent.stream("Process/Connect", {"process": {"pid": self.pid}})

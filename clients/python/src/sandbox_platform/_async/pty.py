@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import base64
+from typing import Any, AsyncIterator, Callable, Mapping, Sequence
+
+from .agent_client import AsyncAgentClient
+from .commands import send_signal
+from .process_stream import AsyncProcessStream
+
+_LOGIN_SHELL = ("sh", "-c", "command -v bash >/dev/null && exec bash -l; exec sh -l")
+
+
+class AsyncTerminal:
+    """A program on a terminal. Iterate over what it shows, or let ``wait`` hand it to a function."""
+
+    def __init__(self, agent: AsyncAgentClient, stream: AsyncProcessStream) -> None:
+        self._agent = agent
+        self._stream = stream
+
+    @property
+    def pid(self) -> int:
+        return self._stream.pid
+
+    async def write(self, data: str | bytes) -> None:
+        """What a person types."""
+        raw = data.encode() if isinstance(data, str) else data
+        text = base64.b64encode(raw).decode()
+        await self._agent.call("Process/SendInput", {"process": {"pid": self.pid}, "input": {"pty": text}})
+
+    async def resize(self, cols: int, rows: int) -> None:
+        size = {"cols": cols, "rows": rows}
+        await self._agent.call("Process/Update", {"process": {"pid": self.pid}, "pty": {"size": size}})
+
+    async def kill(self) -> bool:
+        return await send_signal(self._agent, self.pid, "SIGKILL")
+
+    async def disconnect(self) -> None:
+        """Stops to listen; the program goes on."""
+        await self._stream.disconnect()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self._stream.output():
+            yield piece.data
+
+    async def wait(self, on_data: Callable[[bytes], Any] | None = None) -> int:
+        """The exit code, when the program has ended."""
+        async for piece in self._stream.output():
+            if on_data is not None:
+                on_data(piece.data)
+        return self._stream.exit_code or 0
+
+
+class AsyncPty:
+    """Terminals in the sandbox."""
+
+    def __init__(self, agent: AsyncAgentClient) -> None:
+        self._agent = agent
+
+    async def start(
+        self,
+        command: Sequence[str] = _LOGIN_SHELL,
+        *,
+        cols: int = 80,
+        rows: int = 24,
+        cwd: str | None = None,
+        envs: Mapping[str, str] | None = None,
+        tag: str | None = None,
+    ) -> AsyncTerminal:
+        """Starts a program on a terminal of its own; without one a login shell."""
+        cmd, *args = command
+        process: dict[str, Any] = {"cmd": cmd, "args": args, "envs": dict(envs or {})}
+        if cwd is not None:
+            process["cwd"] = cwd
+        request: dict[str, Any] = {"process": process, "pty": {"size": {"cols": cols, "rows": rows}}}
+        if tag is not None:
+            request["tag"] = tag
+        return AsyncTerminal(self._agent, await AsyncProcessStream.start(self._agent, request))
+
+    async def connect(self, process: int | str) -> AsyncTerminal:
+        """Follows a terminal that runs already, by its pid or its tag."""
+        return AsyncTerminal(self._agent, await AsyncProcessStream.connect(self._agent, process))

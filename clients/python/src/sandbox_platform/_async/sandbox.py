@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+import json
+from typing import Any, AsyncIterator, Callable, Mapping, Sequence
+
+from .._generated.api import AddSandboxPortBody, Sandbox as SandboxInfo, SandboxSummary
+from ..connection import public_url, read_connection, server_of
+from ..errors import SandboxError
+from ..values import CodeContext, CodeResult, Execution, code_result
+from .agent_client import AsyncAgentClient
+from .api_client import AsyncApiClient
+from .commands import AsyncCommands
+from .files import AsyncFiles
+from .http_exchange import new_client
+from .ports import AsyncPorts
+from .pty import AsyncPty
+
+
+class AsyncSandbox:
+    """A sandbox of the platform. As a context it ends with its block."""
+
+    def __init__(self, api: AsyncApiClient, made: Mapping[str, Any]) -> None:
+        self._api = api
+        self.id: str = made["sandbox_id"]
+        #: Its host name, with the gateway's port.
+        self.domain: str = made["sandbox_domain"]
+        #: Opens the agent and the protected ports.
+        self.access_token: str = made["envd_access_token"]
+        #: The URL of the agent, for programs that resolve the name.
+        self.url = public_url(self.domain, api.connection)
+        self._agent = AsyncAgentClient(api.client, server_of(self.domain, api.connection), self.access_token)
+        self.files = AsyncFiles(self._agent, self.access_token, self.url)
+        self.commands = AsyncCommands(self._agent, self.files)
+        self.pty = AsyncPty(self._agent)
+        self.ports = AsyncPorts(api, self.id, self.domain, self.access_token)
+
+    @classmethod
+    async def create(
+        cls,
+        template: str | None = None,
+        *,
+        name: str | None = None,
+        timeout: int | None = None,
+        auto_pause: bool | None = None,
+        envs: Mapping[str, str] | None = None,
+        metadata: Mapping[str, str] | None = None,
+        cpu_count: int | None = None,
+        memory_mb: int | None = None,
+        storage_gb: int | None = None,
+        secure: bool | None = None,
+        allow_internet_access: bool | None = None,
+        ports: Sequence[AddSandboxPortBody] | None = None,
+        more: Mapping[str, Any] | None = None,
+        api_url: str | None = None,
+        api_key: str | None = None,
+        gateway_url: str | None = None,
+    ) -> AsyncSandbox:
+        """Makes a sandbox and waits until it runs.
+
+        ``timeout`` is in seconds; ``more`` has every other field of ``POST /v1/sandboxes``. Raises a SandboxError with
+        the code of the refusal; ``sandbox_failed`` when it did not come up.
+        """
+        api = AsyncApiClient(read_connection(api_url, api_key, gateway_url), new_client())
+        fields = {
+            "template": template,
+            "name": name,
+            "timeout": timeout,
+            "auto_pause": auto_pause,
+            "env_vars": envs,
+            "metadata": metadata,
+            "cpu_count": cpu_count,
+            "memory_mb": memory_mb,
+            "storage_gb": storage_gb,
+            "secure": secure,
+            "allow_internet_access": allow_internet_access,
+            "custom_ports": ports,
+        }
+        body = {key: value for key, value in fields.items() if value is not None}
+        try:
+            made = await api.call("createSandbox", body={**body, **(more or {})})
+        except BaseException:
+            await api.client.aclose()
+            raise
+        if made["status"] == "failed":
+            await api.client.aclose()
+            reason = (made.get("failure") or {}).get("message") or made.get("reason")
+            raise SandboxError("sandbox_failed", f"{made['sandbox_id']} did not come up: {reason}")
+        return cls(api, made)
+
+    @classmethod
+    async def connect(
+        cls,
+        sandbox_id: str,
+        *,
+        timeout: int | None = None,
+        api_url: str | None = None,
+        api_key: str | None = None,
+        gateway_url: str | None = None,
+    ) -> AsyncSandbox:
+        """A sandbox that is there already. A paused one is resumed; ``timeout`` counts from now."""
+        api = AsyncApiClient(read_connection(api_url, api_key, gateway_url), new_client())
+        body = {} if timeout is None else {"timeout": timeout}
+        try:
+            return cls(api, await api.call("connectSandbox", path={"sandbox_id": sandbox_id}, body=body))
+        except BaseException:
+            await api.client.aclose()
+            raise
+
+    @staticmethod
+    async def list(
+        *,
+        status: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        search: str | None = None,
+        project_id: str | None = None,
+        api_url: str | None = None,
+        api_key: str | None = None,
+        gateway_url: str | None = None,
+    ) -> AsyncIterator[SandboxSummary]:
+        """The sandboxes that the caller sees, the newest first."""
+        query: dict[str, Any] = {"limit": 100}
+        filters = {"status": status, "search": search, "project_id": project_id}
+        query.update({key: value for key, value in filters.items() if value is not None})
+        if metadata is not None:
+            query["metadata"] = json.dumps(dict(metadata))
+        async with new_client() as client:
+            api = AsyncApiClient(read_connection(api_url, api_key, gateway_url), client)
+            page = 1
+            while True:
+                found = await api.call("listSandboxes", query={**query, "page": page})
+                for sandbox in found["sandboxes"]:
+                    yield sandbox
+                if page >= found["pagination"]["total_pages"]:
+                    return
+                page += 1
+
+    async def info(self) -> SandboxInfo:
+        """Every field of the sandbox as it is now."""
+        info: SandboxInfo = await self._api.call("getSandbox", path={"sandbox_id": self.id})
+        return info
+
+    async def run_code(
+        self,
+        code: str,
+        *,
+        language: str | None = None,
+        context: CodeContext | str | None = None,
+        envs: Mapping[str, str] | None = None,
+        on_stdout: Callable[[str], Any] | None = None,
+        on_stderr: Callable[[str], Any] | None = None,
+        on_result: Callable[[CodeResult], Any] | None = None,
+    ) -> Execution:
+        """Runs code in a context that keeps its state: Python, JavaScript, TypeScript, Bash, R, Java."""
+        context_id = context.id if isinstance(context, CodeContext) else context or ""
+        message = {
+            "code": code,
+            "language": language or ("" if context_id else "python"),
+            "contextId": context_id,
+            "envVars": dict(envs or {}),
+        }
+        execution = Execution()
+        async for event in self._agent.stream("ExecutionService/Execute", message):
+            if "stdout" in event:
+                execution.stdout += event["stdout"]["content"]
+                if on_stdout is not None:
+                    on_stdout(event["stdout"]["content"])
+            elif "stderr" in event:
+                execution.stderr += event["stderr"]["content"]
+                if on_stderr is not None:
+                    on_stderr(event["stderr"]["content"])
+            elif "error" in event:
+                execution.error = event["error"]
+                execution.exit_code = 1
+            elif "result" in event:
+                result = code_result(event["result"])
+                if result.is_main_result:
+                    execution.text = result.text
+                    execution.exit_code = event["result"]["exitCode"]
+                    execution.execution_count = event["result"]["executionCount"]
+                execution.results.append(result)
+                if on_result is not None:
+                    on_result(result)
+        return execution
+
+    async def create_code_context(self, language: str = "python", *, cwd: str = "") -> CodeContext:
+        """A context of its own."""
+        made = await self._agent.call("ContextService/CreateContext", {"language": language, "cwd": cwd})
+        return CodeContext(made["id"], made["language"], made["cwd"])
+
+    async def destroy_code_context(self, context: CodeContext | str) -> None:
+        context_id = context.id if isinstance(context, CodeContext) else context
+        await self._agent.call("ContextService/DestroyContext", {"contextId": context_id})
+
+    async def pause(self) -> None:
+        """Freezes it: memory, processes and disk stay."""
+        await self._api.call("pauseSandbox", path={"sandbox_id": self.id}, body={})
+
+    async def resume(self) -> None:
+        await self._api.call("resumeSandbox", path={"sandbox_id": self.id}, body={})
+
+    async def set_timeout(self, seconds: int) -> None:
+        """The timeout, from the start of the running phase."""
+        await self._api.call("setSandboxTimeout", path={"sandbox_id": self.id}, body={"timeout": seconds})
+
+    async def terminate(self) -> None:
+        """Ends it. It stays readable as ``terminated``. One that has ended already is fine."""
+        await self._api.call("terminateSandbox", path={"sandbox_id": self.id})
+
+    async def delete(self) -> None:
+        """Ends it and removes what is kept of it."""
+        await self._api.call("deleteSandbox", path={"sandbox_id": self.id})
+
+    async def close(self) -> None:
+        """Closes the connections; the sandbox goes on."""
+        await self._agent.close()
+        await self._api.client.aclose()
+
+    async def __aenter__(self) -> AsyncSandbox:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        try:
+            await self.terminate()
+        finally:
+            await self.close()

@@ -1,0 +1,65 @@
+# Generated from _async by generate_sync.py. Do not edit.
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from typing import Any, Mapping
+from urllib.parse import quote, urlencode, urlsplit
+
+import httpx
+
+from .._generated.api import OPERATIONS
+from ..connection import Connection, HttpServer
+from ..errors import SandboxError
+from .http_exchange import exchange, with_retries
+
+
+class ApiClient:
+    """The control plane. Requests that make something carry an Idempotency-Key: repeating them makes nothing twice."""
+
+    def __init__(self, connection: Connection, client: httpx.Client) -> None:
+        self.connection = connection
+        self.client = client
+
+    def call(
+        self,
+        operation: str,
+        *,
+        path: Mapping[str, str | int] | None = None,
+        query: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Calls an operation of the OpenAPI document and answers with the ``data`` of its reply."""
+        method, template = OPERATIONS[operation]
+        target = re.sub(r"\{(\w+)\}", lambda name: quote(str((path or {})[name[1]]), safe=""), template)
+        if query:
+            target += f"?{urlencode(query)}"
+        api = urlsplit(self.connection.api_url)
+        server = HttpServer(f"{api.scheme}://{api.netloc}", None)
+        headers = {"Accept": "application/json", **_authorization(self.connection.api_key)}
+        if method == "POST":
+            headers["Idempotency-Key"] = str(uuid.uuid4())
+        content = None
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+            content = json.dumps(body).encode()
+
+        def work() -> bytes:
+            with exchange(
+                self.client, server, method, api.path.rstrip("/") + target, headers=headers, content=content
+            ) as response:
+                return response.read()
+
+        reply = with_retries(work)
+        try:
+            return json.loads(reply).get("data")
+        except ValueError as error:
+            raise SandboxError("bad_reply", f"{method} {target}: the reply is no JSON") from error
+
+
+def _authorization(api_key: str) -> dict[str, str]:
+    """Access tokens of a sign-in are JWTs; everything else is an API key."""
+    if api_key.startswith("eyJ"):
+        return {"Authorization": f"Bearer {api_key}"}
+    return {"X-API-Key": api_key}

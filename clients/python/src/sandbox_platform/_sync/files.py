@@ -1,0 +1,165 @@
+# Generated from _async by generate_sync.py. Do not edit.
+from __future__ import annotations
+
+import builtins
+import os
+import uuid
+from typing import Any, Generator, Iterator
+from urllib.parse import quote, urlencode
+
+from ..errors import SandboxError
+from ..signed_url import file_signature
+from ..values import FileEvent, FileInfo, file_info
+from .agent_client import AgentClient
+from .http_exchange import with_retries
+
+_PIECE = 256 * 1024
+
+
+class FileWatch:
+    """Changes in a folder; iterate over them. ``close`` ends the watch."""
+
+    def __init__(self, events: Generator[Any, None]) -> None:
+        self._events = events
+
+    def __iter__(self) -> Iterator[FileEvent]:
+        for message in self._events:
+            event = message.get("filesystem")
+            if event:
+                yield FileEvent(event["name"], event["type"][len("EVENT_TYPE_") :].lower())
+
+    def close(self) -> None:
+        self._events.close()
+
+
+class Files:
+    """Files of the sandbox. Paths are absolute, or relative to the home folder."""
+
+    def __init__(self, agent: AgentClient, token: str, public_url: str) -> None:
+        self._agent = agent
+        self._token = token
+        self._public_url = public_url
+
+    def read(self, path: str) -> str:
+        """A file as text."""
+        return (self.read_bytes(path)).decode("utf-8", "replace")
+
+    def read_bytes(self, path: str) -> bytes:
+        target = self._download_path(path)
+
+        def work() -> bytes:
+            with self._agent.request("GET", target) as response:
+                return response.read()
+
+        return with_retries(work)
+
+    def write(self, path: str, content: str | bytes) -> None:
+        """Writes a file; folders on the way are made. Readers see the old file or the whole new one."""
+        raw = content.encode() if isinstance(content, str) else content
+        boundary, head, tail = _form(path)
+
+        def work() -> None:
+            self._post(boundary, head + raw + tail)
+
+        with_retries(work)
+
+    def upload(self, local_path: str | os.PathLike[str], path: str) -> None:
+        """Copies a file of this machine into the sandbox."""
+        boundary, head, tail = _form(path)
+
+        def pieces() -> Iterator[bytes]:
+            yield head
+            with open(local_path, "rb") as file:
+                while piece := file.read(_PIECE):
+                    yield piece
+            yield tail
+
+        self._post(boundary, pieces())
+
+    def download(self, path: str, local_path: str | os.PathLike[str]) -> None:
+        """Copies a file of the sandbox to this machine."""
+        with self._agent.request("GET", self._download_path(path)) as response:
+            with open(local_path, "wb") as file:
+                for piece in response.iter_raw():
+                    file.write(piece)
+
+    def list(self, path: str, *, depth: int = 1) -> builtins.list[FileInfo]:
+        """What is in a folder, so many levels deep."""
+        reply = self._agent.call("Filesystem/ListDir", {"path": path, "depth": depth})
+        return [file_info(entry) for entry in reply["entries"]]
+
+    def stat(self, path: str) -> FileInfo:
+        """What is at a path; links are not followed."""
+        return file_info((self._agent.call("Filesystem/Stat", {"path": path}))["entry"])
+
+    def exists(self, path: str) -> bool:
+        try:
+            self.stat(path)
+            return True
+        except SandboxError as error:
+            if error.code == "not_found":
+                return False
+            raise
+
+    def make_dir(self, path: str) -> bool:
+        """Makes a folder and its parents. Returns whether there was none."""
+        try:
+            self._agent.call("Filesystem/MakeDir", {"path": path})
+            return True
+        except SandboxError as error:
+            if error.code == "already_exists":
+                return False
+            raise
+
+    def move(self, source: str, destination: str) -> FileInfo:
+        """Moves a file or folder; what is at the destination is replaced."""
+        reply = self._agent.call("Filesystem/Move", {"source": source, "destination": destination})
+        return file_info(reply["entry"])
+
+    def remove(self, path: str) -> None:
+        """Removes a file, or a folder with all that is in it. Nothing there is fine."""
+        self._agent.call("Filesystem/Remove", {"path": path})
+
+    def watch(self, path: str, *, recursive: bool = False) -> FileWatch:
+        """Changes in a folder from now on: the watch is set up when this returns."""
+        events = self._agent.stream("Filesystem/WatchDir", {"path": path, "recursive": recursive})
+        for message in events:
+            if "start" in message:
+                break
+        return FileWatch(events)
+
+    def download_url(self, path: str, *, expires_in: float | None = None) -> str:
+        """A URL that reads this one file, without the token."""
+        absolute = self._absolute(path)
+        query = file_signature(absolute, "read", self._token, expires_in)
+        return f"{self._public_url}/download/{quote(absolute[1:])}?{urlencode(query)}"
+
+    def upload_url(self, path: str, *, expires_in: float | None = None) -> str:
+        """A URL that writes this one file: a form with the field ``file`` is posted to it."""
+        absolute = self._absolute(path)
+        query = {**file_signature(absolute, "write", self._token, expires_in), "path": absolute}
+        return f"{self._public_url}/upload?{urlencode(query)}"
+
+    def _post(self, boundary: str, content: Any) -> None:
+        headers = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
+        with self._agent.request("POST", "/upload", headers=headers, content=content) as response:
+            response.read()
+
+    def _download_path(self, path: str) -> str:
+        return f"/download/{quote((self._absolute(path))[1:])}"
+
+    def _absolute(self, path: str) -> str:
+        """Relative paths begin in the home folder, which the agent knows."""
+        if path.startswith("/"):
+            return path
+        home = (self.stat("~")).path
+        inner = path[1:].lstrip("/") if path.startswith("~") else path
+        return f"{home}/{inner}" if inner else home
+
+
+def _form(path: str) -> tuple[str, bytes, bytes]:
+    """The boundary of an upload, and what stands before and behind the file."""
+    boundary = f"sandbox-platform-{uuid.uuid4()}"
+    part = f"--{boundary}\r\nContent-Disposition: form-data; name="
+    head = f'{part}"path"\r\n\r\n{path}\r\n{part}"file"; filename="file"\r\n\r\n'
+    return boundary, head.encode(), f"\r\n--{boundary}--\r\n".encode()

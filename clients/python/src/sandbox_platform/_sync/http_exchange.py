@@ -1,0 +1,66 @@
+# Generated from _async by generate_sync.py. Do not edit.
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from typing import Any, Iterator, Callable, Mapping, TypeVar
+
+import httpx
+
+from ..connection import HttpServer
+from ..errors import SandboxError, connection_error, error_of_reply
+from ..retries import pause_before_retry
+
+Result = TypeVar("Result")
+
+# Long silences are normal: commands may say nothing for hours.
+_TIMEOUT = httpx.Timeout(None, connect=20.0)
+
+
+def new_client() -> httpx.Client:
+    return httpx.Client(timeout=_TIMEOUT, limits=httpx.Limits(max_connections=None), follow_redirects=False)
+
+
+@contextmanager
+def exchange(
+    client: httpx.Client,
+    server: HttpServer,
+    method: str,
+    path: str,
+    *,
+    headers: Mapping[str, str],
+    content: Any = None,
+) -> Iterator[httpx.Response]:
+    """Sends a request and gives the reply, whose body is still to be read.
+
+    Raises a SandboxError with the code of an error reply, or ``connection_failed``.
+    """
+    sent = dict(headers)
+    extensions: dict[str, Any] = {}
+    if server.host is not None:
+        sent["Host"] = server.host
+        extensions["sni_hostname"] = server.host.partition(":")[0]
+    try:
+        with client.stream(
+            method, server.origin + path, headers=sent, content=content, extensions=extensions
+        ) as response:
+            if response.status_code >= 300:
+                text = (response.read())[: 64 * 1024].decode("utf-8", "replace")
+                raise error_of_reply(response.status_code, response.headers, text)
+            yield response
+    except httpx.HTTPError as error:
+        raise connection_error(server.origin, error) from error
+
+
+def with_retries(work: Callable[[], Result]) -> Result:
+    """Tries again after failures that pass, with growing pauses; a ``Retry-After`` is honoured."""
+    attempt = 0
+    while True:
+        attempt += 1
+        try:
+            return work()
+        except SandboxError as error:
+            pause = pause_before_retry(error, attempt)
+            if pause is None:
+                raise
+        time.sleep(pause)

@@ -1,0 +1,68 @@
+# Generated from _async by generate_sync.py. Do not edit.
+from __future__ import annotations
+
+import time
+import base64
+from typing import Any, Generator, Mapping
+
+from ..errors import SandboxError
+from ..values import Output
+from .agent_client import AgentClient
+
+_RECONNECTS = 8
+
+
+class ProcessStream:
+    """A process of the sandbox as its events.
+
+    A process outlives its connection: when that breaks off, the events go on over another one.
+    """
+
+    def __init__(self, agent: AgentClient, pid: int, events: Generator[Any, None]) -> None:
+        self._agent = agent
+        self._events = events
+        self.pid = pid
+        self.exit_code: int | None = None
+
+    @staticmethod
+    def start(agent: AgentClient, request: Mapping[str, Any]) -> ProcessStream:
+        return ProcessStream._open(agent, agent.stream("Process/Start", request))
+
+    @staticmethod
+    def connect(agent: AgentClient, process: int | str) -> ProcessStream:
+        """Follows the process with this pid or this tag."""
+        selector = {"pid": process} if isinstance(process, int) else {"tag": process}
+        return ProcessStream._open(agent, agent.stream("Process/Connect", {"process": selector}))
+
+    @staticmethod
+    def _open(agent: AgentClient, events: Generator[Any, None]) -> ProcessStream:
+        for message in events:
+            start = message.get("event", {}).get("start")
+            if start:
+                return ProcessStream(agent, start["pid"], events)
+        raise SandboxError("bad_reply", "The process never started")
+
+    def disconnect(self) -> None:
+        """Leaves the process, which goes on."""
+        self._events.close()
+
+    def output(self) -> Generator[Output, None]:
+        """Its output until it ends."""
+        broken = 0
+        while True:
+            try:
+                for message in self._events:
+                    event = message.get("event", {})
+                    if "end" in event:
+                        self.exit_code = event["end"]["exitCode"]
+                        return
+                    for source, data in event.get("data", {}).items():
+                        broken = 0
+                        yield Output(source, base64.b64decode(data))
+                raise SandboxError("connection_failed", "The stream ended before the process did")
+            except SandboxError as error:
+                if error.code != "connection_failed" or broken == _RECONNECTS:
+                    raise
+            time.sleep(0.1 * 2**broken)
+            broken += 1
+            self._events = self._agent.stream("Process/Connect", {"process": {"pid": self.pid}})

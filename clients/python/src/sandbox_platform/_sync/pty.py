@@ -1,0 +1,82 @@
+# Generated from _async by generate_sync.py. Do not edit.
+from __future__ import annotations
+
+import base64
+from typing import Any, Iterator, Callable, Mapping, Sequence
+
+from .agent_client import AgentClient
+from .commands import send_signal
+from .process_stream import ProcessStream
+
+_LOGIN_SHELL = ("sh", "-c", "command -v bash >/dev/null && exec bash -l; exec sh -l")
+
+
+class Terminal:
+    """A program on a terminal. Iterate over what it shows, or let ``wait`` hand it to a function."""
+
+    def __init__(self, agent: AgentClient, stream: ProcessStream) -> None:
+        self._agent = agent
+        self._stream = stream
+
+    @property
+    def pid(self) -> int:
+        return self._stream.pid
+
+    def write(self, data: str | bytes) -> None:
+        """What a person types."""
+        raw = data.encode() if isinstance(data, str) else data
+        text = base64.b64encode(raw).decode()
+        self._agent.call("Process/SendInput", {"process": {"pid": self.pid}, "input": {"pty": text}})
+
+    def resize(self, cols: int, rows: int) -> None:
+        size = {"cols": cols, "rows": rows}
+        self._agent.call("Process/Update", {"process": {"pid": self.pid}, "pty": {"size": size}})
+
+    def kill(self) -> bool:
+        return send_signal(self._agent, self.pid, "SIGKILL")
+
+    def disconnect(self) -> None:
+        """Stops to listen; the program goes on."""
+        self._stream.disconnect()
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self._stream.output():
+            yield piece.data
+
+    def wait(self, on_data: Callable[[bytes], Any] | None = None) -> int:
+        """The exit code, when the program has ended."""
+        for piece in self._stream.output():
+            if on_data is not None:
+                on_data(piece.data)
+        return self._stream.exit_code or 0
+
+
+class Pty:
+    """Terminals in the sandbox."""
+
+    def __init__(self, agent: AgentClient) -> None:
+        self._agent = agent
+
+    def start(
+        self,
+        command: Sequence[str] = _LOGIN_SHELL,
+        *,
+        cols: int = 80,
+        rows: int = 24,
+        cwd: str | None = None,
+        envs: Mapping[str, str] | None = None,
+        tag: str | None = None,
+    ) -> Terminal:
+        """Starts a program on a terminal of its own; without one a login shell."""
+        cmd, *args = command
+        process: dict[str, Any] = {"cmd": cmd, "args": args, "envs": dict(envs or {})}
+        if cwd is not None:
+            process["cwd"] = cwd
+        request: dict[str, Any] = {"process": process, "pty": {"size": {"cols": cols, "rows": rows}}}
+        if tag is not None:
+            request["tag"] = tag
+        return Terminal(self._agent, ProcessStream.start(self._agent, request))
+
+    def connect(self, process: int | str) -> Terminal:
+        """Follows a terminal that runs already, by its pid or its tag."""
+        return Terminal(self._agent, ProcessStream.connect(self._agent, process))

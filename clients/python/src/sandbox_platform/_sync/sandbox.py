@@ -1,0 +1,226 @@
+# Generated from _async by generate_sync.py. Do not edit.
+from __future__ import annotations
+
+import json
+from typing import Any, Iterator, Callable, Mapping, Sequence
+
+from .._generated.api import AddSandboxPortBody, Sandbox as SandboxInfo, SandboxSummary
+from ..connection import public_url, read_connection, server_of
+from ..errors import SandboxError
+from ..values import CodeContext, CodeResult, Execution, code_result
+from .agent_client import AgentClient
+from .api_client import ApiClient
+from .commands import Commands
+from .files import Files
+from .http_exchange import new_client
+from .ports import Ports
+from .pty import Pty
+
+
+class Sandbox:
+    """A sandbox of the platform. As a context it ends with its block."""
+
+    def __init__(self, api: ApiClient, made: Mapping[str, Any]) -> None:
+        self._api = api
+        self.id: str = made["sandbox_id"]
+        #: Its host name, with the gateway's port.
+        self.domain: str = made["sandbox_domain"]
+        #: Opens the agent and the protected ports.
+        self.access_token: str = made["envd_access_token"]
+        #: The URL of the agent, for programs that resolve the name.
+        self.url = public_url(self.domain, api.connection)
+        self._agent = AgentClient(api.client, server_of(self.domain, api.connection), self.access_token)
+        self.files = Files(self._agent, self.access_token, self.url)
+        self.commands = Commands(self._agent, self.files)
+        self.pty = Pty(self._agent)
+        self.ports = Ports(api, self.id, self.domain, self.access_token)
+
+    @classmethod
+    def create(
+        cls,
+        template: str | None = None,
+        *,
+        name: str | None = None,
+        timeout: int | None = None,
+        auto_pause: bool | None = None,
+        envs: Mapping[str, str] | None = None,
+        metadata: Mapping[str, str] | None = None,
+        cpu_count: int | None = None,
+        memory_mb: int | None = None,
+        storage_gb: int | None = None,
+        secure: bool | None = None,
+        allow_internet_access: bool | None = None,
+        ports: Sequence[AddSandboxPortBody] | None = None,
+        more: Mapping[str, Any] | None = None,
+        api_url: str | None = None,
+        api_key: str | None = None,
+        gateway_url: str | None = None,
+    ) -> Sandbox:
+        """Makes a sandbox and waits until it runs.
+
+        ``timeout`` is in seconds; ``more`` has every other field of ``POST /v1/sandboxes``. Raises a SandboxError with
+        the code of the refusal; ``sandbox_failed`` when it did not come up.
+        """
+        api = ApiClient(read_connection(api_url, api_key, gateway_url), new_client())
+        fields = {
+            "template": template,
+            "name": name,
+            "timeout": timeout,
+            "auto_pause": auto_pause,
+            "env_vars": envs,
+            "metadata": metadata,
+            "cpu_count": cpu_count,
+            "memory_mb": memory_mb,
+            "storage_gb": storage_gb,
+            "secure": secure,
+            "allow_internet_access": allow_internet_access,
+            "custom_ports": ports,
+        }
+        body = {key: value for key, value in fields.items() if value is not None}
+        try:
+            made = api.call("createSandbox", body={**body, **(more or {})})
+        except BaseException:
+            api.client.close()
+            raise
+        if made["status"] == "failed":
+            api.client.close()
+            reason = (made.get("failure") or {}).get("message") or made.get("reason")
+            raise SandboxError("sandbox_failed", f"{made['sandbox_id']} did not come up: {reason}")
+        return cls(api, made)
+
+    @classmethod
+    def connect(
+        cls,
+        sandbox_id: str,
+        *,
+        timeout: int | None = None,
+        api_url: str | None = None,
+        api_key: str | None = None,
+        gateway_url: str | None = None,
+    ) -> Sandbox:
+        """A sandbox that is there already. A paused one is resumed; ``timeout`` counts from now."""
+        api = ApiClient(read_connection(api_url, api_key, gateway_url), new_client())
+        body = {} if timeout is None else {"timeout": timeout}
+        try:
+            return cls(api, api.call("connectSandbox", path={"sandbox_id": sandbox_id}, body=body))
+        except BaseException:
+            api.client.close()
+            raise
+
+    @staticmethod
+    def list(
+        *,
+        status: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        search: str | None = None,
+        project_id: str | None = None,
+        api_url: str | None = None,
+        api_key: str | None = None,
+        gateway_url: str | None = None,
+    ) -> Iterator[SandboxSummary]:
+        """The sandboxes that the caller sees, the newest first."""
+        query: dict[str, Any] = {"limit": 100}
+        filters = {"status": status, "search": search, "project_id": project_id}
+        query.update({key: value for key, value in filters.items() if value is not None})
+        if metadata is not None:
+            query["metadata"] = json.dumps(dict(metadata))
+        with new_client() as client:
+            api = ApiClient(read_connection(api_url, api_key, gateway_url), client)
+            page = 1
+            while True:
+                found = api.call("listSandboxes", query={**query, "page": page})
+                for sandbox in found["sandboxes"]:
+                    yield sandbox
+                if page >= found["pagination"]["total_pages"]:
+                    return
+                page += 1
+
+    def info(self) -> SandboxInfo:
+        """Every field of the sandbox as it is now."""
+        info: SandboxInfo = self._api.call("getSandbox", path={"sandbox_id": self.id})
+        return info
+
+    def run_code(
+        self,
+        code: str,
+        *,
+        language: str | None = None,
+        context: CodeContext | str | None = None,
+        envs: Mapping[str, str] | None = None,
+        on_stdout: Callable[[str], Any] | None = None,
+        on_stderr: Callable[[str], Any] | None = None,
+        on_result: Callable[[CodeResult], Any] | None = None,
+    ) -> Execution:
+        """Runs code in a context that keeps its state: Python, JavaScript, TypeScript, Bash, R, Java."""
+        context_id = context.id if isinstance(context, CodeContext) else context or ""
+        message = {
+            "code": code,
+            "language": language or ("" if context_id else "python"),
+            "contextId": context_id,
+            "envVars": dict(envs or {}),
+        }
+        execution = Execution()
+        for event in self._agent.stream("ExecutionService/Execute", message):
+            if "stdout" in event:
+                execution.stdout += event["stdout"]["content"]
+                if on_stdout is not None:
+                    on_stdout(event["stdout"]["content"])
+            elif "stderr" in event:
+                execution.stderr += event["stderr"]["content"]
+                if on_stderr is not None:
+                    on_stderr(event["stderr"]["content"])
+            elif "error" in event:
+                execution.error = event["error"]
+                execution.exit_code = 1
+            elif "result" in event:
+                result = code_result(event["result"])
+                if result.is_main_result:
+                    execution.text = result.text
+                    execution.exit_code = event["result"]["exitCode"]
+                    execution.execution_count = event["result"]["executionCount"]
+                execution.results.append(result)
+                if on_result is not None:
+                    on_result(result)
+        return execution
+
+    def create_code_context(self, language: str = "python", *, cwd: str = "") -> CodeContext:
+        """A context of its own."""
+        made = self._agent.call("ContextService/CreateContext", {"language": language, "cwd": cwd})
+        return CodeContext(made["id"], made["language"], made["cwd"])
+
+    def destroy_code_context(self, context: CodeContext | str) -> None:
+        context_id = context.id if isinstance(context, CodeContext) else context
+        self._agent.call("ContextService/DestroyContext", {"contextId": context_id})
+
+    def pause(self) -> None:
+        """Freezes it: memory, processes and disk stay."""
+        self._api.call("pauseSandbox", path={"sandbox_id": self.id}, body={})
+
+    def resume(self) -> None:
+        self._api.call("resumeSandbox", path={"sandbox_id": self.id}, body={})
+
+    def set_timeout(self, seconds: int) -> None:
+        """The timeout, from the start of the running phase."""
+        self._api.call("setSandboxTimeout", path={"sandbox_id": self.id}, body={"timeout": seconds})
+
+    def terminate(self) -> None:
+        """Ends it. It stays readable as ``terminated``. One that has ended already is fine."""
+        self._api.call("terminateSandbox", path={"sandbox_id": self.id})
+
+    def delete(self) -> None:
+        """Ends it and removes what is kept of it."""
+        self._api.call("deleteSandbox", path={"sandbox_id": self.id})
+
+    def close(self) -> None:
+        """Closes the connections; the sandbox goes on."""
+        self._agent.close()
+        self._api.client.close()
+
+    def __enter__(self) -> Sandbox:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self.terminate()
+        finally:
+            self.close()

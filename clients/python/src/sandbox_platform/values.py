@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import codecs
+import json
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from ._generated.agent import Chart, EntryInfo, ExecuteResponseError, Result
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    #: 128 + n when signal n ended it.
+    exit_code: int
+    stdout: str
+    stderr: str
+    #: The beginning of the output was dropped.
+    truncated: bool
+
+
+@dataclass(frozen=True)
+class Output:
+    """A piece of output."""
+
+    source: Literal["stdout", "stderr", "pty"]
+    data: bytes
+
+
+@dataclass(frozen=True)
+class RunningProcess:
+    pid: int
+    #: The program with its arguments, or the one text for the shell.
+    command: list[str]
+    tag: str | None
+
+
+@dataclass(frozen=True)
+class FileInfo:
+    name: str
+    #: ``other``: sockets, pipes, devices, links to nothing. A link has the type of its target.
+    type: Literal["file", "directory", "other"]
+    path: str
+    size: int
+    mode: int
+    permissions: str
+    owner: str
+    group: str
+    modified_at: datetime
+    symlink_target: str | None
+
+
+@dataclass(frozen=True)
+class FileEvent:
+    #: Relative to the watched folder.
+    name: str
+    type: Literal["create", "write", "remove", "rename", "chmod"]
+
+
+@dataclass(frozen=True)
+class CodeContext:
+    id: str
+    language: str
+    cwd: str
+
+
+@dataclass(frozen=True)
+class CodeResult:
+    """A value in each form that it has. Pictures and PDFs are base64."""
+
+    is_main_result: bool
+    text: str | None = None
+    html: str | None = None
+    markdown: str | None = None
+    svg: str | None = None
+    png: str | None = None
+    jpeg: str | None = None
+    pdf: str | None = None
+    latex: str | None = None
+    javascript: str | None = None
+    json: Any = None
+    #: A pandas DataFrame as ``{column: [values]}``.
+    data: Any = None
+    #: The data of a plot.
+    chart: Chart | None = None
+    #: Other formats by MIME type.
+    extra: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Execution:
+    #: The text of the main result.
+    text: str | None = None
+    results: list[CodeResult] = field(default_factory=list)
+    stdout: str = ""
+    stderr: str = ""
+    #: What the code raised.
+    error: ExecuteResponseError | None = None
+    exit_code: int = 0
+    execution_count: int = 0
+
+
+class OutputText:
+    """Output of a command as text, of at most so many characters: the beginning of more is dropped."""
+
+    def __init__(self, max_length: int) -> None:
+        self._max_length = max_length
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._pieces: list[str] = []
+        self._length = 0
+        self.is_truncated = False
+
+    def add(self, data: bytes) -> str:
+        return self._keep(self._decoder.decode(data))
+
+    def finish(self) -> str:
+        self._keep(self._decoder.decode(b"", True))
+        self._cut()
+        return self._pieces[0]
+
+    def _keep(self, text: str) -> str:
+        self._pieces.append(text)
+        self._length += len(text)
+        if self._length > 2 * self._max_length:
+            self._cut()
+        return text
+
+    def _cut(self) -> None:
+        text = "".join(self._pieces)
+        self.is_truncated = self.is_truncated or len(text) > self._max_length
+        self._pieces = [text[-self._max_length :]]
+        self._length = len(self._pieces[0])
+
+
+_FILE_TYPES: dict[str, Literal["file", "directory"]] = {
+    "FILE_TYPE_FILE": "file",
+    "FILE_TYPE_DIRECTORY": "directory",
+}
+
+
+def file_info(entry: EntryInfo) -> FileInfo:
+    # Python 3.10 reads neither `Z` nor more than six digits of a second.
+    modified, _, fraction = entry.get("modifiedTime", "1970-01-01T00:00:00Z").rstrip("Z").partition(".")
+    return FileInfo(
+        name=entry["name"],
+        type=_FILE_TYPES.get(entry["type"], "other"),
+        path=entry["path"],
+        size=int(entry["size"]),
+        mode=entry["mode"],
+        permissions=entry["permissions"],
+        owner=entry["owner"],
+        group=entry["group"],
+        modified_at=datetime.fromisoformat(f"{modified}.{fraction[:6]:0<6}+00:00"),
+        symlink_target=entry.get("symlinkTarget"),
+    )
+
+
+_TEXT_FORMATS = ("text", "html", "markdown", "svg", "png", "jpeg", "pdf", "latex", "javascript")
+
+
+def code_result(result: Result) -> CodeResult:
+    formats: dict[str, Any] = {name: result.get(name) or None for name in _TEXT_FORMATS}
+    return CodeResult(
+        is_main_result=result["isMainResult"],
+        json=json.loads(result["json"]) if result["json"] else None,
+        data=json.loads(result["data"]) if result["data"] else None,
+        chart=result.get("chart"),
+        extra=result["extra"],
+        **formats,
+    )

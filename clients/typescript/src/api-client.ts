@@ -1,0 +1,67 @@
+import { randomUUID } from 'node:crypto';
+import type { Connection } from './connection-options.ts';
+import { SandboxError } from './errors.ts';
+import { type Operations, operations } from './generated/api.ts';
+import { exchange, readText } from './http-exchange.ts';
+import { withRetries } from './retries.ts';
+
+const maxReplyBytes = 32 * 1024 * 1024;
+
+type Operation = keyof Operations;
+
+export interface ApiRequest<Id extends Operation> {
+  /** The values of `{name}` in the path. */
+  path?: Record<string, string | number>;
+  query?: NonNullable<Operations[Id]['query']>;
+  body?: NonNullable<Operations[Id]['body']>;
+  signal?: AbortSignal | undefined;
+}
+
+/** The control plane. Requests that make something carry an `Idempotency-Key`, so repeating them makes nothing twice. */
+export class ApiClient {
+  readonly connection: Connection;
+
+  constructor(connection: Connection) {
+    this.connection = connection;
+  }
+
+  /**
+   * Calls an operation of the OpenAPI document and answers with the `data` of its reply.
+   * @throws {SandboxError} with the code of the refusal
+   */
+  async call<Id extends Operation>(id: Id, request: ApiRequest<Id> = {}): Promise<Operations[Id]['data']> {
+    const { apiUrl, apiKey } = this.connection;
+    const [method, template] = operations[id];
+    const path = template.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(request.path![name]!));
+    const query = new URLSearchParams();
+    for (const [name, value] of Object.entries(request.query ?? {})) {
+      if (value !== undefined && value !== null) query.set(name, String(value));
+    }
+    const headers: Record<string, string> = { Accept: 'application/json', ...authorization(apiKey) };
+    if (method === 'POST') headers['Idempotency-Key'] = randomUUID();
+    if (request.body !== undefined) headers['Content-Type'] = 'application/json';
+    const body = request.body === undefined ? undefined : JSON.stringify(request.body);
+    const target = query.size > 0 ? `${path}?${query}` : path;
+    const base = new URL(apiUrl);
+    const server = { origin: base.origin, host: null };
+    const text = await withRetries(async () => {
+      const response = await exchange(server, `${base.pathname.replace(/\/$/, '')}${target}`, {
+        method,
+        headers,
+        body,
+        signal: request.signal,
+      });
+      return readText(response, maxReplyBytes);
+    }, request.signal);
+    try {
+      return JSON.parse(text).data;
+    } catch (cause) {
+      throw new SandboxError('bad_reply', `${method} ${path}: the reply is no JSON`, { cause });
+    }
+  }
+}
+
+/** Access tokens of a sign-in are JWTs; everything else is an API key. */
+function authorization(apiKey: string): Record<string, string> {
+  return apiKey.startsWith('eyJ') ? { Authorization: `Bearer ${apiKey}` } : { 'X-API-Key': apiKey };
+}

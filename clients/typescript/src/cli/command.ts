@@ -1,0 +1,85 @@
+import type { ParseArgsOptionsConfig } from 'node:util';
+import type { ConnectionOptions } from '../connection-options.ts';
+import { SandboxError } from '../errors.ts';
+import { Sandbox } from '../sandbox.ts';
+
+/** What a command gets. */
+export interface Invocation {
+  /** What stands behind the command's name, options left out. */
+  words: string[];
+  /** What stands behind `--`. */
+  rest: string[];
+  options: Record<string, string | boolean | (string | boolean)[] | undefined>;
+  connection: ConnectionOptions;
+  /** Print JSON for programs. */
+  json: boolean;
+}
+
+/** One command of the command line. */
+export interface CliCommand {
+  name: string;
+  /** Behind its name, for the help. */
+  usage: string;
+  summary: string;
+  options?: ParseArgsOptionsConfig;
+  /** Answers with the exit status. */
+  run(invocation: Invocation): Promise<number>;
+}
+
+/** The words of the command are wrong; exit status 2. */
+export class UsageError extends Error {}
+
+export function print(text: string): void {
+  process.stdout.write(`${text}\n`);
+}
+
+export function printJson(value: unknown): void {
+  print(JSON.stringify(value, null, 2));
+}
+
+/** The sandbox that the first word names, as it is. */
+export async function sandboxOf({ words, connection }: Invocation): Promise<Sandbox> {
+  const [id] = words;
+  if (!id) throw new UsageError('Name a sandbox');
+  return Sandbox.get(id, connection);
+}
+
+/** `['A=1', 'B=2']` as an object. */
+export function pairsOf(values: Invocation['options'][string]): Record<string, string> {
+  const pairs: Record<string, string> = {};
+  for (const value of [values ?? []].flat()) {
+    const [, name, text] = /^([^=]+)=([\s\S]*)$/.exec(String(value)) ?? [];
+    if (name === undefined) throw new UsageError(`${value} is not NAME=VALUE`);
+    pairs[name] = text!;
+  }
+  return pairs;
+}
+
+/** @throws {UsageError} when it is no whole number */
+export function numberOf(value: Invocation['options'][string], name: string): number | undefined {
+  if (value === undefined) return undefined;
+  const number = Number(value);
+  if (!Number.isInteger(number)) throw new UsageError(`${name} is a whole number, not ${value}`);
+  return number;
+}
+
+/** Rows in columns. */
+export function table(rows: string[][]): string {
+  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
+  return rows
+    .map((row) =>
+      row
+        .map((cell, column) => cell.padEnd(widths[column]!))
+        .join('  ')
+        .trimEnd(),
+    )
+    .join('\n');
+}
+
+/** An error as it is shown. */
+export function describeError(error: unknown, json: boolean): string {
+  const { message } = error as Error;
+  const code = error instanceof SandboxError ? error.code : undefined;
+  if (json) return JSON.stringify({ error: message, ...(code && { code }) });
+  return `sandbox-platform: ${message}${code ? ` [${code}]` : ''}`;
+}

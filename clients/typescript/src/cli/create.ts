@@ -1,0 +1,42 @@
+import { Sandbox } from '../sandbox.ts';
+import { type CliCommand, numberOf, pairsOf, print, printJson } from './command.ts';
+
+export const create: CliCommand = {
+  name: 'create',
+  usage: '[--template T] [--name N] [--timeout SECONDS] [--env A=B]… [--metadata K=V]…',
+  summary: 'make a sandbox; prints its id',
+  options: {
+    template: { type: 'string', short: 't' },
+    name: { type: 'string' },
+    timeout: { type: 'string' },
+    env: { type: 'string', short: 'e', multiple: true },
+    metadata: { type: 'string', multiple: true },
+    cpu: { type: 'string' },
+    memory: { type: 'string' },
+    storage: { type: 'string' },
+    'auto-pause': { type: 'boolean' },
+    'no-internet': { type: 'boolean' },
+  },
+  async run({ options, connection, json }) {
+    const timeoutSeconds = numberOf(options.timeout, '--timeout');
+    const cpuCount = numberOf(options.cpu, '--cpu');
+    const memoryMb = numberOf(options.memory, '--memory');
+    const storageGb = numberOf(options.storage, '--storage');
+    const sandbox = await Sandbox.create({
+      ...connection,
+      ...(options.template !== undefined && { template: String(options.template) }),
+      ...(options.name !== undefined && { name: String(options.name) }),
+      ...(timeoutSeconds !== undefined && { timeoutSeconds }),
+      ...(cpuCount !== undefined && { cpuCount }),
+      ...(memoryMb !== undefined && { memoryMb }),
+      ...(storageGb !== undefined && { storageGb }),
+      envs: pairsOf(options.env),
+      metadata: pairsOf(options.metadata),
+      autoPause: options['auto-pause'] === true,
+      allowInternetAccess: options['no-internet'] !== true,
+    });
+    if (json) printJson(await sandbox.info());
+    else print(sandbox.id);
+    return 0;
+  },
+};

@@ -1,0 +1,34 @@
+import { buffer } from 'node:stream/consumers';
+import { type CliCommand, numberOf, pairsOf, printJson, sandboxOf, UsageError } from './command.ts';
+
+export const exec: CliCommand = {
+  name: 'exec',
+  usage: 'SANDBOX [--cwd DIR] [--env A=B]… [--timeout SECONDS] [--stdin] -- COMMAND…',
+  summary: 'run a command; its exit code is the exit code. One word is a line for the shell',
+  options: {
+    cwd: { type: 'string' },
+    env: { type: 'string', short: 'e', multiple: true },
+    timeout: { type: 'string' },
+    stdin: { type: 'boolean', short: 'i' },
+  },
+  async run(invocation) {
+    const { rest, options, json } = invocation;
+    if (rest.length === 0) throw new UsageError('Name a command behind --');
+    const sandbox = await sandboxOf(invocation);
+    const seconds = numberOf(options.timeout, '--timeout');
+    const handle = await sandbox.commands.run(rest.length === 1 ? rest[0]! : rest, {
+      background: true,
+      envs: pairsOf(options.env),
+      ...(options.cwd !== undefined && { cwd: String(options.cwd) }),
+      ...(options.stdin && { stdin: await buffer(process.stdin) }),
+      ...(seconds !== undefined && { timeoutMs: seconds * 1000 }),
+      ...(!json && { onStdout: (text) => process.stdout.write(text), onStderr: (text) => process.stderr.write(text) }),
+    });
+    const interrupt = () => void handle.kill('SIGTERM');
+    process.on('SIGINT', interrupt);
+    process.on('SIGTERM', interrupt);
+    const { exitCode, stdout, stderr, truncated } = await handle.wait();
+    if (json) printJson({ exit_code: exitCode, stdout, stderr, truncated });
+    return exitCode;
+  },
+};

@@ -1,0 +1,21 @@
+import type { Sandbox } from '../sandbox.ts';
+import { type CliCommand, print, printJson, sandboxOf } from './command.ts';
+
+/** A command that moves a sandbox from one state to another. */
+function move(name: string, summary: string, work: (sandbox: Sandbox) => Promise<void>): CliCommand {
+  return {
+    ...{ name, summary, usage: 'SANDBOX' },
+    async run(invocation) {
+      const sandbox = await sandboxOf(invocation);
+      await work(sandbox);
+      const { status } = await sandbox.info();
+      if (invocation.json) printJson({ sandbox_id: sandbox.id, status });
+      else print(status);
+      return 0;
+    },
+  };
+}
+
+export const pause = move('pause', 'freeze it: memory, processes and disk stay', (sandbox) => sandbox.pause());
+export const resume = move('resume', 'go on where it was paused', (sandbox) => sandbox.resume());
+export const kill = move('kill', 'end it', (sandbox) => sandbox.terminate());

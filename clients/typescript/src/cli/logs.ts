@@ -1,0 +1,33 @@
+import { type CliCommand, print, printJson, sandboxOf, table } from './command.ts';
+
+export const logs: CliCommand = {
+  name: 'logs',
+  usage: 'SANDBOX [PROCESS]',
+  summary: 'follow the output of a process (pid or tag); without one: the processes, or how the sandbox failed',
+  async run(invocation) {
+    const { words, json } = invocation;
+    const sandbox = await sandboxOf(invocation);
+    const [, named] = words;
+    if (named === undefined) {
+      const { status, failure } = await sandbox.info();
+      if (status === 'failed') {
+        if (json) printJson(failure);
+        else print(failure ? `${failure.message}\n${failure.command_output}` : 'It failed without an output');
+        return 0;
+      }
+      const running = await sandbox.commands.list();
+      if (json) printJson(running);
+      else {
+        const rows = running.map(({ pid, tag, command }) => [`${pid}`, tag ?? '', command.join(' ').slice(0, 120)]);
+        print(table([['PID', 'TAG', 'COMMAND'], ...rows]));
+      }
+      return 0;
+    }
+    const target = /^\d+$/.test(named) ? Number(named) : { tag: named };
+    const handle = await sandbox.commands.connect(target, {
+      onStdout: (text) => process.stdout.write(text),
+      onStderr: (text) => process.stderr.write(text),
+    });
+    return (await handle.wait()).exitCode;
+  },
+};

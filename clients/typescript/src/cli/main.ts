@@ -1,0 +1,92 @@
+#!/usr/bin/env node
+import { readFileSync } from 'node:fs';
+import { type ParseArgsOptionsConfig, parseArgs, parseEnv } from 'node:util';
+import type { ConnectionOptions } from '../connection-options.ts';
+import { type CliCommand, describeError, UsageError } from './command.ts';
+import { completion } from './completion.ts';
+import { copy } from './copy.ts';
+import { create } from './create.ts';
+import { exec } from './exec.ts';
+import { kill, pause, resume } from './life.ts';
+import { list } from './list.ts';
+import { logs } from './logs.ts';
+import { ports } from './ports.ts';
+import { shell } from './shell.ts';
+
+const commands: CliCommand[] = [
+  ...[create, list, exec, shell, copy, logs, ports, pause, resume, kill],
+  completion(() => commands),
+];
+
+const common: ParseArgsOptionsConfig = {
+  url: { type: 'string' },
+  gateway: { type: 'string' },
+  'env-file': { type: 'string' },
+  json: { type: 'boolean' },
+  help: { type: 'boolean', short: 'h' },
+};
+
+const usage = `sandbox-platform COMMAND [--json] [--url URL] [--gateway URL] [--env-file FILE]
+
+${commands.map(({ name, usage, summary }) => `  ${`${name} ${usage}`}\n      ${summary}`).join('\n')}
+
+The key is PLATFORM_API_KEY, the platform PLATFORM_URL; --env-file reads both from a file (.data/platform.env).
+Exit status: that of the command that ran, 1 after an error, 2 for wrong words.`;
+
+async function main(args: string[]): Promise<number> {
+  const [name = '--help'] = args;
+  if (['--help', '-h', 'help'].includes(name)) {
+    process.stdout.write(`${usage}\n`);
+    return 0;
+  }
+  const command = commands.find((each) => each.name === name);
+  if (!command) throw new UsageError(`There is no command ${name}; sandbox-platform --help`);
+  const end = args.indexOf('--');
+  const before = end < 0 ? args.slice(1) : args.slice(1, end);
+  const { values, positionals } = parseWords(before, { ...common, ...command.options });
+  if (values.help) {
+    process.stdout.write(`sandbox-platform ${command.name} ${command.usage}\n${command.summary}\n`);
+    return 0;
+  }
+  const json = values.json === true;
+  try {
+    return await command.run({
+      words: positionals,
+      rest: end < 0 ? [] : args.slice(end + 1),
+      options: values,
+      connection: connectionOf(values),
+      json,
+    });
+  } catch (error) {
+    if (error instanceof UsageError) throw error;
+    process.stderr.write(`${describeError(error, json)}\n`);
+    return 1;
+  }
+}
+
+function parseWords(args: string[], options: ParseArgsOptionsConfig) {
+  try {
+    return parseArgs({ args, options, allowPositionals: true });
+  } catch (error) {
+    throw new UsageError((error as Error).message);
+  }
+}
+
+function connectionOf(values: Record<string, unknown>): ConnectionOptions {
+  const file = values['env-file'];
+  const env = typeof file === 'string' ? parseEnv(readFileSync(file, 'utf8')) : process.env;
+  const apiUrl = values.url ?? env.PLATFORM_URL;
+  const gatewayUrl = values.gateway ?? (typeof file === 'string' ? env.PLATFORM_GATEWAY : undefined);
+  return {
+    ...(apiUrl !== undefined && { apiUrl: String(apiUrl) }),
+    ...(env.PLATFORM_API_KEY !== undefined && { apiKey: env.PLATFORM_API_KEY }),
+    ...(gatewayUrl !== undefined && { gatewayUrl: String(gatewayUrl) }),
+  };
+}
+
+try {
+  process.exitCode = await main(process.argv.slice(2));
+} catch (error) {
+  process.stderr.write(`${describeError(error, false)}\n`);
+  process.exitCode = error instanceof UsageError ? 2 : 1;
+}

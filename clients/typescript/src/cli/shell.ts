@@ -1,0 +1,40 @@
+import { type CliCommand, pairsOf, sandboxOf } from './command.ts';
+
+export const shell: CliCommand = {
+  name: 'shell',
+  usage: 'SANDBOX [--cwd DIR] [--env A=B]… [-- COMMAND…]',
+  summary: 'a terminal in the sandbox, with a login shell or a command',
+  options: { cwd: { type: 'string' }, env: { type: 'string', short: 'e', multiple: true } },
+  async run(invocation) {
+    const { rest, options } = invocation;
+    const sandbox = await sandboxOf(invocation);
+    const { stdin, stdout } = process;
+    const size = () => ({ cols: stdout.columns ?? 80, rows: stdout.rows ?? 24 });
+    const terminal = await sandbox.pty.start({
+      ...size(),
+      envs: { TERM: process.env.TERM || 'xterm-256color', ...pairsOf(options.env) },
+      ...(rest.length > 0 && { command: rest }),
+      ...(options.cwd !== undefined && { cwd: String(options.cwd) }),
+      onData: (bytes) => stdout.write(bytes),
+    });
+    // Keys and sizes go one after the other, in the order in which they came.
+    let sending: Promise<unknown> = Promise.resolve();
+    const send = (work: () => Promise<unknown>) => {
+      // What comes after the end of the program has no receiver.
+      sending = sending.then(work).catch(() => undefined);
+    };
+    const onResize = () => send(() => terminal.resize(size()));
+    stdout.on('resize', onResize);
+    if (stdin.isTTY) stdin.setRawMode(true);
+    stdin.on('data', (bytes) => send(() => terminal.write(bytes)));
+    // Without a terminal of its own the input has an end, which a terminal knows as Ctrl-D.
+    stdin.once('end', () => send(() => terminal.write('\x04')));
+    try {
+      return (await terminal.wait()).exitCode;
+    } finally {
+      stdout.off('resize', onResize);
+      if (stdin.isTTY) stdin.setRawMode(false);
+      stdin.destroy();
+    }
+  },
+};

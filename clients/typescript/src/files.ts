@@ -1,0 +1,211 @@
+import { randomUUID } from 'node:crypto';
+import { createReadStream, createWriteStream } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import type { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { type AgentClient, isNotFound } from './agent-client.ts';
+import { SandboxError } from './errors.ts';
+import type { EntryInfo } from './generated/agent.ts';
+import { readBytes, readText } from './http-exchange.ts';
+import { withRetries } from './retries.ts';
+import { expiryIn, fileSignature } from './signed-url.ts';
+
+export interface FileInfo {
+  name: string;
+  /** `other`: sockets, pipes, devices, links to nothing. A link has the type of its target. */
+  type: 'file' | 'directory' | 'other';
+  path: string;
+  size: number;
+  /** Permission bits. */
+  mode: number;
+  permissions: string;
+  owner: string;
+  group: string;
+  modifiedAt: Date;
+  symlinkTarget: string | null;
+}
+
+export interface FileEvent {
+  /** Relative to the watched folder. */
+  name: string;
+  type: 'create' | 'write' | 'remove' | 'rename' | 'chmod';
+}
+
+export type FileContent = string | Uint8Array | AsyncIterable<Uint8Array>;
+
+/** Files of the sandbox. Paths are absolute, or relative to the home folder. */
+export class Files {
+  readonly #agent: AgentClient;
+  readonly #token: string;
+  readonly #publicUrl: string;
+
+  constructor(agent: AgentClient, token: string, publicUrl: string) {
+    this.#agent = agent;
+    this.#token = token;
+    this.#publicUrl = publicUrl;
+  }
+
+  /** A file as text, as bytes, or as a stream. */
+  read(path: string, options?: { format?: 'text' }): Promise<string>;
+  read(path: string, options: { format: 'bytes' }): Promise<Uint8Array>;
+  read(path: string, options: { format: 'stream' }): Promise<Readable>;
+  async read(
+    path: string,
+    { format = 'text' }: { format?: 'text' | 'bytes' | 'stream' } = {},
+  ): Promise<string | Uint8Array | Readable> {
+    const target = `/download/${encodePath(await this.#absolute(path))}`;
+    return withRetries(async () => {
+      const response = await this.#agent.request('GET', target);
+      if (format === 'stream') return response;
+      return format === 'bytes' ? readBytes(response) : readText(response, 1024 ** 3);
+    });
+  }
+
+  /** Writes a file; folders on the way are made. Readers see the old file or the whole new one. */
+  async write(path: string, content: FileContent): Promise<void> {
+    const boundary = `sandbox-platform-${randomUUID()}`;
+    const part = (name: string, rest = '') =>
+      `--${boundary}\r\nContent-Disposition: form-data; name="${name}"${rest}\r\n\r\n`;
+    const head = `${part('path')}${path}\r\n${part('file', '; filename="file"')}`;
+    const tail = `\r\n--${boundary}--\r\n`;
+    const send = async (body: Uint8Array | AsyncIterable<Uint8Array>) => {
+      const headers = { 'Content-Type': `multipart/form-data; boundary=${boundary}` };
+      const response = await this.#agent.request('POST', '/upload', { headers, body, isAlone: true });
+      await readText(response, 64 * 1024);
+    };
+    if (typeof content === 'string' || content instanceof Uint8Array) {
+      const body = Buffer.concat([Buffer.from(head), Buffer.from(content as Uint8Array), Buffer.from(tail)]);
+      return withRetries(() => send(body));
+    }
+    return send(
+      (async function* () {
+        yield Buffer.from(head);
+        yield* content;
+        yield Buffer.from(tail);
+      })(),
+    );
+  }
+
+  /** Copies a file of this machine into the sandbox. */
+  async upload(localPath: string, path: string): Promise<void> {
+    await this.write(path, createReadStream(localPath));
+  }
+
+  /** Copies a file of the sandbox to this machine. */
+  async download(path: string, localPath: string): Promise<void> {
+    const content = await this.read(path, { format: 'stream' });
+    try {
+      await pipeline(content, createWriteStream(localPath));
+    } catch (error) {
+      await rm(localPath, { force: true });
+      throw error;
+    }
+  }
+
+  /** What is in a folder. @param options.depth levels, 1 by default */
+  async list(path: string, { depth = 1 }: { depth?: number } = {}): Promise<FileInfo[]> {
+    return (await this.#agent.call('Filesystem/ListDir', { path, depth })).entries.map(fileInfo);
+  }
+
+  /** What is at a path; links are not followed. @throws {SandboxError} `not_found` */
+  async stat(path: string): Promise<FileInfo> {
+    return fileInfo((await this.#agent.call('Filesystem/Stat', { path })).entry!);
+  }
+
+  async exists(path: string): Promise<boolean> {
+    try {
+      await this.stat(path);
+      return true;
+    } catch (error) {
+      if (isNotFound(error)) return false;
+      throw error;
+    }
+  }
+
+  /** Makes a folder and its parents. Returns whether there was none. */
+  async makeDir(path: string): Promise<boolean> {
+    try {
+      await this.#agent.call('Filesystem/MakeDir', { path });
+      return true;
+    } catch (error) {
+      if (error instanceof SandboxError && error.code === 'already_exists') return false;
+      throw error;
+    }
+  }
+
+  /** Moves a file or folder; what is at the destination is replaced. */
+  async move(source: string, destination: string): Promise<FileInfo> {
+    return fileInfo((await this.#agent.call('Filesystem/Move', { source, destination })).entry!);
+  }
+
+  /** Removes a file, or a folder with all that is in it. Nothing there is fine. */
+  async remove(path: string): Promise<void> {
+    await this.#agent.call('Filesystem/Remove', { path });
+  }
+
+  /** Changes in a folder from now on. Answers when the watch is set up; `close` ends it. */
+  async watch(path: string, { recursive = false }: { recursive?: boolean } = {}): Promise<FileWatch> {
+    const abort = new AbortController();
+    const events = this.#agent.stream('Filesystem/WatchDir', { path, recursive }, abort.signal);
+    await events.next();
+    return {
+      close: () => abort.abort(),
+      async *[Symbol.asyncIterator]() {
+        try {
+          for await (const { filesystem } of events) {
+            if (!filesystem) continue;
+            yield { name: filesystem.name, type: eventType(filesystem.type) };
+          }
+        } catch (error) {
+          if (!abort.signal.aborted) throw error;
+        }
+      },
+    };
+  }
+
+  /** A URL that reads this one file, without the token. */
+  async downloadUrl(path: string, { expiresInSeconds }: { expiresInSeconds?: number } = {}): Promise<string> {
+    const absolute = await this.#absolute(path);
+    const query = fileSignature({ path: absolute, operation: 'read' }, this.#token, expiryIn(expiresInSeconds));
+    return `${this.#publicUrl}/download/${encodePath(absolute)}?${query}`;
+  }
+
+  /** A URL that writes this one file: a form with the field `file` is posted to it. */
+  async uploadUrl(path: string, { expiresInSeconds }: { expiresInSeconds?: number } = {}): Promise<string> {
+    const absolute = await this.#absolute(path);
+    const query = fileSignature({ path: absolute, operation: 'write' }, this.#token, expiryIn(expiresInSeconds));
+    query.set('path', absolute);
+    return `${this.#publicUrl}/upload?${query}`;
+  }
+
+  /** Relative paths begin in the home folder, which the agent knows. */
+  async #absolute(path: string): Promise<string> {
+    if (path.startsWith('/')) return path;
+    const home = (await this.stat('~')).path;
+    const inner = path.replace(/^~\/?/, '');
+    return inner === '' ? home : `${home}/${inner}`;
+  }
+}
+
+export interface FileWatch extends AsyncIterable<FileEvent> {
+  close(): void;
+}
+
+function fileInfo(entry: EntryInfo): FileInfo {
+  const { name, path, mode, permissions, owner, group, symlinkTarget, type, size, modifiedTime } = entry;
+  return {
+    ...{ name, path, mode, permissions, owner, group },
+    type: type === 'FILE_TYPE_FILE' ? 'file' : type === 'FILE_TYPE_DIRECTORY' ? 'directory' : 'other',
+    size: Number(size),
+    modifiedAt: new Date(modifiedTime ?? 0),
+    symlinkTarget: symlinkTarget ?? null,
+  };
+}
+
+function eventType(type: string): FileEvent['type'] {
+  return type.slice('EVENT_TYPE_'.length).toLowerCase() as FileEvent['type'];
+}
+
+function encodePath(absolute: string): string {
+  return absolute.slice(1).split('/').map(encodeURIComponent).join('/');
+}

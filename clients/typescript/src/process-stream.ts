@@ -1,0 +1,98 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { AgentClient } from './agent-client.ts';
+import { SandboxError } from './errors.ts';
+import type { ProcessEventEndEvent, ProcessSelector, StartRequest } from './generated/agent.ts';
+
+/** A piece of output. */
+export interface Output {
+  from: 'stdout' | 'stderr' | 'pty';
+  bytes: Uint8Array;
+}
+
+const reconnects = 8;
+
+/**
+ * A process of the sandbox as its events. A process outlives its connection: when that breaks off, the events go on
+ * over another one.
+ */
+export class ProcessStream {
+  readonly pid: number;
+  readonly #agent: AgentClient;
+  readonly #abort: AbortController;
+  #events: AsyncGenerator<{ event?: ProcessStreamEvent }, void>;
+  #ended: ProcessEventEndEvent | null = null;
+
+  private constructor(
+    agent: AgentClient,
+    pid: number,
+    events: AsyncGenerator<{ event?: ProcessStreamEvent }, void>,
+    abort: AbortController,
+  ) {
+    this.#agent = agent;
+    this.pid = pid;
+    this.#events = events;
+    this.#abort = abort;
+  }
+
+  static start(agent: AgentClient, request: StartRequest): Promise<ProcessStream> {
+    const abort = new AbortController();
+    return ProcessStream.#open(agent, agent.stream('Process/Start', request, abort.signal), abort);
+  }
+
+  static connect(agent: AgentClient, process: ProcessSelector): Promise<ProcessStream> {
+    const abort = new AbortController();
+    return ProcessStream.#open(agent, agent.stream('Process/Connect', { process }, abort.signal), abort);
+  }
+
+  static async #open(
+    agent: AgentClient,
+    events: AsyncGenerator<{ event?: ProcessStreamEvent }, void>,
+    abort: AbortController,
+  ): Promise<ProcessStream> {
+    const first = await events.next();
+    const pid = first.done ? undefined : first.value.event?.start?.pid;
+    if (pid === undefined) throw new SandboxError('bad_reply', 'The process never started');
+    return new ProcessStream(agent, pid, events, abort);
+  }
+
+  /** How the process ended; null while it runs. */
+  get ended(): ProcessEventEndEvent | null {
+    return this.#ended;
+  }
+
+  /** Leaves the process, which goes on. */
+  disconnect(): void {
+    this.#abort.abort(new SandboxError('disconnected', 'The client left the process'));
+  }
+
+  /** Its output until it ends. */
+  async *output(): AsyncGenerator<Output, void> {
+    for (let broken = 0; ; broken++) {
+      try {
+        for await (const { event } of this.#events) {
+          if (event?.end) {
+            this.#ended = event.end;
+            return;
+          }
+          if (!event?.data) continue;
+          broken = 0;
+          const [[from, base64] = []] = Object.entries(event.data) as [Output['from'], string][];
+          if (from && base64) yield { from, bytes: Buffer.from(base64, 'base64') };
+        }
+        throw new SandboxError('connection_failed', 'The stream ended before the process did');
+      } catch (error) {
+        const isBroken = error instanceof SandboxError && error.code === 'connection_failed';
+        if (!isBroken || broken === reconnects) throw error;
+        await delay(100 * 2 ** broken);
+        const process = { pid: this.pid };
+        this.#events = this.#agent.stream('Process/Connect', { process }, this.#abort.signal);
+      }
+    }
+  }
+}
+
+interface ProcessStreamEvent {
+  start?: { pid: number };
+  data?: { stdout?: string; stderr?: string; pty?: string };
+  end?: ProcessEventEndEvent;
+}

@@ -1,0 +1,39 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { SandboxError } from './errors.ts';
+
+const attempts = 5;
+const firstDelayMs = 200;
+const maxDelayMs = 10_000;
+
+/** Failures that say nothing about the request itself. */
+const passing = new Set([
+  'connection_failed',
+  'idempotency_key_in_use',
+  'rate_limited',
+  'too_many_requests',
+  'sandbox_busy',
+]);
+const passingStatus = new Set([429, 502, 503, 504]);
+/** Statuses as above, but asking again changes nothing. */
+const lasting = new Set(['sandbox_not_running', 'concurrent_limit_reached', 'sandbox_bad_response', 'no_capacity']);
+
+/** Tries again after failures that pass, with growing pauses; a `Retry-After` is honoured. */
+export async function withRetries<Result>(work: () => Promise<Result>, signal?: AbortSignal): Promise<Result> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work();
+    } catch (error) {
+      if (attempt === attempts || !isPassing(error)) throw error;
+      const pauseMs = Math.min(firstDelayMs * 2 ** (attempt - 1) * (1 + Math.random()), maxDelayMs);
+      const askedMs = (error.retryAfterSeconds ?? 0) * 1000;
+      // A longer wait is the caller's decision.
+      if (askedMs > maxDelayMs) throw error;
+      await delay(Math.max(pauseMs, askedMs), undefined, { ...(signal && { signal }) });
+    }
+  }
+}
+
+function isPassing(error: unknown): error is SandboxError {
+  if (!(error instanceof SandboxError) || lasting.has(error.code)) return false;
+  return passing.has(error.code) || passingStatus.has(error.status ?? 0);
+}

@@ -1,0 +1,196 @@
+import { AgentClient } from './agent-client.ts';
+import { ApiClient } from './api-client.ts';
+import { type Execution, type RunCodeOptions, runCode } from './code.ts';
+import { Commands } from './commands.ts';
+import { type ConnectionOptions, readConnection } from './connection-options.ts';
+import { SandboxError } from './errors.ts';
+import { Files } from './files.ts';
+import type {
+  AddSandboxPortBody,
+  CreatedSandbox,
+  CreateSandboxBody,
+  ListSandboxesQuery,
+  Sandbox as SandboxInfo,
+  SandboxSummary,
+} from './generated/api.ts';
+import { Ports } from './ports.ts';
+import { Pty } from './pty.ts';
+import { publicUrl, serverOf } from './sandbox-address.ts';
+
+export interface CreateOptions extends ConnectionOptions {
+  /** `base`, `code-interpreter`, or a template of your own. */
+  template?: string;
+  name?: string;
+  /** Seconds until the sandbox ends, or pauses with `autoPause`. Default 300. */
+  timeoutSeconds?: number;
+  autoPause?: boolean;
+  envs?: Record<string, string>;
+  metadata?: Record<string, string>;
+  cpuCount?: number;
+  memoryMb?: number;
+  storageGb?: number;
+  /** False: the agent asks for no token. */
+  secure?: boolean;
+  allowInternetAccess?: boolean;
+  /** Ports that are open from the start. */
+  ports?: AddSandboxPortBody[];
+  /** Every other field of `POST /v1/sandboxes`. */
+  more?: CreateSandboxBody;
+  signal?: AbortSignal;
+}
+
+export interface ListOptions extends ConnectionOptions {
+  status?: string;
+  metadata?: Record<string, string>;
+  search?: string;
+  projectId?: string;
+}
+
+/** A sandbox of the platform. `await using` ends it at the end of the block. */
+export class Sandbox implements AsyncDisposable {
+  readonly id: string;
+  /** Its host name, with the gateway's port. */
+  readonly domain: string;
+  /** Opens the agent and the protected ports. */
+  readonly accessToken: string;
+  readonly commands: Commands;
+  readonly files: Files;
+  readonly pty: Pty;
+  readonly ports: Ports;
+  readonly #api: ApiClient;
+  readonly #agent: AgentClient;
+
+  private constructor(api: ApiClient, { sandbox_id, sandbox_domain, envd_access_token }: SandboxAddress) {
+    this.#api = api;
+    this.id = sandbox_id;
+    this.domain = sandbox_domain;
+    this.accessToken = envd_access_token;
+    this.#agent = new AgentClient(serverOf(this.domain, api.connection), this.accessToken);
+    this.files = new Files(this.#agent, this.accessToken, publicUrl(this.domain, api.connection));
+    this.commands = new Commands(this.#agent, this.files);
+    this.pty = new Pty(this.#agent);
+    this.ports = new Ports(api, { id: this.id, domain: this.domain, token: this.accessToken });
+  }
+
+  /**
+   * Makes a sandbox and waits until it runs.
+   * @throws {SandboxError} with the code of the refusal; `sandbox_failed` when it did not come up
+   */
+  static async create(options: CreateOptions = {}): Promise<Sandbox> {
+    const api = new ApiClient(readConnection(options));
+    const made: CreatedSandbox = await api.call('createSandbox', {
+      body: createBody(options),
+      signal: options.signal,
+    });
+    if (made.status !== 'failed') return new Sandbox(api, made);
+    const reason = made.failure?.message ?? made.reason ?? 'unknown';
+    throw new SandboxError('sandbox_failed', `${made.sandbox_id} did not come up: ${reason}`);
+  }
+
+  /**
+   * A sandbox that is there already. A paused one is resumed.
+   * @param options.timeoutSeconds counts from now; without it the timeout stays
+   */
+  static async connect(id: string, options: ConnectionOptions & { timeoutSeconds?: number } = {}): Promise<Sandbox> {
+    const api = new ApiClient(readConnection(options));
+    const body = options.timeoutSeconds === undefined ? {} : { timeout: options.timeoutSeconds };
+    return new Sandbox(api, await api.call('connectSandbox', { path: { sandbox_id: id }, body }));
+  }
+
+  /** A sandbox as it is: nothing is resumed. */
+  static async get(id: string, options: ConnectionOptions = {}): Promise<Sandbox> {
+    const api = new ApiClient(readConnection(options));
+    return new Sandbox(api, await api.call('getSandbox', { path: { sandbox_id: id } }));
+  }
+
+  /** The sandboxes that the caller sees, the newest first. */
+  static async *list(options: ListOptions = {}): AsyncGenerator<SandboxSummary, void> {
+    const api = new ApiClient(readConnection(options));
+    const query: ListSandboxesQuery = { limit: 100 };
+    if (options.status) query.status = options.status;
+    if (options.search) query.search = options.search;
+    if (options.projectId) query.project_id = options.projectId;
+    if (options.metadata) query.metadata = JSON.stringify(options.metadata);
+    for (let page = 1; ; page++) {
+      const { sandboxes, pagination } = await api.call('listSandboxes', { query: { ...query, page } });
+      yield* sandboxes;
+      if (page >= pagination.total_pages) return;
+    }
+  }
+
+  /** Every field of the sandbox as it is now. */
+  info(): Promise<SandboxInfo> {
+    return this.#api.call('getSandbox', { path: { sandbox_id: this.id } });
+  }
+
+  /** The URL of the agent, for programs that resolve the name. */
+  get url(): string {
+    return publicUrl(this.domain, this.#api.connection);
+  }
+
+  /** Runs code in a context that keeps its state: Python, JavaScript, TypeScript, Bash, R, Java. */
+  runCode(code: string, options: RunCodeOptions = {}): Promise<Execution> {
+    return runCode(this.#agent, code, options);
+  }
+
+  /** A context of its own. */
+  async createCodeContext({
+    language = 'python',
+    cwd = '',
+  } = {}): Promise<{ id: string; language: string; cwd: string }> {
+    const {
+      id,
+      language: named,
+      cwd: folder,
+    } = await this.#agent.call('ContextService/CreateContext', { language, cwd });
+    return { id, language: named, cwd: folder };
+  }
+
+  async destroyCodeContext(contextId: string): Promise<void> {
+    await this.#agent.call('ContextService/DestroyContext', { contextId });
+  }
+
+  /** Freezes it: memory, processes and disk stay. */
+  async pause(): Promise<void> {
+    await this.#api.call('pauseSandbox', { path: { sandbox_id: this.id }, body: {} });
+  }
+
+  async resume(): Promise<void> {
+    await this.#api.call('resumeSandbox', { path: { sandbox_id: this.id }, body: {} });
+  }
+
+  /** @param seconds from the start of the running phase */
+  async setTimeout(seconds: number): Promise<void> {
+    await this.#api.call('setSandboxTimeout', { path: { sandbox_id: this.id }, body: { timeout: seconds } });
+  }
+
+  /** Ends it. It stays readable as `terminated`. One that has ended already is fine. */
+  async terminate(): Promise<void> {
+    await this.#api.call('terminateSandbox', { path: { sandbox_id: this.id } });
+  }
+
+  /** Ends it and removes what is kept of it. */
+  async delete(): Promise<void> {
+    await this.#api.call('deleteSandbox', { path: { sandbox_id: this.id } });
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.terminate();
+  }
+}
+
+interface SandboxAddress {
+  sandbox_id: string;
+  sandbox_domain: string;
+  envd_access_token: string;
+}
+
+function createBody(options: CreateOptions): CreateSandboxBody {
+  const body: CreateSandboxBody = {
+    ...{ template: options.template, name: options.name, timeout: options.timeoutSeconds },
+    ...{ auto_pause: options.autoPause, env_vars: options.envs, metadata: options.metadata },
+    ...{ cpu_count: options.cpuCount, memory_mb: options.memoryMb, storage_gb: options.storageGb },
+    ...{ secure: options.secure, allow_internet_access: options.allowInternetAccess, custom_ports: options.ports },
+  } as CreateSandboxBody;
+  return { ...body, ...options.more };
+}

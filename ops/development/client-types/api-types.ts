@@ -1,0 +1,133 @@
+import type { ApiTypes, Declaration, Field, Operation, Shape } from './shapes.ts';
+
+/** The operations that the clients call. */
+export const clientOperations = [
+  ...['createSandbox', 'listSandboxes', 'getSandbox', 'connectSandbox', 'pauseSandbox', 'resumeSandbox'],
+  ...['setSandboxTimeout', 'terminateSandbox', 'deleteSandbox'],
+  ...['listSandboxPorts', 'addSandboxPort', 'removeSandboxPort'],
+];
+
+// biome-ignore lint/suspicious/noExplicitAny: JSON schemas are walked, not read
+type Part = any;
+
+/** The types of the API that clients need, from the OpenAPI document. */
+export function apiTypes(document: object): ApiTypes {
+  const { paths, components } = document as Part;
+  const operations: Operation[] = [];
+  const declarations: Declaration[] = [];
+  for (const id of clientOperations) {
+    const [path, method, operation] = findOperation(paths, id);
+    const name = `${id[0]!.toUpperCase()}${id.slice(1)}`;
+    const declare = (suffix: string, shape: Shape | null): string | null => {
+      if (shape === null) return null;
+      if (shape.kind === 'named') return shape.name;
+      declarations.push({ name: `${name}${suffix}`, shape });
+      return `${name}${suffix}`;
+    };
+    const body = operation.requestBody?.content['application/json'].schema;
+    operations.push({
+      id,
+      method,
+      path,
+      body: declare('Body', body ? shapeOf(body) : null),
+      query: declare('Query', queryShape(operation.parameters ?? [])),
+      data: declare('Data', dataShape(operation.responses)) ?? 'null',
+    });
+  }
+  const wanted = new Set<string>();
+  const collect = (shape: Shape) => {
+    for (const name of namesIn(shape)) {
+      if (wanted.has(name)) continue;
+      wanted.add(name);
+      const declaration = { name, shape: shapeOf(components.schemas[name]) };
+      declarations.push(declaration);
+      collect(declaration.shape);
+    }
+  };
+  for (const { shape } of [...declarations]) collect(shape);
+  for (const { data } of operations) {
+    if (components.schemas[data]) collect({ kind: 'named', name: data });
+  }
+  declarations.sort((a, b) => (a.name < b.name ? -1 : 1));
+  return { declarations, operations };
+}
+
+function findOperation(paths: Part, id: string): [path: string, method: string, operation: Part] {
+  for (const [path, item] of Object.entries<Part>(paths)) {
+    for (const [method, operation] of Object.entries<Part>(item)) {
+      if (operation.operationId === id) return [path, method.toUpperCase(), operation];
+    }
+  }
+  throw new Error(`The OpenAPI document has no operation ${id}`);
+}
+
+function queryShape(parameters: Part[]): Shape | null {
+  const fields = parameters
+    .filter((parameter) => parameter.in === 'query')
+    .map(({ name, required, schema, description }): Field => {
+      return { name, required: required ?? false, shape: shapeOf(schema), comment: description ?? null };
+    });
+  return fields.length > 0 ? { kind: 'object', fields } : null;
+}
+
+/** What is in the envelopes of the successful replies. */
+function dataShape(responses: Part): Shape {
+  const shapes = Object.entries<Part>(responses)
+    .filter(([status]) => status.startsWith('2'))
+    .map(([, response]) => response.content?.['application/json']?.schema.properties.data)
+    .map((schema) => (schema ? shapeOf(schema) : ({ kind: 'primitive', name: 'null' } as const)));
+  return union(shapes);
+}
+
+function shapeOf(schema: Part): Shape {
+  if (schema.$ref) return { kind: 'named', name: schema.$ref.split('/').at(-1) };
+  if (schema.anyOf ?? schema.oneOf) return union((schema.anyOf ?? schema.oneOf).map(shapeOf));
+  if (schema.const !== undefined) return { kind: 'literals', values: [schema.const] };
+  if (schema.enum) return { kind: 'literals', values: schema.enum };
+  if (Array.isArray(schema.type)) return union(schema.type.map((type: string) => shapeOf({ ...schema, type })));
+  switch (schema.type) {
+    case 'string':
+    case 'integer':
+    case 'number':
+    case 'boolean':
+    case 'null':
+      return { kind: 'primitive', name: schema.type };
+    case 'array':
+      return { kind: 'array', of: shapeOf(schema.items) };
+    case 'object':
+      return objectShape(schema);
+    default:
+      return { kind: 'primitive', name: 'unknown' };
+  }
+}
+
+function objectShape(schema: Part): Shape {
+  if (!schema.properties) {
+    const of = typeof schema.additionalProperties === 'object' ? schema.additionalProperties : {};
+    return { kind: 'map', of: shapeOf(of) };
+  }
+  const required = new Set<string>(schema.required ?? []);
+  const fields = Object.entries<Part>(schema.properties).map(([name, property]): Field => {
+    return {
+      name,
+      required: required.has(name),
+      shape: shapeOf(property),
+      comment: property.description ?? null,
+    };
+  });
+  return { kind: 'object', fields };
+}
+
+/** Members once, the same literals together. */
+function union(shapes: Shape[]): Shape {
+  const flat = shapes.flatMap((shape) => (shape.kind === 'union' ? shape.of : [shape]));
+  const different = [...new Map(flat.map((shape) => [JSON.stringify(shape), shape])).values()];
+  return different.length === 1 ? different[0]! : { kind: 'union', of: different };
+}
+
+function namesIn(shape: Shape): string[] {
+  if (shape.kind === 'named') return [shape.name];
+  if (shape.kind === 'array' || shape.kind === 'map') return namesIn(shape.of);
+  if (shape.kind === 'union') return shape.of.flatMap(namesIn);
+  return shape.kind === 'object' ? shape.fields.flatMap((field) => namesIn(field.shape)) : [];
+}

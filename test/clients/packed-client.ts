@@ -1,0 +1,69 @@
+import { execFile } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+
+const run = promisify(execFile);
+const root = path.resolve(import.meta.dirname, '../..');
+
+/** An empty project with the TypeScript client in it, installed from its packed archive without a network. */
+export class ProjectWithClient {
+  readonly dir: string;
+
+  private constructor(dir: string) {
+    this.dir = dir;
+  }
+
+  static async make(): Promise<ProjectWithClient> {
+    const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-client-'));
+    const source = path.join(dir, 'source');
+    const project = path.join(dir, 'project');
+    fs.cpSync(path.join(root, 'clients/typescript'), source, {
+      recursive: true,
+      filter: (file) => path.basename(file) !== 'dist',
+    });
+    fs.mkdirSync(project);
+    fs.writeFileSync(path.join(project, 'package.json'), '{"name": "empty", "private": true, "type": "module"}');
+    await compile(root, '--project', 'clients/typescript', '--outDir', path.join(source, 'dist'));
+    const npm = async (cwd: string, ...args: string[]) =>
+      (await run('npm', [...args, '--offline', '--no-audit', '--no-fund', '--loglevel=error'], { cwd })).stdout.trim();
+    const archive = await npm(source, 'pack', '--ignore-scripts');
+    await npm(project, 'install', path.join(source, archive));
+    return new ProjectWithClient(project);
+  }
+
+  /** Checks the types of programs, then runs them all at once; their outputs. */
+  async run(programs: string[], env: NodeJS.ProcessEnv): Promise<string[]> {
+    const files = programs.map((_, index) => `program-${index}.ts`);
+    for (const [index, source] of programs.entries()) fs.writeFileSync(path.join(this.dir, files[index]!), source);
+    const language = ['--strict', '--target', 'es2022', '--lib', 'es2023,esnext.disposable', '--module', 'nodenext'];
+    await compile(this.dir, '--noEmit', ...language, '--types', 'node', '--skipLibCheck', ...files);
+    const options = { cwd: this.dir, env: { ...process.env, NODE_OPTIONS: '', ...env }, timeout: 100_000 };
+    return Promise.all(files.map(async (file) => (await run(process.execPath, [file], options)).stdout));
+  }
+
+  remove(): void {
+    fs.rmSync(path.dirname(this.dir), { recursive: true, force: true });
+  }
+}
+
+/** @throws what the compiler says */
+async function compile(cwd: string, ...args: string[]): Promise<void> {
+  const types = ['--typeRoots', path.join(root, 'node_modules/@types')];
+  await run(path.join(root, 'node_modules/.bin/tsc'), [...args, ...types], { cwd }).catch((error) => {
+    throw new Error(`The types are wrong:\n${error.stdout}`);
+  });
+}
+
+/** The programs of a README, by their headings. */
+export function programsOf(readme: string, language: string): { heading: string; source: string }[] {
+  const text = fs.readFileSync(path.join(root, readme), 'utf8');
+  const programs: { heading: string; source: string }[] = [];
+  let heading = '';
+  for (const [, title, fence, source] of text.matchAll(/^## (.+)$|^```(\w+)\n([\s\S]*?)^```$/gm)) {
+    if (title) heading = title;
+    else if (fence === language) programs.push({ heading, source: source! });
+  }
+  return programs;
+}

@@ -1,0 +1,176 @@
+"""Checks of the installed client; `sync` or `async`. The same steps for both: calls of the sync client are awaited, too."""
+
+import asyncio
+import inspect
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+from sandbox_platform import AsyncSandbox, CommandFailedError, Sandbox, SandboxError
+
+IS_ASYNC = sys.argv[1] == "async"
+Client: Any = AsyncSandbox if IS_ASYNC else Sandbox
+
+
+async def done(value: Any) -> Any:
+    return await value if inspect.isawaitable(value) else value
+
+
+async def first(values: Any, count: int = 1) -> list[Any]:
+    found = []
+    if IS_ASYNC:
+        async for value in values:
+            found.append(value)
+            if len(found) == count:
+                break
+    else:
+        for value in values:
+            found.append(value)
+            if len(found) == count:
+                break
+    return found
+
+
+async def code_of(work: Any) -> str:
+    try:
+        await done(work())
+    except SandboxError as error:
+        return error.code
+    return "nothing was raised"
+
+
+def fetch(url: str) -> tuple[int, str]:
+    """As a program that resolves the names of sandboxes; here every name leads to the gateway."""
+    parts = urlsplit(url)
+    address = parts._replace(netloc=f"127.0.0.1:{parts.port}").geturl()
+    reply = httpx.get(address, headers={"Host": parts.netloc})
+    return reply.status_code, reply.text
+
+
+async def check(sandbox: Any) -> None:
+    await done(sandbox.pause())
+    assert (await done(sandbox.info()))["status"] == "paused"
+    assert await code_of(lambda: sandbox.commands.run("true")) == "sandbox_not_running"
+    await done(sandbox.resume())
+    listed = await first(Client.list(metadata={"made": "by-python-" + sys.argv[1]}))
+    assert [each["sandbox_id"] for each in listed] == [sandbox.id]
+    print("sandboxes")
+
+    assert await code_of(lambda: Client.create("none")) == "template_not_found"
+    assert await code_of(lambda: Client.create(api_key="wrong")) == "unauthenticated"
+    try:
+        await done(Client.create(timeout=1))
+        raise AssertionError("a timeout of a second was taken")
+    except SandboxError as error:
+        assert (error.code, error.status) == ("validation_failed", 400), error
+        assert error.details[0]["path"] == "timeout" and error.request_id
+    print("errors")
+
+    pieces: list[str] = []
+    result = await done(
+        sandbox.commands.run("echo $GREETING; echo 'wörld €' >&2; exit 3", on_stdout=pieces.append, on_stderr=pieces.append)
+    )
+    assert (result.exit_code, result.stdout, result.stderr) == (3, "hello\n", "wörld €\n"), result
+    assert sorted(pieces) == ["hello\n", "wörld €\n"]
+    assert (await done(sandbox.commands.run("sort", stdin="b\na\n"))).stdout == "a\nb\n"
+    assert (await done(sandbox.commands.run(["cat", "-"], stdin=b"$HOME"))).stdout == "$HOME"
+    assert (await done(sandbox.commands.run("cat; echo end"))).stdout == "end\n"
+    try:
+        await done(sandbox.commands.run("echo bad >&2; exit 4", check=True))
+        raise AssertionError("a failed command raised nothing")
+    except CommandFailedError as error:
+        assert (error.exit_code, error.stderr) == (4, "bad\n")
+    print("commands")
+
+    cat = await done(sandbox.commands.run(["cat"], background=True, stdin=True, tag="cat"))
+    assert [each.command for each in await done(sandbox.commands.list()) if each.tag == "cat"] == [["cat"]]
+    follower = await done(sandbox.commands.connect("cat"))
+    await done(cat.send_stdin("typed\n"))
+    assert (await first(cat))[0].data == b"typed\n"
+    assert (await first(follower))[0].data == b"typed\n"
+    assert await done(sandbox.commands.kill(cat.pid)) is True
+    print("background")
+
+    assert await code_of(lambda: sandbox.commands.run("exec sleep 987", timeout=0.3)) == "timed_out"
+    assert (await done(sandbox.commands.run("pgrep -f '[s]leep 987'"))).exit_code == 1
+    much = await done(sandbox.commands.run("seq 1 100000", max_output=100))
+    assert much.truncated and len(much.stdout) == 100 and much.stdout.endswith("100000\n")
+    print("limits")
+
+    files = sandbox.files
+    data = bytes(range(256)) * 4000
+    await done(files.write("/root/tree/ä b/data.bin", data))
+    assert await done(files.read_bytes("/root/tree/ä b/data.bin")) == data
+    await done(files.write("tree/in-home.txt", "text"))
+    assert await done(files.read("~/tree/in-home.txt")) == "text"
+    paths = [entry.path for entry in await done(files.list("/root/tree", depth=2)) if entry.size == len(data)]
+    assert paths == ["/root/tree/ä b/data.bin"], paths
+    assert await done(files.make_dir("/root/tree/new")) is True
+    assert await done(files.make_dir("/root/tree/new")) is False
+    moved = await done(files.move("/root/tree/in-home.txt", "/root/tree/new/moved.txt"))
+    assert (moved.name, moved.type, moved.size) == ("moved.txt", "file", 4)
+    assert moved.modified_at.year > 2000
+    with tempfile.TemporaryDirectory() as folder:
+        here = Path(folder) / "here"
+        here.write_bytes(data)
+        await done(files.upload(here, "/root/there"))
+        await done(files.download("/root/there", Path(folder) / "back"))
+        assert (Path(folder) / "back").read_bytes() == data
+    await done(files.remove("/root/tree"))
+    assert await done(files.exists("/root/tree")) is False
+    assert await code_of(lambda: files.read("/root/none")) == "not_found"
+    print("files")
+
+    await done(files.make_dir("/root/watched"))
+    watch = await done(files.watch("/root/watched"))
+    await done(files.write("/root/watched/a.txt", "x"))
+    event = (await first(watch))[0]
+    assert (event.name, event.type) == ("a.txt", "create")
+    await done(watch.close())
+    print("watch")
+
+    url = await done(files.download_url("/root/watched/a.txt", expires_in=60))
+    assert fetch(url) == (200, "x")
+    assert fetch(url.replace("a.txt", "b.txt"))[0] == 401
+    print("signed")
+
+    terminal = await done(sandbox.pty.start(cols=100, rows=30))
+    await done(terminal.resize(cols=111, rows=33))
+    await done(terminal.write("stty size; exit 5\n"))
+    shown: list[bytes] = []
+    assert await done(terminal.wait(shown.append)) == 5
+    assert b"33 111" in b"".join(shown)
+    print("terminal")
+
+    execution = await done(sandbox.run_code('console.log("seen"); let x = 41; x', language="javascript"))
+    assert (execution.text, execution.stdout, execution.error) == ("41", "seen\n", None)
+    context = await done(sandbox.create_code_context("javascript"))
+    execution = await done(sandbox.run_code("x", context=context))
+    assert execution.error["name"] == "ReferenceError"
+    await done(sandbox.destroy_code_context(context))
+    assert await code_of(lambda: sandbox.run_code("x", context=context)) == "not_found"
+    print("code")
+
+    await done(sandbox.commands.run("python3 -m http.server 8123", background=True, cwd="/root/watched"))
+    await done(sandbox.commands.run("until curl -sf http://127.0.0.1:8123/ >/dev/null; do sleep 0.1; done", timeout=60))
+    assert (await done(sandbox.ports.request(8123, "/a.txt"))).text == "x"
+    assert (await done(sandbox.ports.add(8123, "web")))["port"] == 8123
+    assert 8123 in [each["port"] for each in (await done(sandbox.ports.list()))["ports"]]
+    await done(sandbox.ports.remove(8123))
+    print("ports")
+
+
+async def main() -> None:
+    sandbox = await done(Client.create(envs={"GREETING": "hello"}, metadata={"made": "by-python-" + sys.argv[1]}))
+    try:
+        await check(sandbox)
+    finally:
+        await done(sandbox.terminate())
+        await done(sandbox.close())
+    print("done")
+
+
+asyncio.run(main())
