@@ -235,11 +235,15 @@ while True: pass`;
 describe('a kernel that dies', () => {
   test('says so in the run, after what it had written, and the context can be destroyed', async () => {
     const doomed = await python.create('python3');
-    const ran = await python.run({
-      contextId: doomed,
-      code: 'import os\nprint("last words")\nos.kill(os.getpid(), 11)',
-    });
-    expect(ran.stdout).toBe('last words\n');
+    const go = elsewhere('die');
+    const code = `import os, time
+print("last words")
+while not os.path.exists(${JSON.stringify(go)}): time.sleep(0.01)
+os.kill(os.getpid(), 11)`;
+    const stream = python.stream({ contextId: doomed, code });
+    expect((await stream.next()).value).toMatchObject({ type: 'stdout', content: 'last words\n' });
+    fs.writeFileSync(go, '');
+    const ran = await record(stream);
     expect(ran.error).toMatchObject({ name: 'KernelDied', value: expect.stringContaining('killed by SIGSEGV') });
     expect(ran.error!.traceback).toContain('Segmentation fault');
     expect((await python.run({ contextId: doomed, code: '1' })).error!.name).toBe('KernelDied');
