@@ -195,7 +195,7 @@ test('the first page leads to the reference, which shows the API and the agent',
   await tab.follow('a[href="/docs"]');
   await until(async () => (await text()).includes('Create a sandbox'));
   await tab.goTo(`${url}/docs/?api=agent`);
-  await until(async () => (await text()).includes('Start a process and follow it'));
+  await until(async () => (await text()).includes('Whether the agent answers'));
 }, 120_000);
 
 test('no script runs on a page, wherever it comes from', async () => {
