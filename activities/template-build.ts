@@ -9,7 +9,6 @@ import {
   recordPushing,
 } from '../db/repositories/template-builds.ts';
 import type { TemplateImage } from '../db/repositories/template-changes.ts';
-import { isImageInUse } from '../db/repositories/template-images.ts';
 import type { AccountId, SandboxId, TemplateId } from '../domain/ids.ts';
 import { readRegistryImage, registryImage } from '../domain/template-image.ts';
 import { pushImage } from '../registry/image-push.ts';
@@ -18,6 +17,7 @@ import { RegistryError } from '../registry/registry-client.ts';
 import { DriverError, type SandboxDriver } from '../runtime/driver.ts';
 import { AccountShares } from './account-shares.ts';
 import { hostWork } from './host-work.ts';
+import { removeIfUnused } from './registry-images.ts';
 
 /** Builds of one account at once on one host. */
 const accountShare = 4;
@@ -119,10 +119,9 @@ export function createTemplateBuildActivities(deps: {
     completeBuild: (templateId: TemplateId, image: TemplateImage): Promise<BuildEnd> =>
       completeBuild(orm.em, plans, templateId, image),
     failBuild: (templateId: TemplateId, reason: string): Promise<void> => failBuild(orm.em, templateId, reason),
-    /** Removes an image that was pushed for nothing. */
+    /** Removes an image that was pushed in vain, unless something refers to it. */
     async discardImage(image: string): Promise<void> {
-      const stored = readRegistryImage(image);
-      if (stored && registry && !(await isImageInUse(orm.em, image))) await registry.remove(stored.path, stored.digest);
+      if (registry) await removeIfUnused({ orm, registry }, image);
     },
   };
 }

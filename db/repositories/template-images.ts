@@ -9,7 +9,7 @@ import { query } from '../query.ts';
 export async function isImageInUse(em: EntityManager, image: string): Promise<boolean> {
   const path = readRegistryImage(image)?.path ?? '';
   const [row] = await query<{ used: boolean }>(
-    em.fork(),
+    em,
     `select exists (select 1 from templates where image = ?)
          or exists (select 1 from sandboxes where image = ? and holds_disk)
          or exists (select 1 from import_jobs where registry_path = ? and status in ('pending', 'running'))
