@@ -1,0 +1,49 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import { z } from 'zod';
+import type { Scope } from '../../../db/repositories/scope.ts';
+import { readUsageGroups, readUsageTotals } from '../../../db/repositories/usage-reports.ts';
+import { countSessions } from '../../../db/repositories/usage-sessions.ts';
+import { accountQuery } from '../../schemas/account-filter.ts';
+import { givenId, optionalQuery } from '../../schemas/fields.ts';
+import { windowOf, windowQuery } from '../../schemas/usage-window.ts';
+import {
+  groupQuery,
+  groupsFields,
+  presentGroups,
+  presentPeriod,
+  presentSummary,
+  summarySchema,
+  timePeriodSchema,
+} from './usage-schema.ts';
+
+/** What a caller may ask of a report. */
+export const reportQuery = z.object({
+  ...windowQuery,
+  ...accountQuery,
+  project_id: optionalQuery(givenId('project', z.string().max(64))),
+  ...groupQuery,
+});
+
+/** What every report shows; spread into the schema of the reply. */
+export const reportFields = { summary: summarySchema, time_period: timePeriodSchema, ...groupsFields };
+
+/**
+ * What every report shows, and what was asked for.
+ * @throws {AppError} `invalid_date_range`
+ */
+export async function readReport(em: EntityManager, scope: Scope, asked: z.output<typeof reportQuery>) {
+  const now = new Date();
+  const window = windowOf(asked, now);
+  const of = { scope, projectId: asked.project_id };
+  const [totals, counts, groups] = await Promise.all([
+    readUsageTotals(em, of, window, now),
+    countSessions(em, of, window, now),
+    asked.group_by ? readUsageGroups(em, of, window, asked.group_by, now) : null,
+  ]);
+  const shown = {
+    summary: presentSummary(totals, counts),
+    time_period: presentPeriod(window),
+    ...presentGroups(groups),
+  };
+  return { of, window, now, shown };
+}
