@@ -106,8 +106,6 @@ const listed: ListedTable = {
   table: 'audit_events',
   alias: 'e',
   key: 'event_id',
-  beside: 'null as nothing',
-  joins: '',
 };
 
 export async function listAuditEvents(

@@ -16,8 +16,6 @@ const listed: ListedTable = {
   table: 'import_jobs',
   alias: 'j',
   key: 'job_id',
-  beside: 'null as nothing',
-  joins: '',
 };
 
 /** Finished jobs that a template keeps. */

@@ -117,8 +117,6 @@ const listed: ListedTable = {
              join ledger_entries e on e.transaction_id = t.transaction_id and e.ledger_account = 'balance')`,
   alias: 'c',
   key: 'transaction_id',
-  beside: 'null as nothing',
-  joins: '',
 };
 
 export async function listBalanceChanges(

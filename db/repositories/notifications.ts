@@ -12,7 +12,7 @@ export interface NotificationFilter {
   type?: string | undefined;
 }
 
-const listed: ListedTable = { table: 'notifications', alias: 'n', key: 'id', beside: 'null as nothing', joins: '' };
+const listed: ListedTable = { table: 'notifications', alias: 'n', key: 'id' };
 
 /** A page of a user's notifications, and how many of all of them are unread, whatever the filter. */
 export async function listNotifications(

@@ -21,9 +21,9 @@ export interface ListedTable {
   /** Unique; makes the order of equal rows definite. */
   key: string;
   /** Expressions selected beside the table's own columns. */
-  beside: string;
+  beside?: string;
   /** Joins that neither add nor remove rows. */
-  joins: string;
+  joins?: string;
   /** Columns to sort by that may be null; null is last in both directions. Other columns sort in the order of their index. */
   nullable?: readonly string[];
 }
@@ -48,8 +48,8 @@ export async function readPage<Column extends string>(
   const [rows, [counted]] = await Promise.all([
     query(
       em,
-      `select ${alias}.*, ${listed.beside}
-         from (select * from ${matching} ${order} limit ? offset ?) ${alias} ${listed.joins} ${order}`,
+      `select ${columnsOf(listed)}
+         from (select * from ${matching} ${order} limit ? offset ?) ${alias} ${listed.joins ?? ''} ${order}`,
       [...where.values, listing.limit, listing.offset],
     ),
     query<{ total: number }>(em, `select count(*)::int as total from ${matching}`, where.values),
@@ -60,13 +60,14 @@ export async function readPage<Column extends string>(
 /** The row that meets all conditions, with the columns that a list shows beside it. */
 export async function readOne(
   em: EntityManager,
-  { table, alias, beside, joins }: ListedTable,
+  listed: ListedTable,
   conditions: readonly SqlCondition[],
 ): Promise<Row | null> {
+  const { table, alias, joins = '' } = listed;
   const where = allOf(conditions);
   const [row] = await query<Row>(
     em,
-    `select ${alias}.*, ${beside} from ${table} ${alias} ${joins} where ${where.sql}`,
+    `select ${columnsOf(listed)} from ${table} ${alias} ${joins} where ${where.sql}`,
     where.values,
   );
   return row ?? null;
@@ -79,4 +80,8 @@ export function containing(columns: readonly string[], text: string): SqlConditi
     sql: `(${columns.map((column) => `${column} ilike ?`).join(' or ')})`,
     values: columns.map(() => pattern),
   };
+}
+
+function columnsOf({ alias, beside }: ListedTable): string {
+  return beside ? `${alias}.*, ${beside}` : `${alias}.*`;
 }

@@ -14,8 +14,6 @@ const listed: ListedTable = {
   table: 'quota_allocations',
   alias: 'a',
   key: 'allocation_id',
-  beside: 'null as nothing',
-  joins: '',
 };
 
 /** The allocation that counts for a user. Null: only the plan limits them. */

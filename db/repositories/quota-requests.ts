@@ -21,8 +21,6 @@ const listed: ListedTable = {
   table: 'quota_requests',
   alias: 'r',
   key: 'request_id',
-  beside: 'null as nothing',
-  joins: '',
 };
 
 export async function listQuotaRequests(

@@ -35,7 +35,7 @@ export interface SandboxFilter {
 
 export const sandboxSortColumns = ['created_at', 'updated_at', 'started_at', 'name', 'status'] as const;
 
-const listed: ListedTable = {
+const listed = {
   table: 'sandboxes',
   alias: 's',
   key: 'sandbox_id',
@@ -46,7 +46,7 @@ const listed: ListedTable = {
           left join templates t on t.template_id = s.template_id
           left join hosts h on h.host_id = s.host_id`,
   nullable: ['started_at'],
-};
+} satisfies ListedTable;
 
 /** The sandbox with the host's bandwidth and the account's first root user. */
 const detailed: ListedTable = {

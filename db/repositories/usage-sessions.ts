@@ -30,8 +30,6 @@ const listed: ListedTable = {
   table: 'sandboxes',
   alias: 's',
   key: 'sandbox_id',
-  beside: 'null as nothing',
-  joins: '',
 };
 
 function ofCaller({ scope, projectId }: UsageOf): SqlCondition[] {

@@ -42,7 +42,7 @@ export interface UserChange {
   status?: User['status'] | undefined;
 }
 
-const listed: ListedTable = { table: 'users', alias: 'u', key: 'user_id', beside: 'null as nothing', joins: '' };
+const listed: ListedTable = { table: 'users', alias: 'u', key: 'user_id' };
 
 /** A page of the users a caller may see. */
 export async function listUsers(

@@ -19,8 +19,6 @@ const listed: ListedTable = {
   table: 'webhook_endpoints',
   alias: 'w',
   key: 'endpoint_id',
-  beside: 'null as nothing',
-  joins: '',
 };
 
 export type NewWebhookEndpoint = Pick<
