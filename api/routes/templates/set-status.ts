@@ -9,10 +9,10 @@ import {
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../schemas/failures.ts';
+import { failures } from '../../schemas/failures.ts';
 import { optionalNonZero } from '../../schemas/fields.ts';
 import { readNamedImage } from '../../template-images.ts';
-import { imageReference } from './template-body.ts';
+import { imageReference, ofNamingImage } from './template-body.ts';
 import { templatePath } from './template-path.ts';
 import { templateStatus } from './template-schema.ts';
 
@@ -42,16 +42,7 @@ export function setTemplateStatus(api: Api, deps: ApiDependencies): void {
           z.object({ message: z.string(), template_id: z.string(), build_status: templateStatus }),
           'The status of the template',
         ),
-        ...failures(
-          ...([
-            ofMutations,
-            'not_found',
-            'template_of_another_user',
-            'import_in_progress',
-            'build_in_progress',
-          ] as const),
-          ...(['image_not_found', 'registry_unavailable'] as const),
-        ),
+        ...failures(ofNamingImage),
       },
     },
     handler: async (request) => {

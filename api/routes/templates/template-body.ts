@@ -1,10 +1,11 @@
 import { z } from 'zod';
 import type { Template } from '../../../db/entities/template.ts';
-import { AppError } from '../../../domain/errors.ts';
+import { AppError, type ErrorCode } from '../../../domain/errors.ts';
 import { maxReferenceLength, parseImageReference } from '../../../domain/image-reference.ts';
 import { conflictWithTemplate, maxCustomPorts, type Port, unionOfPorts } from '../../../domain/ports.ts';
 import { parseCustomCommand, parseReadyCommand } from '../../../domain/template-commands.ts';
 import { templateNameLength, templateNamePattern } from '../../../domain/template-name.ts';
+import { ofMutations } from '../../schemas/failures.ts';
 import { optionalNonZero, positiveInt } from '../../schemas/fields.ts';
 import { newPortSchema, readNewPort } from '../../schemas/port.ts';
 
@@ -53,6 +54,17 @@ export const templateMetadata = z
 
 export const customCommand = z.string().max(maxCommandLength).superRefine(checkedBy(parseCustomCommand));
 export const readyCommand = z.string().max(maxCommandLength).superRefine(checkedBy(parseReadyCommand));
+
+/** What a route answers that gives a template an image of the platform's registry. */
+export const ofNamingImage: ErrorCode[] = [
+  ...ofMutations,
+  'not_found',
+  'template_of_another_user',
+  'import_in_progress',
+  'build_in_progress',
+  'image_not_found',
+  'registry_unavailable',
+];
 
 export const imageReference = z
   .string()
