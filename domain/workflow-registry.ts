@@ -43,7 +43,7 @@ export type SignalName<Type extends WorkflowType> = keyof Workflows[Type]['signa
 
 export interface SandboxSignals {
   projectSwitched: { projectId: ProjectId };
-  /** The platform pauses it; nobody waits for that. */
+  /** The platform pauses it; no caller waits for the result. */
   pauseRequested: { reason: SandboxReason };
 }
 

@@ -93,7 +93,7 @@ export class PaymentProcessor {
       ...(port !== '' && { port }),
       protocol: protocol === 'http:' ? 'http' : 'https',
       timeout: requestTimeoutMs,
-      // Whoever charges decides what comes after a failure.
+      // The caller decides what follows a failure.
       maxNetworkRetries: 0,
       telemetry: false,
     });

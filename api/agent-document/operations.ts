@@ -125,7 +125,8 @@ export const agentOperations: readonly AgentOperation[] = [
   {
     procedure: 'Process/Connect',
     summary: 'Follow a process that runs',
-    description: 'What it wrote while nobody listened comes first, up to 1 MiB. No such process is `not_found`.',
+    description:
+      'Its output since the last client left comes first, up to 1 MiB. `not_found`: there is no such process.',
     stream: 'server',
     isEndless: true,
     requests: [{ process: { tag: 'example' } }],

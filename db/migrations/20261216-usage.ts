@@ -1,7 +1,7 @@
 import { Migration } from '@mikro-orm/migrations';
 
 /**
- * Usage: events that are only ever added, and their sums by hour and day. Whoever adds an event also adds it to
+ * Usage: append-only events, and their sums by hour and day. The statement that adds an event also adds it to
  * `usage_pending` (a trigger), from which it is moved to the sums: at any moment an event is either in the sums or pending.
  * Events are in a partition a month (UTC); the default partition takes what comes when the maintenance has not made one.
  */

@@ -1,8 +1,8 @@
 import { Migration } from '@mikro-orm/migrations';
 
 /**
- * A sign-in reads the user first and counts the attempt (`admit_sign_in`) while argon2 runs, so that nobody waits for the
- * count.
+ * A sign-in reads the user first and counts the attempt (`admit_sign_in`) while argon2 runs, so that the
+ * count delays no sign-in.
  */
 export class Migration20261218CountedSignIns extends Migration {
   override up(): void {

@@ -12,7 +12,7 @@ function hashLinkToken(token: string): string {
 
 /**
  * Stores a link that works once. Adding the same link again changes nothing, so an attempt may be repeated.
- * @param link.provesEmail it is mailed to its user and given to nobody else, so its use proves that they read their
+ * @param link.provesEmail it was only mailed to its user, so its use proves that they read their
  *   mail
  */
 export async function addAccountLink(

@@ -32,8 +32,6 @@ const listed: ListedTable = {
   table: 'payment_intents',
   alias: 'i',
   key: 'payment_intent_id',
-  beside: 'null as nothing',
-  joins: '',
 };
 
 /** @param type only charges of this type */
@@ -108,8 +106,8 @@ export async function findPaymentIntentOfInvoice(em: EntityManager, invoiceId: s
   return row?.payment_intent_id ?? null;
 }
 
-/** A charge as the processor tells it now. */
-export interface ToldCharge {
+/** The present state of a charge, as read from the processor. */
+export interface ReportedCharge {
   paymentIntentId: string;
   paymentMethodId: string | null;
   status: ChargeStatus;
@@ -118,21 +116,21 @@ export interface ToldCharge {
 }
 
 /**
- * Writes how a charge is now, with its ledger entries and events. Telling the same again changes nothing. A charge that
- * has succeeded stays so: what is told later may have been read earlier.
+ * Records the state of a charge, with its ledger entries and events. Recording the same state again changes nothing. A
+ * charge that has succeeded stays so: a state that arrives later may have been read earlier.
  * @returns false: the charge is not one of ours
  */
-export async function tellCharge(em: EntityManager, told: ToldCharge): Promise<boolean> {
+export async function recordCharge(em: EntityManager, reported: ReportedCharge): Promise<boolean> {
   return em.fork().transactional(async (tx) => {
     const [row] = await query(tx, 'select * from payment_intents where payment_intent_id = ? for update', [
-      told.paymentIntentId,
+      reported.paymentIntentId,
     ]);
     if (!row) return false;
     const before = intentOf(row);
     const isFinal = before.status === 'succeeded' || before.status === 'canceled';
-    const status = isFinal ? before.status : told.status;
-    const failureReason = isFinal ? before.failureReason : status === 'succeeded' ? null : told.failureReason;
-    const refunded = told.amountRefunded ?? before.amountRefunded;
+    const status = isFinal ? before.status : reported.status;
+    const failureReason = isFinal ? before.failureReason : status === 'succeeded' ? null : reported.failureReason;
+    const refunded = reported.amountRefunded ?? before.amountRefunded;
     const newlyRefunded = difference(refunded, before.amountRefunded, before.currency);
     const isRefunded = status === 'succeeded' && isPositive(newlyRefunded);
     if (status === before.status && failureReason === before.failureReason && !isRefunded) return true;
@@ -141,8 +139,8 @@ export async function tellCharge(em: EntityManager, told: ToldCharge): Promise<b
       `update payment_intents set status = ?, failure_reason = ?, payment_method_id = coalesce(?, payment_method_id),
               amount_refunded = ?::numeric, updated_at = now() where payment_intent_id = ?`,
       [
-        ...[status, failureReason, isFinal ? null : told.paymentMethodId],
-        ...[isRefunded ? refunded : before.amountRefunded, told.paymentIntentId],
+        ...[status, failureReason, isFinal ? null : reported.paymentMethodId],
+        ...[isRefunded ? refunded : before.amountRefunded, reported.paymentIntentId],
       ],
     );
     if (status === 'succeeded' && before.status !== 'succeeded') await recordSuccess(tx, before);

@@ -6,7 +6,7 @@ const closedMinutes = 15;
 /** A sweep waits so long for a time without imports; then new attempts wait for the sweep. */
 const patience = "interval '1 day'";
 
-/** `closing`: those that write now are waited for, and nobody else begins. */
+/** `closing`: the sweep waits for the present writers, and no other writer begins. */
 export type SweepStart = 'begun' | 'nothing_to_sweep' | 'busy' | 'closing';
 
 /** Whether a sweep would free anything, or was none for a week, which clears what cancelled imports have left. */

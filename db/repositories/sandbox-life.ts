@@ -283,8 +283,8 @@ export class SandboxLifeRepository {
   }
 
   /**
-   * Records what a sandbox used until `at`, where no transition has for a while. While its host is away nobody knows whether
-   * it runs: what it ran is then recorded with the next transition.
+   * Records what a sandbox used until `at`, between two transitions. While its host is away, it is unknown whether the sandbox
+   * runs: the next transition then records its usage.
    */
   closeUsage(sandboxId: SandboxId, at: Date): Promise<Sandbox> {
     return this.#change(sandboxId, async (row) => {

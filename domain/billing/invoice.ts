@@ -1,7 +1,7 @@
 import { type Amount, costOf, decimal, isPositive, negated, quotient, sumOf, taxOn } from './money.ts';
 
 /**
- * - `draft`: shows what the running period costs so far; nobody owes it
+ * - `draft`: shows what the running period costs so far; it is not owed
  * - `open`: issued, and to be paid
  * - `paid`: nothing is left to pay
  * - `past_due`: each attempt to charge it failed

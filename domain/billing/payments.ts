@@ -30,7 +30,7 @@ export function chargeStateOf(status: string, failureReason: string | null): Cha
 
 export type ChargeOutcome = 'succeeded' | 'failed' | 'unknown';
 
-/** What a charge that was confirmed has come to. A card that asks for its owner has failed: nobody is there. */
+/** The outcome of a confirmed charge. A card that asks for its owner has failed, because the charge runs without the owner. */
 export function outcomeOf(status: ChargeStatus): ChargeOutcome {
   if (status === 'succeeded') return 'succeeded';
   return status === 'processing' || status === 'requires_confirmation' ? 'unknown' : 'failed';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { newId } from '../../db/new-id.ts';
 import { ledgerSums } from '../../db/repositories/ledger.ts';
-import { keepPaymentIntent, tellCharge } from '../../db/repositories/payment-intents.ts';
+import { keepPaymentIntent, recordCharge } from '../../db/repositories/payment-intents.ts';
 import { findCustomer, findDefaultMethod } from '../../db/repositories/payment-methods.ts';
 import { outcomeOf } from '../../domain/billing/payments.ts';
 import { PaymentProcessor, ProcessorUnavailableError } from '../../payments/processor.ts';
@@ -309,7 +309,7 @@ describe('a charge', () => {
       ]),
     );
 
-  test('that succeeds is booked once, however often it is told', async () => {
+  test('that succeeds is booked once, however often it is reported', async () => {
     await addCard(cards.good);
     const invoiceId = newId('invoice');
     const { paymentIntentId, paymentMethodId } = await prepare(invoiceId);
@@ -324,16 +324,16 @@ describe('a charge', () => {
     expect(outcomeOf(charge.status)).toBe('succeeded');
     const notice = await processor.notice('payment_intent.succeeded', paymentIntentId);
     await Promise.all([
-      tellCharge(api.orm.em, charge),
+      recordCharge(api.orm.em, charge),
       deliver(notice),
       deliver(notice),
-      tellCharge(api.orm.em, charge),
+      recordCharge(api.orm.em, charge),
     ]);
     expect(await sums()).toEqual({ cash: 12.34, receivable: -12.34 });
     expect(await eventsOf(root.accountId)).toEqual(['payment.method_attached', 'payment.succeeded']);
     expect(await moved(paymentIntentId)).toHaveLength(1);
     // Told late: what the processor said earlier.
-    await tellCharge(api.orm.em, { ...charge, status: 'requires_payment_method', failureReason: 'card_declined' });
+    await recordCharge(api.orm.em, { ...charge, status: 'requires_payment_method', failureReason: 'card_declined' });
     expect(await intent(paymentIntentId)).toMatchObject({ status: 'succeeded', failure_reason: null });
     const stranger = await api.addAccount();
     expect((await api.send(stranger, 'GET', `/v1/payment/intents/${paymentIntentId}`)).status).toBe(404);
@@ -373,8 +373,8 @@ describe('a charge', () => {
     const { paymentIntentId, paymentMethodId } = await prepare(newId('invoice'));
     const declined = await direct.confirmCharge({ key: `first ${paymentIntentId}`, paymentIntentId, paymentMethodId });
     expect([outcomeOf(declined.status), declined.failureReason]).toEqual(['failed', 'card_declined']);
-    await tellCharge(api.orm.em, declined);
-    await tellCharge(api.orm.em, declined);
+    await recordCharge(api.orm.em, declined);
+    await recordCharge(api.orm.em, declined);
     expect(await intent(paymentIntentId)).toMatchObject({
       status: 'requires_payment_method',
       failure_reason: 'card_declined',
@@ -383,14 +383,14 @@ describe('a charge', () => {
     const attempt = { key: `second ${paymentIntentId}`, paymentIntentId, paymentMethodId: other.payment_method_id };
     const charge = await direct.confirmCharge(attempt);
     expect(charge.status).toBe('succeeded');
-    await tellCharge(api.orm.em, charge);
+    await recordCharge(api.orm.em, charge);
     expect(await moved(paymentIntentId)).toHaveLength(1);
     expect(await eventsOf(root.accountId)).toEqual([
       ...['payment.method_attached', 'payment.failed', 'payment.method_attached', 'payment.succeeded'],
     ]);
   });
 
-  test('whose card asks for its owner has failed: nobody is there', async () => {
+  test('whose card asks for its owner has failed', async () => {
     const card = await addCard(cards.good);
     const { paymentIntentId } = await prepare(newId('invoice'));
     const setup = await setUp();
@@ -406,9 +406,9 @@ describe('a charge', () => {
     await addCard(cards.good);
     const { paymentIntentId, paymentMethodId } = await prepare(newId('invoice'));
     const charge = await direct.confirmCharge({ key: `r ${paymentIntentId}`, paymentIntentId, paymentMethodId });
-    await tellCharge(api.orm.em, charge);
+    await recordCharge(api.orm.em, charge);
     for (const amountRefunded of ['2.00', '2.00', '5.00', '2.00'])
-      await tellCharge(api.orm.em, { ...charge, amountRefunded });
+      await recordCharge(api.orm.em, { ...charge, amountRefunded });
     expect(await sums()).toEqual({ cash: 7.34, receivable: -12.34, revenue: 5 });
     expect(await intent(paymentIntentId)).toMatchObject({ amount_refunded: 5 });
     expect((await eventsOf(root.accountId)).filter((type) => type === 'payment.refunded')).toHaveLength(2);

@@ -15,7 +15,7 @@ const method = z.object({
   is_verified: z.boolean(),
 });
 
-/** `POST /v1/payment/methods/check-status`: whether a card is added. Asks the processor if it has not told so itself. */
+/** `POST /v1/payment/methods/check-status`: whether a card is added. Asks the processor if its notification has not arrived. */
 export function checkPaymentMethod(api: Api, deps: ApiDependencies): void {
   api.route({
     method: 'POST',

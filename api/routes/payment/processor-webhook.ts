@@ -1,4 +1,4 @@
-import { tellCharge } from '../../../db/repositories/payment-intents.ts';
+import { recordCharge } from '../../../db/repositories/payment-intents.ts';
 import { deleteMethod } from '../../../db/repositories/payment-methods.ts';
 import { AppError } from '../../../domain/errors.ts';
 import {
@@ -68,7 +68,7 @@ async function apply({ orm }: ApiDependencies, processor: PaymentProcessor, noti
         await keepFinishedSetup({ orm, processor }, notice.setupIntentId);
         return;
       case 'charge':
-        await tellCharge(orm.em, await processor.readCharge(notice.paymentIntentId));
+        await recordCharge(orm.em, await processor.readCharge(notice.paymentIntentId));
         return;
       case 'method': {
         const { customerId } = await processor.readMethod(notice.paymentMethodId);

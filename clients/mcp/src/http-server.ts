@@ -13,7 +13,7 @@ const maxBodyBytes = 5 * 1024 * 1024;
 
 /**
  * MCP over streamable HTTP at `/mcp`, without sessions: each request carries the key of its caller and works on the
- * caller's sandboxes. A request of a web page whose origin is not allowed is refused, whatever it carries.
+ * caller's sandboxes. A request from a web page is refused unless its origin is allowed, even with a valid key.
  */
 export function createHttpServer({ apiUrl, gatewayUrl, allowedOrigins }: HttpServerOptions): http.Server {
   const server = http.createServer((request, response) => {

@@ -6,7 +6,7 @@ import { exchange, type HttpServer, readText } from './http-exchange.ts';
 import { withRetries } from './retries.ts';
 
 const maxReplyBytes = 64 * 1024 * 1024;
-/** Calls that may be repeated when nobody knows whether the first one arrived. */
+/** Calls that the client may repeat when it does not know whether the first one arrived. */
 const repeatable = new Set<keyof Calls>([
   ...(['Filesystem/Stat', 'Filesystem/ListDir', 'Filesystem/Remove', 'Process/List', 'Process/Update'] as const),
   'Filesystem/RemoveWatcher',

@@ -89,7 +89,7 @@ export class Commands {
     return options.background ? handle : handle.wait();
   }
 
-  /** Follows a process that runs already. What it wrote while nobody listened comes first, up to 1 MiB. */
+  /** Follows a running process. Its output since the last client left comes first, up to 1 MiB. */
   async connect(process: number | { tag: string }, options: CommandOptions = {}): Promise<CommandHandle> {
     const stream = await ProcessStream.connect(this.#agent, typeof process === 'number' ? { pid: process } : process);
     return new CommandHandle(this.#agent, stream, options);

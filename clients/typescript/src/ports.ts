@@ -21,7 +21,7 @@ export class Ports {
   }
 
   /**
-   * The URL of a port, for browsers and other programs that resolve the name. A port that nobody declared, and a
+   * The URL of a port, for browsers and other programs that resolve the name. An undeclared port, and a
    * protected one, ask for the token: `signed` makes a URL that carries a signature for one path, or for all with `/`.
    */
   url(

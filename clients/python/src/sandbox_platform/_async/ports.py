@@ -31,7 +31,7 @@ class AsyncPorts:
     ) -> str:
         """The URL of a port, for browsers and other programs that resolve the name.
 
-        A port that nobody declared, and a protected one, ask for the token: ``signed`` makes a URL that carries a
+        An undeclared port, and a protected one, ask for the token: ``signed`` makes a URL that carries a
         signature for one path, or for all with ``/``.
         """
         domain = f"{port}-{self._domain}"

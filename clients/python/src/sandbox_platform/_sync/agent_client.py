@@ -13,7 +13,7 @@ from ..errors import SandboxError
 from ..frames import FrameReader, frame
 from .http_exchange import exchange, with_retries
 
-# Calls that may be repeated when nobody knows whether the first one arrived.
+# Calls that the client may repeat when it does not know whether the first one arrived.
 _REPEATABLE = {
     "Filesystem/Stat",
     "Filesystem/ListDir",

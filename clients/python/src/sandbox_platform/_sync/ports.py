@@ -32,7 +32,7 @@ class Ports:
     ) -> str:
         """The URL of a port, for browsers and other programs that resolve the name.
 
-        A port that nobody declared, and a protected one, ask for the token: ``signed`` makes a URL that carries a
+        An undeclared port, and a protected one, ask for the token: ``signed`` makes a URL that carries a
         signature for one path, or for all with ``/``.
         """
         domain = f"{port}-{self._domain}"
