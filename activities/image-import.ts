@@ -20,6 +20,7 @@ import {
 import type { TemplateImage } from '../db/repositories/template-changes.ts';
 import { storageExcess } from '../db/repositories/template-storage.ts';
 import { FairSemaphore } from '../domain/fair-semaphore.ts';
+import type { ImportJobId } from '../domain/ids.ts';
 import { blobsOf } from '../domain/image-manifest.ts';
 import { parseImageReference } from '../domain/image-reference.ts';
 import { registryImage } from '../domain/template-image.ts';
@@ -50,7 +51,7 @@ export function createImageImportActivities({ orm, plans, secrets, settings, reg
   const imports = registry && new ImageImports(settings, registry, () => sandboxNetworks(orm.em));
   const turns = new FairSemaphore(copiesAtOnce, copiesOfAccount);
 
-  async function copy(jobId: string, context: Context): Promise<TemplateImage> {
+  async function copy(jobId: ImportJobId, context: Context): Promise<TemplateImage> {
     if (!registry || !imports) throw final('import_failed', 'The platform has no registry');
     const plan = await beginWhenOpen(jobId, context);
     if (!plan) throw final('import_over', 'The import is over');
@@ -90,7 +91,7 @@ export function createImageImportActivities({ orm, plans, secrets, settings, reg
   }
 
   /** Waits while the registry is swept, which takes seconds, or an image of the repository is removed from it. */
-  async function beginWhenOpen(jobId: string, context: Context): Promise<ImportPlan | null> {
+  async function beginWhenOpen(jobId: ImportJobId, context: Context): Promise<ImportPlan | null> {
     for (;;) {
       const plan = await beginImportAttempt(orm.em, jobId, context.info.attempt - 1);
       if (plan !== 'wait') return plan;
@@ -115,7 +116,7 @@ export function createImageImportActivities({ orm, plans, secrets, settings, reg
 
   return {
     /** Copies the image of a job, and goes on where an earlier attempt has stopped. @returns what the template gets */
-    async copyImage(jobId: string): Promise<TemplateImage> {
+    async copyImage(jobId: ImportJobId): Promise<TemplateImage> {
       const context = Context.current();
       const accountId = await findImportAccount(orm.em, jobId);
       if (!accountId) throw final('import_over', 'The import is over');
@@ -127,10 +128,10 @@ export function createImageImportActivities({ orm, plans, secrets, settings, reg
         turn.release();
       }
     },
-    completeImport: (jobId: string, image: TemplateImage): Promise<ImportEnd> =>
+    completeImport: (jobId: ImportJobId, image: TemplateImage): Promise<ImportEnd> =>
       completeImport(orm.em, plans, jobId, image),
-    failImport: (jobId: string, reason: string): Promise<void> => failImport(orm.em, jobId, reason),
-    failForRoom: (jobId: string): Promise<void> => failImport(orm.em, jobId, noRoomText),
+    failImport: (jobId: ImportJobId, reason: string): Promise<void> => failImport(orm.em, jobId, reason),
+    failForRoom: (jobId: ImportJobId): Promise<void> => failImport(orm.em, jobId, noRoomText),
     /** Removes what a cancelled or refused import has pushed, unless something refers to it. */
     async discardImport(path: string): Promise<void> {
       const found = await registry?.find(path, importTag);
@@ -179,7 +180,7 @@ class Attempt {
   isOver = false;
   readonly #over = new AbortController();
   readonly #orm: Orm;
-  readonly #jobId: string;
+  readonly #jobId: ImportJobId;
   readonly #context: Context;
   readonly #timer: NodeJS.Timeout;
   #progress: ImportProgress | null = null;
@@ -187,7 +188,7 @@ class Attempt {
   #percentage = 0;
   #writing: Promise<void> = Promise.resolve();
 
-  constructor(orm: Orm, jobId: string, context: Context) {
+  constructor(orm: Orm, jobId: ImportJobId, context: Context) {
     this.#orm = orm;
     this.#jobId = jobId;
     this.#context = context;

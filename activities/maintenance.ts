@@ -1,5 +1,6 @@
 import type { Settings } from '../config/settings.ts';
 import type { Orm } from '../db/orm.ts';
+import { reviveBudgetChecks } from '../db/repositories/budgets.ts';
 import {
   dropOldMetricsPartitions,
   dropOldWebhookPartitions,
@@ -26,7 +27,7 @@ export function createMaintenanceActivities({
 }: {
   orm: Orm;
   retention: Retention;
-  settings: Pick<Settings, 'PLATFORM_USED_UP_QUOTA'>;
+  settings: Pick<Settings, 'PLATFORM_USAGE_EVENTS_KEPT_MONTHS' | 'PLATFORM_USED_UP_QUOTA'>;
 }) {
   return {
     /** Makes the partitions of the coming days before their first sample. @returns how many were made */
@@ -37,12 +38,16 @@ export function createMaintenanceActivities({
     makeWebhookPartitions: (): Promise<number> => makeWebhookPartitions(orm.em),
     /** @returns how many partitions were dropped */
     dropOldWebhookPartitions: (): Promise<number> => dropOldWebhookPartitions(orm.em, retention.webhookDeliveriesDays),
-    /** Records measured usage, moves usage events to their sums, and warns users whose quotas are nearly used up. */
+    /**
+     * Records measured usage, moves usage events to their sums, warns users whose quotas are nearly used up, and starts
+     * workflows of budgets that are missing.
+     */
     async keepUsage(): Promise<UsageUpkeep> {
-      const done = await keepUsage(orm.em);
+      const done = await keepUsage(orm.em, settings.PLATFORM_USAGE_EVENTS_KEPT_MONTHS);
       for (const user of await warnOfQuotas(orm.em, new Date())) {
         if (settings.PLATFORM_USED_UP_QUOTA === 'pause') await pauseSandboxesOf(orm.em, user);
       }
+      await reviveBudgetChecks(orm.em);
       return done;
     },
     /** @returns how many deliveries were deleted */

@@ -16,8 +16,15 @@ import {
   type StorageChange,
 } from '../domain/object-storage.ts';
 import { udpMappings } from '../domain/ports.ts';
-import type { SandboxReason } from '../domain/sandbox-state.ts';
-import { type CreatePhase, DriverError, type SandboxDriver, type SandboxPlace } from '../runtime/driver.ts';
+import type { SandboxMove } from '../domain/sandbox-move.ts';
+import type { SandboxReason, SandboxSubstatus } from '../domain/sandbox-state.ts';
+import {
+  type CreatePhase,
+  DriverError,
+  type PauseResult,
+  type SandboxDriver,
+  type SandboxPlace,
+} from '../runtime/driver.ts';
 import { AccountShares } from './account-shares.ts';
 import { hostWork } from './host-work.ts';
 import { type SpecSources, toSpec } from './sandbox-spec.ts';
@@ -42,11 +49,15 @@ export function createSandboxHostActivities(
     driver: SandboxDriver;
     /** How many activities that wait for sandboxes of one account may run at once. */
     accountShare: number;
+    /** Called after each change of a status. */
+    onMove?: (move: SandboxMove) => void;
+    /** Called with how long each step of a start took. */
+    onStep?: (step: SandboxSubstatus, ms: number) => void;
   } & SpecSources,
 ) {
   const shares = new AccountShares(deps.accountShare);
   const onHost = hostWork();
-  const life = new SandboxLifeRepository(deps.orm.em, deps.plans);
+  const life = new SandboxLifeRepository(deps.orm.em, deps.plans, deps.onMove);
 
   const rowOf = async (sandboxId: SandboxId): Promise<Sandbox> => {
     const row = await life.find(sandboxId);
@@ -75,7 +86,7 @@ export function createSandboxHostActivities(
         if (!row) throw ApplicationFailure.nonRetryable(`There is no sandbox ${sandboxId} to start`, noLife);
         const credentials = sealedCredentials ? deps.secrets.openFor<Credentials>(sandboxId, sealedCredentials) : {};
         const spec = toSpec(row, deps, { slots: row.objectStorage, credentials, bestEffort: false });
-        const steps = new StartSteps((step) => life.step(sandboxId, 'starting', step));
+        const steps = new StartSteps((step) => life.step(sandboxId, 'starting', step), deps.onStep);
         const onPhase = (phase: CreatePhase) => steps.enter(phase);
         return shares.run(row.accountId, signal, async () => {
           try {
@@ -89,11 +100,11 @@ export function createSandboxHostActivities(
       });
     },
 
-    /** `running` → `pausing`; freezes the processes. */
-    pauseSandbox(sandboxId: SandboxId, reason: SandboxReason, askedMs: number): Promise<void> {
+    /** `running` → `pausing`; freezes the processes, or ends them where nothing can freeze them. */
+    pauseSandbox(sandboxId: SandboxId, reason: SandboxReason, askedMs: number): Promise<PauseResult> {
       return onHost(async (signal) => {
         const { accountId } = await life.beginPause(sandboxId, reason, new Date(askedMs));
-        await shares.run(accountId, signal, () => deps.driver.pause(sandboxId, signal));
+        return shares.run(accountId, signal, () => deps.driver.pause(sandboxId, signal));
       });
     },
 
@@ -149,6 +160,7 @@ export function createSandboxHostActivities(
   };
 }
 
+export type { PauseResult };
 export type SandboxHostActivities = ReturnType<typeof createSandboxHostActivities>;
 
 type Credentials = Record<number, MountCredentials>;

@@ -11,6 +11,7 @@ import {
 } from '../db/repositories/sandbox-warnings.ts';
 import { AppError } from '../domain/errors.ts';
 import type { SandboxId } from '../domain/ids.ts';
+import type { SandboxMove } from '../domain/sandbox-move.ts';
 import type { LifecycleOutcome, SandboxReason, SandboxStatus } from '../domain/sandbox-state.ts';
 import { isOver } from '../domain/sandbox-state.ts';
 
@@ -18,8 +19,16 @@ import { isOver } from '../domain/sandbox-state.ts';
  * The writes of a sandbox's workflow to its row. Short, so they are local activities on the workflow's own worker: a
  * caller often waits for them. Times are Unix milliseconds.
  */
-export function createSandboxLifeActivities({ orm, plans }: { orm: Orm; plans: PlanCatalog }) {
-  const life = new SandboxLifeRepository(orm.em, plans);
+export function createSandboxLifeActivities({
+  orm,
+  plans,
+  onMove,
+}: {
+  orm: Orm;
+  plans: PlanCatalog;
+  onMove?: (move: SandboxMove) => void;
+}) {
+  const life = new SandboxLifeRepository(orm.em, plans, onMove);
 
   return {
     async recordRunning(sandboxId: SandboxId, place: RunningPlace, atMs: number): Promise<void> {

@@ -1,3 +1,4 @@
+import type { SandboxSubstatus } from '../domain/sandbox-state.ts';
 import type { CreatePhase } from '../runtime/driver.ts';
 
 /**
@@ -11,12 +12,21 @@ export class StartSteps {
   #latest: CreatePhase | null = null;
   #timer: NodeJS.Timeout | undefined;
   #written: Promise<void> = Promise.resolve();
+  readonly #onStep: (step: SandboxSubstatus, ms: number) => void;
+  #present: { step: SandboxSubstatus; sinceMs: number } = { step: 'allocating', sinceMs: performance.now() };
 
-  constructor(write: (step: CreatePhase) => Promise<void>) {
+  /** @param onStep called at the end of each step with how long it took */
+  constructor(
+    write: (step: CreatePhase) => Promise<void>,
+    onStep: (step: SandboxSubstatus, ms: number) => void = () => undefined,
+  ) {
     this.#write = write;
+    this.#onStep = onStep;
   }
 
   enter(step: CreatePhase): void {
+    this.#endStep();
+    this.#present = { step, sinceMs: performance.now() };
     this.#latest = step;
     this.#timer ??= setTimeout(() => this.#writeLatest(), writtenAfterMs);
   }
@@ -28,8 +38,13 @@ export class StartSteps {
 
   /** Begins no further write and waits for the present one. @throws what a write threw */
   async end(): Promise<void> {
+    this.#endStep();
     this.stop();
     await this.#written;
+  }
+
+  #endStep(): void {
+    this.#onStep(this.#present.step, performance.now() - this.#present.sinceMs);
   }
 
   #writeLatest(): void {

@@ -3,6 +3,7 @@ import { ApplicationFailure } from '@temporalio/common';
 import type { Orm } from '../db/orm.ts';
 import { query } from '../db/query.ts';
 import { beginAttempt, findHeldDelivery, type HeldDelivery, recordResults } from '../db/repositories/webhook-queue.ts';
+import type { WebhookDeliveryId } from '../domain/ids.ts';
 import { judge } from '../domain/webhook-delivery.ts';
 import { attempt } from '../webhooks/attempt.ts';
 import { InFlight, retryLimits } from '../webhooks/in-flight.ts';
@@ -13,7 +14,7 @@ const heartbeatMs = 2000;
 const longestBusyWaitMs = 300_000;
 
 export interface DeliveryAttempt {
-  deliveryId: string;
+  deliveryId: WebhookDeliveryId;
   createdAt: string;
   holder: string;
   /** The number of this attempt among all of the delivery's. */

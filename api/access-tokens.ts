@@ -1,7 +1,7 @@
 import { createSecretKey, type KeyObject } from 'node:crypto';
 import { errors, jwtVerify, SignJWT } from 'jose';
 import type { StartedSession } from '../db/repositories/sign-ins.ts';
-import { isId, type UserId } from '../domain/ids.ts';
+import { isId, type SessionId, type UserId } from '../domain/ids.ts';
 
 /** RFC 9068: a token of another type is refused, even if it is signed with one of our keys. */
 const type = 'at+jwt';
@@ -12,7 +12,7 @@ const mostKeys = 100;
 
 /** The claims of a genuine token. The database decides whether its session still exists. */
 export interface AccessClaims {
-  sessionId: string;
+  sessionId: SessionId;
   userId: UserId;
   keyId: string;
 }
@@ -54,7 +54,8 @@ export class AccessTokens {
         { algorithms: ['HS256'], typ: type, issuer, audience, requiredClaims: ['sub', 'sid', 'exp'] },
       );
       const { sid: sessionId, sub: userId = '' } = payload;
-      if (keyId === '' || typeof sessionId !== 'string' || !isId('user', userId)) return null;
+      if (keyId === '' || typeof sessionId !== 'string' || !isId('session', sessionId) || !isId('user', userId))
+        return null;
       return { sessionId, userId, keyId };
     } catch (error) {
       if (error instanceof errors.JOSEError) return null;

@@ -1,6 +1,9 @@
 import type { FastifyRequest } from 'fastify';
+import type { PlanCatalog } from '../db/plans.ts';
 import type { Identity } from '../db/repositories/identities.ts';
 import type { Scope } from '../db/repositories/scope.ts';
+import { planHeldBy } from '../db/repositories/subscriptions.ts';
+import type { Plan } from '../domain/plans.ts';
 
 /**
  * Whose rows a route reads and changes:
@@ -64,9 +67,9 @@ export function scopeOf(request: FastifyRequest): Scope {
   return request.scope;
 }
 
-/** The plan of the account that the request works on. */
-export function planNameOf(request: FastifyRequest): string {
-  return request.operatedAccount?.planName ?? callerOf(request).planName;
+/** The plan of the account that the request works on, as it was bought. */
+export function planOf(request: FastifyRequest, plans: PlanCatalog): Plan {
+  return planHeldBy(request.operatedAccount ?? callerOf(request), plans);
 }
 
 /** The rows a declaration means for one caller. Null: none. */

@@ -16,6 +16,7 @@ import type { PaymentProcessor } from '../payments/processor.ts';
 import type { PlatformRegistry } from '../registry/platform-registry.ts';
 import type { WebhookKeys } from '../webhooks/keys.ts';
 import type { AccessTokens } from './access-tokens.ts';
+import type { CardLinks } from './card-links.ts';
 import type { ExecTokens } from './exec-tokens.ts';
 import type { IdentityProviders } from './oidc/identity-providers.ts';
 import type { PendingSignIns } from './oidc/pending-sign-ins.ts';
@@ -41,6 +42,7 @@ export interface ApiDependencies {
   registry: PlatformRegistry | null;
   /** Null: the settings name none. */
   paymentProcessor: PaymentProcessor | null;
+  cardLinks: CardLinks;
   sandboxAgents: SandboxAgents;
   runEndWatch: RunEndWatch;
   execTokens: ExecTokens;

@@ -15,6 +15,11 @@ const maxConnections = 5_000;
 const startsPerTurn = 2;
 /** Requests that a connection may send before the first is answered. Few clients send even two. */
 const maxPipelined = 16;
+/**
+ * How long an idle connection stays open, in milliseconds. Longer than the usual minute of a load balancer and of
+ * clients' pools: a connection that the server closes first loses a request that is sent at the same moment.
+ */
+const keepAliveTimeoutMs = 65_000;
 
 export interface HttpServerLimits {
   /** Connections of one address (IPv6: /64); null behind a proxy, which makes all of them. */
@@ -46,6 +51,7 @@ export function createHttpServer(handler: Handler, limits: HttpServerLimits): ht
   const server = http.createServer({
     headersTimeout: headersTimeoutMs,
     requestTimeout: requestTimeoutMs,
+    keepAliveTimeout: keepAliveTimeoutMs,
     connectionsCheckingInterval: timeoutCheckMs,
     IncomingMessage: JoiningRequest,
   });

@@ -1,5 +1,7 @@
+import type { ErrorCode } from '../domain/errors.ts';
+import { describeOperation } from './operation-description.ts';
+import { replyExamples } from './reply-examples.ts';
 import { bodyExamples, fieldExamples, textExamples } from './schemas/examples.ts';
-import { operationDescriptions } from './schemas/operation-descriptions.ts';
 import { webhookDocuments } from './webhook-documents.ts';
 
 /** A part of the document: any JSON. */
@@ -31,11 +33,26 @@ function completeOperation(operation: Part): void {
     if (example) requestBody.content['application/json'].example = example;
   }
   delete operation[optionalBodyMark];
-  const description = operationDescriptions[operationId];
-  if (description) operation.description ??= description;
+  addReplyExample(operation);
+  if (operation.description) {
+    operation.description = describeOperation(operation.description, operation['x-access'], codesOf(operation));
+  }
   for (const parameter of parameters) {
     if (parameter.in === 'path') parameter.example = fieldExamples[parameter.name];
   }
+}
+
+function addReplyExample({ operationId, responses }: Part): void {
+  const example = replyExamples[operationId];
+  const media = example && Object.values<Part>(responses[example.status]?.content ?? {})[0];
+  if (media && example.body !== undefined) media.example = example.body;
+}
+
+function codesOf({ responses }: Part): Map<number, ErrorCode[]> {
+  const schemas = Object.entries<Part>(responses).map(([status, { content }]) => {
+    return [Number(status), content?.['application/json']?.schema.properties?.code?.enum ?? []] as const;
+  });
+  return new Map(schemas.filter(([status]) => status >= 400));
 }
 
 function visitSchemas(part: Part): void {

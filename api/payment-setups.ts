@@ -1,7 +1,43 @@
+import { Account } from '../db/entities/account.ts';
 import type { PaymentMethod } from '../db/entities/payment-method.ts';
 import type { Orm } from '../db/orm.ts';
-import { findMethodOfSetup, findSetup, keepMethod } from '../db/repositories/payment-methods.ts';
+import {
+  addSetup,
+  findCustomer,
+  findMethodOfSetup,
+  findSetup,
+  keepCustomer,
+  keepMethod,
+  requireRoomForMethod,
+} from '../db/repositories/payment-methods.ts';
+import type { AccountId } from '../domain/ids.ts';
 import type { PaymentProcessor } from '../payments/processor.ts';
+
+interface Setups {
+  orm: Orm;
+  processor: PaymentProcessor;
+}
+
+/**
+ * Begins to add a card to an account.
+ * @throws {AppError} `payment_method_limit_reached`, `too_many_requests`
+ * @throws {ProcessorUnavailableError}
+ */
+export async function beginSetup(
+  { orm, processor }: Setups,
+  accountId: AccountId,
+): Promise<{ setupIntentId: string; clientSecret: string }> {
+  await requireRoomForMethod(orm.em, accountId);
+  const customerId = (await findCustomer(orm.em, accountId)) ?? (await makeCustomer({ orm, processor }, accountId));
+  const begun = await processor.createSetup(customerId);
+  await addSetup(orm.em, accountId, begun.setupIntentId);
+  return begun;
+}
+
+async function makeCustomer({ orm, processor }: Setups, accountId: AccountId): Promise<string> {
+  const { email } = await orm.em.fork().findOneOrFail(Account, { accountId });
+  return keepCustomer(orm.em, accountId, await processor.createCustomer({ accountId, email }));
+}
 
 /**
  * Keeps the card that was added, once the processor has verified it. The customer's question and the processor's
@@ -10,7 +46,7 @@ import type { PaymentProcessor } from '../payments/processor.ts';
  * @throws {ProcessorUnavailableError}
  */
 export async function keepFinishedSetup(
-  { orm, processor }: { orm: Orm; processor: PaymentProcessor },
+  { orm, processor }: Setups,
   setupIntentId: string,
 ): Promise<PaymentMethod | null> {
   const kept = await findMethodOfSetup(orm.em, setupIntentId);

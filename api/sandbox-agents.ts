@@ -1,6 +1,9 @@
 import { z } from 'zod';
 import type { SandboxId } from '../domain/ids.ts';
+import { LastHopUnavailable, type SandboxWays } from '../last-hop/last-hops.ts';
+import { openTunnel } from '../last-hop/tunnel.ts';
 import {
+  type AgentEndpoint,
   type AgentReply,
   callAgent,
   callAgentForStream,
@@ -19,6 +22,8 @@ const endReplyMs = 5000;
 /** Where the agent of a running sandbox listens, inside the hosts' network. */
 export interface AgentPlace {
   sandboxId: SandboxId;
+  /** Null: it is not known, and the agent is reached directly. */
+  hostId: string | null;
   address: string;
   port: number;
 }
@@ -83,10 +88,15 @@ export class AgentUnreachable extends Error {
 /** Calls the platform's own paths of agents. Every method throws `AgentUnreachable`. */
 export class SandboxAgents {
   readonly #platformToken: (sandboxId: SandboxId) => string;
+  readonly #ways: SandboxWays | null;
 
-  /** @param platformToken derives the token that opens a sandbox's platform paths */
-  constructor(platformToken: (sandboxId: SandboxId) => string) {
+  /**
+   * @param platformToken derives the token that opens a sandbox's platform paths
+   * @param ways null: every sandbox is reached directly
+   */
+  constructor(platformToken: (sandboxId: SandboxId) => string, ways: SandboxWays | null = null) {
     this.#platformToken = platformToken;
+    this.#ways = ways;
   }
 
   /** Starts a command. @throws {AgentRefusal} `in_progress`, `invalid_cwd`, `too_long`, `invalid`, `cannot_start` */
@@ -110,7 +120,7 @@ export class SandboxAgents {
   ): Promise<DescribedEnd | null> {
     const path = `/platform/exec/end?${new URLSearchParams({ run: runId, waitMs: String(waitMs) })}`;
     const call = { method: 'GET', path, deadlineMs: waitMs + endReplyMs, maxReplyBytes: maxEndBytes, signal };
-    const reply = await usable(callAgent(this.#endpoint(place), call));
+    const reply = await usable(callAgent(await this.#endpoint(place), call));
     if (reply.status >= 300) throw refusalIn(reply);
     const end = parsed(describedEnd, reply.json);
     return end.ended ? end : null;
@@ -129,7 +139,7 @@ export class SandboxAgents {
   async readRun(place: AgentPlace, runId: string, after: number): Promise<SandboxStream | null> {
     const query = new URLSearchParams({ run: runId, after: String(after) });
     const call = { method: 'GET', path: `/platform/exec/events?${query}`, deadlineMs: replyMs, maxReplyBytes };
-    const reply = await usable(callAgentForStream(this.#endpoint(place), call));
+    const reply = await usable(callAgentForStream(await this.#endpoint(place), call));
     if (reply instanceof SandboxStream) return reply;
     if (reply.status !== 204) throw refusalIn(reply);
     return null;
@@ -137,13 +147,26 @@ export class SandboxAgents {
 
   async #json<T>(place: AgentPlace, method: string, path: string, shape: z.ZodType<T>, body?: object): Promise<T> {
     const call: PlatformCall = { method, path, deadlineMs: replyMs, maxReplyBytes, ...(body && { body }) };
-    const reply = await usable(callAgent(this.#endpoint(place), call));
+    const reply = await usable(callAgent(await this.#endpoint(place), call));
     if (reply.status >= 300) throw refusalIn(reply);
     return parsed(shape, reply.json);
   }
 
-  #endpoint({ sandboxId, address, port }: AgentPlace) {
-    return { address, port, platformToken: this.#platformToken(sandboxId) };
+  /** @throws {AgentUnreachable} when its machine cannot be reached */
+  async #endpoint({ sandboxId, hostId, address, port }: AgentPlace): Promise<AgentEndpoint> {
+    const endpoint = { address, port, platformToken: this.#platformToken(sandboxId) };
+    if (!this.#ways || !hostId) return endpoint;
+    try {
+      const way = await this.#ways.wayTo(hostId);
+      return way
+        ? { ...endpoint, openTunnel: () => openTunnel(way, { sandboxId, port, wantsReply: false }) }
+        : endpoint;
+    } catch (cause) {
+      if (cause instanceof LastHopUnavailable) {
+        throw new AgentUnreachable('The machine of the sandbox is not reached', { cause });
+      }
+      throw cause;
+    }
   }
 }
 

@@ -6,6 +6,9 @@ import { stopSignal } from '../config/stop-signal.ts';
 import { createOrm } from '../db/orm.ts';
 import { loadPlans } from '../db/plans.ts';
 import { query } from '../db/query.ts';
+import { auditedRequest } from '../db/repositories/audit-events.ts';
+import { openLastHops } from '../last-hop/last-hops.ts';
+import { serveMetrics } from '../monitoring/metrics-server.ts';
 import { PaymentProcessor } from '../payments/processor.ts';
 import { PlatformRegistry } from '../registry/platform-registry.ts';
 import { createTemporalClient } from '../temporal/client.ts';
@@ -13,6 +16,7 @@ import { EncryptionCodec } from '../temporal/payload-codec.ts';
 import { WebhookKeys } from '../webhooks/keys.ts';
 import { AccessTokens } from './access-tokens.ts';
 import { createApp } from './app.ts';
+import { CardLinks } from './card-links.ts';
 import { ExecTokens } from './exec-tokens.ts';
 import { createApiLogger } from './logger.ts';
 import { IdentityProviders } from './oidc/identity-providers.ts';
@@ -31,8 +35,9 @@ const settings = loadSettings();
 const logger = createApiLogger(settings.PLATFORM_LOG_LEVEL);
 const secrets = deriveSecrets(settings);
 const orm = await createOrm(settings.DATABASE_URL, settings.DATABASE_POOL_SIZE);
-const client = createTemporalClient(settings, secrets);
-const sandboxAgents = new SandboxAgents(secrets.platformToken);
+const client = createTemporalClient(settings, secrets, () => auditedRequest.getStore()?.requestId);
+const lastHops = await openLastHops(settings, { orm, logger });
+const sandboxAgents = new SandboxAgents(secrets.platformToken, lastHops?.ways);
 const runEndWatch = new RunEndWatch({ orm, sandboxAgents, logger });
 const app = createApp({
   orm,
@@ -44,6 +49,7 @@ const app = createApp({
   sealRegistryPassword: secrets.sealRegistryPassword,
   registry: PlatformRegistry.of(settings),
   paymentProcessor: PaymentProcessor.of(settings),
+  cardLinks: new CardLinks(secrets.cardLinkKey),
   sandboxAgents,
   runEndWatch,
   execTokens: new ExecTokens(secrets.execTokenKey),
@@ -63,6 +69,15 @@ const app = createApp({
   logger,
 });
 const address = await app.listen({ host: settings.PLATFORM_API_HOST, port: settings.PLATFORM_API_PORT });
+const metricsServer = settings.PLATFORM_API_METRICS_PORT
+  ? await serveMetrics({
+      host: settings.PLATFORM_METRICS_HOST,
+      port: settings.PLATFORM_API_METRICS_PORT,
+      token: secrets.metricsToken,
+      collect: () => app.collectMetrics(),
+      onError: (error) => logger.warn({ err: error }, 'the metrics are not served'),
+    })
+  : null;
 runEndWatch.start();
 logger.info({ address }, 'ready');
 
@@ -73,7 +88,9 @@ while (app.server.listening) await nextTurn();
 await app.drained();
 app.server.closeAllConnections();
 await closed;
+await metricsServer?.close();
 await runEndWatch.stop();
+await lastHops?.stop();
 await client.connection.close();
 await orm.close();
 logger.info('stopped');

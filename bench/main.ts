@@ -1,8 +1,9 @@
-/** `npm run bench [-- lifecycle agent gateway floods exec metrics bodies accounts usage create density imports workflows libraries webhooks templates]`: how fast it is, beside the floors of the same machine in the same run. */
+/** `npm run bench [-- lifecycle agent gateway last-hop floods exec metrics bodies accounts usage create density imports workflows libraries webhooks templates billing cluster]`: how fast it is, beside the floors of the same machine in the same run. */
 const benches: Record<string, () => Promise<unknown>> = {
   lifecycle: () => import('./lifecycle/run.ts'),
   agent: () => import('./agent/run.ts'),
   gateway: () => import('./gateway/run.ts'),
+  'last-hop': () => import('./last-hop/run.ts'),
   floods: () => import('./floods/run.ts'),
   exec: () => import('./exec/run.ts'),
   metrics: () => import('./metrics/run.ts'),
@@ -16,6 +17,8 @@ const benches: Record<string, () => Promise<unknown>> = {
   libraries: () => import('./libraries/run.ts'),
   webhooks: () => import('./webhooks/run.ts'),
   templates: () => import('./templates/run.ts'),
+  billing: () => import('./billing/run.ts'),
+  cluster: () => import('./cluster/run.ts'),
 };
 const asked = process.argv.slice(2);
 for (const name of asked) {

@@ -20,6 +20,7 @@ const kinds: readonly [name: string, pattern: RegExp][] = [
   ['gateway', /gateway\/(server|serving-process)\.ts/],
   ['Postgres', /^postgres: |\/postgres /],
   ['Temporal', /temporal-server/],
+  ['payment processor', /localstripe/],
   ['supervisor', /ops\/local-stack\/start\.ts/],
 ];
 /** Agents and what they run. */

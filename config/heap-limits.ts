@@ -15,6 +15,7 @@ const heapLimits: ReadonlyMap<string, HeapLimit> = new Map([
   ['gateway/server.ts', { oldSpaceMb: 256, semiSpaceMb: 8 }],
   ['worker/control.ts', { oldSpaceMb: 1024, semiSpaceMb: 8 }],
   ['worker/host.ts', { oldSpaceMb: 384, semiSpaceMb: 8 }],
+  ['runtime/kubernetes/node-helper/main.ts', { oldSpaceMb: 64, semiSpaceMb: 2 }],
 ]);
 
 /**

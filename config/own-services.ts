@@ -23,7 +23,7 @@ export interface NamedService {
   isInner: boolean;
 }
 
-const innerServices = new Set(['database', 'Temporal', 'Temporal Web UI', 'internal service']);
+const innerServices = new Set(['database', 'Temporal', 'Temporal Web UI', 'internal service', 'last hop']);
 
 /**
  * Every service of the platform that this process is configured with. No address that a user names may lead to one of
@@ -44,6 +44,7 @@ function addressesIn(settings: Settings): Omit<NamedService, 'isInner'>[] {
     ['registry', settings.PLATFORM_REGISTRY && `${scheme(settings)}://${settings.PLATFORM_REGISTRY}`],
     ['SMTP', settings.SMTP_URL],
     ['proxy', settings.PLATFORM_SANDBOX_PROXY_URL],
+    ['last hop', settings.PLATFORM_LAST_HOP_ADDRESS && `tcp://${settings.PLATFORM_LAST_HOP_ADDRESS}`],
     ...settings.PLATFORM_INTERNAL_SERVICES.map((address) => ['internal service', `tcp://${address}`]),
   ] as [string, string | undefined][];
   return [

@@ -8,15 +8,15 @@ import path from 'node:path';
  */
 
 /**
- * `host` is what a host worker runs, `start` what `npm start` runs beyond it, `test` and `faults` what the tests do.
- * @typedef {'host' | 'start' | 'test' | 'faults'} Purpose
+ * `host` is what a host worker runs, `start` what `npm start` runs beyond it, `test`, `faults` and `kubernetes` what the tests do.
+ * @typedef {'host' | 'start' | 'test' | 'faults' | 'kubernetes'} Purpose
  */
 
 /** @type {Record<Purpose, Record<string, string>>} */
 const byPurpose = JSON.parse(fs.readFileSync(new URL('./programs.json', import.meta.url), 'utf8'));
 
 /** Each purpose needs the programs of those before it, too. */
-const purposes = /** @type {Purpose[]} */ (['host', 'start', 'test', 'faults']);
+const purposes = /** @type {Purpose[]} */ (['host', 'start', 'test', 'faults', 'kubernetes']);
 
 /** Folders of system programs. The PATH of a user, which `su` keeps, lacks some of them. */
 const systemFolders = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin'];

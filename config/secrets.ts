@@ -1,5 +1,5 @@
 import { createHmac, hkdfSync } from 'node:crypto';
-import type { SandboxId, TemplateId } from '../domain/ids.ts';
+import type { SandboxId, TemplateId, WebhookEndpointId } from '../domain/ids.ts';
 import { open, seal } from './sealed-box.ts';
 
 /**
@@ -11,12 +11,16 @@ export interface PlatformSecrets {
   codecKeys: ReadonlyMap<string, Buffer>;
   /** Opens the codec server. */
   codecAccessToken: string;
+  /** Opens the metrics of all processes. */
+  metricsToken: string;
   /** `envd_access_token`: what a sandbox's owner shows to its agent. */
   agentToken(sandboxId: SandboxId): string;
   /** Opens the agent's platform paths; never leaves the platform. */
   platformToken(sandboxId: SandboxId): string;
   /** Signs the tokens that open the stream of one run. */
   execTokenKey: Buffer;
+  /** Signs the links that add a card. */
+  cardLinkKey: Buffer;
   /** Signs access tokens whose header names this key id. */
   accessTokenKey(keyId: string): Buffer;
   /** Mixed into the hashes of passwords: a copy of the database alone is not enough to guess them. */
@@ -36,11 +40,11 @@ export interface PlatformSecrets {
   /** @throws {Error} when it was not encrypted for this template */
   openRegistryPassword(templateId: TemplateId, sealed: string): string;
   /** The 32-byte seed of an endpoint's ed25519 key; each number gives another key. */
-  webhookKeySeed(endpointId: string, keyNumber: number): Buffer;
+  webhookKeySeed(endpointId: WebhookEndpointId, keyNumber: number): Buffer;
   /** Encrypts a secret that a caller gave for the signatures of a webhook endpoint. */
-  sealWebhookSecret(endpointId: string, secret: string): string;
+  sealWebhookSecret(endpointId: WebhookEndpointId, secret: string): string;
   /** @throws {Error} when it was not encrypted for this endpoint */
-  openWebhookSecret(endpointId: string, sealed: string): string;
+  openWebhookSecret(endpointId: WebhookEndpointId, sealed: string): string;
 }
 
 /** @throws when the settings' codec keys are not `kid:base64 of 32 bytes` */
@@ -61,9 +65,11 @@ export function deriveSecrets(settings: {
   return {
     codecKeys: parseCodecKeys(settings.PLATFORM_CODEC_KEYS) ?? new Map([['derived-1', derive('payload-codec')]]),
     codecAccessToken: derive('codec-access').toString('base64url'),
+    metricsToken: derive('metrics').toString('base64url'),
     agentToken: (sandboxId) => tokenFor(agentKey, sandboxId),
     platformToken: (sandboxId) => tokenFor(platformKey, sandboxId),
     execTokenKey: derive('exec-token'),
+    cardLinkKey: derive('card-link'),
     accessTokenKey: (keyId) => derive(`access-token ${keyId}`),
     passwordPepper: derive('password-pepper'),
     linkToken: (purpose, linkId) => tokenFor(linkKey, `${purpose} ${linkId}`),

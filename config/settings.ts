@@ -51,6 +51,22 @@ const listsByName = (isItem: (item: string) => boolean, message: string) =>
 const words = (list: string) => list.split(',').map((word) => word.trim());
 const isNetwork = (network: string) => ipaddr.isValidCIDR(network);
 
+/** Comma-separated IPv4 networks, as CIDR. */
+const networks = () =>
+  z.preprocess(
+    emptyIsUnset,
+    z
+      .string()
+      .default('')
+      .transform((list) => (list === '' ? [] : words(list)))
+      .pipe(z.array(z.cidrv4())),
+  );
+/** More than 0, at most 1. */
+const share = (fallback: number) => z.preprocess(emptyIsUnset, z.coerce.number().positive().max(1).default(fallback));
+/** A name as Kubernetes has them. */
+const isLabel = (name: string | undefined) => /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(name ?? '');
+const interpreterTemplates = ['code-interpreter', 'code-interpreter-all'];
+
 /** `20000-20127`, or `none`. */
 const portRange = z
   .string()
@@ -63,6 +79,24 @@ const portRange = z
   .refine((range) => range === null || (range.first >= 1 && range.last <= 65535 && range.first <= range.last), {
     message: 'must be a range within 1-65535',
   });
+
+/** A JSON object with texts, such as `{"name": "value"}`. */
+const textsByName = () =>
+  z.preprocess(
+    emptyIsUnset,
+    z
+      .string()
+      .default('{}')
+      .transform((json, context): unknown => {
+        try {
+          return JSON.parse(json);
+        } catch {
+          context.addIssue({ code: 'custom', message: 'must be JSON' });
+          return z.NEVER;
+        }
+      })
+      .pipe(z.record(z.string(), z.string())),
+  );
 
 const settingsSchema = z.object({
   /** Where the embedded parts, the CA, sandboxes' disks and `platform.env` live. */
@@ -93,8 +127,25 @@ const settingsSchema = z.object({
   TEMPORAL_NAMESPACE: textOr('default'),
   /** Only shown to people. Empty: no Web UI is known. */
   TEMPORAL_UI_URL: text(),
-  /** `1` and certificate files turn on TLS to Temporal. */
+  /**
+   * The worker deployment at Temporal that control workers belong to: they have versions then, and an upgrade starts new
+   * ones beside the old (docs/production.md). Empty: they have none, and all of them are replaced at once.
+   */
+  PLATFORM_WORKER_DEPLOYMENT: text().refine(
+    (name) => name === undefined || /^[\w-]{1,100}$/.test(name),
+    'must be letters, digits, - and _',
+  ),
+  /** `1` turns on TLS to Temporal, and so does each of the following. */
   TEMPORAL_TLS: flag(false),
+  /** PEM file of the CA of Temporal's certificate. Empty: the system's CAs. */
+  TEMPORAL_TLS_CA_FILE: text(),
+  /** PEM files of the certificate that Temporal knows the platform by. Empty: none. */
+  TEMPORAL_TLS_CERT_FILE: text(),
+  TEMPORAL_TLS_KEY_FILE: text(),
+  /** The name in Temporal's certificate. Empty: that of TEMPORAL_ADDRESS. */
+  TEMPORAL_TLS_SERVER_NAME: text(),
+  /** An API key of Temporal Cloud. Empty: none. */
+  TEMPORAL_API_KEY: text(),
 
   PLATFORM_API_HOST: textOr('127.0.0.1'),
   PLATFORM_API_PORT: port(7080),
@@ -121,6 +172,8 @@ const settingsSchema = z.object({
   /** How many days events and notifications are kept. */
   PLATFORM_EVENTS_KEPT_DAYS: positive(90),
   PLATFORM_NOTIFICATIONS_KEPT_DAYS: positive(90),
+  /** Whole months after their end for which single usage events are kept. Their sums stay, and so do events that are on no invoice yet. */
+  PLATFORM_USAGE_EVENTS_KEPT_MONTHS: z.preprocess(emptyIsUnset, z.coerce.number().int().min(3).max(1200).default(24)),
   /** How many days deliveries of webhooks are kept; they go a week at a time. */
   PLATFORM_WEBHOOK_DELIVERIES_KEPT_DAYS: z.preprocess(emptyIsUnset, z.coerce.number().min(2).default(30)),
   /** How many days the row of a sandbox can be read, or a deleted one is remembered, after its end. */
@@ -132,6 +185,8 @@ const settingsSchema = z.object({
    * `pause` pauses them within an hour. Neither lets the user create or resume others.
    */
   PLATFORM_USED_UP_QUOTA: z.preprocess(emptyIsUnset, z.enum(['refuse', 'pause']).default('refuse')),
+  /** The same where the hard limit of an account's budget is used up: `pause` pauses the account's sandboxes within five minutes. */
+  PLATFORM_USED_UP_BUDGET: z.preprocess(emptyIsUnset, z.enum(['refuse', 'pause']).default('refuse')),
   /**
    * `smtp://user:password@host:port`, or `smtps://…`; parameters as `?requireTLS=true`. Secret. Empty: mails are kept as
    * files in the data folder.
@@ -173,6 +228,16 @@ const settingsSchema = z.object({
   /** Trust `X-Forwarded-For` of a proxy in front. */
   PLATFORM_TRUST_PROXY: flag(false),
 
+  /**
+   * Where each process serves its metrics for Prometheus, at `/metrics` with the token of `ops/operator/metrics-token.ts`.
+   * A port of 0: not at all. `npm start` chooses ports.
+   */
+  PLATFORM_METRICS_HOST: textOr('127.0.0.1'),
+  PLATFORM_API_METRICS_PORT: port(0),
+  PLATFORM_GATEWAY_METRICS_PORT: port(0),
+  PLATFORM_WORKER_METRICS_PORT: port(0),
+  PLATFORM_HOST_METRICS_PORT: port(0),
+
   /** This machine's name as a host. Empty: one made and kept in the data folder. */
   PLATFORM_HOST_ID: text(),
   PLATFORM_REGION: textOr('local'),
@@ -199,9 +264,73 @@ const settingsSchema = z.object({
    * have failed five seconds after it.
    */
   PLATFORM_HOST_LEASE_SECONDS: positive(15),
+  /**
+   * Where this host's sandboxes run: `oci`, on this machine, or `kubernetes`, as pods of a cluster that is this one host
+   * (docs/kubernetes.md). The settings PLATFORM_KUBERNETES_… count for the latter alone.
+   */
+  PLATFORM_DRIVER: z.preprocess(emptyIsUnset, z.enum(['oci', 'kubernetes']).default('oci')),
+  /** The file that says how to reach the cluster, and as whom. Empty: the service account of the pod that this runs in. */
+  PLATFORM_KUBERNETES_KUBECONFIG: text(),
+  /** All objects of the sandboxes are in this namespace, which must exist. */
+  PLATFORM_KUBERNETES_NAMESPACE: textOr('sandboxes').refine(isLabel, 'must be the name of a namespace'),
+  /** The image that brings the agent into pods, as nodes pull it. */
+  PLATFORM_KUBERNETES_AGENT_IMAGE: text(),
+  /**
+   * Images of the built-in templates `code-interpreter` and `code-interpreter-all`, as `code-interpreter=registry/image;…`;
+   * that of `base` is PLATFORM_BASE_IMAGE. Those that are not named cannot be used: a cluster makes no images.
+   */
+  PLATFORM_KUBERNETES_TEMPLATE_IMAGES: listsByName(
+    (item) => item !== '',
+    'must be template=image;template=image',
+  ).refine(
+    (images) =>
+      Object.entries(images).every(([name, list]) => interpreterTemplates.includes(name) && list.length === 1),
+    'must give one image to code-interpreter or code-interpreter-all',
+  ),
+  /** The Secret, in that namespace, that nodes pull images with. Empty: none. */
+  PLATFORM_KUBERNETES_PULL_SECRET: text(),
+  /** StorageClass of the sandboxes' disks. Empty: the cluster's default. */
+  PLATFORM_KUBERNETES_STORAGE_CLASS: text(),
+  /** RuntimeClass of the sandboxes, such as one of gVisor. Empty: the cluster's default. */
+  PLATFORM_KUBERNETES_RUNTIME_CLASS: text(),
+  /**
+   * Comma-separated networks (CIDR) whose machines and pods may open connections to sandboxes: those of gateways, APIs
+   * and this process.
+   */
+  PLATFORM_KUBERNETES_CLIENT_RANGES: networks(),
+  /**
+   * Comma-separated namespaces of the cluster whose pods may do so too: for network plugins, such as Cilium, that take
+   * addresses of pods for no part of a range.
+   */
+  PLATFORM_KUBERNETES_CLIENT_NAMESPACES: z.preprocess(
+    emptyIsUnset,
+    z
+      .string()
+      .default('')
+      .transform((list) => (list === '' ? [] : words(list)))
+      .refine((names) => names.every(isLabel), 'must be names of namespaces'),
+  ),
+  /**
+   * `required`: the host worker does not start on a cluster that does not enforce NetworkPolicy, which it tries with four
+   * pods. `unchecked`: it starts, and sandboxes may reach each other, the nodes and the API server.
+   */
+  PLATFORM_KUBERNETES_ISOLATION: z.preprocess(emptyIsUnset, z.enum(['required', 'unchecked']).default('required')),
+  /**
+   * Comma-separated public addresses (CIDR) that sandboxes do not reach: the API server, nodes, services of the platform.
+   * Private ones they never reach.
+   */
+  PLATFORM_KUBERNETES_CLOSED_RANGES: networks(),
+  /** What a pod asks its node for, as a share of the sandbox's processors and memory, which are its limits. */
+  PLATFORM_KUBERNETES_CPU_REQUEST_SHARE: share(1 / 16),
+  PLATFORM_KUBERNETES_MEMORY_REQUEST_SHARE: share(1 / 4),
+  /** `false`: each pod has users of its own (`hostUsers: false`), where the cluster can do that. */
+  PLATFORM_KUBERNETES_HOST_USERS: flag(true),
   /** `crun` or `runc`. Empty: crun where it works on this machine's cgroups, else runc. */
   PLATFORM_OCI_RUNTIME: z.preprocess(emptyIsUnset, z.enum(['crun', 'runc']).optional()),
-  /** A /16 to /24 for sandboxes. Empty: a free one of 10.0.0.0/8, kept in the data folder. */
+  /**
+   * A /16 to /24 for sandboxes. Empty: a free one of 10.0.0.0/8, kept in the data folder. On a cluster: the network of
+   * its pods, of any size.
+   */
   PLATFORM_SANDBOX_SUBNET: text(),
   /**
    * Comma-separated ranges of addresses (CIDR) beyond the public internet that the platform may connect to where a user
@@ -223,22 +352,53 @@ const settingsSchema = z.object({
    * Comma-separated IPv4 networks (CIDR) that this host lets TCP connections to its sandboxes in from: where gateways and
    * APIs run that the sandboxes' subnet is routed to. Empty: none, only this host's own processes reach sandboxes.
    */
-  PLATFORM_ROUTED_NETWORKS: z.preprocess(
-    emptyIsUnset,
-    z
-      .string()
-      .default('')
-      .transform((list) => (list === '' ? [] : words(list)))
-      .pipe(z.array(z.cidrv4())),
+  PLATFORM_ROUTED_NETWORKS: networks(),
+  /**
+   * Several machines without routes into each other's sandbox networks. Of a host and its gateway: `host:port` at which
+   * that gateway takes connections from gateways and APIs of other machines, over mutual TLS; it listens on that port of
+   * every address. Empty: none.
+   */
+  PLATFORM_LAST_HOP_ADDRESS: text().refine(
+    (address) => address === undefined || /^([^\s/:@]+|\[[0-9a-f:.]+\]):[1-9]\d{0,4}$/i.test(address),
+    'must be host:port',
   ),
+  /** Of a host's gateway: the file with the join token of that host (`ops/operator/last-hop-token.ts`). */
+  PLATFORM_LAST_HOP_HOST_TOKEN_FILE: text(),
+  /** Of every gateway and API: the file with its join token. Empty: it reaches sandboxes directly, also by routes. */
+  PLATFORM_LAST_HOP_GATEWAY_TOKEN_FILE: text(),
+  /**
+   * Of control workers alone: the folder of the authority that issues certificates for these connections. Keep it from
+   * hosts. Made when it is missing. Empty: this process issues none.
+   */
+  PLATFORM_LAST_HOP_CA_DIR: text(),
   /** Comma-separated resolvers for sandboxes. Empty: the host's upstream servers. */
   PLATFORM_SANDBOX_DNS: text(),
-  /** Where clients reach UDP ports of sandboxes on this host. Empty: the address it reaches the internet from. */
+  /**
+   * UDP ports of sandboxes on a cluster, where PLATFORM_UDP_PORTS names some: by a Service of this type for each sandbox that
+   * has some. The ports of `NodePort` lie within the cluster's node ports; those of `LoadBalancer` are all at one address.
+   */
+  PLATFORM_KUBERNETES_UDP_SERVICE: z.preprocess(emptyIsUnset, z.enum(['NodePort', 'LoadBalancer']).default('NodePort')),
+  /**
+   * `Cluster`: every node leads to every sandbox, which does not see the address of the sender. `Local`: only the sandbox's
+   * own node does, and the sandbox sees it.
+   */
+  PLATFORM_KUBERNETES_UDP_TRAFFIC_POLICY: z.preprocess(emptyIsUnset, z.enum(['Cluster', 'Local']).default('Cluster')),
+  /** loadBalancerClass of those Services. Empty: the cluster's default. */
+  PLATFORM_KUBERNETES_UDP_LOAD_BALANCER_CLASS: text(),
+  /** Annotations of those Services, as a JSON object, by which load balancers take their address. Empty: none. */
+  PLATFORM_KUBERNETES_UDP_ANNOTATIONS: textsByName(),
+  /**
+   * Where clients reach UDP ports of sandboxes on this host. Empty: the address it reaches the internet from. On a cluster
+   * with such ports it is needed: an address of its nodes, or of the load balancer.
+   */
   PLATFORM_HOST_PUBLIC_ADDRESS: text().refine(
     (address) => !address?.includes(':'),
     'must be an IPv4 address or a name',
   ),
-  /** `first-last`: this host's UDP ports that may lead to sandboxes; `none`. Empty: 128 free ones, kept in the data folder. */
+  /**
+   * `first-last`: this host's UDP ports that may lead to sandboxes; `none`. Empty: 128 free ones, kept in the data folder; on
+   * a cluster none.
+   */
   PLATFORM_UDP_PORTS: z.preprocess(emptyIsUnset, portRange.optional()),
   /** Mbit/s that one sandbox may send to the internet, and as much that it may receive. 0: not limited. */
   PLATFORM_SANDBOX_BANDWIDTH_MBPS: whole(1000),
@@ -247,6 +407,18 @@ const settingsSchema = z.object({
    * variables, and opened to them where it lies in a private network. Empty: none.
    */
   PLATFORM_SANDBOX_PROXY_URL: z.preprocess(emptyIsUnset, z.url({ protocol: /^https?$/ }).optional()),
+  /**
+   * Comma-separated built-in templates whose images a host makes in the background when it has started; the others are made
+   * when a sandbox is first made of them. `none`: all of them are.
+   */
+  PLATFORM_IMAGES_AHEAD: z.preprocess(
+    emptyIsUnset,
+    z
+      .string()
+      .default('code-interpreter')
+      .transform((list) => (list === 'none' ? [] : words(list)))
+      .pipe(z.array(z.enum(['code-interpreter', 'code-interpreter-all']))),
+  ),
   /** Frozen sandboxes kept ready for `base` on this host. 0 turns the pool off. */
   PLATFORM_WARM_POOL_SIZE: whole(2),
   /** After bursts of creates there are as many as came within five seconds, up to this. */
@@ -289,6 +461,16 @@ const settingsSchema = z.object({
   PLATFORM_STRIPE_SECRET_KEY_FILE: text(),
   PLATFORM_STRIPE_WEBHOOK_SECRET_FILE: text(),
   PLATFORM_STRIPE_API_URL: textOr('https://api.stripe.com').pipe(z.url({ protocol: /^https?$/ })),
+  /** The processor's script, which browsers load on the page that adds a card. */
+  PLATFORM_STRIPE_SCRIPT_URL: textOr('https://js.stripe.com/v3/').pipe(z.url({ protocol: /^https?$/ })),
+
+  /**
+   * `on`: plans are charged, and what is not paid for is refused. `off`: usage is metered and shown, and nothing is charged
+   * or refused for money. Empty: `on` where there is a payment processor.
+   */
+  PLATFORM_BILLING: z.preprocess(emptyIsUnset, z.enum(['on', 'off']).optional()),
+  /** Who asks for the money, at the top of receipts: name and address, with `\n` between lines. Empty: the URL of the API. */
+  PLATFORM_INVOICE_ISSUER: text(),
 
   /** The TURN server's shared secret (coturn: `use-auth-secret`, `static-auth-secret`). Empty: there is none. */
   PLATFORM_TURN_SECRET: text(),
@@ -314,14 +496,44 @@ const paymentSettings = [
   'PLATFORM_STRIPE_WEBHOOK_SECRET_FILE',
 ] as const;
 
+/** What a host that is a cluster cannot do without. */
+const clusterSettings = [
+  'PLATFORM_KUBERNETES_AGENT_IMAGE',
+  'PLATFORM_KUBERNETES_CLIENT_RANGES',
+  'PLATFORM_SANDBOX_SUBNET',
+] as const;
+
 const checkedSchema = settingsSchema
+  .superRefine((settings, context) => {
+    if (settings.PLATFORM_DRIVER !== 'kubernetes') return;
+    const require = (name: keyof typeof settings, message: string) =>
+      context.addIssue({ code: 'custom', path: [name], message });
+    for (const name of clusterSettings) {
+      if (!settings[name]?.length) require(name, 'is needed with PLATFORM_DRIVER=kubernetes');
+    }
+    if (settings.PLATFORM_UDP_PORTS && !settings.PLATFORM_HOST_PUBLIC_ADDRESS) {
+      require('PLATFORM_HOST_PUBLIC_ADDRESS', 'is needed with PLATFORM_DRIVER=kubernetes and PLATFORM_UDP_PORTS');
+    }
+    // A process that starts elsewhere in the cluster is the same host.
+    if (!isLabel(settings.PLATFORM_HOST_ID)) {
+      require('PLATFORM_HOST_ID', 'is needed with PLATFORM_DRIVER=kubernetes, of letters a-z, digits and -, at most 63');
+    }
+  })
   .refine((settings) => new Set(paymentSettings.map((name) => !settings[name])).size === 1, {
     path: [paymentSettings[0]],
     message: `and ${paymentSettings.slice(1).join(' and ')} must be set all or none`,
   })
+  .refine((settings) => !settings.PLATFORM_LAST_HOP_HOST_TOKEN_FILE || settings.PLATFORM_LAST_HOP_ADDRESS, {
+    path: ['PLATFORM_LAST_HOP_HOST_TOKEN_FILE'],
+    message: 'needs PLATFORM_LAST_HOP_ADDRESS',
+  })
   .refine((settings) => !settings.PLATFORM_TURN_SECRET === !settings.PLATFORM_TURN_PUBLIC_HOST, {
     path: ['PLATFORM_TURN_SECRET'],
     message: 'and PLATFORM_TURN_PUBLIC_HOST must be set both or neither',
+  })
+  .refine((settings) => !settings.TEMPORAL_TLS_CERT_FILE === !settings.TEMPORAL_TLS_KEY_FILE, {
+    path: ['TEMPORAL_TLS_CERT_FILE'],
+    message: 'and TEMPORAL_TLS_KEY_FILE must be set both or neither',
   });
 
 export type Settings = z.infer<typeof settingsSchema>;

@@ -4,22 +4,46 @@ import { Account } from './entities/account.ts';
 import { Template } from './entities/template.ts';
 import { newId } from './new-id.ts';
 import type { Orm } from './orm.ts';
+import { loadPlans } from './plans.ts';
 import { query } from './query.ts';
-import { createAccount, type MadeAccount } from './repositories/accounts.ts';
+import {
+  type AccountIds,
+  createAccount,
+  createAccountWithoutKey,
+  type MadeAccount,
+  type NewAccount,
+} from './repositories/accounts.ts';
 import { guessTemplateUse } from './repositories/host-rooms.ts';
 
 /** Two starts at once must not make two first accounts; the number is arbitrary. */
 const bootstrapLock = 7_403_112;
 
+interface FirstAccount {
+  email: string;
+  planName: string;
+  baseImage: string;
+}
+
 /**
  * Brings an empty database to its first state: the built-in templates, and the first account with its root admin,
  * default project and key. Existing rows stay as they are.
+ * @param plans by default those of the seed file
  * @returns the first account when this call made it
  */
-export async function bootstrap(
+export function bootstrap(orm: Orm, first: FirstAccount, plans = loadPlans()): Promise<MadeAccount | null> {
+  return bootstrapWith(orm, first, (em, account) => createAccount(em, account, plans));
+}
+
+/** As `bootstrap`, with a first account that has no API key. */
+export function bootstrapWithoutKey(orm: Orm, first: FirstAccount, plans = loadPlans()): Promise<AccountIds | null> {
+  return bootstrapWith(orm, first, (em, account) => createAccountWithoutKey(em, account, plans));
+}
+
+async function bootstrapWith<Made>(
   orm: Orm,
-  first: { email: string; planName: string; baseImage: string },
-): Promise<MadeAccount | null> {
+  first: FirstAccount,
+  make: (em: EntityManager, account: NewAccount) => Promise<Made>,
+): Promise<Made | null> {
   return orm.em.fork().transactional(async (em) => {
     await query(em, 'select pg_advisory_xact_lock(?)', [bootstrapLock]);
     await bringTemplate(em, {
@@ -28,6 +52,7 @@ export async function bootstrap(
       defaultCpuCount: 2,
       defaultMemoryMb: 512,
       image: first.baseImage,
+      status: 'available',
       use: { cpu: 0.1, memoryMb: 64 },
     });
     await bringTemplate(em, {
@@ -36,15 +61,27 @@ export async function bootstrap(
       defaultCpuCount: 2,
       defaultMemoryMb: 1024,
       image: 'builtin:code-interpreter',
+      status: 'pending',
+      use: { cpu: 0.2, memoryMb: 256 },
+    });
+    await bringTemplate(em, {
+      name: 'code-interpreter-all',
+      description: 'As code-interpreter, and R, Java and Deno; its image is made at the first use',
+      defaultCpuCount: 2,
+      defaultMemoryMb: 1024,
+      image: 'builtin:code-interpreter-all',
+      status: 'pending',
       use: { cpu: 0.2, memoryMb: 256 },
     });
     if ((await em.count(Account)) > 0) return null;
-    return createAccount(em, { email: first.email, displayName: 'Root', planName: first.planName, role: 'admin' });
+    return make(em, { email: first.email, displayName: 'Root', planName: first.planName, role: 'admin' });
   });
 }
 
 interface BroughtTemplate extends Pick<Template, 'name' | 'description' | 'defaultCpuCount' | 'defaultMemoryMb'> {
   image: string;
+  /** At first; of an image that hosts make, it is theirs to say afterwards. */
+  status: 'available' | 'pending';
   /** The expected use of its sandboxes until a host has measured some. */
   use: TemplateUse;
 }
@@ -64,7 +101,6 @@ async function bringTemplate(em: EntityManager, { use, ...template }: BroughtTem
     templateId,
     visibility: 'public',
     templateSource: 'platform_family',
-    status: 'available',
     ports: [],
     rootTemplateId: templateId,
   });

@@ -9,6 +9,7 @@ export const constraintErrors: Readonly<Record<string, { code: ErrorCode; messag
   projects_name: { code: 'project_name_taken', message: 'Another of your projects has this name' },
   api_keys_name: { code: 'api_key_name_taken', message: 'Another of your API keys has this name' },
   templates_name: { code: 'template_name_taken', message: 'Another template of the account has this name' },
+  budgets_account: { code: 'budget_exists', message: 'The account has a budget already; change or delete that one' },
   import_jobs_active: { code: 'import_in_progress', message: 'An import of this template is under way' },
   sandboxes_project_id_fkey: { code: 'not_found', message: 'Project not found' },
 };

@@ -1,26 +1,39 @@
+import { isBilled } from '../config/billing.ts';
 import { loadSettings } from '../config/settings.ts';
-import { bootstrap } from './bootstrap.ts';
+import { bootstrap, bootstrapWithoutKey } from './bootstrap.ts';
 import { createOrm } from './orm.ts';
 import { loadPlans } from './plans.ts';
+import { forgiveAll, startBillingOfAll, subscribeAccounts } from './repositories/subscriptions.ts';
 import { grantRuntimeRole } from './runtime-role.ts';
 
 /**
  * Brings the schema up to date, lets the runtime role use it, and makes the first account. Run before the processes start; safe to run again.
- * Prints one JSON line: `{"created": true, "apiKey": …, "email": …}` the first time, `{"created": false}` after it.
+ * Prints one JSON line: `{"created": true, "email": …}` the first time, `{"created": false}` after it.
+ *
+ * The account has no API key, because what a job prints is kept in a log: the operator makes one with `create-api-key`. With
+ * `--print-api-key` it has one and the line does, too (`"apiKey": …`): for a caller that keeps the output to itself.
  */
+const printsKey = process.argv.includes('--print-api-key');
 const settings = loadSettings();
-loadPlans(settings.PLATFORM_PLANS_FILE).get(settings.PLATFORM_ROOT_PLAN);
+const plans = loadPlans(settings.PLATFORM_PLANS_FILE);
+plans.get(settings.PLATFORM_ROOT_PLAN);
 const orm = await createOrm(settings.DATABASE_OWNER_URL ?? settings.DATABASE_URL, 2, null);
 try {
   await orm.migrator.up();
   await grantRuntimeRole(orm, settings.DATABASE_URL);
-  const made = await bootstrap(orm, {
+  const first = {
     email: settings.PLATFORM_ROOT_EMAIL,
     planName: settings.PLATFORM_ROOT_PLAN,
     baseImage: settings.PLATFORM_BASE_IMAGE ?? 'builtin:base',
-  });
+  };
+  const made = await (printsKey ? bootstrap : bootstrapWithoutKey)(orm, first, plans);
+  for (const accountId of await subscribeAccounts(orm.em, plans)) {
+    process.stderr.write(`The plan of ${accountId} is not among the plans; it has no subscription\n`);
+  }
+  await startBillingOfAll(orm.em);
+  if (!isBilled(settings)) await forgiveAll(orm.em);
   const report = made
-    ? { created: true, apiKey: made.apiKey, email: settings.PLATFORM_ROOT_EMAIL }
+    ? { created: true, ...('apiKey' in made && { apiKey: made.apiKey }), email: settings.PLATFORM_ROOT_EMAIL }
     : { created: false };
   process.stdout.write(`${JSON.stringify(report)}\n`);
 } finally {

@@ -52,6 +52,15 @@ import { Migration20261216UsageMeasured } from './migrations/20261216-usage-meas
 import { Migration20261217Ledger } from './migrations/20261217-ledger.ts';
 import { Migration20261217Payments } from './migrations/20261217-payments.ts';
 import { Migration20261218CountedSignIns } from './migrations/20261218-counted-sign-ins.ts';
+import { Migration20261219Subscriptions } from './migrations/20261219-subscriptions.ts';
+import { Migration20261220Budgets } from './migrations/20261220-budgets.ts';
+import { Migration20261220Reconciliation } from './migrations/20261220-reconciliation.ts';
+import { Migration20261220UsageRetention } from './migrations/20261220-usage-retention.ts';
+import { Migration20261221PaymentRefunds } from './migrations/20261221-payment-refunds.ts';
+import { Migration20261223BuiltinImages } from './migrations/20261223-builtin-images.ts';
+import { Migration20261224HostDraining } from './migrations/20261224-host-draining.ts';
+import { Migration20261225LateUsage } from './migrations/20261225-late-usage.ts';
+import { Migration20261227LastHop } from './migrations/20261227-last-hop.ts';
 import { ReticentDriver } from './reticent-driver.ts';
 import { limitSessions, reclaimLostConnections, type SessionLimits } from './session-pool.ts';
 
@@ -72,7 +81,8 @@ export async function createOrm(
   poolSize = 10,
   limits: SessionLimits | null = servingLimits,
 ): Promise<Orm> {
-  return MikroORM.init({
+  let pool: Pool | null = null;
+  const orm = await MikroORM.init({
     clientUrl: databaseUrl,
     driver: ReticentDriver,
     entities: [
@@ -97,9 +107,10 @@ export async function createOrm(
     driverOptions: {
       keepAlive: true,
       connectionTimeoutMillis: poolWaitMs,
-      onPoolCreated: (pool: Pool) => {
-        reclaimLostConnections(pool);
-        if (limits) limitSessions(pool, limits);
+      onPoolCreated: (created: Pool) => {
+        pool = created;
+        reclaimLostConnections(created);
+        if (limits) limitSessions(created, limits);
       },
     },
     extensions: [Migrator],
@@ -143,6 +154,15 @@ export async function createOrm(
         { name: '20261217-ledger', class: Migration20261217Ledger },
         { name: '20261217-payments', class: Migration20261217Payments },
         { name: '20261218-counted-sign-ins', class: Migration20261218CountedSignIns },
+        { name: '20261219-subscriptions', class: Migration20261219Subscriptions },
+        { name: '20261220-budgets', class: Migration20261220Budgets },
+        { name: '20261220-reconciliation', class: Migration20261220Reconciliation },
+        { name: '20261220-usage-retention', class: Migration20261220UsageRetention },
+        { name: '20261221-payment-refunds', class: Migration20261221PaymentRefunds },
+        { name: '20261223-builtin-images', class: Migration20261223BuiltinImages },
+        { name: '20261224-host-draining', class: Migration20261224HostDraining },
+        { name: '20261225-late-usage', class: Migration20261225LateUsage },
+        { name: '20261227-last-hop', class: Migration20261227LastHop },
       ],
     },
     discovery: { warnWhenNoEntities: false },
@@ -150,4 +170,14 @@ export async function createOrm(
     // All times in the database are UTC, whatever this machine's zone is.
     forceUtcTimezone: true,
   });
+  poolsOf.set(orm, () => pool);
+  return orm;
+}
+
+const poolsOf = new WeakMap<Orm, () => Pool | null>();
+
+/** How many connections a process has, how many of them are idle, and how many calls wait for one. */
+export function poolCounts(orm: Orm): { total: number; idle: number; waiting: number } {
+  const pool = poolsOf.get(orm)?.();
+  return { total: pool?.totalCount ?? 0, idle: pool?.idleCount ?? 0, waiting: pool?.waitingCount ?? 0 };
 }

@@ -2,7 +2,10 @@ import type { Orm } from './orm.ts';
 import { query } from './query.ts';
 
 /** Tables that the runtime role may add to and read, and nothing else. */
-const appendOnly = ['audit_events', 'ledger_transactions', 'ledger_entries', 'usage_events'];
+const appendOnly = [
+  ...['audit_events', 'ledger_transactions', 'ledger_entries', 'usage_events', 'subscription_changes'],
+  'last_hop_revocations',
+];
 /** Tables that only migrations change. */
 const readOnly = ['platform_migrations'];
 

@@ -38,7 +38,43 @@ const accountEvent = (type: string, description: string): EventType => ({
   example: { account_id: 'acc-4w9xk2m7vq5z8r3t6ypj', sequence: 1 },
 });
 
-/** Every type that a webhook may subscribe to. Those of payments, subscriptions and budgets are not sent yet. */
+const subscriptionEvent = (type: string, description: string): EventType => ({
+  type: `subscription.${type}`,
+  description,
+  audience: 'account',
+  example: {
+    account_id: 'acc-4w9xk2m7vq5z8r3t6ypj',
+    subscription_id: 'sub-7r2k9d4xq8m5t3v6w1zn',
+    plan_name: 'pro',
+    status: type === 'past_due' ? 'past_due' : 'active',
+    period_start: '2026-03-01T12:29:48.750Z',
+    period_end: '2026-04-01T12:29:48.750Z',
+    sequence: 2,
+  },
+});
+
+const budgetEvent = (type: string, description: string, more: Record<string, unknown>): EventType => ({
+  type: `budget.${type}`,
+  description,
+  audience: 'account',
+  example: {
+    ...{
+      account_id: 'acc-4w9xk2m7vq5z8r3t6ypj',
+      budget_id: 7,
+      budget_amount: 100,
+      currency: 'USD',
+      limit_type: 'hard',
+    },
+    ...more,
+    sequence: 1,
+  },
+});
+const budgetUsage = (amount: number) => ({
+  ...{ amount_used: amount, percentage_used: amount },
+  ...{ period_start: '2026-03-01T00:00:00.000Z', period_end: '2026-04-01T00:00:00.000Z' },
+});
+
+/** Every type that a webhook may subscribe to. */
 export const eventTypes: readonly EventType[] = [
   sandboxEvent('created', 'The sandbox was admitted; it is about to start', 'created', null),
   sandboxEvent('started', 'Its processes run for the first time', 'running', 'user_requested'),
@@ -70,15 +106,22 @@ export const eventTypes: readonly EventType[] = [
   accountEvent('payment.refunded', 'A charge was refunded'),
   accountEvent('payment.method_attached', 'A payment method was added'),
   accountEvent('payment.method_detached', 'A payment method was removed'),
-  accountEvent('subscription.created', 'The account has a plan'),
-  accountEvent('subscription.upgraded', 'The account has a larger plan'),
-  accountEvent('subscription.downgraded', 'The account has a smaller plan'),
-  accountEvent('subscription.renewed', 'A new period of the plan has begun'),
-  accountEvent('subscription.past_due', 'The plan is not paid for'),
-  accountEvent('subscription.canceled', 'The plan has ended'),
-  accountEvent('budget.threshold_crossed', 'Usage has crossed a threshold of a budget'),
-  accountEvent('budget.restricted', 'A budget is used up; creates and resumes are refused'),
-  accountEvent('budget.restored', 'A budget restricts nothing any more'),
+  subscriptionEvent('created', 'The account has a plan'),
+  subscriptionEvent('upgraded', 'The account has a larger plan'),
+  subscriptionEvent('downgraded', 'The account has a smaller plan'),
+  subscriptionEvent('renewed', 'A new period of the plan has begun'),
+  subscriptionEvent('past_due', 'An invoice could not be charged for seven days; nothing is created or resumed'),
+  subscriptionEvent('canceled', 'The paid plan has ended; a free one follows'),
+  budgetEvent('threshold_crossed', 'Usage has reached a threshold of a budget', {
+    ...budgetUsage(80.5),
+    ...{ threshold_percent: 80, message_id: 'bgm-3f8k2m7vq5z8r3t6ypjw' },
+  }),
+  budgetEvent('restricted', 'A budget is used up; creates and resumes are refused', budgetUsage(100.25)),
+  budgetEvent(
+    'restored',
+    'A budget refuses nothing any more. `because`: `budget_changed`, `new_period`, `deactivated`, `deleted` or `not_billed`',
+    { because: 'budget_changed' },
+  ),
 ];
 
 /** Sent by `POST /v1/webhooks/{endpoint_id}/test` alone. */

@@ -28,8 +28,11 @@ export const idPrefixes = {
   webhookDelivery: 'whd',
   ledgerTransaction: 'ltx',
   paymentMethod: 'pmt',
+  paymentRefund: 'prf',
   invoice: 'inv',
   planChange: 'chg',
+  budget: 'bgt',
+  budgetMessage: 'bgm',
 } as const;
 
 export type IdKind = keyof typeof idPrefixes;
@@ -43,7 +46,12 @@ export type TemplateId = Id<'template'>;
 export type SandboxId = Id<'sandbox'>;
 export type EventId = Id<'event'>;
 export type NotificationId = Id<'notification'>;
-export type HostId = Id<'host'>;
+export type ImportJobId = Id<'importJob'>;
+export type WebhookEndpointId = Id<'webhookEndpoint'>;
+export type WebhookDeliveryId = Id<'webhookDelivery'>;
+export type SessionId = Id<'session'>;
+export type InvoiceId = Id<'invoice'>;
+export type PlanChangeId = Id<'planChange'>;
 
 const alphabet = 'abcdefghijklmnopqrstuvwxyz0123456789';
 const suffixLength = 20;

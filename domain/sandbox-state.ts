@@ -36,6 +36,7 @@ export const sandboxReasons = [
   'host_disk_full',
   'disk_lost',
   'host_disk_pressure',
+  'host_draining',
   'runtime_exited',
   'pause_failed',
   'resume_failed',

@@ -75,3 +75,16 @@ export function placeIn(
   if (!project || !repository) return null;
   return { project, repository, tag: reference.tag ?? 'latest', digest: reference.digest };
 }
+
+/** Whether hosts make the image themselves. */
+export const isBuiltin = (image: string): boolean => image.startsWith('builtin:');
+
+/**
+ * Whether a sandbox can be made of a template now. One of a built-in template whose image is still to be made by hosts can:
+ * the sandbox starts when the image is there.
+ */
+export function isUsable(template: { status: string; image?: string | null; accountId?: AccountId | null }): boolean {
+  const { status, image, accountId } = template;
+  if (!image) return false;
+  return status === 'available' || (!accountId && isBuiltin(image) && (status === 'pending' || status === 'building'));
+}

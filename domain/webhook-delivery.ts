@@ -1,3 +1,4 @@
+import type { EventId } from './ids.ts';
 import { withRetryAfter } from './webhook-schedule.ts';
 
 /**
@@ -33,7 +34,7 @@ export function isGone(outcome: AttemptOutcome): boolean {
 
 /** The event as every attempt sends it. */
 export interface DeliveredEvent {
-  eventId: string;
+  eventId: EventId;
   eventType: string;
   /** RFC 3339. */
   eventAt: string;

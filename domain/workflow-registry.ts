@@ -1,4 +1,14 @@
-import type { AccountId, ProjectId, SandboxId, TemplateId, UserId } from './ids.ts';
+import type {
+  AccountId,
+  ImportJobId,
+  InvoiceId,
+  PlanChangeId,
+  ProjectId,
+  SandboxId,
+  TemplateId,
+  UserId,
+  WebhookDeliveryId,
+} from './ids.ts';
 import type { LifeStart } from './life-plan.ts';
 import type { SandboxReason } from './sandbox-state.ts';
 
@@ -23,16 +33,28 @@ export interface Workflows {
   userDeletion: { input: UserDeletionInput; signals: Record<never, never> };
   /** Mails the links that confirm another e-mail of an account. */
   emailChange: { input: EmailChangeInput; signals: { emailChangeEnded: { changeId: string } } };
+  /** The periods of an account's subscription: renewals, invoices, charges. */
+  billing: { input: BillingInput; signals: { paymentPossible: { accountId: AccountId } } };
+  /** Charges for a dearer plan, and changes to it. */
+  planChange: { input: PlanChangeInput; signals: Record<never, never> };
+  /** Mails that an invoice could not be charged. */
+  invoiceMail: { input: InvoiceMailInput; signals: Record<never, never> };
   /** Copies an external image into the platform's registry. */
-  imageImport: { input: ImageImportInput; signals: { importCancelled: { jobId: string } } };
+  imageImport: { input: ImageImportInput; signals: { importCancelled: { jobId: ImportJobId } } };
   /** Makes the image of a template from what a sandbox has changed. */
   templateBuild: { input: TemplateBuildInput; signals: Record<never, never> };
   /** Removes an image that nothing refers to from the registry. */
   imageRemoval: { input: ImageRemovalInput; signals: Record<never, never> };
   /** The attempts at a delivery that did not succeed at once. */
   webhookDelivery: { input: WebhookDeliveryInput; signals: Record<never, never> };
+  /** Compares the usage of an account with its budget, for as long as there is one. */
+  budget: { input: BudgetInput; signals: { checkBudget: { because: 'sandbox' | 'edit' } } };
+  /** Mails that a threshold of a budget is reached. */
+  budgetMail: { input: BudgetMailInput; signals: Record<never, never> };
   /** Removes unused images from the registry. Started by a schedule. */
   imageCollection: { input: undefined; signals: Record<never, never> };
+  /** Compares ledger, invoices, charges and payment processor. Started by a schedule. */
+  reconciliation: { input: undefined; signals: Record<never, never> };
   /** One round of upkeep, started by a schedule. */
   maintenance: { input: undefined; signals: Record<never, never> };
 }
@@ -80,8 +102,26 @@ export interface EmailChangeInput {
   changeId: string;
 }
 
+export interface BillingInput {
+  accountId: AccountId;
+}
+
+export interface PlanChangeInput {
+  accountId: AccountId;
+  changeId: PlanChangeId;
+}
+
+/** About a failed attempt at the charge of an invoice. */
+export interface InvoiceMailInput {
+  invoiceId: InvoiceId;
+  /** The first attempt is 1. */
+  attempt: number;
+  /** Unix milliseconds. Null: no attempt follows by itself, and the account is past due. */
+  nextAttemptAtMs: number | null;
+}
+
 export interface ImageImportInput {
-  jobId: string;
+  jobId: ImportJobId;
   /** The repository that it copies to: the row is gone when the template's owner is deleted meanwhile. */
   path: string;
 }
@@ -99,7 +139,7 @@ export interface ImageRemovalInput {
 }
 
 export interface WebhookDeliveryInput {
-  deliveryId: string;
+  deliveryId: WebhookDeliveryId;
   accountId: AccountId;
   /** RFC 3339; finds the row among the partitions. */
   createdAt: string;
@@ -112,29 +152,51 @@ export interface WebhookDeliveryInput {
   nextAttemptAtMs: number;
 }
 
+export interface BudgetInput {
+  accountId: AccountId;
+}
+
+export interface BudgetMailInput {
+  messageId: string;
+}
+
 interface WorkflowKind {
   /** The workflow id for an object's id. */
   workflowId(objectId: string): string;
   /** Whether the id may be used again once the workflow has closed. */
   mayRunAgain: boolean;
+  /** What an upgrade does with those that are open, where workers have versions (`PLATFORM_WORKER_DEPLOYMENT`). */
+  upgrade: UpgradeBehavior;
 }
+
+/**
+ * `pinned`: ends on the workers of the version that it began on, so an upgrade waits for it; for what ends within an hour
+ * unless a service is away. `auto`: its next task goes to the current version; for what lives longer.
+ */
+export type UpgradeBehavior = 'pinned' | 'auto';
 
 /** How each workflow type is started. */
 export const workflowKinds: Readonly<Record<WorkflowType, WorkflowKind>> = {
-  sandbox: { workflowId: (sandboxId) => sandboxId, mayRunAgain: false },
-  sandboxDeletion: { workflowId: (sandboxId) => `${sandboxId}/deletion`, mayRunAgain: true },
-  sandboxBatchEnding: { workflowId: (batchId) => batchId, mayRunAgain: false },
-  host: { workflowId: (hostId) => hostId, mayRunAgain: false },
-  passwordReset: { workflowId: (userId) => `${userId}/password-reset`, mayRunAgain: true },
-  userInvitation: { workflowId: (userId) => `${userId}/invitation`, mayRunAgain: false },
-  userDeletion: { workflowId: (userId) => `${userId}/deletion`, mayRunAgain: true },
-  emailChange: { workflowId: (accountId) => `${accountId}/email-change`, mayRunAgain: true },
-  imageImport: { workflowId: (jobId) => jobId, mayRunAgain: false },
-  templateBuild: { workflowId: (templateId) => `${templateId}/build`, mayRunAgain: false },
-  imageRemoval: { workflowId: (image) => `${image}/removal`, mayRunAgain: true },
-  webhookDelivery: { workflowId: (holder) => holder, mayRunAgain: false },
-  imageCollection: { workflowId: () => 'image-collection', mayRunAgain: true },
-  maintenance: { workflowId: () => 'maintenance', mayRunAgain: true },
+  sandbox: { workflowId: (sandboxId) => sandboxId, mayRunAgain: false, upgrade: 'auto' },
+  sandboxDeletion: { workflowId: (sandboxId) => `${sandboxId}/deletion`, mayRunAgain: true, upgrade: 'pinned' },
+  sandboxBatchEnding: { workflowId: (batchId) => batchId, mayRunAgain: false, upgrade: 'pinned' },
+  host: { workflowId: (hostId) => hostId, mayRunAgain: false, upgrade: 'auto' },
+  passwordReset: { workflowId: (userId) => `${userId}/password-reset`, mayRunAgain: true, upgrade: 'pinned' },
+  userInvitation: { workflowId: (userId) => `${userId}/invitation`, mayRunAgain: false, upgrade: 'pinned' },
+  userDeletion: { workflowId: (userId) => `${userId}/deletion`, mayRunAgain: true, upgrade: 'auto' },
+  emailChange: { workflowId: (accountId) => `${accountId}/email-change`, mayRunAgain: true, upgrade: 'auto' },
+  billing: { workflowId: (accountId) => `${accountId}/billing`, mayRunAgain: true, upgrade: 'auto' },
+  planChange: { workflowId: (accountId) => `${accountId}/plan-change`, mayRunAgain: true, upgrade: 'pinned' },
+  invoiceMail: { workflowId: (attempt) => `${attempt}/mail`, mayRunAgain: false, upgrade: 'pinned' },
+  imageImport: { workflowId: (jobId) => jobId, mayRunAgain: false, upgrade: 'pinned' },
+  templateBuild: { workflowId: (templateId) => `${templateId}/build`, mayRunAgain: false, upgrade: 'pinned' },
+  imageRemoval: { workflowId: (image) => `${image}/removal`, mayRunAgain: true, upgrade: 'pinned' },
+  webhookDelivery: { workflowId: (holder) => holder, mayRunAgain: false, upgrade: 'auto' },
+  budget: { workflowId: (accountId) => `${accountId}/budget`, mayRunAgain: true, upgrade: 'auto' },
+  budgetMail: { workflowId: (messageId) => messageId, mayRunAgain: false, upgrade: 'pinned' },
+  imageCollection: { workflowId: () => 'image-collection', mayRunAgain: true, upgrade: 'pinned' },
+  reconciliation: { workflowId: () => 'reconciliation', mayRunAgain: true, upgrade: 'pinned' },
+  maintenance: { workflowId: () => 'maintenance', mayRunAgain: true, upgrade: 'pinned' },
 };
 
 export function isWorkflowType(type: string): type is WorkflowType {

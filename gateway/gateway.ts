@@ -2,13 +2,16 @@ import type net from 'node:net';
 import type { Logger } from 'pino';
 import { type CountExchange, noOtherProcesses } from '../domain/bounded-counts.ts';
 import type { SandboxId } from '../domain/ids.ts';
+import type { SandboxWays } from '../last-hop/last-hops.ts';
 import { AccessRecorder, type RecordAccess } from './access-recorder.ts';
 import { BoundedLog } from './bounded-log.ts';
 import { defaultLimits, type GatewayLimits } from './connection-limits.ts';
+import type { Exchange, ExchangeListener } from './exchange.ts';
 import { FrameFloods } from './frame-floods.ts';
 import { Http1Front } from './http1-front.ts';
 import { Http2Front } from './http2-front.ts';
 import { Listener } from './listener.ts';
+import type { PageAssets } from './pages/page-assets.ts';
 import type { SocketHandle } from './processes/bound-socket.ts';
 import type { RouteTable } from './routes.ts';
 import { SandboxProxy } from './sandbox-proxy.ts';
@@ -21,7 +24,11 @@ export interface GatewayOptions {
   baseDomain: string;
   trustProxy: boolean;
   routes: RouteTable;
+  /** How sandboxes of other machines are reached. Absent: directly, as those of this machine. */
+  ways?: SandboxWays | null;
   certificates: CertificateSource;
+  /** The pages `/terminal` and `/files`. */
+  pages: PageAssets;
   /** Records that these sandboxes were used; called at most once a minute, and at the end. */
   recordAccess: RecordAccess;
   logger: Logger;
@@ -31,6 +38,8 @@ export interface GatewayOptions {
   /** 48 bytes that encrypt TLS session tickets. Absent: random ones. */
   ticketKeys?: Buffer;
   accessIntervalMs?: number;
+  /** Called at the end of each request with the status of its response; 0: the client went before it had one. */
+  onRequestEnd?: (status: number) => void;
 }
 
 export interface Gateway {
@@ -46,19 +55,30 @@ export interface Gateway {
 
 /** From `<sandbox>.<base domain>` to the sandbox: listener, the two versions of HTTP, decisions, connections. */
 export function createGateway(options: GatewayOptions): Gateway {
-  const { baseDomain, trustProxy, routes, certificates, logger } = options;
+  const { baseDomain, trustProxy, routes, certificates, pages, logger } = options;
   const counts = options.counts ?? noOtherProcesses;
   const limits = { ...defaultLimits, ...options.limits };
-  const pool = new UpstreamPool(routes);
+  const pool = new UpstreamPool(routes, options.ways);
   const recorder = new AccessRecorder(options.recordAccess, logger, options.accessIntervalMs);
   const onAccess = (sandboxId: SandboxId) => recorder.touch(sandboxId);
   const log = new BoundedLog(logger);
-  const proxy = new SandboxProxy({ baseDomain, trustProxy, limits, counts, routes, pool, onAccess, logger, log });
+  const proxy = new SandboxProxy({
+    baseDomain,
+    trustProxy,
+    limits,
+    counts,
+    routes,
+    pool,
+    pages,
+    onAccess,
+    logger,
+    log,
+  });
   const front = {
     ...limits,
     log,
     clientOf: (socket: net.Socket) => listener.clientOf(socket),
-    onExchange: proxy.handle.bind(proxy),
+    onExchange: countingEnds(proxy.handle.bind(proxy), options.onRequestEnd),
   };
   const http1 = new Http1Front(front);
   // Behind a proxy all clients have one address, which would be blamed for the floods of one.
@@ -92,5 +112,18 @@ export function createGateway(options: GatewayOptions): Gateway {
       await recorder.close();
     },
     stats: () => ({ connections: listener.connectionCount, ...proxy.underWay }),
+  };
+}
+
+/** Calls `onEnd` after `handle` has ended an exchange. */
+function countingEnds(handle: ExchangeListener, onEnd: ((status: number) => void) | undefined): ExchangeListener {
+  if (!onEnd) return handle;
+  return (exchange: Exchange) => {
+    handle(exchange);
+    const { onClosed } = exchange;
+    exchange.onClosed = (completed) => {
+      onClosed(completed);
+      onEnd(exchange.responseStatus);
+    };
   };
 }

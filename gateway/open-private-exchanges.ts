@@ -8,11 +8,13 @@ const lookupsAtOnce = 8;
 
 /**
  * Requests and WebSockets in progress to agents and to ports that need the token. They end when the owner of their
- * sandbox is disabled; those to public ports continue.
+ * sandbox is disabled; those to public ports continue. Those of web pages also end with a pause, which the page then
+ * shows.
  */
 export class OpenPrivateExchanges {
   readonly #routes: RouteTable;
-  readonly #open = new Map<SandboxId, Set<Exchange>>();
+  /** With what ends each. */
+  readonly #open = new Map<SandboxId, Map<Exchange, { endsWithPause: boolean }>>();
   readonly #limit = pLimit(lookupsAtOnce);
 
   constructor(routes: RouteTable) {
@@ -26,10 +28,10 @@ export class OpenPrivateExchanges {
   }
 
   /** @returns removes it again when it is over */
-  add(sandboxId: SandboxId, exchange: Exchange): () => void {
-    const open = this.#open.get(sandboxId) ?? new Set();
+  add(sandboxId: SandboxId, exchange: Exchange, ends: { endsWithPause: boolean }): () => void {
+    const open = this.#open.get(sandboxId) ?? new Map<Exchange, { endsWithPause: boolean }>();
     this.#open.set(sandboxId, open);
-    open.add(exchange);
+    open.set(exchange, ends);
     // A change may have been announced after the look-up for this exchange and before this line.
     void this.#check(sandboxId);
     return () => {
@@ -41,7 +43,9 @@ export class OpenPrivateExchanges {
   async #check(sandboxId: SandboxId): Promise<void> {
     // If the route cannot be read now, notifications are interrupted as well, and their return calls this again.
     const route = await this.#routes.find(sandboxId).catch(() => null);
-    if (!route?.isLocked) return;
-    for (const exchange of this.#open.get(sandboxId) ?? []) exchange.destroy();
+    if (!route) return;
+    for (const [exchange, { endsWithPause }] of this.#open.get(sandboxId) ?? []) {
+      if (route.isLocked || (endsWithPause && route.status !== 'running')) exchange.destroy();
+    }
   }
 }

@@ -1,14 +1,17 @@
 import { isDisguisedCredential, nominatedNames, withoutNames } from './header-fields.ts';
+import { takeSessions } from './pages/page-session.ts';
 
 /**
  * A request's header fields, read once. `forward` is for the sandbox: without connection-level fields, fields that only
- * the gateway sets (`X-Forwarded-*`), and the platform's own credential.
+ * the gateway sets (`X-Forwarded-*`), the platform's own credential, and the session of the web pages.
  */
 export interface RequestHeaders {
   /** Flat list of names and values, as sent. */
   forward: string[];
   hosts: string[];
   accessToken: string | null;
+  /** Sessions of the web pages, taken out of the cookies. */
+  pageSessions: string[];
   contentType: string | null;
   contentLengths: string[];
   transferEncodings: string[];
@@ -27,6 +30,7 @@ export function readRequestHeaders(raw: string[]): RequestHeaders {
     forward: [],
     hosts: [],
     accessToken: null,
+    pageSessions: [],
     contentType: null,
     contentLengths: [],
     transferEncodings: [],
@@ -105,7 +109,11 @@ export function readRequestHeaders(raw: string[]): RequestHeaders {
         if (!isDisguisedCredential(name)) forward.push(name, value);
     }
   }
-  if (cookies) forward.push('cookie', cookies.join('; '));
+  if (cookies) {
+    const { rest, sessions } = takeSessions(cookies.join('; '));
+    headers.pageSessions = sessions;
+    if (rest !== null) forward.push('cookie', rest);
+  }
   if (nominated) headers.forward = withoutNames(forward, nominated);
   return headers;
 }

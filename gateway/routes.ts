@@ -15,6 +15,8 @@ export interface SandboxRoute {
   sandboxId: SandboxId;
   /** Only `running` sandboxes are served. */
   status: string;
+  /** The host that it is on; null before it is placed. */
+  hostId: string | null;
   /** IPv4 address on the host's link; null before the sandbox is placed and after it has ended. */
   address: string | null;
   agentPort: number;

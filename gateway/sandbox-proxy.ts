@@ -8,6 +8,10 @@ import { GatewayError } from './error-reply.ts';
 import type { Exchange } from './exchange.ts';
 import { methodNotAllowed } from './http1-front.ts';
 import { OpenPrivateExchanges } from './open-private-exchanges.ts';
+import { isolateFromPages } from './pages/own-origin.ts';
+import type { PageAssets } from './pages/page-assets.ts';
+import { type PagePath, readPagePath } from './pages/page-paths.ts';
+import { type PageCall, WebPages } from './pages/web-pages.ts';
 import { isPlatformPath } from './platform-path.ts';
 import { isPortAuthorized, portAccess } from './port-access.ts';
 import type { RouteTable, SandboxRoute } from './routes.ts';
@@ -17,6 +21,7 @@ import { GrpcForwarding, isGrpc } from './upstream/grpc-forwarding.ts';
 import { type ForwardingContext, HttpForwarding, SandboxUnreachable, unreachable } from './upstream/http-forwarding.ts';
 import type { UpstreamPool } from './upstream/pool.ts';
 import type { UpstreamRequest } from './upstream/request-head.ts';
+import type { ResponseHead } from './upstream/response-parser.ts';
 import { WebSocketForwarding } from './upstream/websocket-forwarding.ts';
 import { WaitingBytes } from './waiting-bytes.ts';
 
@@ -36,6 +41,7 @@ export interface SandboxProxyOptions {
   counts: CountExchange;
   routes: RouteTable;
   pool: UpstreamPool;
+  pages: PageAssets;
   /** Called for every sandbox that is used. */
   onAccess: (sandboxId: SandboxId) => void;
   logger: Logger;
@@ -55,6 +61,7 @@ export class SandboxProxy {
   readonly #perSandbox: BoundedCounts;
   readonly #waiting: WaitingBytes;
   readonly #private: OpenPrivateExchanges;
+  readonly #pages: WebPages;
   #warnedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: SandboxProxyOptions) {
@@ -63,6 +70,7 @@ export class SandboxProxy {
     const { maxWaitingBytes: maxBytes, maxWaitingBytesPerClient: maxBytesPerClient } = options.limits;
     this.#waiting = new WaitingBytes({ maxBytes, maxBytesPerClient, log: options.log });
     this.#private = new OpenPrivateExchanges(options.routes);
+    this.#pages = new WebPages(options.pages);
     this.#perSandbox = new BoundedCounts(options.limits.maxRequestsPerSandbox, 'requests-of-sandbox', options.counts);
   }
 
@@ -105,16 +113,25 @@ export class SandboxProxy {
       if (logger.isLevelEnabled('debug')) this.#log(exchange, sandboxId, port, completed, startedAt);
     };
     const clientKey = this.#countClient(exchange, releases);
+    const page = port === null ? readPagePath(exchange.target) : null;
+    let call: PageCall | null = null;
     for (let triedAddress: string | null = null; ; ) {
       const triedAtMs = performance.now();
       const route = await this.#findRoute(sandboxId);
       if (exchange.isClosed) return;
+      if (page && this.#pages.serveStatic({ exchange, route, path: page, host, isRunning: isRunning(route) })) return;
+      requireRunning(route);
       if (triedAddress === route.address) throw unreachable();
-      const { isPublic, ...admitted } = this.#admit(exchange, route, port, host);
+      if (page && !call) {
+        call = this.#callOfPage(exchange, route, page, host);
+        if (!call) return;
+      }
+      const { isPublic, ...admitted } = this.#admit(exchange, route, port, host, call);
       const context = { ...admitted, clientKey, waiting: this.#waiting };
       if (triedAddress === null) {
         this.#countSandbox(sandboxId, releases);
-        if (!isPublic) releases.push(this.#private.add(sandboxId, exchange));
+        if (!isPublic) releases.push(this.#private.add(sandboxId, exchange, { endsWithPause: call !== null }));
+        if (call) releases.push(cutAt(exchange, call.endsAtMs));
         onAccess(sandboxId);
         releases.push(() => onAccess(sandboxId));
       }
@@ -154,10 +171,13 @@ export class SandboxProxy {
       });
     }
     if (!route) throw new GatewayError(404, 'sandbox_not_found', 'No such sandbox');
-    if (route.status !== 'running' || route.address === null) {
-      throw new GatewayError(502, 'sandbox_not_running', 'The sandbox is not running');
-    }
     return route;
+  }
+
+  /** The call of a page to the agent; null when the request is answered. */
+  #callOfPage(exchange: Exchange, route: SandboxRoute, path: PagePath, host: string): PageCall | null {
+    if (route.isLocked) throw ownerDisabled();
+    return this.#pages.serve({ exchange, route, path, host, isRunning: true });
   }
 
   /** The port that the request reaches and how; or why it may not. */
@@ -166,8 +186,10 @@ export class SandboxProxy {
     route: SandboxRoute,
     requestedPort: number | null,
     host: string,
+    call: PageCall | null,
   ): Omit<ForwardingContext, 'clientKey' | 'waiting'> & { isPublic: boolean } {
-    const { target, method, isWebSocket } = exchange;
+    const { method, isWebSocket } = exchange;
+    const target = call?.target ?? exchange.target;
     const { trustProxy, pool, limits, log } = this.#options;
     const access = portAccess(route, requestedPort);
     if (access.kind === 'not_http') {
@@ -179,6 +201,7 @@ export class SandboxProxy {
     // The reply must not show that the path exists.
     if (isAgent && isPlatformPath(target)) throw notFound();
     const request: UpstreamRequest = { target, host, trustProxy, passesAccessToken: isAgent };
+    const replyFields = isAgent && !call ? isolateFromPages(exchange) : [];
     if (access.kind === 'token') {
       const { accessToken } = exchange.headers;
       const { requestedPort: port } = access;
@@ -193,7 +216,10 @@ export class SandboxProxy {
     const { port } = access;
     const onBadReply = (reason: string) =>
       log.write('info', { sandboxId, port, requestId, reason }, 'a sandbox sent a bad reply');
-    return { exchange, route, port, request, pool, stalledClientTimeoutMs, onBadReply, isPublic };
+    const replyHead =
+      call?.replyHead ?? ((head: ResponseHead) => ({ ...head, headers: [...head.headers, ...replyFields] }));
+    const page = call || replyFields.length > 0 ? { replyHead, isPage: call !== null } : null;
+    return { exchange, route, port, request, pool, stalledClientTimeoutMs, onBadReply, isPublic, page };
   }
 
   /** Returns the key under which the client is counted. */
@@ -247,8 +273,26 @@ export class SandboxProxy {
   }
 }
 
+function isRunning(route: SandboxRoute): boolean {
+  return route.status === 'running' && route.address !== null;
+}
+
+function requireRunning(route: SandboxRoute): void {
+  if (isRunning(route)) return;
+  throw new GatewayError(502, 'sandbox_not_running', 'The sandbox is not running');
+}
+
+/** Breaks the exchange off at that time, with which its session ends. Returns the release of the timer. */
+function cutAt(exchange: Exchange, atMs: number | null): () => void {
+  if (atMs === null) return () => undefined;
+  const timer = setTimeout(() => exchange.destroy(), Math.max(0, atMs - Date.now())).unref();
+  return () => clearTimeout(timer);
+}
+
 function forwardingOf(context: ForwardingContext): Forwarding {
   const { exchange } = context;
+  // Only this one changes the heads of replies.
+  if (context.page?.isPage) return new HttpForwarding(context);
   if (exchange.isWebSocket) return new WebSocketForwarding(context);
   if (exchange.http2Stream && isGrpc(exchange.headers.contentType)) return new GrpcForwarding(context);
   return new HttpForwarding(context);

@@ -1,8 +1,11 @@
 import path from 'node:path';
 import { pino } from 'pino';
 import { logDestination } from '../config/log-destination.ts';
+import { deriveSecrets } from '../config/secrets.ts';
 import { loadSettings } from '../config/settings.ts';
 import { stopSignal } from '../config/stop-signal.ts';
+import { serveMetrics } from '../monitoring/metrics-server.ts';
+import { gatewayMetrics } from './gateway-metrics.ts';
 import { GatewayProcesses } from './processes/primary.ts';
 
 /** The gateway: starts the processes that serve and supervises them. Any number of gateways may run. */
@@ -29,6 +32,15 @@ void stopSignal().then(async () => {
 
 try {
   const { host, port } = await processes.start();
+  if (settings.PLATFORM_GATEWAY_METRICS_PORT) {
+    await serveMetrics({
+      host: settings.PLATFORM_METRICS_HOST,
+      port: settings.PLATFORM_GATEWAY_METRICS_PORT,
+      token: deriveSecrets(settings).metricsToken,
+      collect: () => gatewayMetrics(processes),
+      onError: (error) => logger.warn({ err: error }, 'the metrics are not served'),
+    });
+  }
   logger.info({ host, port, processes: settings.PLATFORM_GATEWAY_PROCESSES }, 'ready');
 } catch (error) {
   logger.fatal({ err: error }, 'the gateway did not start');

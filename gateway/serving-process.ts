@@ -2,9 +2,14 @@ import { pino } from 'pino';
 import { logDestination } from '../config/log-destination.ts';
 import { deriveSecrets } from '../config/secrets.ts';
 import { loadSettings } from '../config/settings.ts';
-import { createOrm } from '../db/orm.ts';
+import { createOrm, poolCounts } from '../db/orm.ts';
 import { recordAccess } from '../db/repositories/sandbox-routes.ts';
+import { openLastHops } from '../last-hop/last-hops.ts';
+import { createProcessRegistry } from '../monitoring/process-metrics.ts';
 import { createGateway } from './gateway.ts';
+import { countRequests } from './gateway-metrics.ts';
+import { openLastHopEnd } from './last-hop-end.ts';
+import { loadPageAssets } from './pages/page-assets.ts';
 import { serveAsMember } from './processes/serve.ts';
 import { RouteCache } from './route-cache.ts';
 import { PostgresRouteChanges } from './route-changes.ts';
@@ -15,7 +20,8 @@ import { openCertificates } from './tls/certificates.ts';
 const settings = loadSettings();
 const logger = pino({ level: settings.PLATFORM_LOG_LEVEL, name: 'gateway' }, logDestination());
 
-await serveAsMember(logger, async ({ counts, ticketKeys }) => {
+await serveAsMember(logger, async (membership) => {
+  const { counts, ticketKeys } = membership;
   const baseDomain = settings.PLATFORM_BASE_DOMAIN.toLowerCase();
   const certificates = await openCertificates({
     dataDir: settings.PLATFORM_DATA_DIR,
@@ -25,14 +31,20 @@ await serveAsMember(logger, async ({ counts, ticketKeys }) => {
     logger,
   });
   const orm = await createOrm(settings.DATABASE_URL, settings.DATABASE_POOL_SIZE);
+  const registry = createProcessRegistry(() => poolCounts(orm));
+  membership.collectMetrics = () => registry.getMetricsAsJSON();
   const changes = new PostgresRouteChanges({ databaseUrl: settings.DATABASE_URL, logger });
   const routes = new RouteCache(createSandboxRouteSource(orm, deriveSecrets(settings)), changes);
   changes.start();
+  const lastHops = await openLastHops(settings, { orm, logger });
+  const lastHopEnd = await openLastHopEnd(settings, { orm, routes, registry, logger });
   const gateway = createGateway({
     baseDomain,
     trustProxy: settings.PLATFORM_TRUST_PROXY,
     routes,
+    ways: lastHops?.ways ?? null,
     certificates,
+    pages: loadPageAssets(),
     limits: {
       maxConnections: settings.PLATFORM_GATEWAY_MAX_CONNECTIONS,
       maxConnectionsPerClient: settings.PLATFORM_GATEWAY_MAX_CONNECTIONS_PER_CLIENT,
@@ -42,12 +54,14 @@ await serveAsMember(logger, async ({ counts, ticketKeys }) => {
     counts,
     ticketKeys,
     recordAccess: (sandboxIds, minute) => recordAccess(orm.em, sandboxIds, minute),
+    onRequestEnd: countRequests(registry, () => gateway.stats()),
     logger,
   });
   return {
     listenOn: (socket) => gateway.listenOn(socket),
     close: async (drainMs) => {
-      await gateway.close(drainMs);
+      await Promise.all([gateway.close(drainMs), lastHopEnd?.close(drainMs)]);
+      await lastHops?.stop();
       await changes.close();
       await orm.close();
     },

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import Stripe from 'stripe';
 import type { Settings } from '../config/settings.ts';
 import { type Amount, fromSmallestUnit, toSmallestUnit } from '../domain/billing/money.ts';
-import { type ChargeState, chargeStateOf } from '../domain/billing/payments.ts';
+import { type ChargeState, chargeStateOf, type RefundStatus, refundStatusOf } from '../domain/billing/payments.ts';
 
 /** What may be stored of a payment method. The number and the check code of a card never reach the platform. */
 export interface ProcessorMethod {
@@ -24,6 +24,8 @@ export interface ProcessorSetup {
   customerId: string | null;
   status: string;
   paymentMethodId: string | null;
+  /** For the owner's browser alone. */
+  clientSecret: string;
 }
 
 export interface ProcessorCharge extends ChargeState {
@@ -32,6 +34,14 @@ export interface ProcessorCharge extends ChargeState {
   paymentMethodId: string | null;
   amount: Amount;
   currency: string;
+}
+
+export interface ProcessorRefund {
+  processorRefundId: string;
+  /** What the refund was asked for with. Null: it was made elsewhere, such as in the processor's own pages. */
+  key: string | null;
+  status: RefundStatus;
+  failureReason: string | null;
 }
 
 /** What a notification of the processor is about. Its contents are read from the processor, not from the notification. */
@@ -143,6 +153,7 @@ export class PaymentProcessor {
       customerId: idOf(intent.customer),
       status: intent.status,
       paymentMethodId: idOf(intent.payment_method),
+      clientSecret: intent.client_secret!,
     };
   }
 
@@ -226,7 +237,10 @@ export class PaymentProcessor {
     } catch (error) {
       // A decline says so in an error; one that was confirmed before, too. What counts is how the charge is now.
       if (!(error instanceof ProcessorRefusedError)) throw error;
-      return this.readCharge(attempt.paymentIntentId);
+      const charge = await this.readCharge(attempt.paymentIntentId);
+      if (charge.status !== 'requires_confirmation') return charge;
+      // Refused before it was tried, as with a card that was removed meanwhile: another card may be charged.
+      return { ...charge, status: 'requires_payment_method', failureReason: error.code.slice(0, 100) };
     }
   }
 
@@ -234,6 +248,26 @@ export class PaymentProcessor {
     return chargeOf(
       await calling(() => this.#stripe.paymentIntents.retrieve(paymentIntentId, { expand: ['latest_charge'] })),
     );
+  }
+
+  /**
+   * A page of the charges that were made between two times (Unix seconds), newest first.
+   * @param after the last one of the page before
+   */
+  async listCharges(wanted: {
+    fromSeconds: number;
+    untilSeconds: number;
+    after: string | null;
+  }): Promise<{ charges: ProcessorCharge[]; isLast: boolean }> {
+    const page = await calling(() =>
+      this.#stripe.paymentIntents.list({
+        limit: 100,
+        created: { gte: wanted.fromSeconds, lt: wanted.untilSeconds },
+        expand: ['data.latest_charge'],
+        ...(wanted.after !== null && { starting_after: wanted.after }),
+      }),
+    );
+    return { charges: page.data.map(chargeOf), isLast: !page.has_more || page.data.length === 0 };
   }
 
   /** Ends a charge that has not moved money. One that has stays. */
@@ -244,6 +278,42 @@ export class PaymentProcessor {
       if (!(error instanceof ProcessorRefusedError)) throw error;
       return this.readCharge(paymentIntentId);
     }
+  }
+
+  /**
+   * Gives a part of a charge back, or all of it.
+   * @param wanted.key asked again with the same key within a day, it is the same refund; later, look it up first
+   * @throws {ProcessorUnavailableError} the outcome is not known; list the refunds
+   */
+  async refundCharge(wanted: {
+    key: string;
+    paymentIntentId: string;
+    amount: Amount;
+    currency: string;
+  }): Promise<ProcessorRefund> {
+    const { key, paymentIntentId, amount, currency } = wanted;
+    const refund = await calling(() =>
+      this.#stripe.refunds.create(
+        {
+          payment_intent: paymentIntentId,
+          amount: toSmallestUnit(amount, currency),
+          metadata: { [refundKey]: key },
+        },
+        { idempotencyKey: key },
+      ),
+    );
+    return refundOf(refund);
+  }
+
+  /** Every refund of a charge, newest first. */
+  async listRefunds(paymentIntentId: string): Promise<ProcessorRefund[]> {
+    const refunds: ProcessorRefund[] = [];
+    await calling(async () => {
+      for await (const each of this.#stripe.refunds.list({ payment_intent: paymentIntentId, limit: 100 })) {
+        refunds.push(refundOf(each));
+      }
+    });
+    return refunds;
   }
 
   /**
@@ -258,10 +328,14 @@ export class PaymentProcessor {
     } catch {
       throw new ForgedNoticeError('The signature of the notification is wrong or too old');
     }
-    const { id } = event.data.object as { id?: string };
+    const { id, payment_intent: chargeId } = (event.data?.object ?? {}) as {
+      id?: string;
+      payment_intent?: string | null;
+    };
     if (id === undefined) return { about: 'nothing' };
     if (event.type.startsWith('setup_intent.')) return { about: 'setup', setupIntentId: id };
     if (event.type.startsWith('payment_intent.')) return { about: 'charge', paymentIntentId: id };
+    if (/^(charge|refund)\./.test(event.type) && chargeId) return { about: 'charge', paymentIntentId: chargeId };
     if (event.type.startsWith('payment_method.')) return { about: 'method', paymentMethodId: id };
     return { about: 'nothing' };
   }
@@ -279,6 +353,18 @@ function chargeOf(intent: Stripe.PaymentIntent): ProcessorCharge {
     currency,
     ...chargeStateOf(intent.status, error?.decline_code ?? error?.code ?? null),
     amountRefunded: fromSmallestUnit(charge?.amount_refunded ?? 0, currency),
+  };
+}
+
+/** The field of a refund's metadata that has its key. */
+const refundKey = 'refund_id';
+
+function refundOf(refund: Stripe.Refund): ProcessorRefund {
+  return {
+    processorRefundId: refund.id,
+    key: refund.metadata?.[refundKey] ?? null,
+    status: refundStatusOf(refund.status),
+    failureReason: refund.failure_reason?.slice(0, 100) ?? null,
   };
 }
 

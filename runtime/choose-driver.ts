@@ -1,9 +1,18 @@
 import { mkdirSync, statfsSync } from 'node:fs';
+import net from 'node:net';
 import path from 'node:path';
+import { KubeConfig } from '@kubernetes/client-node';
 import type { OwnService } from '../config/own-services.ts';
 import type { Settings } from '../config/settings.ts';
 import type { HostDriver } from './host-driver.ts';
+import { interpreterRecipes } from './images/builtin-images.ts';
 import { defaultImageLimits } from './images/image-store.ts';
+import { Cluster } from './kubernetes/cluster.ts';
+import { FenceGuard } from './kubernetes/cluster-fence.ts';
+import { imageNames } from './kubernetes/cluster-images.ts';
+import { openKubernetesDriver } from './kubernetes/driver.ts';
+import { requireIsolation } from './kubernetes/isolation-probe.ts';
+import type { KubernetesDriverOptions, UdpOptions } from './kubernetes/options.ts';
 import { createOciDriver } from './oci/driver.ts';
 import type { OciDriverOptions } from './oci/options.ts';
 
@@ -21,10 +30,97 @@ export interface HostServices {
 const root = path.resolve(import.meta.dirname, '..');
 
 /**
- * Chooses where the sandboxes of a host run: the only place that knows the drivers. Today there is one, for this
- * machine.
+ * Chooses where the sandboxes of a host run: the only place that knows the drivers. On a cluster it tries the isolation
+ * before it returns: that takes long, and another process may still work as this host.
+ * @returns a function that opens the driver
+ * @throws {IsolationError} when the settings require isolation that the cluster does not give
  */
-export function createHostDriver(settings: Settings, services: HostServices): Promise<HostDriver> {
+export async function prepareHostDriver(
+  settings: Settings,
+  services: HostServices,
+): Promise<() => Promise<HostDriver>> {
+  if (settings.PLATFORM_DRIVER !== 'kubernetes') {
+    const driver = await createMachineDriver(settings, services);
+    return async () => driver;
+  }
+  const options = clusterOptions(settings, services);
+  if (settings.PLATFORM_KUBERNETES_ISOLATION === 'required') await requireIsolation(options);
+  return () => openKubernetesDriver(options);
+}
+
+/** What ends the pods of a host that is a cluster when its lease is over, for a process that does nothing else. */
+export function createClusterGuard(settings: Settings, logger: HostServices['logger']): FenceGuard {
+  const cluster = new Cluster(kubeConfig(settings), settings.PLATFORM_KUBERNETES_NAMESPACE);
+  return new FenceGuard({ cluster, hostId: settings.PLATFORM_HOST_ID!, logger });
+}
+
+function clusterOptions(settings: Settings, { openServers, logger }: HostServices): KubernetesDriverOptions {
+  const builtin = builtinImagesOf(settings);
+  return {
+    config: kubeConfig(settings),
+    namespace: settings.PLATFORM_KUBERNETES_NAMESPACE,
+    hostId: settings.PLATFORM_HOST_ID!,
+    agentImage: settings.PLATFORM_KUBERNETES_AGENT_IMAGE!,
+    imageOf: imageNames({ registry: settings.PLATFORM_REGISTRY?.split('/', 1)[0] ?? null, builtin }),
+    builtinImages: { names: Object.keys(interpreterRecipes), images: builtin },
+    pullSecret: settings.PLATFORM_KUBERNETES_PULL_SECRET,
+    podNetwork: settings.PLATFORM_SANDBOX_SUBNET!,
+    storageClass: settings.PLATFORM_KUBERNETES_STORAGE_CLASS,
+    runtimeClass: settings.PLATFORM_KUBERNETES_RUNTIME_CLASS,
+    clientRanges: settings.PLATFORM_KUBERNETES_CLIENT_RANGES,
+    clientNamespaces: settings.PLATFORM_KUBERNETES_CLIENT_NAMESPACES,
+    closedRanges: closedRangesOf(settings),
+    udp: udpOf(settings),
+    dns: settings.PLATFORM_SANDBOX_DNS?.split(',').map((address) => address.trim()),
+    requestShare: {
+      cpu: settings.PLATFORM_KUBERNETES_CPU_REQUEST_SHARE,
+      memory: settings.PLATFORM_KUBERNETES_MEMORY_REQUEST_SHARE,
+    },
+    ownUsers: !settings.PLATFORM_KUBERNETES_HOST_USERS,
+    openServers,
+    logger,
+  };
+}
+
+function udpOf(settings: Settings): UdpOptions | undefined {
+  const range = settings.PLATFORM_UDP_PORTS;
+  if (!range) return undefined;
+  return {
+    range,
+    service: settings.PLATFORM_KUBERNETES_UDP_SERVICE,
+    trafficPolicy: settings.PLATFORM_KUBERNETES_UDP_TRAFFIC_POLICY,
+    loadBalancerClass: settings.PLATFORM_KUBERNETES_UDP_LOAD_BALANCER_CLASS,
+    annotations: settings.PLATFORM_KUBERNETES_UDP_ANNOTATIONS,
+  };
+}
+
+/** Pods, also by the address at which clients reach their UDP ports. */
+function closedRangesOf(settings: Settings): string[] {
+  const { PLATFORM_UDP_PORTS: ports, PLATFORM_HOST_PUBLIC_ADDRESS: address = '' } = settings;
+  return [
+    ...settings.PLATFORM_KUBERNETES_CLOSED_RANGES,
+    settings.PLATFORM_SANDBOX_SUBNET!,
+    ...(ports && net.isIPv4(address) ? [`${address}/32`] : []),
+  ];
+}
+
+/** The images that the operator has named, by `builtin:<template>`. */
+function builtinImagesOf(settings: Settings): Record<string, string> {
+  const images = Object.entries(settings.PLATFORM_KUBERNETES_TEMPLATE_IMAGES).map(
+    ([template, [image]]) => [`builtin:${template}`, image!] as const,
+  );
+  const base = settings.PLATFORM_BASE_IMAGE;
+  return Object.fromEntries([...images, ...(base ? [['builtin:base', base] as const] : [])]);
+}
+
+function kubeConfig({ PLATFORM_KUBERNETES_KUBECONFIG: file }: Settings): KubeConfig {
+  const config = new KubeConfig();
+  if (file) config.loadFromFile(file);
+  else config.loadFromCluster();
+  return config;
+}
+
+function createMachineDriver(settings: Settings, services: HostServices): Promise<HostDriver> {
   return createOciDriver({
     dataDir: settings.PLATFORM_DATA_DIR,
     cacheDir: settings.PLATFORM_CACHE_DIR,
@@ -40,7 +136,7 @@ export function createHostDriver(settings: Settings, services: HostServices): Pr
     warmPoolMaxSize: settings.PLATFORM_WARM_POOL_MAX_SIZE,
     warmPoolMemoryMb: settings.PLATFORM_WARM_POOL_MEMORY_MB || undefined,
     baseImage: settings.PLATFORM_BASE_IMAGE,
-    codeInterpreterRecipe: path.join(root, 'runtime/images/code-interpreter'),
+    interpreterRecipes,
     imageCacheBytes: imageCacheBytes(settings),
     imageLimits: { ...defaultImageLimits, maxBytes: settings.PLATFORM_IMAGE_MAX_GB * 1024 ** 3 },
     registryInsecureHttp: settings.PLATFORM_REGISTRY_INSECURE_HTTP,

@@ -4,7 +4,7 @@ import type { UdpMapping } from '../domain/ports.ts';
 import type { ReadyProbe, SandboxCommand } from '../domain/template-commands.ts';
 
 /**
- * Where sandboxes run. One implementation for this machine (`oci/`); one for Kubernetes can be added. A host worker
+ * Where sandboxes run. One implementation for this machine (`oci/`), one for a cluster (`kubernetes/`). A host worker
  * holds exactly one driver, and activities reach containers only through it. Every method is idempotent: an activity
  * that is retried after a crash calls it again with the same arguments and gets the same result. `sandboxId` is the
  * only key.
@@ -19,10 +19,11 @@ export interface SandboxDriver {
   create(spec: SandboxSpec, options?: CreateOptions): Promise<SandboxPlace>;
 
   /**
-   * Freezes every process. Pausing a paused sandbox succeeds.
+   * Freezes every process; where nothing can freeze them, it ends them and keeps the disk. Pausing a paused sandbox
+   * succeeds.
    * @throws {DriverError} `pause_failed` when the freeze does not take effect in time; the sandbox then runs on
    */
-  pause(sandboxId: SandboxId, signal?: AbortSignal): Promise<void>;
+  pause(sandboxId: SandboxId, signal?: AbortSignal): Promise<PauseResult>;
 
   /**
    * Thaws a paused sandbox, or starts it again on its disk when its processes are gone (from `spec`).
@@ -111,6 +112,11 @@ export interface ImageBuilds {
   imageDigest(image: string, signal?: AbortSignal): Promise<string>;
 
   discard(buildId: string): Promise<void>;
+}
+
+/** What a pause keeps of a sandbox. `disk`: its processes are gone, and a resume starts it again. */
+export interface PauseResult {
+  kept: 'memory' | 'disk';
 }
 
 /** How a disk was copied. */
@@ -245,6 +251,9 @@ export type DriverErrorCode =
   | 'image_pull_failed'
   | 'image_refused'
   | 'host_disk_full'
+  | 'no_capacity'
+  | 'host_unavailable'
+  | 'not_on_a_cluster'
   | 'start_failed'
   | 'not_ready'
   | 'agent_not_answering'

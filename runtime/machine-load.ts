@@ -1,17 +1,9 @@
 import { readFileSync } from 'node:fs';
 import os from 'node:os';
-
-/** The memory of the machine, in MB. */
-export interface MachineMemory {
-  totalMb: number;
-  /** Memory that new processes could get without swapping. */
-  availableMb: number;
-  /** `full avg10`: percent of the last seconds in which every process that had work waited for memory. */
-  stalledPct: number;
-}
+import type { HostLoad, HostMemory } from './host-driver.ts';
 
 /** Reads how much of the machine all of its processes use. */
-export class MachineLoad {
+export class MachineLoad implements HostLoad {
   readonly #proc: string;
   #processor: { busy: number; all: number };
 
@@ -25,7 +17,7 @@ export class MachineLoad {
     return os.availableParallelism();
   }
 
-  memory(): MachineMemory {
+  memory(): HostMemory {
     const info = readFileSync(`${this.#proc}/meminfo`, 'latin1');
     const mb = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(info)![1]) / 1024;
     return { totalMb: mb('MemTotal'), availableMb: mb('MemAvailable'), stalledPct: this.#stalledPct() };
@@ -39,7 +31,7 @@ export class MachineLoad {
     return all > 0 ? (this.#processor.busy - before.busy) / all : 0;
   }
 
-  /** A kernel without pressure figures has no such file. */
+  /** `full avg10`. A kernel without pressure figures has no such file. */
   #stalledPct(): number {
     try {
       const text = readFileSync(`${this.#proc}/pressure/memory`, 'latin1');

@@ -1,3 +1,4 @@
+import type net from 'node:net';
 import { defaultJsonBounds, exceededBound, type JsonBounds } from '../domain/json-bounds.ts';
 import {
   exchange,
@@ -15,6 +16,8 @@ export interface AgentEndpoint {
   address: string;
   port: number;
   platformToken: string;
+  /** Opens the connection through the sandbox's machine. Absent: to the address. */
+  openTunnel?: (() => net.Socket) | undefined;
 }
 
 export interface PlatformCall {
@@ -53,6 +56,7 @@ function requestFor(agent: AgentEndpoint, { method, path, body, deadlineMs, sign
   return {
     address: agent.address,
     port: agent.port,
+    openTunnel: agent.openTunnel,
     method,
     path,
     headers: {

@@ -19,6 +19,8 @@ export interface SandboxRequest {
   path: string;
   headers?: Record<string, string>;
   body?: Buffer;
+  /** Opens the connection through the sandbox's machine. Absent: to the address. */
+  openTunnel?: (() => net.Socket) | undefined;
   /** With TLS; the certificate is not checked. */
   isTls?: boolean;
   /** From the connect to the last byte; of a stream, to its first byte. */
@@ -168,7 +170,7 @@ class SandboxConnection {
 
   /** @param maxWireBytes all bytes that may be received, framing included; null: any number, for a stream */
   constructor(request: SandboxRequest, maxWireBytes: number | null) {
-    const { address, port, method, path, headers, body, isTls = false, deadlineMs, signal } = request;
+    const { address, port, method, path, headers, body, isTls = false, deadlineMs, signal, openTunnel } = request;
     signal?.throwIfAborted();
     this.#signal = signal;
     this.#onAbort = () => this.fail(signal!.reason);
@@ -176,7 +178,8 @@ class SandboxConnection {
     this.#deadline = setTimeout(() => this.fail(new UnusableReply(`no reply within ${deadlineMs} ms`)), deadlineMs);
 
     const target = { host: address, port };
-    this.#socket = isTls ? tls.connect({ ...target, rejectUnauthorized: false }) : net.connect(target);
+    if (openTunnel) this.#socket = openTunnel();
+    else this.#socket = isTls ? tls.connect({ ...target, rejectUnauthorized: false }) : net.connect(target);
     this.#socket.setKeepAlive(true, keepAliveProbeMs);
     this.#socket.on('error', (cause) => this.#refuse('the connection failed', cause));
     if (maxWireBytes !== null) {

@@ -1,19 +1,27 @@
 import { Client, Connection } from '@temporalio/client';
 import type { PlatformSecrets } from '../config/secrets.ts';
+import { type TemporalConnectionSettings, temporalConnectionOptions } from './connection-options.ts';
 import { createDataConverter } from './data-converter.ts';
+import { requestIdInterceptor } from './request-id.ts';
 
-export interface TemporalSettings {
-  TEMPORAL_ADDRESS: string;
+export interface TemporalSettings extends TemporalConnectionSettings {
   TEMPORAL_NAMESPACE: string;
-  TEMPORAL_TLS: boolean;
 }
 
-/** Connects lazily: while Temporal is away calls fail, but the process runs. */
-export function createTemporalClient(settings: TemporalSettings, secrets: PlatformSecrets): Client {
-  const connection = Connection.lazy({ address: settings.TEMPORAL_ADDRESS, tls: settings.TEMPORAL_TLS });
+/**
+ * Connects lazily: while Temporal is away calls fail, but the process runs.
+ * @param requestIdOf the id of the present request, which is sent along
+ */
+export function createTemporalClient(
+  settings: TemporalSettings,
+  secrets: PlatformSecrets,
+  requestIdOf: () => string | undefined = () => undefined,
+): Client {
+  const connection = Connection.lazy(temporalConnectionOptions(settings));
   return new Client({
     connection,
     namespace: settings.TEMPORAL_NAMESPACE,
     dataConverter: createDataConverter(secrets),
+    interceptors: { workflow: [requestIdInterceptor(requestIdOf)] },
   });
 }

@@ -9,7 +9,10 @@ const searchAttributesOf: { [Type in WorkflowType]?: (input: WorkflowInput<Type>
   passwordReset: ({ userId }) => [{ key: searchAttributes.userId, value: userId }],
   userInvitation: ({ userId }) => [{ key: searchAttributes.userId, value: userId }],
   userDeletion: ({ userId }) => [{ key: searchAttributes.userId, value: userId }],
+  billing: ({ accountId }) => [{ key: searchAttributes.accountId, value: accountId }],
+  planChange: ({ accountId }) => [{ key: searchAttributes.accountId, value: accountId }],
   webhookDelivery: ({ accountId }) => [{ key: searchAttributes.accountId, value: accountId }],
+  budget: ({ accountId }) => [{ key: searchAttributes.accountId, value: accountId }],
   host: ({ hostId }) => [{ key: searchAttributes.hostId, value: hostId }],
 };
 

@@ -1,4 +1,4 @@
-import type { AccountId } from '../domain/ids.ts';
+import type { AccountId, WebhookEndpointId } from '../domain/ids.ts';
 
 /** How many requests of this process may be under way, or have no recorded outcome, at once. */
 export interface InFlightLimits {
@@ -30,7 +30,7 @@ export interface Place {
 export class InFlight {
   readonly #limits: InFlightLimits;
   /** Of each endpoint: how many count, and since when each that is not answered is under way. */
-  readonly #endpoints = new Map<string, { count: number; unanswered: Set<{ sinceMs: number }> }>();
+  readonly #endpoints = new Map<WebhookEndpointId, { count: number; unanswered: Set<{ sinceMs: number }> }>();
   readonly #accounts = new Map<string, number>();
   #total = 0;
 
@@ -48,7 +48,7 @@ export class InFlight {
   }
 
   /** Endpoints and accounts with requests in flight, and how many more each may have. */
-  rooms(): { endpoints: Map<string, number>; accounts: Map<string, number> } {
+  rooms(): { endpoints: Map<WebhookEndpointId, number>; accounts: Map<string, number> } {
     const { perAccount } = this.#limits;
     return {
       endpoints: new Map([...this.#endpoints.keys()].map((endpointId) => [endpointId, this.roomOf(endpointId)])),
@@ -61,7 +61,7 @@ export class InFlight {
    * already costs less as a request than as a workflow.
    * @returns null: there is no room
    */
-  enter(endpointId: string, accountId: AccountId): Place | null {
+  enter(endpointId: WebhookEndpointId, accountId: AccountId): Place | null {
     const ofAccount = this.#accounts.get(accountId) ?? 0;
     const endpoint = this.#endpoints.get(endpointId) ?? { count: 0, unanswered: new Set() };
     if (this.room <= 0 || ofAccount >= this.#limits.perAccount || endpoint.count >= this.#limits.perEndpoint)
@@ -90,7 +90,7 @@ export class InFlight {
   }
 
   /** How many more requests an endpoint may have now. */
-  roomOf(endpointId: string): number {
+  roomOf(endpointId: WebhookEndpointId): number {
     const endpoint = this.#endpoints.get(endpointId);
     if (!endpoint) return this.#limits.perEndpoint;
     // The oldest is the first of the set.

@@ -1,5 +1,6 @@
 import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
 import type { PlatformSecrets } from '../config/secrets.ts';
+import type { WebhookEndpointId } from '../domain/ids.ts';
 
 /** The PKCS #8 prefix of an ed25519 key, before its 32 bytes. */
 const ed25519Prefix = Buffer.from('302e020100300506032b657004220420', 'hex');
@@ -17,7 +18,7 @@ export class WebhookKeys {
   }
 
   /** Derives the key; that takes longer than a signature, so the newest are kept. */
-  privateKey(endpointId: string, keyNumber: number): KeyObject {
+  privateKey(endpointId: WebhookEndpointId, keyNumber: number): KeyObject {
     const name = `${endpointId}/${keyNumber}`;
     const known = this.#privateKeys.get(name);
     if (known) return known;
@@ -30,7 +31,7 @@ export class WebhookKeys {
   }
 
   /** `whpk_` and base64 of the 32 bytes, as Standard Webhooks writes it. */
-  publicKey(endpointId: string, keyNumber: number): string {
+  publicKey(endpointId: WebhookEndpointId, keyNumber: number): string {
     const der = createPublicKey(this.privateKey(endpointId, keyNumber)).export({ format: 'der', type: 'spki' });
     return `whpk_${der.subarray(-32).toString('base64')}`;
   }
@@ -39,12 +40,12 @@ export class WebhookKeys {
    * @param secret `whsec_…`
    * @returns the form in which it is stored
    */
-  seal(endpointId: string, secret: string): string {
+  seal(endpointId: WebhookEndpointId, secret: string): string {
     return this.#secrets.sealWebhookSecret(endpointId, secret);
   }
 
   /** The secret's bytes, which sign. */
-  open(endpointId: string, sealed: string): Buffer {
+  open(endpointId: WebhookEndpointId, sealed: string): Buffer {
     return Buffer.from(this.#secrets.openWebhookSecret(endpointId, sealed).slice('whsec_'.length), 'base64');
   }
 }

@@ -1,9 +1,10 @@
 import { createHmac, sign } from 'node:crypto';
+import type { WebhookEndpointId } from '../domain/ids.ts';
 import type { WebhookKeys } from './keys.ts';
 
 /** The fields of an endpoint that its signatures depend on. */
 export interface SigningEndpoint {
-  endpointId: string;
+  endpointId: WebhookEndpointId;
   keyNumber: number;
   sealedSecret?: string | null;
   previousKeyNumber?: number | null;

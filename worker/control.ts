@@ -1,33 +1,54 @@
+import path from 'node:path';
 import { NativeConnection } from '@temporalio/worker';
 import { pino } from 'pino';
+import { freeLoopbackPort } from '../config/free-port.ts';
 import { logDestination } from '../config/log-destination.ts';
 import { deriveSecrets } from '../config/secrets.ts';
 import { loadSettings } from '../config/settings.ts';
 import { stopSignal } from '../config/stop-signal.ts';
-import { createOrm } from '../db/orm.ts';
+import { createOrm, poolCounts } from '../db/orm.ts';
 import { loadPlans } from '../db/plans.ts';
+import { readPlatformFigures } from '../db/repositories/platform-figures.ts';
+import { LastHopAuthority } from '../last-hop/authority.ts';
 import { createMailer } from '../mail/mailer.ts';
+import { PlatformGauges } from '../monitoring/platform-gauges.ts';
+import { createProcessRegistry } from '../monitoring/process-metrics.ts';
+import { SandboxMetrics } from '../monitoring/sandbox-metrics.ts';
 import { PlatformRegistry } from '../registry/platform-registry.ts';
 import { createTemporalClient } from '../temporal/client.ts';
+import { temporalConnectionOptions } from '../temporal/connection-options.ts';
 import { WebhookKeys } from '../webhooks/keys.ts';
 import { createControlWorker } from './control-worker.ts';
+import { takeFirstWork, workerVersion } from './deployment-version.ts';
+import { LastHopIssuer } from './last-hop-issuer.ts';
+import { createLifeReports } from './life-reports.ts';
 import { logTemporalThrough } from './logging.ts';
 import { OutboxRelay } from './outbox-relay.ts';
 import { ensureSchedules } from './schedules.ts';
 import { createWebhookSender } from './webhook-egress.ts';
 import { WebhookRelay } from './webhook-relay.ts';
+import { serveWorkerMetrics } from './worker-metrics.ts';
 import { ensureWorkflowBundle } from './workflow-bundle.ts';
 
 /** The control worker's process: workflows, their database activities, and the outbox relay. Any number may run. */
 const settings = loadSettings();
 const logger = pino({ level: settings.PLATFORM_LOG_LEVEL, name: 'worker' }, logDestination());
-logTemporalThrough(logger);
+const sdkMetricsPort = settings.PLATFORM_WORKER_METRICS_PORT ? await freeLoopbackPort() : null;
+logTemporalThrough(logger, sdkMetricsPort);
 const secrets = deriveSecrets(settings);
+const version = workerVersion(settings);
 const [orm, connection, workflowBundle] = await Promise.all([
   createOrm(settings.DATABASE_URL, settings.DATABASE_POOL_SIZE),
-  NativeConnection.connect({ address: settings.TEMPORAL_ADDRESS, tls: settings.TEMPORAL_TLS }),
-  ensureWorkflowBundle(settings.PLATFORM_CACHE_DIR),
+  NativeConnection.connect(temporalConnectionOptions(settings)),
+  ensureWorkflowBundle(settings.PLATFORM_CACHE_DIR, version ? 'versioned' : 'plain'),
 ]);
+const registry = createProcessRegistry(() => poolCounts(orm));
+const figures = new PlatformGauges(
+  registry,
+  () => readPlatformFigures(orm.em),
+  (error) => logger.warn({ err: error }, 'the state of the platform could not be read for the metrics'),
+);
+const reports = createLifeReports({ logger, metrics: new SandboxMetrics(registry), logWork: false });
 const webhooks = { keys: new WebhookKeys(secrets), sender: createWebhookSender(settings, orm) };
 const worker = await createControlWorker({
   connection,
@@ -47,16 +68,35 @@ const worker = await createControlWorker({
   registry: PlatformRegistry.of(settings),
   webhooks,
   workflowBundle,
+  version,
+  ...reports,
 });
 const client = createTemporalClient(settings, secrets);
+const stopping = new AbortController();
 await ensureSchedules(client);
 const relay = new OutboxRelay({ orm, client, logger });
 relay.start();
 const webhookRelay = new WebhookRelay({ orm, databaseUrl: settings.DATABASE_URL, webhooks, logger });
 webhookRelay.start();
-logger.info('ready');
+const caFolder = settings.PLATFORM_LAST_HOP_CA_DIR;
+const authority = caFolder ? await LastHopAuthority.open(path.resolve(caFolder)) : null;
+const issuer = authority ? new LastHopIssuer({ orm, databaseUrl: settings.DATABASE_URL, authority, logger }) : null;
+issuer?.start();
+const metrics = await serveWorkerMetrics({
+  settings,
+  port: settings.PLATFORM_WORKER_METRICS_PORT,
+  sdkPort: sdkMetricsPort,
+  registry,
+  beforeCollecting: () => figures.refresh(),
+  logger,
+});
+if (version) void takeFirstWork(client, version, logger, stopping.signal);
+logger.info({ version: version?.buildId }, 'ready');
 await worker.runUntil(stopSignal());
+stopping.abort();
 await Promise.all([relay.stop(), webhookRelay.stop()]);
+await Promise.all([relay.stop(), webhookRelay.stop(), issuer?.stop()]);
+await metrics?.close();
 await webhooks.sender.close();
 await client.connection.close();
 await connection.close();

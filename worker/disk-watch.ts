@@ -54,9 +54,9 @@ export class DiskWatch {
 
   constructor(deps: DiskWatchParts) {
     this.#deps = deps;
-    const { diskFolder } = deps.driver;
-    const isOneDisk = statSync(diskFolder).dev === statSync(deps.cacheDir).dev;
-    this.#folders = isOneDisk ? [diskFolder] : [diskFolder, deps.cacheDir];
+    const { diskFolder, cacheDir } = deps;
+    const isOneDisk = statSync(diskFolder).dev === statSync(cacheDir).dev;
+    this.#folders = isOneDisk ? [diskFolder] : [diskFolder, cacheDir];
   }
 
   /** Checks once, so that a host with a full disk is not offered, then repeatedly. */
@@ -214,7 +214,9 @@ export class DiskWatch {
 
 interface DiskWatchParts {
   orm: Orm;
-  driver: Pick<HostDriver, 'diskFolder' | 'diskRoom' | 'diskUse' | 'halt' | 'endAtOnce'>;
+  /** Of the sandboxes' disks. */
+  diskFolder: string;
+  driver: Pick<HostDriver, 'diskRoom' | 'diskUse' | 'halt' | 'endAtOnce'>;
   fence: Pick<DiskFence, 'keepFree' | 'isClosed'>;
   lease: { letRunIfHeld(): Promise<void> };
   facts: Pick<SandboxFacts, 'diskPressure'>;

@@ -1,40 +1,37 @@
 import { randomBytes } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, statfsSync, statSync } from 'node:fs';
-import os from 'node:os';
+import { mkdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { writeFileDurablySync } from '../config/durable-file.ts';
 import type { Settings } from '../config/settings.ts';
 import type { HostRegistration } from '../db/repositories/hosts.ts';
 import { makeId } from '../domain/ids.ts';
+import type { HostDriver } from '../runtime/host-driver.ts';
 
-/** This host's id, and what its sandboxes may be promised together if the operator limits that. */
-export function describeHost(settings: Settings): HostRegistration {
-  const gib = 1024 ** 3;
+/** What this host says of itself, and what its sandboxes may be promised together if the operator limits that. */
+export function describeHost(
+  settings: Settings,
+  hostId: string,
+  driver: Pick<HostDriver, 'load' | 'diskCapacityBytes'>,
+): HostRegistration {
   const limit = (amount: () => number, overcommit: number | undefined) =>
     overcommit === undefined ? null : Math.floor(amount() * overcommit);
   return {
-    hostId: settings.PLATFORM_HOST_ID ?? keptHostId(settings.PLATFORM_DATA_DIR),
+    hostId,
     region: settings.PLATFORM_REGION,
     regionName: settings.PLATFORM_REGION_NAME,
-    cpuCapacity: limit(() => os.availableParallelism(), settings.PLATFORM_HOST_CPU_OVERCOMMIT),
-    memoryMbCapacity: limit(() => os.totalmem() / 1024 ** 2, settings.PLATFORM_HOST_MEMORY_OVERCOMMIT),
-    diskGbCapacity: limit(() => diskBytes(settings.PLATFORM_DATA_DIR) / gib, settings.PLATFORM_HOST_DISK_OVERCOMMIT),
+    cpuCapacity: limit(() => driver.load.coreCount, settings.PLATFORM_HOST_CPU_OVERCOMMIT),
+    memoryMbCapacity: limit(() => driver.load.memory().totalMb, settings.PLATFORM_HOST_MEMORY_OVERCOMMIT),
+    diskGbCapacity: limit(() => driver.diskCapacityBytes() / 1024 ** 3, settings.PLATFORM_HOST_DISK_OVERCOMMIT),
     bandwidthMbps: settings.PLATFORM_SANDBOX_BANDWIDTH_MBPS || undefined,
   };
 }
 
-const keptHostIdForm = /^host-[a-z0-9]{20}$/;
-
-/** Free space plus the space of the sandboxes that are here, so that the capacity does not depend on how full the disk is at start. */
-function diskBytes(dataDir: string): number {
-  const { bavail, bsize } = statfsSync(dataDir);
-  const sandboxes = path.join(dataDir, 'oci', 'sandboxes');
-  const held = (existsSync(sandboxes) ? readdirSync(sandboxes) : []).map((name) => {
-    const disk = statSync(path.join(sandboxes, name, 'disk.ext4'), { throwIfNoEntry: false });
-    return (disk?.blocks ?? 0) * 512;
-  });
-  return held.reduce((sum, bytes) => sum + bytes, bavail * bsize);
+/** The id that the settings name, or the one kept in the data folder. @throws {Error} when that one is damaged */
+export function hostIdOf(settings: Settings): string {
+  return settings.PLATFORM_HOST_ID ?? keptHostId(settings.PLATFORM_DATA_DIR);
 }
+
+const keptHostIdForm = /^host-[a-z0-9]{20}$/;
 
 /** A host keeps its id across restarts: its sandboxes are found by it. */
 function keptHostId(dataDir: string): string {

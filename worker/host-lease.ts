@@ -59,8 +59,14 @@ export class HostLease {
   async offer(): Promise<void> {
     await this.#renewing;
     this.#offers = true;
-    if ((await this.#renew()).lost) this.#onLost();
-    else await this.#letRun();
+    const renewed = this.#renewAgain();
+    // A tick meanwhile does not renew beside it.
+    this.#renewing = renewed
+      .catch(() => {})
+      .finally(() => {
+        this.#renewing = null;
+      });
+    await renewed;
   }
 
   /** Thaws the sandboxes that were frozen for the lease, if the lease is valid. */

@@ -1,9 +1,11 @@
-import { type NativeConnection, Worker } from '@temporalio/worker';
+import { type ActivityInterceptorsFactory, type NativeConnection, Worker } from '@temporalio/worker';
 import { createSandboxHostActivities } from '../activities/sandbox-host.ts';
 import type { SpecSources } from '../activities/sandbox-spec.ts';
 import { createTemplateBuildHostActivities } from '../activities/template-build.ts';
 import type { Orm } from '../db/orm.ts';
 import type { PlanCatalog } from '../db/plans.ts';
+import type { SandboxMove } from '../domain/sandbox-move.ts';
+import type { SandboxSubstatus } from '../domain/sandbox-state.ts';
 import { hostEndingTaskQueue, hostTaskQueue } from '../domain/task-queues.ts';
 import type { PlatformRegistry } from '../registry/platform-registry.ts';
 import type { SandboxDriver } from '../runtime/driver.ts';
@@ -29,6 +31,12 @@ export function createHostWorkers(
     registry: PlatformRegistry | null;
     slots?: number;
     accountShare?: number;
+    /** Called after each change of a sandbox's status. */
+    onMove?: (move: SandboxMove) => void;
+    /** Called with how long each step of a start took. */
+    onStep?: (step: SandboxSubstatus, ms: number) => void;
+    /** Around each activity. */
+    activityInterceptor?: ActivityInterceptorsFactory;
   } & SpecSources,
 ): Promise<Worker[]> {
   const { slots, accountShare } = { ...defaultSlots, ...deps };
@@ -38,6 +46,7 @@ export function createHostWorkers(
     connection: deps.connection,
     namespace: deps.namespace,
     dataConverter: createDataConverter(deps.secrets),
+    ...(deps.activityInterceptor && { interceptors: { activity: [deps.activityInterceptor] } }),
     // A cancellation reaches work on a host with its next heartbeat.
     maxHeartbeatThrottleInterval: '500ms',
     defaultHeartbeatThrottleInterval: '500ms',

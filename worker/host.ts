@@ -1,6 +1,9 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
 import { NativeConnection } from '@temporalio/worker';
 import { pino } from 'pino';
 import { toSpec } from '../activities/sandbox-spec.ts';
+import { freeLoopbackPort } from '../config/free-port.ts';
 import { logDestination } from '../config/log-destination.ts';
 import { namedServices, ownServices } from '../config/own-services.ts';
 import { proxyEnvironment, sandboxProxy } from '../config/sandbox-proxy.ts';
@@ -8,19 +11,26 @@ import { deriveSecrets } from '../config/secrets.ts';
 import { loadSettings } from '../config/settings.ts';
 import { stopSignal } from '../config/stop-signal.ts';
 import { turnSettings } from '../config/turn-settings.ts';
-import { createOrm } from '../db/orm.ts';
+import { takeHostSeat } from '../db/host-seat.ts';
+import { createOrm, poolCounts } from '../db/orm.ts';
 import { loadPlans } from '../db/plans.ts';
-import { askForHostWatch, lastAliveAt, recordSandboxNetwork, rejoin } from '../db/repositories/hosts.ts';
+import { askForHostWatch, lastAliveAt, recordLastHop, recordSandboxNetwork, rejoin } from '../db/repositories/hosts.ts';
 import { offerUdpPorts } from '../db/repositories/udp-ports.ts';
+import { createHostGauges } from '../monitoring/host-gauges.ts';
+import { createProcessRegistry } from '../monitoring/process-metrics.ts';
+import { SandboxMetrics } from '../monitoring/sandbox-metrics.ts';
 import { PlatformRegistry } from '../registry/platform-registry.ts';
-import { createHostDriver } from '../runtime/choose-driver.ts';
-import { MachineLoad } from '../runtime/machine-load.ts';
+import { prepareHostDriver } from '../runtime/choose-driver.ts';
+import { hasRoomToAdmit, readDiskRoom } from '../runtime/disk/disk-room.ts';
 import { createTemporalClient } from '../temporal/client.ts';
+import { temporalConnectionOptions } from '../temporal/connection-options.ts';
+import { BuiltinImageKeeper } from './builtin-image-keeper.ts';
 import { DiskWatch } from './disk-watch.ts';
-import { describeHost } from './host-identity.ts';
+import { describeHost, hostIdOf } from './host-identity.ts';
 import { HostLease } from './host-lease.ts';
 import { HostReconciliation, whenGivenUp } from './host-reconciliation.ts';
 import { createHostWorkers } from './host-worker.ts';
+import { createLifeReports } from './life-reports.ts';
 import { logTemporalThrough } from './logging.ts';
 import { MetricsSampler } from './metrics-sampler.ts';
 import { requireOwnDataFolder } from './own-data-folder.ts';
@@ -29,20 +39,22 @@ import { RoomReporter } from './room-reporter.ts';
 import { SandboxFacts } from './sandbox-facts.ts';
 import { serverAddresses } from './server-addresses.ts';
 import { TurnCredentialService, turnEnvironment } from './turn-credential-service.ts';
+import { serveWorkerMetrics } from './worker-metrics.ts';
 
 /** The host worker's process: one on each machine that runs sandboxes. When it ends, its sandboxes go on. */
 const settings = loadSettings();
 const logger = pino({ level: settings.PLATFORM_LOG_LEVEL, name: 'host' }, logDestination());
-logTemporalThrough(logger);
+const sdkMetricsPort = settings.PLATFORM_HOST_METRICS_PORT ? await freeLoopbackPort() : null;
+logTemporalThrough(logger, sdkMetricsPort);
 const secrets = deriveSecrets(settings);
 const plans = loadPlans(settings.PLATFORM_PLANS_FILE);
-const host = describeHost(settings);
+const hostId = hostIdOf(settings);
 const turn = turnSettings(settings);
 const proxy = sandboxProxy(settings);
-const [orm, connection, driver] = await Promise.all([
+const [orm, connection, openDriver] = await Promise.all([
   createOrm(settings.DATABASE_URL, settings.DATABASE_POOL_SIZE),
-  NativeConnection.connect({ address: settings.TEMPORAL_ADDRESS, tls: settings.TEMPORAL_TLS }),
-  createHostDriver(settings, {
+  NativeConnection.connect(temporalConnectionOptions(settings)),
+  prepareHostDriver(settings, {
     hostServicePorts: turn ? [turn.servicePort] : [],
     openServers: [
       ...(turn ? await serverAddresses('TURN server', turn.internalAddress, logger) : []),
@@ -52,14 +64,39 @@ const [orm, connection, driver] = await Promise.all([
     logger,
   }),
 ]);
+// No process serves the host's queue between the end of one worker and the start of the next, so a worker that waits has
+// done all that takes long. The chart ends the working one when it finds this file.
+if (settings.PLATFORM_DRIVER === 'kubernetes') {
+  mkdirSync(settings.PLATFORM_DATA_DIR, { recursive: true });
+  writeFileSync(path.join(settings.PLATFORM_DATA_DIR, 'host-worker-prepared'), '');
+}
+// Pods belong to no machine, so a process elsewhere in the cluster could work as this host at the same time.
+const seat =
+  settings.PLATFORM_DRIVER === 'kubernetes'
+    ? await takeHostSeat({
+        databaseUrl: settings.DATABASE_URL,
+        hostId,
+        onWait: () => logger.info({ hostId }, 'another process works as this host; waiting for its end'),
+        onLost(error) {
+          logger.fatal({ err: error }, 'another process may work as this host from now on; starting anew');
+          process.exit(1);
+        },
+      })
+    : null;
+const driver = await openDriver();
+const registry = createProcessRegistry(() => poolCounts(orm));
+const reports = createLifeReports({ logger, metrics: new SandboxMetrics(registry), logWork: true });
+// Sandboxes that reach no address of the host cannot ask it for credentials.
+const turnAddress = driver.gateway;
+if (turn && turnAddress === null) logger.warn('sandboxes on a cluster get no TURN credentials');
 const environments = {
-  environment: turn ? turnEnvironment(turn, driver.gateway) : {},
+  environment: turn && turnAddress !== null ? turnEnvironment(turn, turnAddress) : {},
   internetEnvironment: proxy ? proxyEnvironment(proxy) : {},
 };
 const facts = new SandboxFacts({ client: createTemporalClient(settings, secrets), logger });
 const lease = new HostLease({
   databaseUrl: settings.DATABASE_URL,
-  describe: () => describeHost({ ...settings, PLATFORM_HOST_ID: host.hostId }),
+  describe: () => describeHost(settings, hostId, driver),
   fence: driver.fence,
   leaseSeconds: settings.PLATFORM_HOST_LEASE_SECONDS,
   logger,
@@ -69,79 +106,109 @@ const lease = new HostLease({
     process.exit(1);
   },
 });
-await requireOwnDataFolder(orm, host.hostId, settings.PLATFORM_DATA_DIR);
-const lastAlive = (await lastAliveAt(orm.em, host.hostId)) ?? new Date();
+await requireOwnDataFolder(orm, hostId, settings.PLATFORM_DATA_DIR, driver);
+const lastAlive = (await lastAliveAt(orm.em, hostId)) ?? new Date();
 const { lost } = await lease.hold();
 // First of all: running sandboxes write to the disk while this process starts.
-const diskWatch = new DiskWatch({
-  orm,
-  driver,
-  fence: driver.fence,
-  lease,
-  facts,
-  hostId: host.hostId,
-  cacheDir: settings.PLATFORM_CACHE_DIR,
-  logger,
-});
-await diskWatch.start();
-await recordSandboxNetwork(orm.em, host.hostId, driver.subnet);
-if (lost) await whenGivenUp(orm, host.hostId, logger);
+const { diskFolder } = driver;
+const diskWatch =
+  diskFolder === null
+    ? null
+    : new DiskWatch({
+        orm,
+        driver,
+        diskFolder,
+        fence: driver.fence,
+        lease,
+        facts,
+        hostId,
+        cacheDir: settings.PLATFORM_CACHE_DIR,
+        logger,
+      });
+await diskWatch?.start();
+await recordSandboxNetwork(orm.em, hostId, driver.subnet);
+await recordLastHop(orm.em, hostId, settings.PLATFORM_LAST_HOP_ADDRESS ?? null);
+if (lost) await whenGivenUp(orm, hostId, logger);
 driver.onExit((exit) => facts.exited(exit));
 const reconciliation = new HostReconciliation({
   orm,
   plans,
   driver,
   facts,
-  hostId: host.hostId,
+  hostId,
   specOf: (row) => toSpec(row, { secrets, ...environments }),
   logger,
 });
 await reconciliation.takeOver(lastAlive);
-if (lost) await rejoin(orm.em, host.hostId);
+if (lost) await rejoin(orm.em, hostId);
 const sandboxAt = (address: string) => driver.sandboxAt(address);
-const turnService = turn ? new TurnCredentialService({ turn, sandboxAt, logger }) : null;
-await turnService?.listen(driver.gateway);
+const turnService = turn && turnAddress !== null ? new TurnCredentialService({ turn, sandboxAt, logger }) : null;
+if (turnAddress !== null) await turnService?.listen(turnAddress);
 const workers = await createHostWorkers({
   connection,
   namespace: settings.TEMPORAL_NAMESPACE,
-  hostId: host.hostId,
+  hostId,
   orm,
   plans,
   secrets,
   driver,
   registry: PlatformRegistry.of(settings),
   ...environments,
+  ...reports,
 });
-await offerUdpPorts(orm.em, host.hostId, {
+await offerUdpPorts(orm.em, hostId, {
   publicAddress: settings.PLATFORM_HOST_PUBLIC_ADDRESS ?? driver.hostAddress,
   ports: driver.udpRange,
 });
 const room = new RoomReporter({
   orm,
   driver,
-  machine: new MachineLoad(),
-  hostId: host.hostId,
+  hostId,
   memoryReserveMb: settings.PLATFORM_HOST_MEMORY_RESERVE_MB,
   logger,
 });
 await room.start();
 await lease.offer();
-await askForHostWatch(orm.em, host.hostId);
+await askForHostWatch(orm.em, hostId);
 const onLook = room.take.bind(room);
-const sampler = new MetricsSampler({ orm, driver, hostId: host.hostId, logger, onLook });
+const sampler = new MetricsSampler({ orm, driver, hostId, logger, onLook });
 sampler.start();
 reconciliation.start();
 const pooledImages = new PooledImages({ orm, databaseUrl: settings.DATABASE_URL, driver, logger });
 pooledImages.start();
-logger.info({ hostId: host.hostId }, 'ready');
+const builtinImages = new BuiltinImageKeeper({
+  orm,
+  images: driver.builtinImages,
+  hostId,
+  ahead: settings.PLATFORM_IMAGES_AHEAD,
+  hasRoom: () => hasRoomToAdmit(readDiskRoom(settings.PLATFORM_CACHE_DIR)),
+  logger,
+});
+await builtinImages.start();
+createHostGauges(registry, () => ({
+  ...room.latest,
+  warmSandboxes: driver.poolReady,
+  isFenced: driver.fence.isClosed,
+}));
+const metrics = await serveWorkerMetrics({
+  settings,
+  port: settings.PLATFORM_HOST_METRICS_PORT,
+  sdkPort: sdkMetricsPort,
+  registry,
+  logger,
+});
+logger.info({ hostId }, 'ready');
 const stopped = stopSignal();
 await Promise.all(workers.map((worker) => worker.runUntil(stopped)));
-await diskWatch.stop();
+await diskWatch?.stop();
 await Promise.all([sampler.stop(), room.stop(), reconciliation.stop(), pooledImages.stop()]);
+await builtinImages.stop();
+await metrics?.close();
 await lease.giveUp();
 facts.stop();
 await turnService?.close();
 await driver.close();
+await seat?.leave();
 await connection.close();
 await orm.close();
 process.exit(0);

@@ -6,9 +6,24 @@ import { errorStatus, isErrorCode } from '../domain/errors.ts';
 
 type Level = 'trace' | 'debug' | 'info' | 'warn' | 'error';
 
-/** Writes the log of the Temporal SDK into the process's own log. Call once, before the first worker or connection. */
-export function logTemporalThrough(logger: Logger): void {
+/**
+ * Writes the log of the Temporal SDK into the process's own log. Call once, before the first worker or connection.
+ * @param metricsPort of loopback, where the SDK is to serve its own metrics; null: it measures nothing
+ */
+export function logTemporalThrough(logger: Logger, metricsPort: number | null): void {
   Runtime.install({
+    ...(metricsPort !== null && {
+      telemetryOptions: {
+        metrics: {
+          prometheus: {
+            bindAddress: `127.0.0.1:${metricsPort}`,
+            countersTotalSuffix: true,
+            unitSuffix: true,
+            useSecondsForDurations: true,
+          },
+        },
+      },
+    }),
     logger: new DefaultLogger('WARN', (entry) => {
       const line = temporalLine(entry);
       if (line) logger[line.level](line.fields, line.message);

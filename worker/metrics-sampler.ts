@@ -55,19 +55,7 @@ export class MetricsSampler {
   }
 
   start(): void {
-    const next = () => {
-      if (this.#stopped) return;
-      this.#timer = setTimeout(
-        () => {
-          this.#looking = this.look()
-            .catch((error) =>
-              this.#logger.warn({ err: error }, 'metrics could not be stored; the next look covers them'),
-            )
-            .then(next);
-        },
-        intervalMs - (this.#clock() % intervalMs),
-      );
-    };
+    const next = () => this.#lookAt((Math.floor(this.#clock() / intervalMs) + 1) * intervalMs, next);
     next();
   }
 
@@ -76,6 +64,18 @@ export class MetricsSampler {
     this.#stopped = true;
     if (this.#timer) clearTimeout(this.#timer);
     await this.#looking;
+  }
+
+  #lookAt(atMs: number, next: () => void): void {
+    if (this.#stopped) return;
+    this.#timer = setTimeout(() => {
+      // Timers go by another clock and may fire early: the sample would be taken for that of the five seconds before.
+      const missingMs = atMs - this.#clock();
+      if (missingMs > 0 && missingMs < intervalMs) return this.#lookAt(atMs, next);
+      this.#looking = this.look()
+        .catch((error) => this.#logger.warn({ err: error }, 'metrics could not be stored; the next look covers them'))
+        .then(next);
+    }, atMs - this.#clock());
   }
 
   /** One sample of all sandboxes. */

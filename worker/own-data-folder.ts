@@ -1,8 +1,9 @@
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { writeFileDurablySync } from '../config/durable-file.ts';
 import type { Orm } from '../db/orm.ts';
 import { countDisksOn } from '../db/repositories/hosts.ts';
+import type { SandboxDriver } from '../runtime/driver.ts';
 
 /**
  * Refuses a data folder that is not the one with this host's disks, such as the empty mount point of a disk that is not
@@ -10,20 +11,22 @@ import { countDisksOn } from '../db/repositories/hosts.ts';
  * are back.
  * @throws {Error} that says what to do
  */
-export async function requireOwnDataFolder(orm: Orm, hostId: string, dataDir: string): Promise<void> {
+export async function requireOwnDataFolder(
+  orm: Orm,
+  hostId: string,
+  dataDir: string,
+  driver: Pick<SandboxDriver, 'list'>,
+): Promise<void> {
   const file = path.join(dataDir, 'host-id');
   if (existsSync(file)) return;
   const disks = await countDisksOn(orm.em, hostId);
-  if (disks > 0 && !hasSandboxes(dataDir)) {
+  if (disks > 0 && (await driver.list()).length === 0) {
     throw new Error(
-      `${dataDir} is empty, but host ${hostId} has the disks of ${disks} sandboxes. Mount its data disk, or write ` +
+      `${dataDir} is empty, but host ${hostId} has the disks of ${disks} sandboxes. Mount its data disk (on a cluster: name ` +
+        `the namespace of its sandboxes), or write ` +
         `${hostId} to ${file} to give these sandboxes up as lost`,
     );
   }
+  mkdirSync(dataDir, { recursive: true });
   writeFileDurablySync(file, hostId);
-}
-
-function hasSandboxes(dataDir: string): boolean {
-  const folder = path.join(dataDir, 'oci', 'sandboxes');
-  return existsSync(folder) && readdirSync(folder).length > 0;
 }

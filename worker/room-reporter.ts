@@ -15,7 +15,6 @@ import {
 import type { SandboxId } from '../domain/ids.ts';
 import type { Resource } from '../domain/placement.ts';
 import type { HostDriver } from '../runtime/host-driver.ts';
-import type { MachineLoad } from '../runtime/machine-load.ts';
 
 const everyMs = 2000;
 const mb = 1024 ** 2;
@@ -42,6 +41,7 @@ export class RoomReporter {
   readonly #measured = new Set<SandboxId>();
   #disk: { atMs: number; freeMb: number }[] = [];
   #shortOf: readonly Resource[] = [];
+  #latestFree: FreeRoom | null = null;
 
   constructor(deps: RoomReporterParts) {
     this.#deps = deps;
@@ -58,6 +58,11 @@ export class RoomReporter {
     this.#stopped = true;
     if (this.#timer) clearTimeout(this.#timer);
     await this.#reporting;
+  }
+
+  /** The figures of the last report. `free` is null before the first. */
+  get latest(): { free: FreeRoom | null; shortOf: readonly Resource[] } {
+    return { free: this.#latestFree, shortOf: this.#shortOf };
   }
 
   /** Takes the use of running sandboxes for the next report. */
@@ -86,6 +91,7 @@ export class RoomReporter {
     const fresh = settled.filter(({ sandboxId }) => !this.#measured.has(sandboxId));
     const measuredIds = fresh.map(({ sandboxId }) => sandboxId);
     await storeRoom(orm.em, hostId, { free, shortOf, measuredIds, templates: this.#templateUses(fresh) });
+    this.#latestFree = free;
     if (isNewLook) {
       this.#measured.clear();
       for (const { sandboxId } of settled) this.#measured.add(sandboxId);
@@ -111,8 +117,9 @@ export class RoomReporter {
   }
 
   #free(): FreeRoom {
-    const { machine, driver } = this.#deps;
-    const memory = machine.memory();
+    const { driver } = this.#deps;
+    const { load } = driver;
+    const memory = load.memory();
     const reserveMb = this.#deps.memoryReserveMb ?? memoryReserveMb(memory.totalMb);
     const { bytes, limits } = driver.diskRoom();
     const disk = { freeMb: bytes / mb, reserveMb: limits.admitBytes / mb };
@@ -120,7 +127,7 @@ export class RoomReporter {
       memoryTotalMb: Math.floor(memory.totalMb),
       memoryMb: freeMemoryMb({ ...memory, reserveMb }),
       diskMb: freeDiskMb({ ...disk, growthMbPerSecond: this.#growthMbPerSecond(disk.freeMb) }),
-      cpu: freeCores(machine.coreCount, wantedCores(this.#uses, machine.processorUsed())),
+      cpu: freeCores(load.coreCount, wantedCores(this.#uses, load.processorUsed())),
     };
   }
 
@@ -153,8 +160,7 @@ const coresOf = (usage: MeteredUsage) => Math.max(0, usage.cpuSeconds / usage.ov
 
 interface RoomReporterParts {
   orm: Orm;
-  driver: Pick<HostDriver, 'diskRoom'>;
-  machine: Pick<MachineLoad, 'coreCount' | 'memory' | 'processorUsed'>;
+  driver: Pick<HostDriver, 'diskRoom' | 'load'>;
   hostId: string;
   /** MB to keep free of sandboxes. Undefined: a part of the machine's memory. */
   memoryReserveMb?: number | undefined;

@@ -1,11 +1,16 @@
-import { type Client, ScheduleAlreadyRunning, ScheduleOverlapPolicy } from '@temporalio/client';
+import { type Client, type IntervalSpec, ScheduleAlreadyRunning, ScheduleOverlapPolicy } from '@temporalio/client';
 import { controlTaskQueue } from '../domain/task-queues.ts';
 import { type WorkflowType, workflowKinds } from '../domain/workflow-registry.ts';
 
-type Scheduled = 'maintenance' | 'imageCollection';
+type Scheduled = 'maintenance' | 'imageCollection' | 'reconciliation';
 
 /** How often each is started. The id of the schedule is that of the workflow. */
-const intervals: Readonly<Record<Scheduled & WorkflowType, '1h' | '6h'>> = { maintenance: '1h', imageCollection: '6h' };
+const intervals: Readonly<Record<Scheduled & WorkflowType, IntervalSpec>> = {
+  maintenance: { every: '1h' },
+  imageCollection: { every: '6h' },
+  // At 02:30 UTC.
+  reconciliation: { every: '1d', offset: '150m' },
+};
 
 /**
  * Has the workflows that keep the platform in order started again and again, and once at once when a schedule is new.
@@ -21,7 +26,7 @@ export async function ensureSchedule(client: Client, type: Scheduled): Promise<v
   try {
     await client.schedule.create({
       scheduleId: id,
-      spec: { intervals: [{ every: intervals[type] }] },
+      spec: { intervals: [intervals[type]] },
       action: { type: 'startWorkflow', workflowType: type, workflowId: id, taskQueue: controlTaskQueue },
       // A round that was missed is made up for by the next.
       policies: { overlap: ScheduleOverlapPolicy.SKIP, catchupWindow: '10m' },

@@ -11,20 +11,28 @@ const root = path.resolve(import.meta.dirname, '..');
 /** Where an image of the platform has its bundle, made when the image is built. */
 const imageBundles = path.join(root, 'workflows/dist');
 
+/** `versioned`: for workers with a version; Temporal refuses from others what workflows then say about upgrades. */
+type BundleKind = 'plain' | 'versioned';
+const entries: Readonly<Record<BundleKind, string>> = { plain: 'index', versioned: 'versioned' };
+
 /**
  * The workflows as one file that a worker can load. Bundling takes seconds, so the result is kept by the hash of
  * everything it is made from.
  * @param cacheDir where bundles are kept
- * @param builtDir where a bundle may lie that `buildWorkflowBundle` made
+ * @param builtDir where a bundle may lie that `buildWorkflowBundles` made
  * @returns its path
  */
-export async function ensureWorkflowBundle(cacheDir: string, builtDir = imageBundles): Promise<string> {
-  const name = `${hashSources()}.js`;
+export async function ensureWorkflowBundle(
+  cacheDir: string,
+  kind: BundleKind = 'plain',
+  builtDir = imageBundles,
+): Promise<string> {
+  const name = fileName(kind);
   const built = path.join(builtDir, name);
   if (existsSync(built)) return built;
   const file = path.join(cacheDir, 'workflow-bundles', name);
   if (existsSync(file)) return file;
-  const code = await bundle();
+  const code = await bundle(kind);
   try {
     mkdirSync(path.dirname(file), { recursive: true });
     writeFileDurablySync(file, code);
@@ -38,22 +46,28 @@ export async function ensureWorkflowBundle(cacheDir: string, builtDir = imageBun
   }
 }
 
-/** Makes the bundle that `ensureWorkflowBundle` then takes instead of making one. */
-export async function buildWorkflowBundle(builtDir = imageBundles): Promise<void> {
+/** Makes the bundles that `ensureWorkflowBundle` then takes instead of making one. */
+export async function buildWorkflowBundles(builtDir = imageBundles): Promise<void> {
   mkdirSync(builtDir, { recursive: true });
-  writeFileSync(path.join(builtDir, `${hashSources()}.js`), await bundle());
+  for (const kind of Object.keys(entries) as BundleKind[]) {
+    writeFileSync(path.join(builtDir, fileName(kind)), await bundle(kind));
+  }
 }
 
-async function bundle(): Promise<string> {
+const fileName = (kind: BundleKind) => `${hashSources()}-${kind}.js`;
+
+async function bundle(kind: BundleKind): Promise<string> {
   const { code } = await bundleWorkflowCode({
-    workflowsPath: path.join(root, 'workflows/index.ts'),
+    workflowsPath: path.join(root, `workflows/${entries[kind]}.ts`),
+    workflowInterceptorModules: [path.join(root, 'workflows/request-ids.ts')],
     failureConverterPath: path.join(root, 'temporal/failure-converter.cjs'),
     logger: quiet,
   });
   return code;
 }
 
-function hashSources(): string {
+/** Of all that the workflows are made from. Worker versions have it in their names. */
+export function hashSources(): string {
   const hash = createHash('sha256').update(readFileSync(path.join(root, 'package-lock.json')));
   const sources = globSync(['workflows/**/*.ts', 'domain/**/*.ts', 'temporal/*.{ts,cjs}'], { cwd: root }).sort();
   for (const source of sources) hash.update(source).update(readFileSync(path.join(root, source)));

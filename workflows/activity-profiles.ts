@@ -92,9 +92,9 @@ export const onHost = {
   }),
 };
 
-type OutsideKind = 'imageCopy' | 'registry' | 'money' | 'mail' | 'mailWithLink' | 'webhook';
+type OutsideKind = 'imageCopy' | 'registry' | 'money' | 'records' | 'mail' | 'mailWithLink' | 'webhook';
 
-/** Calls of services outside of the platform. No workflow moves money yet. */
+/** Calls of services outside of the platform. */
 export const outside: Readonly<Record<OutsideKind, ActivityOptions>> = {
   /** Copies an image between registries; heartbeats with its progress, and goes on from there. */
   imageCopy: {
@@ -113,12 +113,22 @@ export const outside: Readonly<Record<OutsideKind, ActivityOptions>> = {
   },
   /**
    * Calls the payment processor. Never given up: while the outcome of a charge is unknown, it must be asked for. The
-   * activity itself is idempotent, by an id that is stored before the first attempt.
+   * activity itself is idempotent, by an id that is stored before the first attempt. A missing heartbeat moves it to another
+   * worker, for a customer waits for the plan.
    */
   money: {
     taskQueue: controlTaskQueue,
     startToCloseTimeout: '60s',
+    heartbeatTimeout: '10s',
     retry: { initialInterval: '2s', maximumInterval: '10m' },
+  },
+  /** Reads the records of the payment processor, many pages of them. Given up before the next night. */
+  records: {
+    taskQueue: controlTaskQueue,
+    startToCloseTimeout: '10m',
+    scheduleToCloseTimeout: '20h',
+    heartbeatTimeout: '1m',
+    retry: { initialInterval: '5s', maximumInterval: '10m' },
   },
   /** Sends one mail, each attempt with the same Message-ID. Given up after two days. */
   mail: {

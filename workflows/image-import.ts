@@ -10,11 +10,12 @@ import {
   setHandler,
 } from '@temporalio/workflow';
 import type { ImageImportActivities } from '../activities/image-import.ts';
+import type { ImportJobId } from '../domain/ids.ts';
 import type { ImageImportInput } from '../domain/workflow-registry.ts';
 import { database, outside } from './activity-profiles.ts';
 
 /** The row of the job says `cancelled` already. */
-export const importCancelledSignal = defineSignal<[{ jobId: string }]>('importCancelled');
+export const importCancelledSignal = defineSignal<[{ jobId: ImportJobId }]>('importCancelled');
 
 const copying = proxyActivities<ImageImportActivities>(outside.imageCopy);
 const cleaning = proxyActivities<ImageImportActivities>(outside.registry);
@@ -26,7 +27,11 @@ const rows = proxyLocalActivities<ImageImportActivities>(database);
  */
 export async function imageImport({ jobId, path }: ImageImportInput): Promise<void> {
   const copyScope = new CancellationScope();
-  setHandler(importCancelledSignal, () => copyScope.cancel());
+  let isCancelled = false;
+  setHandler(importCancelledSignal, () => {
+    isCancelled = true;
+    copyScope.cancel();
+  });
   setCurrentDetails('copying the image');
   try {
     const image = await copyScope.run(() => copying.copyImage(jobId));
@@ -41,7 +46,8 @@ export async function imageImport({ jobId, path }: ImageImportInput): Promise<vo
       await rows.failImport(jobId, reasonOf(error));
       await cleaning.discardImport(path);
     });
-    if (isCancellation(error) || typeOf(error) === 'import_over') return;
+    // The attempt of a worker that has died ends with a timeout, not as cancelled.
+    if (isCancelled || isCancellation(error) || typeOf(error) === 'import_over') return;
     throw error;
   }
 }

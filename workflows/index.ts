@@ -1,11 +1,17 @@
 // Every workflow of the platform. The name of the export is the workflow type.
+export { billing } from './billing.ts';
+export { budget } from './budget.ts';
+export { budgetMail } from './budget-mail.ts';
 export { emailChange } from './email-change.ts';
 export { host } from './host.ts';
 export { imageCollection } from './image-collection.ts';
 export { imageImport } from './image-import.ts';
 export { imageRemoval } from './image-removal.ts';
+export { invoiceMail } from './invoice-mail.ts';
 export { maintenance } from './maintenance.ts';
 export { passwordReset } from './password-reset.ts';
+export { planChange } from './plan-change.ts';
+export { reconciliation } from './reconciliation.ts';
 export { sandbox } from './sandbox/workflow.ts';
 export { sandboxBatchEnding } from './sandbox-batch-ending.ts';
 export { sandboxDeletion } from './sandbox-deletion.ts';

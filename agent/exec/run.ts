@@ -45,7 +45,7 @@ export class Run {
   }
 
   /**
-   * Starts the command.
+   * Starts the command with bash, or with sh in an image that has no bash.
    * @param cwd absolute, and a directory
    * @param onEnd called right before the last event, so that a reader of that event can start the next run
    * @throws errno of execve(2)
@@ -57,11 +57,11 @@ export class Run {
     onEnd: (end: RunEnd) => void,
   ): Promise<Run> {
     const env = { ...environment.variables(), ...request.env, [runVariable]: request.runId };
-    const { stdin, ...launched } = await launchWithPipes({
-      command: 'bash',
-      args: ['-c', request.command],
-      env,
-      cwd,
+    const launch = (command: string) => launchWithPipes({ command, args: ['-c', request.command], env, cwd });
+    // Small images, such as Alpine's, have no bash.
+    const { stdin, ...launched } = await launch('bash').catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOENT') throw error;
+      return launch('sh');
     });
     feed(stdin!, request.stdin);
     return new Run(request, launched, onEnd);

@@ -92,7 +92,8 @@ export class ExecService {
     } catch (error) {
       if (!isSystemError(error)) throw error;
       if (error.code === 'E2BIG') throw new RunRefused(400, 'too_long', 'the command and its environment are too long');
-      const reason = error.code === 'ENOENT' ? 'the sandbox has no bash' : toConnectError(error, 'bash').rawMessage;
+      const reason =
+        error.code === 'ENOENT' ? 'the sandbox has no bash and no sh' : toConnectError(error, 'bash').rawMessage;
       throw new RunRefused(422, 'cannot_start', reason);
     }
   }

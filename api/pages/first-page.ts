@@ -17,7 +17,7 @@ ${temporal ? html`<li><a href="${temporal}">Temporal Web UI</a>: every sandbox a
 </ul>
 <h2>A key</h2>
 <p>Requests carry an API key in the header <code>X-API-Key</code>. <code>npm start</code> writes the first one to
-<code>.data/platform.env</code>. Users <a href="${accountPageUrl(settings, 'sign-in')}">sign in</a> and make keys with
+<code>.data/platform.env</code>; <code>set -a; . .data/platform.env; set +a</code> takes it into a shell and its programs. Users <a href="${accountPageUrl(settings, 'sign-in')}">sign in</a> and make keys with
 <code>POST /v1/api-keys</code>.</p>
 <pre>curl -H "X-API-Key: $PLATFORM_API_KEY" ${url}/v1/users/me</pre>`;
   app.get('/', { config: { access: anyone({ requestsPerMinute: 120 }) }, schema: { hide: true } }, (_request, reply) =>

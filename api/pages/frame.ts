@@ -11,18 +11,25 @@ export interface Page {
 /** The address of every page's style sheet: the policy below allows no style in the page itself. */
 export const stylePath = '/account/style.css';
 
-/** No scripts, nothing from other origins, no frames, and no referrer, which would contain the token. */
+/** No scripts, nothing from other origins, no frames. */
+const strictPolicy =
+  "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/** No referrer either, which would contain the token. */
 const pageHeaders = {
-  'content-security-policy':
-    "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
   'referrer-policy': 'no-referrer',
   'x-content-type-options': 'nosniff',
   'x-frame-options': 'DENY',
   'cache-control': 'no-store',
 };
 
-/** Answers with a page. */
-export function sendPage(reply: FastifyReply, status: number, { title, content }: Page): FastifyReply {
+/** Answers with a page. @param policy its content security policy */
+export function sendPage(
+  reply: FastifyReply,
+  status: number,
+  { title, content }: Page,
+  policy = strictPolicy,
+): FastifyReply {
   const page = html`<!doctype html>
 <html lang="en">
 <head>
@@ -39,7 +46,8 @@ ${content}
 </body>
 </html>
 `;
-  return reply.code(status).headers(pageHeaders).type('text/html; charset=utf-8').send(page.text);
+  const headers = { 'content-security-policy': policy, ...pageHeaders };
+  return reply.code(status).headers(headers).type('text/html; charset=utf-8').send(page.text);
 }
 
 /** Shows the error with the code that documents and operators know. */
@@ -60,8 +68,10 @@ label { display: block; margin: 1em 0 }
 input { box-sizing: border-box; width: 100%; padding: .5em; font: inherit }
 button, .button { padding: .6em 1.2em; font: inherit; color: #fff; background: #1a56db; border: 0; border-radius: 4px }
 .button { display: block; text-align: center; text-decoration: none }
+#card { margin: 1em 0; padding: .6em; border: 1px solid #d1d5db; border-radius: 4px }
 hr { margin: 2em 0; border: 0; border-top: 1px solid #d1d5db }
 .problem { color: #b91c1c }
-code { word-break: break-all }
+main:has(pre) { max-width: 40em }
+code { overflow-wrap: anywhere }
 pre { overflow-x: auto; padding: .8em; background: #f3f4f6; font-size: .85em }
 `;

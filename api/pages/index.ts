@@ -7,6 +7,7 @@ import { AppError } from '../../domain/errors.ts';
 import { anyone } from '../access.ts';
 import type { Api, ApiDependencies } from '../dependencies.ts';
 import { failureOf } from '../plugins/errors.ts';
+import { serveAddCard } from './add-card.ts';
 import { confirmEmailChangePage } from './confirm-email-change.ts';
 import { serveFirstPage } from './first-page.ts';
 import { forgotPasswordPage } from './forgot-password.ts';
@@ -18,8 +19,8 @@ import { signInPage } from './sign-in.ts';
 const pages = [resetPasswordPage, signInPage, forgotPasswordPage, confirmEmailChangePage];
 
 /**
- * Small pages for people: `/`, and those under `/account` behind the links in mails. They are rendered here and need no script. Opening
- * one changes nothing: a button posts, with a token against forged requests that only the page itself knows.
+ * Small pages for people: `/`, and those under `/account` behind the links in mails. They are rendered here and need no script, but for the
+ * one that adds a card. Opening one changes nothing: a button posts, with a token against forged requests that only the page itself knows.
  */
 export async function pagesForPeople(app: FastifyInstance, deps: ApiDependencies): Promise<void> {
   await app.register(cookie, { secret: deps.formKey.toString('base64') });
@@ -36,6 +37,7 @@ export async function pagesForPeople(app: FastifyInstance, deps: ApiDependencies
     reply.type('text/css; charset=utf-8').header('cache-control', 'max-age=3600').send(style),
   );
   serveFirstPage(app, deps);
+  serveAddCard(app as unknown as Api, deps);
   for (const page of pages) serveFormPage(app as unknown as Api, deps, page(deps));
 }
 

@@ -38,6 +38,8 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** Resolves when no request is under way. */
     drained(): Promise<void>;
+    /** What `GET /metrics` answers. */
+    collectMetrics(): Promise<string>;
     rateLimits: { perKey: RateLimiter; perAddress: RateLimiter; perPublicRoute: RateLimiter };
     routePatterns: RoutePattern[];
     /** Who may call every route, for tests. */

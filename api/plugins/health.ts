@@ -24,6 +24,7 @@ export const health = fp<{ checks: ReadinessCheck[] }>(
         operationId: 'getHealth',
         tags: ['Operation'],
         summary: 'Whether the process is up',
+        description: 'Says nothing of what the process needs: for that ask `/readyz`.',
         response: { 200: z.object({ status: z.literal('ok') }).describe('It is up') },
       },
       handler: async () => ({ status: 'ok' as const }),
@@ -37,6 +38,7 @@ export const health = fp<{ checks: ReadinessCheck[] }>(
         operationId: 'getReadiness',
         tags: ['Operation'],
         summary: 'Whether Postgres and Temporal are in reach',
+        description: '503 while one of them cannot be reached; each is named with its state.',
         response: {
           200: readiness.describe('Everything is in reach'),
           503: readiness.describe('Something is out of reach'),

@@ -50,6 +50,7 @@ export const openapi = fp<{ serverUrl: string; baseDomain: string }>(
           'Users',
           'Webhooks',
           'Billing',
+          'Budgets',
           'Payments',
           'Operation',
         ].map((name) => ({

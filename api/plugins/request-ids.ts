@@ -2,12 +2,24 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import fp from 'fastify-plugin';
 
-const sane = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
+/** A UUID, or a trace id of W3C and OpenTelemetry. */
+const usualForm = /^(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})$/i;
+const fitsIntoLogLine = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
 
-/** The caller's `X-Request-Id` when it can go into a header and a log line as it is, else a new one. */
+/**
+ * The caller's `X-Request-Id` when it is a UUID or a trace id, else a new one. Request ids are in clear in the headers of
+ * workflow histories, where everything else of a caller is encrypted: so they have no room for a text of the caller's choice.
+ */
 export function requestIdOf(request: IncomingMessage): string {
   const given = request.headers['x-request-id'];
-  return typeof given === 'string' && sane.test(given) ? given : randomUUID();
+  return typeof given === 'string' && usualForm.test(given) ? given : randomUUID();
+}
+
+/** The caller's own `X-Request-Id` that another one replaced, for the log; undefined where there is none or it is odd. */
+export function replacedRequestId(request: IncomingMessage): string | undefined {
+  const given = request.headers['x-request-id'];
+  if (typeof given !== 'string' || usualForm.test(given)) return undefined;
+  return fitsIntoLogLine.test(given) ? given : undefined;
 }
 
 /** Puts `X-Request-Id` on every reply. */

@@ -1,12 +1,14 @@
 import type { FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
 import type { SandboxId } from '../../domain/ids.ts';
+import { replacedRequestId } from './request-ids.ts';
 
 /** One line a request, without headers, query or body: those may carry secrets. */
 export const requestLogs = fp(
   async (app) => {
     app.addHook('onResponse', async (request, reply) => {
       const line = {
+        client_request_id: replacedRequestId(request.raw),
         method: request.method,
         path: pathOf(request),
         route: request.routeOptions.url ?? null,

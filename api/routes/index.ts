@@ -3,6 +3,7 @@ import { apiKeyRoutes } from './api-keys/index.ts';
 import { listAuditLog } from './audit-events/list.ts';
 import { authRoutes } from './auth/index.ts';
 import { billingRoutes } from './billing/index.ts';
+import { budgetRoutes } from './budgets/index.ts';
 import { importJobRoutes } from './import-jobs/index.ts';
 import { notificationRoutes } from './notifications/index.ts';
 import { paymentRoutes } from './payment/index.ts';
@@ -33,5 +34,6 @@ export const routes: readonly ((api: Api, deps: ApiDependencies) => void)[] = [
   ...usageRoutes,
   ...webhookRoutes,
   ...billingRoutes,
+  ...budgetRoutes,
   ...paymentRoutes,
 ];

@@ -32,7 +32,7 @@ function failure(codes: ErrorCode[]) {
 }
 
 /** Errors of any route. */
-const anywhere: ErrorCode[] = [
+export const ofEveryRoute: readonly ErrorCode[] = [
   'validation_failed',
   'unauthenticated',
   'too_many_requests',
@@ -54,13 +54,25 @@ export const ofIdempotency: ErrorCode[] = ['idempotency_key_reused', 'idempotenc
 /** Further errors of a list. */
 export const ofPaging: ErrorCode[] = ['invalid_pagination'];
 
+/** Further errors of a route that starts a sandbox which is there: it is admitted, and its mounts are made. */
+export const ofStarts: ErrorCode[] = [
+  'concurrent_limit_reached',
+  'quota_used_up',
+  'subscription_past_due',
+  'budget_restricted',
+  'no_capacity',
+  'host_unavailable',
+  'object_storage_credentials_required',
+  'object_storage_mount_failed',
+];
+
 /**
  * The error replies of a route, by status, each with its possible codes.
  * @param codes beyond those of every route
  */
 export function failures(...codes: (ErrorCode | ErrorCode[])[]): Partial<Record<FailureStatus, z.ZodType>> {
   const byStatus = new Map<FailureStatus, ErrorCode[]>();
-  for (const code of new Set([...anywhere, ...codes.flat()])) {
+  for (const code of new Set([...ofEveryRoute, ...codes.flat()])) {
     byStatus.set(errorStatus[code], [...(byStatus.get(errorStatus[code]) ?? []), code]);
   }
   return Object.fromEntries([...byStatus].map(([status, known]) => [status, failure(known)]));

@@ -4,11 +4,17 @@ import path from 'node:path';
 import { pino } from 'pino';
 import type { SandboxId } from '../../domain/ids.ts';
 import { createGateway } from '../../gateway/gateway.ts';
+import { loadPageAssets } from '../../gateway/pages/page-assets.ts';
 import { RouteCache } from '../../gateway/route-cache.ts';
 import { openCertificates } from '../../gateway/tls/certificates.ts';
+import { benchHostId, waysThrough } from '../last-hop/credentials.ts';
 
-/** The gateway with one route and no database. `one-sandbox-gateway.ts <agent port>`; prints its own port. */
+/**
+ * The gateway with one route and no database. `one-sandbox-gateway.ts <agent port> [<folder of an authority> <port of a
+ * last hop>]`; with these it reaches the sandbox through a tunnel. Prints its own port.
+ */
 const agentPort = Number(process.argv[2]);
+const [, , , authorityFolder, lastHopPort] = process.argv;
 const logger = pino({ level: 'warn' }, pino.destination(2));
 const dataDir = mkdtempSync(path.join(os.tmpdir(), 'bench-gateway-'));
 process.once('exit', () => rmSync(dataDir, { recursive: true }));
@@ -17,6 +23,7 @@ const baseDomain = 'sandbox.localhost';
 const route = {
   sandboxId: 'sbx-bench' as SandboxId,
   status: 'running',
+  hostId: authorityFolder ? benchHostId : null,
   address: '127.0.0.1',
   agentPort,
   secure: false,
@@ -30,6 +37,8 @@ const gateway = createGateway({
   trustProxy: false,
   routes: new RouteCache({ find: async (sandboxId) => (sandboxId === route.sandboxId ? route : null) }, changes),
   certificates: await openCertificates({ dataDir, baseDomain, certFile: undefined, keyFile: undefined, logger }),
+  pages: loadPageAssets(),
+  ...(authorityFolder && { ways: await waysThrough(authorityFolder, Number(lastHopPort)) }),
   recordAccess: async () => undefined,
   logger,
 });

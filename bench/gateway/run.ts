@@ -1,48 +1,15 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
-import { createInterface } from 'node:readline';
-import { freePort } from '../../test/support/free-port.ts';
 import { cpuMsOf } from '../process-cpu.ts';
+import { BenchProcesses, download, fileBytes, latencyP50, Samples, throughput, throughputRequests } from './load.ts';
 
 /**
  * The gateway beside a direct connection and a bare node:http proxy, all to the same real agent, in turns so that what
  * else the machine does meets all of them. `node bench/gateway/run.ts [rounds]`
  */
 const rounds = Number(process.env.BENCH_ROUNDS ?? 9);
-const latencyRequests = 1500;
-const throughputConnections = 32;
-const throughputRequests = 6000;
-const fileBytes = 256 * 1024 * 1024;
-const sandboxHost = 'sbx-bench.sandbox.localhost';
 const ways = ['direct', 'bare', 'gateway'] as const;
 const here = import.meta.dirname;
-const root = path.join(here, '../..');
-
-class Samples {
-  readonly #byName = new Map<string, number[]>();
-
-  add(name: string, value: number): void {
-    this.#byName.set(name, [...(this.#byName.get(name) ?? []), value]);
-  }
-
-  median(name: string): number {
-    return medianOf(this.#byName.get(name)!);
-  }
-
-  best(name: string): number {
-    return Math.max(...this.#byName.get(name)!);
-  }
-
-  /** The median of the rounds' ratios: within a round the machine was as busy for the one as for the other. */
-  ratio(name: string, to: string): number {
-    const others = this.#byName.get(to)!;
-    return medianOf(this.#byName.get(name)!.map((value, round) => value / others[round]!));
-  }
-}
 
 /** CPU seconds that each process with a part in a download spends on a GiB, over some downloads one after the other. */
 class DownloadCosts {
@@ -81,16 +48,12 @@ class DownloadCosts {
 
 const sumOf = (costs: Record<string, number>) => Object.values(costs).reduce((sum, each) => sum + each, 0);
 
-const children: ChildProcess[] = [];
-const dir = mkdtempSync(path.join(os.tmpdir(), 'bench-gateway-file-'));
+const processes = new BenchProcesses();
 try {
-  const file = path.join(dir, 'file.bin');
-  writeFileSync(file, Buffer.alloc(fileBytes, 7));
-  const agent = await startAgent();
-  const [bare, gateway] = [
-    await startProxy('bare-proxy.ts', agent.port),
-    await startProxy('one-sandbox-gateway.ts', agent.port),
-  ];
+  const { file } = processes;
+  const agent = await processes.startAgent();
+  const startProxy = (script: string) => processes.start(path.join(here, script), `${agent.port}`);
+  const [bare, gateway] = [await startProxy('bare-proxy.ts'), await startProxy('one-sandbox-gateway.ts')];
   const targets = { direct: agent.port, bare: bare.port, gateway: gateway.port };
   const ends = { agent: agent.pid, client: process.pid };
   const costs = {
@@ -113,8 +76,7 @@ try {
   }
   report(samples, costs);
 } finally {
-  for (const child of children) child.kill('SIGTERM');
-  rmSync(dir, { recursive: true });
+  processes.stop();
 }
 
 function report(
@@ -150,105 +112,4 @@ function report(
 
 function verdict(isMet: boolean): string {
   return isMet ? 'met' : 'MISSED';
-}
-
-function medianOf(values: number[]): number {
-  return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!;
-}
-
-/** The bundled agent as a host starts it, on loopback and open. */
-async function startAgent(): Promise<{ port: number; pid: number }> {
-  const agent = path.join(root, 'agent/dist/agent.cjs');
-  if (!existsSync(agent)) throw new Error('build the agent first: node agent/build.mjs');
-  const port = await freePort();
-  const child = spawn(process.execPath, [agent], {
-    env: { PATH: process.env.PATH, HOME: dir, AGENT_PORT: String(port), AGENT_LISTEN: '127.0.0.1' },
-    stdio: ['ignore', 'inherit', 'inherit'],
-  });
-  children.push(child);
-  for (;;) {
-    if (child.exitCode !== null) throw new Error('the agent did not start');
-    const socket = net.connect(port, '127.0.0.1');
-    const isUp = await Promise.race([
-      once(socket, 'connect').then(() => true),
-      once(socket, 'close').then(() => false),
-    ]).catch(() => false);
-    socket.destroy();
-    if (isUp) return { port, pid: child.pid! };
-  }
-}
-
-async function startProxy(script: string, agentPort: number): Promise<{ port: number; pid: number }> {
-  const child = spawn(process.execPath, [path.join(here, script), String(agentPort)], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  children.push(child);
-  const [line] = await once(createInterface(child.stdout!), 'line');
-  return { port: Number(line), pid: child.pid! };
-}
-
-/** Sends `/health` again and again on one connection; `onReply` returns whether to go on. */
-function healthLoop(port: number, onReply: () => boolean): Promise<void> {
-  const request = `GET /health HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`;
-  return new Promise((resolve, reject) => {
-    const socket = net.connect({ port, host: '127.0.0.1', noDelay: true });
-    socket.on('error', reject);
-    socket.on('data', (bytes) => {
-      // The body is "OK", and it comes last.
-      if (bytes.at(-1) !== 75 || bytes.at(-2) !== 79) return;
-      if (onReply()) socket.write(request, 'latin1');
-      else {
-        socket.destroy();
-        resolve();
-      }
-    });
-    socket.write(request, 'latin1');
-  });
-}
-
-async function latencyP50(port: number): Promise<number> {
-  const times: number[] = [];
-  let sentAt = performance.now();
-  await healthLoop(port, () => {
-    const now = performance.now();
-    times.push(now - sentAt);
-    sentAt = now;
-    return times.length < latencyRequests;
-  });
-  return medianOf(times);
-}
-
-async function throughput(port: number, requests: number): Promise<number> {
-  let sent = throughputConnections;
-  const startedAt = performance.now();
-  await Promise.all(Array.from({ length: throughputConnections }, () => healthLoop(port, () => sent++ < requests)));
-  return (requests / (performance.now() - startedAt)) * 1000;
-}
-
-/** MiB a second of one download, read as cheaply as Node can. */
-function download(port: number, target: string): Promise<number> {
-  const startedAt = performance.now();
-  return new Promise((resolve, reject) => {
-    let received = 0;
-    const socket = net.connect({
-      port,
-      host: '127.0.0.1',
-      onread: {
-        buffer: Buffer.allocUnsafe(1024 * 1024),
-        callback: (length, buffer) => {
-          if (received === 0 && !Buffer.from(buffer).toString('latin1', 0, 12).endsWith('200')) {
-            reject(new Error(Buffer.from(buffer).toString('latin1', 0, length)));
-          }
-          received += length;
-          if (received >= fileBytes) {
-            socket.destroy();
-            resolve((fileBytes / 1024 / 1024 / (performance.now() - startedAt)) * 1000);
-          }
-          return true;
-        },
-      },
-    });
-    socket.on('error', reject);
-    socket.write(`GET ${target} HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`, 'latin1');
-  });
 }

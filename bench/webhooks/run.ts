@@ -9,6 +9,7 @@ import pLimit from 'p-limit';
 import { Agent } from 'undici';
 import { heapFlags } from '../../config/heap-limits.ts';
 import { bootstrap } from '../../db/bootstrap.ts';
+import { newId } from '../../db/new-id.ts';
 import type { Orm } from '../../db/orm.ts';
 import { createOrm } from '../../db/orm.ts';
 import { PlatformClient } from '../../ops/development/client/platform-client.ts';
@@ -126,9 +127,9 @@ async function start(script: string): Promise<{ child: ChildProcess; address: st
 async function record(to: Orm, count: number): Promise<void> {
   await to.em.fork().execute(
     `insert into events (event_id, account_id, object_id, sequence, type, data, created_at)
-     select 'evt-' || gen_random_uuid(), ?, 'tpl-bench', n, 'template.uploaded', jsonb_build_object('sequence', n), now()
+     select 'evt-' || gen_random_uuid(), ?, ?, n, 'template.uploaded', jsonb_build_object('sequence', n), now()
        from generate_series(1, ?::int) n`,
-    [account.accountId, count],
+    [account.accountId, newId('template'), count],
   );
 }
 
@@ -193,8 +194,8 @@ async function measureDelays(): Promise<number[]> {
         .fork()
         .execute(
           `insert into events (event_id, account_id, object_id, sequence, type, data, created_at)
-           values (?, ?, 'tpl-bench', 1, 'template.uploaded', '{"sequence": 1}', now())`,
-          [eventId, account.accountId],
+           values (?, ?, ?, 1, 'template.uploaded', '{"sequence": 1}', now())`,
+          [eventId, account.accountId, newId('template')],
         )
         .then(() => committed.set(eventId, Date.now())),
     );

@@ -1,12 +1,12 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
-import type { AccountId, UserId } from '../../domain/ids.ts';
+import type { AccountId, EventId, UserId } from '../../domain/ids.ts';
 
 /** A fact about an object, numbered from 1 without gaps. Webhooks and notifications hang off these rows. */
 export const Event = defineEntity({
   name: 'Event',
   tableName: 'events',
   properties: {
-    eventId: p.string().primary(),
+    eventId: p.string().$type<EventId>().primary(),
     accountId: p.string().$type<AccountId>(),
     userId: p.string().$type<UserId>().nullable(),
     objectId: p.string(),

@@ -30,8 +30,12 @@ export const Host = defineEntity({
     udpPortLast: p.integer().nullable(),
     /** The IPv4 network of its sandboxes, as CIDR. Null: it has not said so yet. */
     sandboxNetwork: p.string().nullable(),
+    /** `host:port` at which gateways and APIs of other machines reach its sandboxes. Null: by routes into its network. */
+    lastHopAddress: p.string().nullable(),
     /** `data` or `cache`: its disk that is nearly full. Null: neither is. */
     fullDisk: p.string().nullable(),
+    /** An operator drains it since then: it takes no sandboxes, also none back. Null: it is not drained. */
+    drainingSince: p.datetime(3).nullable(),
     leaseExpiresAt: p.datetime(3),
     /** It stopped in order and will be back by then; until then nothing is done about its absence. */
     awayUntil: p.datetime(3).nullable(),

@@ -1,5 +1,5 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
-import type { AccountId, TemplateId, UserId } from '../../domain/ids.ts';
+import type { AccountId, ImportJobId, TemplateId, UserId } from '../../domain/ids.ts';
 import type { ImportStatus } from '../../domain/import-jobs.ts';
 
 /** The copy of an external image into the platform's registry. */
@@ -7,7 +7,7 @@ export const ImportJob = defineEntity({
   name: 'ImportJob',
   tableName: 'import_jobs',
   properties: {
-    jobId: p.string().primary(),
+    jobId: p.string().$type<ImportJobId>().primary(),
     templateId: p.string().$type<TemplateId>(),
     accountId: p.string().$type<AccountId>(),
     ownerUserId: p.string().$type<UserId>(),

@@ -1,12 +1,12 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
-import type { AccountId, UserId } from '../../domain/ids.ts';
+import type { AccountId, UserId, WebhookEndpointId } from '../../domain/ids.ts';
 
 /** An address that gets the events of a user's objects, or of all objects of an account. */
 export const WebhookEndpoint = defineEntity({
   name: 'WebhookEndpoint',
   tableName: 'webhook_endpoints',
   properties: {
-    endpointId: p.string().primary(),
+    endpointId: p.string().$type<WebhookEndpointId>().primary(),
     accountId: p.string().$type<AccountId>(),
     /** The user whose events it gets; null: those of the whole account. */
     userId: p.string().$type<UserId>().nullable(),

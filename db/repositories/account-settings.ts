@@ -21,3 +21,14 @@ export function changeAccount(
     return tx.assign(account, { displayName, description });
   });
 }
+
+/** What an account calls itself; without a name, its e-mail address. */
+export async function findAccountName(em: EntityManager, accountId: AccountId): Promise<string> {
+  const { displayName, email } = await em.fork().findOneOrFail(Account, { accountId });
+  return displayName || email;
+}
+
+/** Where an account's mails go. */
+export async function findAccountAddress(em: EntityManager, accountId: AccountId): Promise<string> {
+  return (await em.fork().findOneOrFail(Account, { accountId })).email;
+}

@@ -7,7 +7,9 @@ import { ApiKey } from '../entities/api-key.ts';
 import { Project } from '../entities/project.ts';
 import { User } from '../entities/user.ts';
 import { newId } from '../new-id.ts';
+import { loadPlans } from '../plans.ts';
 import { hashApiKey } from './identities.ts';
+import { subscribe } from './subscriptions.ts';
 
 export interface NewAccount {
   email: string;
@@ -16,27 +18,47 @@ export interface NewAccount {
   role: 'user' | 'admin';
 }
 
-export interface MadeAccount {
+export interface AccountIds {
   accountId: AccountId;
   userId: UserId;
   projectId: ProjectId;
+}
+
+export interface MadeAccount extends AccountIds {
   keyId: ApiKeyId;
   /** Returned once; only its hash is stored. */
   apiKey: string;
 }
 
 /**
- * Makes an account with its root user, their default project and one API key, in the transaction of `em`.
+ * Makes an account with its subscription, its root user, their default project and one API key, in the transaction of `em`.
+ * @param plans by default those of the seed file
  * @throws violates the constraint `users_email` when the e-mail belongs to another user
  */
-export async function createAccount(em: EntityManager, wanted: NewAccount): Promise<MadeAccount> {
+export async function createAccount(em: EntityManager, wanted: NewAccount, plans = loadPlans()): Promise<MadeAccount> {
+  const ids = await createAccountWithoutKey(em, wanted, plans);
   const apiKey = makeApiKey(randomBytes(32));
-  const ids = {
-    accountId: newId('account'),
-    userId: newId('user'),
-    projectId: newId('project'),
-    keyId: newId('apiKey'),
-  };
+  const keyId = newId('apiKey');
+  em.create(ApiKey, {
+    keyId,
+    accountId: ids.accountId,
+    userId: ids.userId,
+    name: 'default',
+    secretHash: hashApiKey(apiKey),
+    prefix: apiKey.slice(0, 12),
+  });
+  await em.flush();
+  return { ...ids, keyId, apiKey };
+}
+
+/** As `createAccount`, for an account whose first API key the operator makes later. */
+export async function createAccountWithoutKey(
+  em: EntityManager,
+  wanted: NewAccount,
+  plans = loadPlans(),
+): Promise<AccountIds> {
+  const plan = plans.get(wanted.planName);
+  const ids = { accountId: newId('account'), userId: newId('user'), projectId: newId('project') };
   em.create(Account, {
     accountId: ids.accountId,
     email: wanted.email,
@@ -61,14 +83,7 @@ export async function createAccount(em: EntityManager, wanted: NewAccount): Prom
     name: 'Default',
     isDefault: true,
   });
-  em.create(ApiKey, {
-    keyId: ids.keyId,
-    accountId: ids.accountId,
-    userId: ids.userId,
-    name: 'default',
-    secretHash: hashApiKey(apiKey),
-    prefix: apiKey.slice(0, 12),
-  });
+  await subscribe(em, ids.accountId, plan);
   await em.flush();
-  return { ...ids, apiKey };
+  return ids;
 }

@@ -22,11 +22,13 @@ import type { Account } from '../entities/account.ts';
 import { Sandbox } from '../entities/sandbox.ts';
 import type { PlanCatalog } from '../plans.ts';
 import { query } from '../query.ts';
+import { budgetRestricted } from './budget-rows.ts';
 import { recordSandboxEvent } from './events.ts';
 import { readRooms, templateUse } from './host-rooms.ts';
 import { lockRow } from './lock-row.ts';
 import { limitsWhatIsMetered, requireMeteredQuota } from './metered-quotas.ts';
-import { requestStart } from './outbox.ts';
+import { requestSignal, requestStart } from './outbox.ts';
+import { planHeldBy, type SubscriptionStatus } from './subscriptions.ts';
 import { takeUdpPorts } from './udp-ports.ts';
 
 /** The caller's decisions about a new sandbox; the rest follows from the plan and from placement. */
@@ -62,8 +64,8 @@ export type NewSandbox = Pick<
  * Admits a sandbox and places it, in one transaction: a lock of the account, the plan's limits, room on a live host,
  * the row as `created`, its first event, and the outbox row that starts its workflow. So of many creates at once
  * exactly as many are admitted as the plan allows.
- * @throws {AppError} `plan_limit_exceeded`, `concurrent_limit_reached`, `quota_used_up`, `account_suspended`, `no_capacity`,
- *   `locality_constraint_failed`, `template_not_found`
+ * @throws {AppError} `plan_limit_exceeded`, `concurrent_limit_reached`, `quota_used_up`, `budget_restricted`,
+ *   `account_suspended`, `subscription_past_due`, `no_capacity`, `locality_constraint_failed`, `template_not_found`
  */
 export async function admitSandbox(
   em: EntityManager,
@@ -102,7 +104,8 @@ async function keepTemplate(tx: EntityManager, templateId: TemplateId): Promise<
 /**
  * Holds the resume of a paused sandbox against the plan again, and against its host: it comes back where its disk is.
  * Call it inside the transaction that moves the row to `resuming`.
- * @throws {AppError} `concurrent_limit_reached`, `quota_used_up`, `account_suspended`, `no_capacity`
+ * @throws {AppError} `concurrent_limit_reached`, `quota_used_up`, `budget_restricted`, `account_suspended`,
+ *   `subscription_past_due`, `no_capacity`
  */
 export async function admitResume(tx: EntityManager, plans: PlanCatalog, sandbox: Sandbox): Promise<void> {
   await lockAccountForOneMore(tx, plans, sandbox);
@@ -129,15 +132,28 @@ async function lockAccountForOneMore(
   plans: PlanCatalog,
   { accountId, ownerUserId }: Pick<Sandbox, 'accountId' | 'ownerUserId'>,
 ): Promise<Plan> {
-  const [account] = await query<{ plan_name: string; status: Account['status'] }>(
+  const [account] = await query<{
+    plan_name: string;
+    status: Account['status'];
+    bought_plan: Plan | null;
+    subscription_status: SubscriptionStatus | null;
+  }>(
     tx,
-    'select plan_name, status from accounts where account_id = ? for no key update',
+    `select a.plan_name, a.status, s.plan as bought_plan, s.status as subscription_status
+       from accounts a left join subscriptions s using (account_id) where account_id = ? for no key update of a`,
     [accountId],
   );
   if (!account) throw notFound('Account');
   if (account.status === 'suspended') throw new AppError('account_suspended', 'The account is suspended');
-  const plan = plans.get(account.plan_name);
-  const { ofAccount, ofUser, userLimit, isMetered } = await countConcurrent(tx, accountId, ownerUserId);
+  if (account.subscription_status === 'past_due') {
+    throw new AppError(
+      'subscription_past_due',
+      'An invoice of the account is past due; add a payment method or pay it first',
+    );
+  }
+  const plan = planHeldBy({ planName: account.plan_name, boughtPlan: account.bought_plan }, plans);
+  const { ofAccount, ofUser, userLimit, isMetered, budget } = await countConcurrent(tx, accountId, ownerUserId);
+  if (budget === 'restricts') throw budgetRestricted();
   if (ofAccount >= plan.maxConcurrentSandboxes) {
     throw new AppError(
       'concurrent_limit_reached',
@@ -151,25 +167,46 @@ async function lockAccountForOneMore(
     );
   }
   if (isMetered) await requireMeteredQuota(tx, { accountId, userId: ownerUserId }, new Date());
+  if (budget === 'allows') requestSignal(tx, 'budget', accountId, 'checkBudget', { because: 'sandbox' });
   return plan;
 }
 
-/** Sandboxes that count now, of the account and of one user, what the user's quota allows (null: no limit), and whether it limits what is metered. */
-async function countConcurrent(
-  tx: EntityManager,
-  accountId: AccountId,
-  userId: UserId,
-): Promise<{ ofAccount: number; ofUser: number; userLimit: number | null; isMetered: boolean }> {
-  const [row] = await query<{ of_account: number; of_user: number; user_limit: number | null; is_metered: boolean }>(
+interface Concurrent {
+  /** Sandboxes that count now. */
+  ofAccount: number;
+  ofUser: number;
+  /** What the user's quota allows. Null: no limit. */
+  userLimit: number | null;
+  /** The user's quota limits what is metered. */
+  isMetered: boolean;
+  /** Null: the account has no active one. */
+  budget: 'allows' | 'restricts' | null;
+}
+
+async function countConcurrent(tx: EntityManager, accountId: AccountId, userId: UserId): Promise<Concurrent> {
+  const [row] = await query<{
+    of_account: number;
+    of_user: number;
+    user_limit: number | null;
+    is_metered: boolean;
+    is_restricted: boolean | null;
+  }>(
     tx,
     `select count(*)::int as of_account, (count(*) filter (where owner_user_id = ?))::int as of_user,
             (select concurrent_sandboxes from quota_allocations where user_id = ? and status = 'active') as user_limit,
             exists (select from quota_allocations where user_id = ? and status = 'active'
-                     and ${limitsWhatIsMetered}) as is_metered
+                     and ${limitsWhatIsMetered}) as is_metered,
+            (select is_restricted from budgets where account_id = ? and is_active) as is_restricted
        from sandboxes where account_id = ? and status = any(?::text[])`,
-    [userId, userId, userId, accountId, `{${concurrentStatuses.join(',')}}`],
+    [userId, userId, userId, accountId, accountId, `{${concurrentStatuses.join(',')}}`],
   );
-  return { ofAccount: row!.of_account, ofUser: row!.of_user, userLimit: row!.user_limit, isMetered: row!.is_metered };
+  return {
+    ofAccount: row!.of_account,
+    ofUser: row!.of_user,
+    userLimit: row!.user_limit,
+    isMetered: row!.is_metered,
+    budget: row!.is_restricted === null ? null : row!.is_restricted ? 'restricts' : 'allows',
+  };
 }
 
 /**
@@ -186,7 +223,10 @@ export async function reserveHost(
   for (;;) {
     const open = (await readRooms(tx, where.hostId ?? null)).filter((room) => !full.has(room.hostId));
     if (where.hostId && full.size === 0 && open.length === 0) {
-      throw new AppError('host_unavailable', 'The host of this sandbox is away; try again when it is back');
+      throw new AppError(
+        'host_unavailable',
+        'The host of this sandbox is away or takes no sandboxes now; try again when it is back',
+      );
     }
     const chosen = chooseHost(open, needed, where.wish ?? anyRegion);
     if (!chosen) throw noRoom(where, open.length > 0 ? leastShort(open, needed) : short);

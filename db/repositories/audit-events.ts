@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { EntityManager } from '@mikro-orm/postgresql';
-import type { AccountId, UserId } from '../../domain/ids.ts';
+import type { AccountId, SessionId, UserId } from '../../domain/ids.ts';
 import { newId } from '../new-id.ts';
 import { query } from '../query.ts';
 import { containing, type ListedTable, type Listing, readPage } from './page.ts';
@@ -12,7 +12,7 @@ export interface AuditedRequest {
   accountId: AccountId | null;
   userId: UserId | null;
   keyId: string | null;
-  sessionId: string | null;
+  sessionId: SessionId | null;
   /** The client's address; for an operator's command, the user and the machine. */
   address: string;
   requestId: string;

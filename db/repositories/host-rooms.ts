@@ -53,7 +53,7 @@ export async function readRooms(tx: EntityManager, hostId: string | null = null)
        from hosts h
        left join sandboxes s on s.host_id = h.host_id and (s.holds_compute or s.holds_disk)
        left join template_peaks p on p.template_id = s.template_id and not s.is_measured
-      where h.lease_expires_at > now() and (?::text is null or h.host_id = ?)
+      where h.lease_expires_at > now() and h.draining_since is null and (?::text is null or h.host_id = ?)
       group by h.host_id`,
     [hostId, hostId],
   );

@@ -92,6 +92,30 @@ export async function recordSandboxNetwork(em: EntityManager, hostId: string, ne
   await query(em.fork(), 'update hosts set sandbox_network = ? where host_id = ?', [network, hostId]);
 }
 
+/** Makes known where gateways and APIs of other machines reach the sandboxes of a host. Null: by routes. */
+export async function recordLastHop(em: EntityManager, hostId: string, address: string | null): Promise<void> {
+  await query(em.fork(), 'update hosts set last_hop_address = ? where host_id = ?', [address, hostId]);
+}
+
+/** What a connection to a sandbox of a host depends on. */
+export interface HostPlace {
+  /** `host:port`; null: its sandboxes are reached by routes. */
+  lastHopAddress: string | null;
+  /** CIDR; null: it has not said so yet. */
+  sandboxNetwork: string | null;
+  /** It was given up, and has not come back clean. */
+  isLost: boolean;
+}
+
+/** Null: there is no such host. */
+export async function findHostPlace(em: EntityManager, hostId: string): Promise<HostPlace | null> {
+  const fields = ['lastHopAddress', 'sandboxNetwork', 'lostAt'] as const;
+  const row = await em.fork().findOne(Host, { hostId }, { fields });
+  if (!row) return null;
+  const { lastHopAddress = null, sandboxNetwork = null, lostAt } = row;
+  return { lastHopAddress, sandboxNetwork, isLost: lostAt != null };
+}
+
 /** The networks of the sandboxes of all hosts, as CIDR ranges. */
 export async function sandboxNetworks(em: EntityManager): Promise<string[]> {
   const rows = await query<{

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { isApiKeyShape } from '../../domain/api-key.ts';
-import type { AccountId, ApiKeyId, UserId } from '../../domain/ids.ts';
+import type { AccountId, ApiKeyId, SessionId, UserId } from '../../domain/ids.ts';
+import type { Plan } from '../../domain/plans.ts';
 import { query } from '../query.ts';
 
 /** The caller, with the facts that every route needs. */
@@ -11,10 +12,12 @@ export interface Identity {
   /** Null for an access token. */
   keyId: ApiKeyId | null;
   /** Null for an API key. */
-  sessionId: string | null;
+  sessionId: SessionId | null;
   role: 'user' | 'admin';
   isRootUser: boolean;
   planName: string;
+  /** The plan as the account has bought it. Null: it has no subscription yet. */
+  boughtPlan: Plan | null;
   /** The account is suspended: it may look, but change nothing. */
   isSuspended: boolean;
 }
@@ -30,10 +33,12 @@ interface UserRow {
   role: 'user' | 'admin';
   is_root_user: boolean;
   plan_name: string;
+  bought_plan: Plan | null;
   account_status: string;
 }
 
-const userColumns = 'u.user_id, u.account_id, u.role, u.is_root_user, a.plan_name, a.status as account_status';
+const userColumns =
+  'u.user_id, u.account_id, u.role, u.is_root_user, a.plan_name, b.plan as bought_plan, a.status as account_status';
 
 /**
  * The caller behind an API key. Asked on every request and never cached, so a disabled key stops working at once on
@@ -45,6 +50,7 @@ export async function identifyApiKey(em: EntityManager, secret: string): Promise
     em.fork(),
     `select k.key_id, k.last_used_at, ${userColumns}
        from api_keys k join users u using (user_id) join accounts a on a.account_id = u.account_id
+            left join subscriptions b on b.account_id = a.account_id
       where k.secret_hash = ? and k.is_active and u.status = 'enabled'`,
     [hashApiKey(secret)],
   );
@@ -62,16 +68,32 @@ export async function identifyApiKey(em: EntityManager, secret: string): Promise
  */
 export async function identifySession(
   em: EntityManager,
-  claims: { sessionId: string; userId: UserId; keyId: string },
+  claims: { sessionId: SessionId; userId: UserId; keyId: string },
 ): Promise<Identity | null> {
   const [row] = await query<UserRow>(
     em.fork(),
     `select ${userColumns}
        from sessions s join users u using (user_id) join accounts a on a.account_id = u.account_id
+            left join subscriptions b on b.account_id = a.account_id
       where s.session_id = ? and s.user_id = ? and s.key_id = ? and s.expires_at > now() and u.status = 'enabled'`,
     [claims.sessionId, claims.userId, claims.keyId],
   );
   return row ? { ...identityOf(row), sessionId: claims.sessionId } : null;
+}
+
+/** The caller behind the id of a key or a session. Null: it is over, or its user is disabled. */
+export async function identifyCredential(em: EntityManager, credentialId: string): Promise<Identity | null> {
+  const [row] = await query<UserRow>(
+    em.fork(),
+    `select ${userColumns}
+       from users u join accounts a on a.account_id = u.account_id left join subscriptions b on b.account_id = a.account_id
+      where u.status = 'enabled' and u.user_id in (
+        select user_id from api_keys where key_id = ? and is_active
+        union all
+        select user_id from sessions where session_id = ? and expires_at > now())`,
+    [credentialId, credentialId],
+  );
+  return row ? identityOf(row) : null;
 }
 
 /** The credential of a caller: the id of the API key, or of the session. */
@@ -108,6 +130,7 @@ function identityOf(row: UserRow): Identity {
     role: row.role,
     isRootUser: row.is_root_user,
     planName: row.plan_name,
+    boughtPlan: row.bought_plan,
     isSuspended: row.account_status === 'suspended',
   };
 }

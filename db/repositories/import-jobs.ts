@@ -1,6 +1,6 @@
 import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
 import { AppError, notFound } from '../../domain/errors.ts';
-import type { TemplateId } from '../../domain/ids.ts';
+import type { ImportJobId, TemplateId } from '../../domain/ids.ts';
 import { activeImportStatuses, type ImportStatus, maxImportRetries } from '../../domain/import-jobs.ts';
 import { registryProjectOf } from '../../domain/template-image.ts';
 import { ImportJob } from '../entities/import-job.ts';
@@ -45,7 +45,7 @@ export interface ImportPlace {
 export function addImportJob(
   tx: EntityManager,
   template: Pick<Template, 'templateId' | 'accountId' | 'ownerUserId' | 'externalImageUrl'>,
-  jobId: string,
+  jobId: ImportJobId,
   place: ImportPlace,
 ): void {
   tx.create(
@@ -75,7 +75,7 @@ export async function startImport(
   em: EntityManager,
   by: { caller: TemplateCaller; scope: Scope },
   templateId: TemplateId,
-  jobId: string,
+  jobId: ImportJobId,
   placeOf: (target: ImportTarget) => ImportPlace,
 ): Promise<void> {
   await changeTemplate(em, by, templateId, async (template, tx) => {
@@ -131,7 +131,7 @@ export async function listImportJobs(
 }
 
 /** @throws {AppError} `not_found` */
-export async function findImportJob(em: EntityManager, scope: Scope, jobId: string): Promise<ImportJob> {
+export async function findImportJob(em: EntityManager, scope: Scope, jobId: ImportJobId): Promise<ImportJob> {
   const job = await em.findOne(ImportJob, { jobId, ...entitiesWithin(scope) });
   if (!job) throw notFound('Import job');
   return job;
@@ -158,7 +158,7 @@ export async function findNewestImport(
 export async function cancelImport(
   em: EntityManager,
   scope: Scope,
-  which: { jobId: string } | { templateId: TemplateId },
+  which: { jobId: ImportJobId } | { templateId: TemplateId },
 ): Promise<ImportJob> {
   return scopeTransaction(em, scope, async (tx) => {
     const isByTemplate = 'templateId' in which;

@@ -1,5 +1,5 @@
 import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
-import type { TemplateId } from '../../domain/ids.ts';
+import type { ImportJobId, TemplateId } from '../../domain/ids.ts';
 import { activeImportStatuses } from '../../domain/import-jobs.ts';
 import { readRegistryImage } from '../../domain/template-image.ts';
 import { ImportJob } from '../entities/import-job.ts';
@@ -30,7 +30,7 @@ const maxLogLength = 65_536;
 const maxMessageLength = 2000;
 
 /** Null: the job is over, or gone. */
-export async function findImportAccount(em: EntityManager, jobId: string): Promise<string | null> {
+export async function findImportAccount(em: EntityManager, jobId: ImportJobId): Promise<string | null> {
   const active = { jobId, status: { $in: [...activeImportStatuses] } };
   return (await em.fork().findOne(ImportJob, active))?.accountId ?? null;
 }
@@ -42,7 +42,7 @@ export async function findImportAccount(em: EntityManager, jobId: string): Promi
  */
 export async function beginImportAttempt(
   em: EntityManager,
-  jobId: string,
+  jobId: ImportJobId,
   retry: number,
 ): Promise<ImportPlan | 'wait' | null> {
   return em.fork().transactional(async (tx) => {
@@ -79,7 +79,7 @@ export async function beginImportAttempt(
  */
 export async function recordImportProgress(
   em: EntityManager,
-  jobId: string,
+  jobId: ImportJobId,
   progress: { percentage: number; newLines: readonly string[] },
 ): Promise<boolean> {
   const text = progress.newLines.map((line) => `${line}\n`).join('');
@@ -104,7 +104,7 @@ export type ImportEnd = 'completed' | 'over' | 'no_room';
 export async function completeImport(
   em: EntityManager,
   plans: PlanCatalog,
-  jobId: string,
+  jobId: ImportJobId,
   image: TemplateImage,
 ): Promise<ImportEnd> {
   return em.fork().transactional(async (tx) => {
@@ -137,7 +137,7 @@ export async function completeImport(
 }
 
 /** Ends an import that no attempt will bring further. */
-export async function failImport(em: EntityManager, jobId: string, reason: string): Promise<void> {
+export async function failImport(em: EntityManager, jobId: ImportJobId, reason: string): Promise<void> {
   await em.fork().transactional(async (tx) => {
     const job = await lockActive(tx, jobId);
     if (!job) return;
@@ -150,7 +150,7 @@ export async function failImport(em: EntityManager, jobId: string, reason: strin
   });
 }
 
-async function lockActive(tx: EntityManager, jobId: string): Promise<ImportJob | null> {
+async function lockActive(tx: EntityManager, jobId: ImportJobId): Promise<ImportJob | null> {
   const active = { jobId, status: { $in: [...activeImportStatuses] } };
   return tx.findOne(ImportJob, active, { lockMode: LockMode.PESSIMISTIC_WRITE });
 }

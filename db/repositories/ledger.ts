@@ -12,6 +12,7 @@ import type { AccountId } from '../../domain/ids.ts';
 import { newId } from '../new-id.ts';
 import { query } from '../query.ts';
 import { recordAudit } from './audit-events.ts';
+import { signalPaymentPossible } from './billing-signals.ts';
 import { lockRow } from './lock-row.ts';
 import { type ListedTable, type Listing, readOne, readPage } from './page.ts';
 import { type Scope, withinScope } from './scope.ts';
@@ -93,6 +94,7 @@ export async function changeCredit(em: EntityManager, change: CreditChange): Pro
       kind: action === 'grant' ? 'credit_granted' : 'credit_refunded',
       entries: action === 'grant' ? grantEntries(amount, currency) : refundEntries(amount, currency),
     });
+    if (action === 'grant') await signalPaymentPossible(tx, accountId);
     const after = await balanceOf(tx, accountId, currency);
     const [then, now] = [before, after].map((balance) => ({ balance: `${balance} ${currency}` }));
     await recordAudit(tx, { accountId, objectId: transactionId, before: then!, after: now! });

@@ -57,10 +57,14 @@ export function requestSignal<Type extends WorkflowType, Signal extends SignalNa
 export async function takeDueEntries(em: EntityManager, limit: number): Promise<OutboxEntry[]> {
   const rows = await query(
     em.fork(),
-    `update outbox set attempts = attempts + 1, not_before = now() + ${backOff}
-      where id in (select id from outbox where not_before < now() + interval '1 millisecond' and dead_at is null
-                    order by workflow_type = 'webhookDelivery', id limit ? for update skip locked)
-      returning *`,
+    // Materialized: Postgres may run a subquery with locks once for each row, and each run takes others.
+    `with due as materialized (
+       select id from outbox where not_before < now() + interval '1 millisecond' and dead_at is null
+        order by workflow_type = 'webhookDelivery', id limit ? for update skip locked
+     )
+     update outbox o set attempts = attempts + 1, not_before = now() + ${backOff}
+       from due where o.id = due.id
+     returning o.*`,
     [limit],
   );
   return rows.map((row) => ({ ...readRow(em, OutboxEntry, row), id: String(row.id) }));

@@ -1,11 +1,14 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { type AccountId, type IdKind, isId } from '../../domain/ids.ts';
+import type { Plan } from '../../domain/plans.ts';
 import { query } from '../query.ts';
 
 /** An account that an admin works on. */
 export interface OwningAccount {
   accountId: AccountId;
   planName: string;
+  /** The plan as it was bought. Null: it has no subscription yet. */
+  boughtPlan: Plan | null;
 }
 
 /** Where objects that belong to an account are kept, and the column of their id. */
@@ -21,6 +24,7 @@ const tables: { [kind in IdKind]?: readonly [table: string, key: string] } = {
   quotaRequest: ['quota_requests', 'request_id'],
   webhookEndpoint: ['webhook_endpoints', 'endpoint_id'],
   paymentMethod: ['payment_methods', 'id'],
+  invoice: ['invoices', 'invoice_id'],
 };
 
 /** Objects that keep the id of the payment processor, by its prefix. */
@@ -34,10 +38,11 @@ export async function findOwningAccount(em: EntityManager, id: string): Promise<
   const kind = (Object.keys(tables) as IdKind[]).find((each) => isId(each, id));
   const [table, key] = (kind && tables[kind]) ?? processorTables[id.split('_', 1)[0]!] ?? [];
   if (!table) return null;
-  const [row] = await query<{ account_id: AccountId; plan_name: string }>(
+  const [row] = await query<{ account_id: AccountId; plan_name: string; plan: Plan | null }>(
     em.fork(),
-    `select a.account_id, a.plan_name from ${table} o join accounts a using (account_id) where o.${key} = ?`,
+    `select a.account_id, a.plan_name, b.plan from ${table} o join accounts a using (account_id)
+       left join subscriptions b using (account_id) where o.${key} = ?`,
     [id],
   );
-  return row ? { accountId: row.account_id, planName: row.plan_name } : null;
+  return row ? { accountId: row.account_id, planName: row.plan_name, boughtPlan: row.plan } : null;
 }

@@ -1,11 +1,19 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import { paymentEntries, paymentRefundEntries } from '../../domain/billing/ledger.ts';
+import {
+  balanceUseEntries,
+  paymentEntries,
+  paymentRefundEntries,
+  refundedTax,
+  reversed,
+} from '../../domain/billing/ledger.ts';
 import { type Amount, decimal, difference, inUnits, isPositive } from '../../domain/billing/money.ts';
 import { type ChargeStatus, outcomeOf } from '../../domain/billing/payments.ts';
 import { notFound } from '../../domain/errors.ts';
 import type { AccountId } from '../../domain/ids.ts';
 import { query } from '../query.ts';
 import { recordEvent } from './events.ts';
+import { markPaid } from './invoice-payments.ts';
+import { findInvoice } from './invoices.ts';
 import { post } from './ledger.ts';
 import { type ListedTable, type Listing, readOne, readPage } from './page.ts';
 import { type Scope, type SqlCondition, withinScope } from './scope.ts';
@@ -106,6 +114,15 @@ export async function findPaymentIntentOfInvoice(em: EntityManager, invoiceId: s
   return row?.payment_intent_id ?? null;
 }
 
+/** Lets an invoice have another charge: this one was cancelled, and can move no money any more. */
+export async function releaseCanceledIntent(em: EntityManager, paymentIntentId: string): Promise<void> {
+  await query(
+    em.fork(),
+    "update payment_intents set invoice_id = null, updated_at = now() where payment_intent_id = ? and status = 'canceled'",
+    [paymentIntentId],
+  );
+}
+
 /** The present state of a charge, as read from the processor. */
 export interface ReportedCharge {
   paymentIntentId: string;
@@ -153,21 +170,34 @@ export async function recordCharge(em: EntityManager, reported: ReportedCharge):
 }
 
 async function recordSuccess(tx: EntityManager, intent: PaymentIntent): Promise<void> {
-  const { paymentIntentId, accountId, amount, currency } = intent;
+  const { paymentIntentId, accountId, amount, currency, invoiceId } = intent;
   await post(tx, {
     ...{ accountId, currency, kind: 'payment_received', description: `Charge ${paymentIntentId}` },
     reference: `charge ${paymentIntentId}`,
     entries: paymentEntries(amount, currency),
   });
+  const paysForNothing = invoiceId !== null && !(await markPaid(tx, invoiceId, new Date()));
+  if (paysForNothing) {
+    // The invoice was void already: the customer has the money as credit.
+    await post(tx, {
+      ...{ accountId, currency, kind: 'credit_granted', description: `Charge ${paymentIntentId} of a void invoice` },
+      reference: `credit ${paymentIntentId}`,
+      entries: reversed(balanceUseEntries(amount, currency), currency),
+    });
+  }
   await recordChargeEvent(tx, intent, 'payment.succeeded', {});
 }
 
 async function recordRefund(tx: EntityManager, intent: PaymentIntent, total: Amount, added: Amount): Promise<void> {
-  const { paymentIntentId, accountId, currency } = intent;
+  const { paymentIntentId, accountId, currency, invoiceId } = intent;
+  const invoice = invoiceId === null ? null : await findInvoice(tx, invoiceId);
+  // With a void invoice its tax was taken back already.
+  const hasTax = invoice !== null && invoice.status !== 'void';
+  const tax = hasTax ? refundedTax({ before: intent.amountRefunded, after: total }, invoice, currency) : '0';
   await post(tx, {
     ...{ accountId, currency, kind: 'payment_refunded', description: `Refund of charge ${paymentIntentId}` },
     reference: `refund ${paymentIntentId} ${total}`,
-    entries: paymentRefundEntries(added, currency),
+    entries: paymentRefundEntries(added, tax, currency),
   });
   await recordChargeEvent(tx, intent, 'payment.refunded', { amount_refunded: Number(total) });
 }

@@ -6,6 +6,7 @@ import { accountTransaction } from '../account-transaction.ts';
 import { PaymentMethod } from '../entities/payment-method.ts';
 import { newId } from '../new-id.ts';
 import { query } from '../query.ts';
+import { signalPaymentPossible } from './billing-signals.ts';
 import { recordEvent } from './events.ts';
 import { lockRow } from './lock-row.ts';
 import { entitiesWithin, type Scope } from './scope.ts';
@@ -110,6 +111,7 @@ export async function keepMethod(
     const made = tx.create(PaymentMethod, { ...method, id, accountId, setupIntentId, isDefault, ...verified });
     await tx.flush();
     await recordMethodEvent(tx, made, 'payment.method_attached');
+    await signalPaymentPossible(tx, accountId);
     return made;
   });
 }
@@ -153,6 +155,7 @@ export function setDefaultMethod(em: EntityManager, accountId: AccountId, id: st
     const others = { accountId, isDefault: true, id: { $ne: method.id } };
     await tx.nativeUpdate(PaymentMethod, others, { isDefault: false, updatedAt: new Date() });
     method.isDefault = true;
+    await signalPaymentPossible(tx, accountId);
     return method;
   });
 }

@@ -28,6 +28,9 @@ interface OldRows {
 
 const events: OldRows = { table: 'events', owner: 'account_id', since: 'created_at', where: 'true' };
 const notifications: OldRows = { ...events, table: 'notifications' };
+/** Kept for longer than a period of a yearly plan: they say which thresholds were reported in it. */
+const budgetMessages: OldRows = { ...events, table: 'budget_messages' };
+const budgetMessagesDays = 400;
 /** A request that still runs renews the time of its claim. */
 const replies: OldRows = { ...events, table: 'idempotency_keys', owner: 'caller' };
 /** A sandbox stays until nothing of it is left on its host. */
@@ -41,8 +44,10 @@ const endedSandboxes: OldRows = {
 /** Each returns how many rows went. Rows go some at a time, so that no statement takes long. */
 export const purgeEvents = (em: EntityManager, kept: Retention, atOnce?: number): Promise<number> =>
   purge(em, events, days(kept.eventsDays), kept, atOnce);
-export const purgeNotifications = (em: EntityManager, kept: Retention, atOnce?: number): Promise<number> =>
-  purge(em, notifications, days(kept.notificationsDays), kept, atOnce);
+/** With the messages of budgets. */
+export const purgeNotifications = async (em: EntityManager, kept: Retention, atOnce?: number): Promise<number> =>
+  (await purge(em, notifications, days(kept.notificationsDays), kept, atOnce)) +
+  (await purge(em, budgetMessages, days(budgetMessagesDays), kept, atOnce));
 export const purgeEndedSandboxes = (em: EntityManager, kept: Retention, atOnce?: number): Promise<number> =>
   purge(em, endedSandboxes, days(kept.endedSandboxesDays), kept, atOnce);
 export const purgeReplies = (em: EntityManager, kept: Retention, atOnce?: number): Promise<number> =>

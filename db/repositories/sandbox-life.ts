@@ -4,6 +4,7 @@ import type { SandboxId } from '../../domain/ids.ts';
 import type { MountSlot } from '../../domain/object-storage.ts';
 import { udpPortsOf } from '../../domain/ports.ts';
 import { stoppedClock, turn } from '../../domain/sandbox-clock.ts';
+import { moveBetween, type SandboxMove } from '../../domain/sandbox-move.ts';
 import {
   canMove,
   isOver,
@@ -38,10 +39,13 @@ export interface RunningPlace {
 export class SandboxLifeRepository {
   readonly #em: EntityManager;
   readonly #plans: PlanCatalog;
+  readonly #onMove: (move: SandboxMove) => void;
 
-  constructor(em: EntityManager, plans: PlanCatalog) {
+  /** @param onMove called after each change of a status that this repository has stored */
+  constructor(em: EntityManager, plans: PlanCatalog, onMove: (move: SandboxMove) => void = () => undefined) {
     this.#em = em;
     this.#plans = plans;
+    this.#onMove = onMove;
   }
 
   /** The row, deleted or not. Null: there was never one. */
@@ -63,7 +67,10 @@ export class SandboxLifeRepository {
         where sandbox_id = ? and status in ('created', 'starting') returning *`,
       [run, sandboxId],
     );
-    return row ? readRow(em, Sandbox, row) : null;
+    if (!row) return null;
+    const sandbox = readRow(em, Sandbox, row);
+    this.#report({ ...sandbox, status: 'created' }, sandbox);
+    return sandbox;
   }
 
   /** The next step of `starting` or `terminating`; ignored once the status has moved on. */
@@ -332,8 +339,15 @@ export class SandboxLifeRepository {
       const changed = how
         ? await em.transactional((tx) => this.#changeOnce(tx, sandboxId, apply, tx))
         : await this.#changeOnce(em, sandboxId, apply, null);
-      if (changed) return changed;
+      if (!changed) continue;
+      this.#report(changed.before, changed.row);
+      return changed.row;
     }
+  }
+
+  #report(before: Sandbox, row: Sandbox): void {
+    const move = moveBetween(before, row);
+    if (move) this.#onMove(move);
   }
 
   /** @returns null when another write came between; nothing is changed then */
@@ -342,7 +356,7 @@ export class SandboxLifeRepository {
     sandboxId: SandboxId,
     apply: Change,
     tx: EntityManager | null,
-  ): Promise<Sandbox | null> {
+  ): Promise<{ before: Sandbox; row: Sandbox } | null> {
     const [found] = await query<{ version: string } & Record<string, unknown>>(
       em,
       `select *, xmin::text as version from sandboxes where sandbox_id = ? ${tx ? 'for update' : ''}`,
@@ -357,7 +371,8 @@ export class SandboxLifeRepository {
     // After the status is set, so that each event carries the state it led to.
     const events = types.map((type) => newSandboxEvent(row, type, new Date()));
     const usage = usageStatements(before, row.meteredUntil ?? null, ', changed');
-    return (await replaceRow(em, Sandbox, { before, after: row, version: found.version }, events, usage)) ? row : null;
+    const replaced = await replaceRow(em, Sandbox, { before, after: row, version: found.version }, events, usage);
+    return replaced ? { before, row } : null;
   }
 }
 

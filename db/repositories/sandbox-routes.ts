@@ -10,6 +10,7 @@ import { isUserDisabled } from './users.ts';
 export interface SandboxRouteRow {
   sandboxId: SandboxId;
   status: SandboxStatus;
+  hostId: string | null;
   address: string | null;
   agentPort: number | null;
   secure: boolean;
@@ -19,7 +20,7 @@ export interface SandboxRouteRow {
 }
 
 const routeFields = [
-  ...(['sandboxId', 'ownerUserId', 'status', 'deletedAt', 'agentAddress', 'agentPort', 'secure'] as const),
+  ...(['sandboxId', 'ownerUserId', 'status', 'deletedAt', 'hostId', 'agentAddress', 'agentPort', 'secure'] as const),
   ...(['templatePorts', 'customPorts'] as const),
 ] as const;
 
@@ -42,6 +43,7 @@ export async function findEverKnownRoute(
     isDeleted,
     sandboxId: row.sandboxId,
     status: isDeleted ? 'terminated' : row.status,
+    hostId: row.hostId ?? null,
     address: row.agentAddress ?? null,
     agentPort: row.agentPort ?? null,
     secure: row.secure,

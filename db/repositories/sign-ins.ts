@@ -1,5 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import type { UserId } from '../../domain/ids.ts';
+import type { SessionId, UserId } from '../../domain/ids.ts';
 import {
   addressesKnownDays,
   addressThrottle,
@@ -112,7 +112,7 @@ export async function forgiveAddress(em: EntityManager, address: string): Promis
 }
 
 export interface StartedSession {
-  sessionId: string;
+  sessionId: SessionId;
   /** Of the key that signs its token. */
   keyId: string;
   startedAt: Date;
@@ -177,6 +177,6 @@ async function beginSession(
 }
 
 /** Ends a session: its token works nowhere any more. */
-export async function endSession(em: EntityManager, sessionId: string): Promise<void> {
+export async function endSession(em: EntityManager, sessionId: SessionId): Promise<void> {
   await query(em.fork(), 'delete from sessions where session_id = ?', [sessionId]);
 }

@@ -6,6 +6,7 @@ import { accountTransaction } from '../account-transaction.ts';
 import { ImportJob } from '../entities/import-job.ts';
 import { Sandbox } from '../entities/sandbox.ts';
 import { Template } from '../entities/template.ts';
+import { requireBudget } from './budget-rows.ts';
 import { recordEvent } from './events.ts';
 import { lockRow } from './lock-row.ts';
 import { requestStart } from './outbox.ts';
@@ -47,7 +48,7 @@ export type NewTemplate = Pick<
 
 /**
  * Adds a template of the caller's.
- * @throws {AppError} `template_name_taken`, `template_limit_reached`
+ * @throws {AppError} `template_name_taken`, `template_limit_reached`, `budget_restricted`
  */
 export async function createTemplate(
   em: EntityManager,
@@ -59,6 +60,7 @@ export async function createTemplate(
   const { accountId, userId: ownerUserId } = caller;
   await accountTransaction(em, accountId, async (tx) => {
     await lockRow(tx, 'accounts', accountId);
+    await requireBudget(tx, accountId);
     if ((await tx.count(Template, { accountId })) >= maxTemplates) {
       throw new AppError(
         'template_limit_reached',

@@ -7,6 +7,7 @@ import type { Template } from '../entities/template.ts';
 import type { PlanCatalog } from '../plans.ts';
 import { query } from '../query.ts';
 import { findActiveAllocation } from './quota-allocations.ts';
+import { findSubscription, planHeldBy } from './subscriptions.ts';
 
 /**
  * Bytes of the images of private templates; a layer that several of them share counts once.
@@ -50,7 +51,8 @@ export async function storageExcess(
   const { accountId, ownerUserId, visibility } = template;
   if (visibility !== 'private' || !accountId || !ownerUserId) return null;
   const { planName } = await em.findOneOrFail(Account, { accountId });
-  const limitGb = plans.get(planName).maxTemplateStorageGb;
+  const boughtPlan = (await findSubscription(em, accountId))?.plan ?? null;
+  const limitGb = planHeldBy({ planName, boughtPlan }, plans).maxTemplateStorageGb;
   if ((await templateStorageBytes(em, { accountId }, blobs)) > bytesOfGb(limitGb)) return { of: 'plan', limitGb };
   const quotaGb = (await findActiveAllocation(em, ownerUserId))?.templateStorageGb ?? null;
   if (quotaGb === null) return null;

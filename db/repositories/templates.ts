@@ -35,6 +35,10 @@ function visible(scope: Scope): SqlCondition {
   };
 }
 
+/** As `isUsable` of domain/template-image.ts. */
+const usable =
+  "t.image is not null and (t.status = 'available' or (t.account_id is null and t.image like 'builtin:%' and t.status in ('pending', 'building')))";
+
 const listed: ListedTable = {
   table: 'templates',
   alias: 't',
@@ -86,7 +90,7 @@ export async function listTemplateViews(
   if (filter.status) conditions.push({ sql: 't.status = ?', values: [filter.status] });
   if (filter.visibility) conditions.push({ sql: 't.visibility = ?', values: [filter.visibility] });
   if (filter.name) conditions.push({ sql: 't.name = ?', values: [filter.name] });
-  if (filter.usable) conditions.push({ sql: "t.status = 'available' and t.image is not null", values: [] });
+  if (filter.usable) conditions.push({ sql: usable, values: [] });
   const { rows, total } = await readPage(em, listed, conditions, listing);
   return { views: rows.map((row) => readView(em, row)), total };
 }

@@ -105,6 +105,7 @@ export function usageIn(of: UsageOf, window: UsageWindow, now: Date, labelKey: s
       values: [...label, ...mine.values, iso(startMs), iso(endMs), ...label],
     });
   }
+  // No event is longer than an hour. Both bounds of its end let Postgres use the index of accounts and ends.
   for (const { startMs, endMs } of edges) {
     const mine = whose('e');
     const [start, end] = [iso(startMs), iso(endMs)];
@@ -114,8 +115,9 @@ export function usageIn(of: UsageOf, window: UsageWindow, now: Date, labelKey: s
                      - ${amountUpTo('greatest(e.period_start, ?::timestamptz)')} as amount, ${labelOf('r')} as label
               from usage_events e ${resources}
              where ${mine.sql} and e.period_start < ?::timestamptz and e.period_end > ?::timestamptz
-               and e.period_start > ?::timestamptz - interval '1 hour'${has('r')}`,
-      values: [start, end, start, ...label, ...mine.values, end, start, start, ...label],
+               and e.period_start > ?::timestamptz - interval '1 hour'
+               and e.period_end < ?::timestamptz + interval '1 hour'${has('r')}`,
+      values: [start, end, start, ...label, ...mine.values, end, start, start, end, ...label],
     });
   }
   const living = whose('s', 'owner_user_id');

@@ -10,18 +10,37 @@ const measuredLock = 7_403_117;
 /** What one round has done. */
 export interface UsageUpkeep {
   partitionsMade: number;
+  partitionsDropped: number;
   eventsRecorded: number;
   eventsSummed: number;
 }
 
 /**
- * Makes partitions for the coming months, records the disks of paused sandboxes and what was measured, and moves events to the
- * sums of hours and days.
+ * Makes partitions for the coming months, records the disks of paused sandboxes and what was measured, moves events to the
+ * sums of hours and days, and drops events of months that ended so many months ago.
  */
-export async function keepUsage(em: EntityManager): Promise<UsageUpkeep> {
+export async function keepUsage(em: EntityManager, keptMonths: number): Promise<UsageUpkeep> {
   const partitionsMade = await makePartitions(em);
   const eventsRecorded = (await recordPausedUsage(em)) + (await recordMeasuredUsage(em));
-  return { partitionsMade, eventsRecorded, eventsSummed: await rollUpUsage(em) };
+  const eventsSummed = await rollUpUsage(em);
+  return { partitionsMade, eventsRecorded, eventsSummed, partitionsDropped: await dropOldUsage(em, keptMonths) };
+}
+
+/**
+ * Drops the events of each month that ended `keptMonths` ago or earlier, unless some are not in the sums or not on an invoice
+ * yet. The sums stay.
+ * @returns how many months went
+ */
+export async function dropOldUsage(em: EntityManager, keptMonths: number): Promise<number> {
+  return em.fork().transactional(async (tx) => {
+    await query(tx, "set local lock_timeout = '5s'");
+    const [dropped] = await query<{ count: number }>(
+      tx,
+      `select drop_usage_partitions(((now() at time zone 'UTC') - make_interval(months => ?::int))::date) as count`,
+      [keptMonths],
+    );
+    return dropped!.count;
+  });
 }
 
 /** A query in the way is not waited for: the next round tries again, weeks before the partition is needed. */

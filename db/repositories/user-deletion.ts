@@ -1,6 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { AppError } from '../../domain/errors.ts';
-import type { AccountId, ProjectId, SandboxId, TemplateId, UserId } from '../../domain/ids.ts';
+import type { AccountId, ImportJobId, ProjectId, SandboxId, TemplateId, UserId } from '../../domain/ids.ts';
 import { readRegistryImage } from '../../domain/template-image.ts';
 import { User } from '../entities/user.ts';
 import { query } from '../query.ts';
@@ -103,7 +103,7 @@ export async function handOver(em: EntityManager, userId: UserId): Promise<numbe
 
 /** Otherwise a copy would go on until it finds that its template is gone. */
 async function cancelPrivateImports(tx: EntityManager, userId: UserId): Promise<number> {
-  const jobs = await query<{ job_id: string }>(
+  const jobs = await query<{ job_id: ImportJobId }>(
     tx,
     `update import_jobs j set status = 'cancelled', completed_at = now(), updated_at = now()
        from templates t where t.template_id = j.template_id and t.owner_user_id = ? and t.visibility = 'private'

@@ -27,6 +27,7 @@ export interface WatchedSandbox {
   accountId: AccountId;
   ownerUserId: UserId;
   status: SandboxStatus;
+  hostId: string | null;
   agentAddress: string | null;
   agentPort: number | null;
   runs: WatchedRun[];
@@ -97,7 +98,7 @@ export async function claimWatchedRuns(
        returning *
      )
      select c.run_id, c.started_at, c.deadline, c.has_started, s.sandbox_id, s.account_id, s.owner_user_id, s.status,
-            s.agent_address, s.agent_port
+            s.host_id, s.agent_address, s.agent_port
        from claimed c join sandboxes s using (sandbox_id) order by c.started_at`,
     [limit.perAccount, limit.sandboxes],
   );
@@ -109,6 +110,7 @@ export async function claimWatchedRuns(
       accountId: row.account_id as AccountId,
       ownerUserId: row.owner_user_id as UserId,
       status: row.status as SandboxStatus,
+      hostId: row.host_id as string | null,
       agentAddress: row.agent_address as string | null,
       agentPort: row.agent_port as number | null,
       runs: [],

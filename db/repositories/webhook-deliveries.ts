@@ -1,6 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { AppError, notFound } from '../../domain/errors.ts';
 import { testEventType } from '../../domain/event-types.ts';
+import type { EventId, WebhookDeliveryId, WebhookEndpointId } from '../../domain/ids.ts';
 import type { AttemptOutcome, DeliveryStatus } from '../../domain/webhook-delivery.ts';
 import type { WebhookEndpoint } from '../entities/webhook-endpoint.ts';
 import { newId } from '../new-id.ts';
@@ -8,8 +9,8 @@ import { query } from '../query.ts';
 
 /** An event on its way to an endpoint. */
 export interface WebhookDelivery {
-  deliveryId: string;
-  eventId: string;
+  deliveryId: WebhookDeliveryId;
+  eventId: EventId;
   eventType: string;
   status: DeliveryStatus;
   httpStatusCode: number | null;
@@ -25,7 +26,11 @@ export interface WebhookDelivery {
 }
 
 /** The newest deliveries to an endpoint. Whether the caller may see the endpoint is asked before. */
-export async function listDeliveries(em: EntityManager, endpointId: string, limit: number): Promise<WebhookDelivery[]> {
+export async function listDeliveries(
+  em: EntityManager,
+  endpointId: WebhookEndpointId,
+  limit: number,
+): Promise<WebhookDelivery[]> {
   const rows = await query(
     em,
     'select * from webhook_deliveries where endpoint_id = ? order by created_at desc, delivery_id limit ?',
@@ -36,8 +41,8 @@ export async function listDeliveries(em: EntityManager, endpointId: string, limi
 
 export async function findDelivery(
   em: EntityManager,
-  endpointId: string,
-  deliveryId: string,
+  endpointId: WebhookEndpointId,
+  deliveryId: WebhookDeliveryId,
 ): Promise<WebhookDelivery | null> {
   const [row] = await query(em, 'select * from webhook_deliveries where delivery_id = ? and endpoint_id = ?', [
     deliveryId,
@@ -50,7 +55,7 @@ export async function findDelivery(
 export async function addTestDelivery(
   em: EntityManager,
   endpoint: WebhookEndpoint,
-  deliveryId: string,
+  deliveryId: WebhookDeliveryId,
 ): Promise<WebhookDelivery> {
   requireActive(endpoint);
   const [row] = await query(
@@ -73,7 +78,7 @@ export async function addTestDelivery(
 export async function redeliver(
   em: EntityManager,
   endpoint: WebhookEndpoint,
-  deliveryId: string,
+  deliveryId: WebhookDeliveryId,
 ): Promise<WebhookDelivery> {
   requireActive(endpoint);
   const [row] = await query(
@@ -99,8 +104,8 @@ function requireActive({ isActive }: WebhookEndpoint): void {
 function readDelivery(row: Record<string, unknown>): WebhookDelivery {
   const time = (name: string) => (row[name] === null ? null : new Date(row[name] as string));
   return {
-    deliveryId: String(row.delivery_id),
-    eventId: String(row.event_id),
+    deliveryId: row.delivery_id as WebhookDeliveryId,
+    eventId: row.event_id as EventId,
     eventType: String(row.event_type),
     status: row.status as DeliveryStatus,
     httpStatusCode: row.http_status_code as number | null,

@@ -1,6 +1,6 @@
 import { type EntityManager, LockMode } from '@mikro-orm/postgresql';
 import { AppError, notFound } from '../../domain/errors.ts';
-import type { AccountId, UserId } from '../../domain/ids.ts';
+import type { AccountId, UserId, WebhookEndpointId } from '../../domain/ids.ts';
 import { accountTransaction } from '../account-transaction.ts';
 import { WebhookEndpoint } from '../entities/webhook-endpoint.ts';
 import { type AuditedFields, recordAudit } from './audit-events.ts';
@@ -39,7 +39,7 @@ export type NewWebhookEndpoint = Pick<
 export async function findWebhookEndpoint(
   em: EntityManager,
   scope: Scope,
-  endpointId: string,
+  endpointId: WebhookEndpointId,
 ): Promise<WebhookEndpoint | null> {
   const named = { sql: 'w.endpoint_id = ?', values: [endpointId] };
   const row = await readOne(em, listed, [named, withinScope(scope, 'w', 'user_id')]);
@@ -78,7 +78,7 @@ export function createWebhookEndpoint(em: EntityManager, wanted: NewWebhookEndpo
 export function changeWebhookEndpoint(
   em: EntityManager,
   scope: Scope,
-  endpointId: string,
+  endpointId: WebhookEndpointId,
   change: (endpoint: WebhookEndpoint) => void,
 ): Promise<WebhookEndpoint> {
   return scopeTransaction(em, scope, async (tx) => {
@@ -106,7 +106,7 @@ export function changeWebhookEndpoint(
 export function rollWebhookSecret(
   em: EntityManager,
   scope: Scope,
-  endpointId: string,
+  endpointId: WebhookEndpointId,
   next: { sealedSecret: string | null; publicKey(keyNumber: number): string },
 ): Promise<WebhookEndpoint> {
   return changeWebhookEndpoint(em, scope, endpointId, (endpoint) => {
@@ -124,7 +124,11 @@ export function rollWebhookSecret(
 }
 
 /** Its deliveries that are not over end before their next attempt. @throws {AppError} `not_found` */
-export async function deleteWebhookEndpoint(em: EntityManager, scope: Scope, endpointId: string): Promise<void> {
+export async function deleteWebhookEndpoint(
+  em: EntityManager,
+  scope: Scope,
+  endpointId: WebhookEndpointId,
+): Promise<void> {
   await scopeTransaction(em, scope, async (tx) => {
     const endpoint = await lockEndpoint(tx, scope, endpointId);
     const { accountId } = endpoint;
@@ -141,7 +145,7 @@ async function requireRoom(tx: EntityManager, { accountId, userId }: { accountId
   throw new AppError('webhook_limit_reached', `${whose} may have ${mostEndpoints} webhooks; delete one first`);
 }
 
-async function lockEndpoint(tx: EntityManager, scope: Scope, endpointId: string): Promise<WebhookEndpoint> {
+async function lockEndpoint(tx: EntityManager, scope: Scope, endpointId: WebhookEndpointId): Promise<WebhookEndpoint> {
   const endpoint = await tx.findOne(
     WebhookEndpoint,
     { endpointId, ...entitiesWithin(scope, 'userId') },

@@ -1,5 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import type { AccountId, UserId } from '../../domain/ids.ts';
+import type { AccountId, UserId, WebhookEndpointId } from '../../domain/ids.ts';
 import { isGone } from '../../domain/webhook-delivery.ts';
 import { failingDaysUntilDisabled } from '../../domain/webhook-schedule.ts';
 import { User } from '../entities/user.ts';
@@ -78,7 +78,7 @@ interface DisabledRow {
   disables: boolean;
 }
 
-const noCounts = (endpointId: string): Counts => ({
+const noCounts = (endpointId: WebhookEndpointId): Counts => ({
   endpoint_id: endpointId,
   ...{ begun: 0, delivered: 0, failed: 0, succeeded: false, failures: 0, gone: false },
   ...{ last_at: null, last_success_at: null, first_failure_at: null, last_failure_at: null },

@@ -1,5 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import type { AccountId } from '../../domain/ids.ts';
+import type { AccountId, EventId, WebhookDeliveryId, WebhookEndpointId } from '../../domain/ids.ts';
 import type { AttemptOutcome, DeliveredEvent, DeliveryStatus, Verdict } from '../../domain/webhook-delivery.ts';
 import { WebhookEndpoint } from '../entities/webhook-endpoint.ts';
 import { query } from '../query.ts';
@@ -21,10 +21,10 @@ const keptAttempts = 20;
 
 /** A delivery in the hands of a relay or a workflow. */
 export interface HeldDelivery {
-  deliveryId: string;
+  deliveryId: WebhookDeliveryId;
   createdAt: Date;
   accountId: AccountId;
-  endpointId: string;
+  endpointId: WebhookEndpointId;
   holder: string;
   status: DeliveryStatus;
   attemptNumber: number;
@@ -113,7 +113,7 @@ export async function renewDeliveries(em: EntityManager, holder: string, held: r
 /** The delivery that a workflow holds. Null: it is gone, or another holds it. */
 export async function findHeldDelivery(
   em: EntityManager,
-  key: { deliveryId: string; createdAt: string; holder: string },
+  key: { deliveryId: WebhookDeliveryId; createdAt: string; holder: string },
 ): Promise<HeldDelivery | null> {
   const [row] = await query<Row>(
     em.fork(),
@@ -228,10 +228,10 @@ function startWorkflow(tx: EntityManager, result: Result): void {
 
 function readHeld(em: EntityManager, row: Row): HeldDelivery {
   return {
-    deliveryId: String(row.delivery_id),
+    deliveryId: row.delivery_id as WebhookDeliveryId,
     createdAt: new Date(row.created_at as string),
     accountId: row.account_id as AccountId,
-    endpointId: String(row.endpoint_id),
+    endpointId: row.endpoint_id as WebhookEndpointId,
     holder: String(row.holder),
     status: row.status as DeliveryStatus,
     attemptNumber: Number(row.attempt_number),
@@ -239,7 +239,7 @@ function readHeld(em: EntityManager, row: Row): HeldDelivery {
     roundFrom: Number(row.round_from),
     nextRetryAt: row.next_retry_at === null ? null : new Date(row.next_retry_at as string),
     event: {
-      eventId: String(row.event_id),
+      eventId: row.event_id as EventId,
       eventType: String(row.event_type),
       eventAt: new Date(row.event_at as string).toISOString(),
       data: row.data as Record<string, unknown>,

@@ -69,14 +69,15 @@ export function includedUsageLines(planName: string, lines: readonly InvoiceLine
   return isPositive(cost) ? [subscriptionLine(`Usage included in the ${planName} plan`, negated(cost, currency))] : [];
 }
 
-/** The lines that charge a plan until the period ends and credit what is left of the one before. */
+/** The lines that charge a plan until the period ends and credit what is left of the one before: nothing, where it was free. */
 export function prorationLines(
   plans: { old: string; new: string },
   { charge, credit }: { charge: Amount; credit: Amount },
   currency: string,
 ): InvoiceLine[] {
-  const credited = subscriptionLine(`Unused time of the ${plans.old} plan`, negated(credit, currency));
-  return [subscriptionLine(`Rest of the period on the ${plans.new} plan`, charge), credited];
+  const charged = subscriptionLine(`Rest of the period on the ${plans.new} plan`, charge);
+  if (!isPositive(credit)) return [charged];
+  return [charged, subscriptionLine(`Unused time of the ${plans.old} plan`, negated(credit, currency))];
 }
 
 /** Sums of lines. Only lines and the tax are rounded, so the sums are those a reader of the invoice gets. */

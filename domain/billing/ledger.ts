@@ -1,4 +1,4 @@
-import { type Amount, negated } from './money.ts';
+import { type Amount, decimal, difference, inUnits, isZero, negated } from './money.ts';
 
 /**
  * Where money of one customer's account comes from and goes to. A debit is positive, a credit negative, so that the
@@ -62,5 +62,27 @@ export const balanceUseEntries = (amount: Amount, currency: string) => move(amou
 /** A charge pays for an invoice. */
 export const paymentEntries = (amount: Amount, currency: string) => move(amount, currency, 'cash', 'receivable');
 
-/** A charge is given back. What it paid for is no revenue any more. */
-export const paymentRefundEntries = (amount: Amount, currency: string) => move(amount, currency, 'revenue', 'cash');
+/** A charge is given back. What it paid for is no revenue any more, and the tax on that is not owed to the state. */
+export function paymentRefundEntries(amount: Amount, tax: Amount, currency: string): LedgerEntries {
+  return [
+    { ledgerAccount: 'revenue', amount: difference(amount, tax, currency) },
+    { ledgerAccount: 'tax', amount: tax },
+    { ledgerAccount: 'cash', amount: negated(amount, currency) },
+  ];
+}
+
+/**
+ * The tax in what is given back of a charge: in proportion to the invoice's. The parts of a charge that is given back in several add up
+ * to the tax in all of it, however it is divided.
+ * @param refunded of the charge, before and after
+ */
+export function refundedTax(
+  refunded: { before: Amount; after: Amount },
+  invoice: { taxAmount: Amount; totalAmount: Amount },
+  currency: string,
+): Amount {
+  if (isZero(invoice.totalAmount)) return inUnits(decimal('0'), currency);
+  const taxIn = (amount: Amount) =>
+    inUnits(decimal(amount).times(decimal(invoice.taxAmount)).div(decimal(invoice.totalAmount)), currency);
+  return difference(taxIn(refunded.after), taxIn(refunded.before), currency);
+}

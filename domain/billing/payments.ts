@@ -36,8 +36,24 @@ export function outcomeOf(status: ChargeStatus): ChargeOutcome {
   return status === 'processing' || status === 'requires_confirmation' ? 'unknown' : 'failed';
 }
 
+/**
+ * A refund as the platform keeps it.
+ * - `requested`: the processor was asked, or is about to be; the outcome is not known
+ * - `pending`: the processor has accepted it, and the bank works on it
+ */
+export const refundStatuses = ['requested', 'pending', 'succeeded', 'failed'] as const;
+export type RefundStatus = (typeof refundStatuses)[number];
+
+/** The status of a refund that the processor has. */
+export function refundStatusOf(status: string | null): RefundStatus {
+  if (status === 'succeeded') return 'succeeded';
+  return status === 'failed' || status === 'canceled' ? 'failed' : 'pending';
+}
+
 /** How long somebody has to add a card, once they have begun to. */
 export const setupHours = 24;
+/** How long a link to the page that adds a card works. */
+export const cardLinkMinutes = 60;
 /** Begun and not finished ones of an account. */
 export const maxOpenSetups = 20;
 /** Payment methods of an account. */

@@ -10,6 +10,8 @@ export class Membership {
   readonly ticketKeys: Buffer;
   /** The gateway's port, which the primary has bound. */
   readonly socket: SocketHandle;
+  /** Gives the metrics of this process when the primary asks for them. */
+  collectMetrics: () => Promise<object[]> = async () => [];
 
   private constructor(ticketKeys: Buffer, socket: SocketHandle, onStop: () => void) {
     this.ticketKeys = ticketKeys;
@@ -17,6 +19,7 @@ export class Membership {
     process.on('message', (message: ToProcess) => {
       if (message.kind === 'stop') onStop();
       else if (message.kind === 'others') this.counts.setOthers(message.counts);
+      else if (message.kind === 'collect') this.#reply(message.collection);
     });
     setInterval(() => this.#send({ kind: 'alive' }), signOfLifeIntervalMs).unref();
   }
@@ -41,6 +44,14 @@ export class Membership {
 
   leaving(): void {
     this.#send({ kind: 'leaving' });
+  }
+
+  #reply(collection: number): void {
+    this.collectMetrics().then(
+      (metrics) => this.#send({ kind: 'metrics', collection, metrics }),
+      // The primary goes on without them, and counts the processes that replied.
+      () => this.#send({ kind: 'metrics', collection, metrics: [] }),
+    );
   }
 
   #send(message: FromProcess): void {

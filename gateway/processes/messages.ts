@@ -10,7 +10,9 @@ export type FromProcess =
   /** It accepts no more connections and exits once its requests have ended. */
   | { kind: 'leaving' }
   /** Its present counts under the keys that changed. */
-  | { kind: 'counts'; counts: Count[] };
+  | { kind: 'counts'; counts: Count[] }
+  /** Its metrics, as prom-client gives them as JSON; the reply to `collect`. */
+  | { kind: 'metrics'; collection: number; metrics: object[] };
 
 /** From the primary to a serving process. */
 export type ToProcess =
@@ -21,5 +23,7 @@ export type ToProcess =
   | { kind: 'welcome'; ticketKeys: string }
   /** The sum of the other processes' counts under the keys that changed. */
   | { kind: 'others'; counts: Count[] }
+  /** Send your metrics. */
+  | { kind: 'collect'; collection: number }
   /** Drain and exit. */
   | { kind: 'stop' };

@@ -28,6 +28,9 @@ export interface GatewayProcessesOptions {
   onGivenUp: () => void;
 }
 
+/** How long serving processes have to send their metrics. A hung one is left out. */
+const collectTimeoutMs = 2000;
+
 interface Member {
   id: number;
   child: ChildProcess;
@@ -53,6 +56,8 @@ export class GatewayProcesses {
   #lastId = 0;
   #failedStarts = 0;
   #isReady = false;
+  #collection = 0;
+  #onMetrics: ((collection: number, metrics: object[]) => void) | null = null;
 
   constructor(options: GatewayProcessesOptions) {
     this.#options = options;
@@ -86,6 +91,33 @@ export class GatewayProcesses {
       for (const { child } of this.#members.values()) child.kill('SIGKILL');
     });
     await Promise.all(ended);
+  }
+
+  /**
+   * The metrics of the processes that serve, one list a process. Those that do not reply in time are missing. One
+   * collection at a time.
+   */
+  async collectMetrics(): Promise<object[][]> {
+    const asked = [...this.#members.values()].filter(({ state }) => state === 'serving');
+    const collection = ++this.#collection;
+    const replies: object[][] = [];
+    const done = Promise.withResolvers<void>();
+    const timer = setTimeout(done.resolve, collectTimeoutMs);
+    this.#onMetrics = (of, metrics) => {
+      if (of !== collection) return;
+      replies.push(metrics);
+      if (replies.length === asked.length) done.resolve();
+    };
+    for (const { child } of asked) this.#send(child, { kind: 'collect', collection });
+    if (asked.length > 0) await done.promise;
+    clearTimeout(timer);
+    this.#onMetrics = null;
+    return replies;
+  }
+
+  /** Processes that serve now. */
+  get servingCount(): number {
+    return [...this.#members.values()].filter(({ state }) => state === 'serving').length;
   }
 
   #fork(): void {
@@ -136,6 +168,9 @@ export class GatewayProcesses {
       case 'counts':
         for (const count of message.counts) this.#ledger.set(member.id, count);
         this.#sendToOthers(member.id, message.counts);
+        return;
+      case 'metrics':
+        this.#onMetrics?.(message.collection, message.metrics);
         return;
       case 'alive':
         return;

@@ -9,20 +9,49 @@ const keepaliveProbeDelayMs = 30_000;
 
 /** An HTTP/2 connection to a port of a sandbox (prior knowledge, no TLS), which its calls share. */
 export class GrpcSession {
-  readonly #session: http2.ClientHttp2Session;
+  /** Null until a tunnel to the sandbox's machine is there. */
+  #session: http2.ClientHttp2Session | null = null;
   readonly ready: Promise<void>;
   #calls = 0;
   #closeWhenIdle = false;
+  #isAborted = false;
   #idleTimer: NodeJS.Timeout | null = null;
   onClosed: () => void = () => undefined;
 
-  constructor(address: string, port: number) {
-    this.#session = http2.connect(`http://${address}:${port}`, {
+  /**
+   * @param tunnel opens the connection through the sandbox's machine, or gives null where the sandbox is reached
+   *   directly; null: it is
+   */
+  constructor(address: string, port: number, tunnel: (() => Promise<net.Socket | null>) | null = null) {
+    this.ready = tunnel ? this.#openThrough(tunnel, address, port) : this.#open(address, port, null);
+    this.ready.catch(() => undefined);
+  }
+
+  async #openThrough(tunnel: () => Promise<net.Socket | null>, address: string, port: number): Promise<void> {
+    let socket: net.Socket | null;
+    try {
+      socket = await tunnel();
+      // HTTP/2 writes past the socket's own queue, so what is in that has to have left.
+      if (socket) await sent(socket);
+      if (this.#isAborted) {
+        socket?.destroy();
+        throw new Error('the sandbox is no longer reached there');
+      }
+    } catch (error) {
+      this.#isAborted = true;
+      this.onClosed();
+      throw error;
+    }
+    return this.#open(address, port, socket);
+  }
+
+  #open(address: string, port: number, tunnel: net.Socket | null): Promise<void> {
+    const session = http2.connect(`http://${address}:${port}`, {
       createConnection: () =>
-        net.connect({ host: address, port, keepAlive: true, keepAliveInitialDelay: keepaliveProbeDelayMs }),
+        tunnel ?? net.connect({ host: address, port, keepAlive: true, keepAliveInitialDelay: keepaliveProbeDelayMs }),
       settings: { enablePush: false, initialWindowSize: streamWindowBytes },
     });
-    const session = this.#session;
+    this.#session = session;
     session.on('error', () => undefined);
     session.on('close', () => {
       if (this.#idleTimer) clearTimeout(this.#idleTimer);
@@ -31,7 +60,7 @@ export class GrpcSession {
     session.on('goaway', () => {
       this.#closeWhenIdle = true;
     });
-    this.ready = new Promise((resolve, reject) => {
+    return new Promise((resolve, reject) => {
       // A server without HTTP/2 never sends the SETTINGS frame.
       const timer = setTimeout(() => session.destroy(new Error('connect timed out')), connectTimeoutMs);
       session.once('remoteSettings', () => {
@@ -47,28 +76,28 @@ export class GrpcSession {
         reject(failure ?? new Error('connection closed'));
       });
     });
-    this.ready.catch(() => undefined);
   }
 
   /** New calls may be started on it. */
   get isUsable(): boolean {
-    return !this.#session.closed && !this.#session.destroyed && !this.#closeWhenIdle;
+    return !this.#isAborted && !this.#session?.closed && !this.#session?.destroyed && !this.#closeWhenIdle;
   }
 
   /** The sandbox allows calls: it may set its limit of streams to zero. */
   get allowsStreams(): boolean {
-    return this.#session.remoteSettings?.maxConcurrentStreams !== 0;
+    return this.#session?.remoteSettings?.maxConcurrentStreams !== 0;
   }
 
   /** Starts a call; wait for `ready` first. Throws when the connection has ended meanwhile. */
   request(headers: http2.OutgoingHttpHeaders, endStream: boolean): http2.ClientHttp2Stream {
-    const stream = this.#session.request(headers, { endStream, waitForTrailers: !endStream });
+    const session = this.#session!;
+    const stream = session.request(headers, { endStream, waitForTrailers: !endStream });
     this.#calls++;
     if (this.#idleTimer) clearTimeout(this.#idleTimer);
     stream.once('close', () => {
       if (--this.#calls > 0) return;
-      if (this.#closeWhenIdle) this.#session.close();
-      else this.#idleTimer = setTimeout(() => this.#session.close(), idleMs).unref();
+      if (this.#closeWhenIdle) session.close();
+      else this.#idleTimer = setTimeout(() => session.close(), idleMs).unref();
     });
     return stream;
   }
@@ -76,11 +105,33 @@ export class GrpcSession {
   /** Accepts no more calls, and closes after the last one. */
   closeWhenIdle(): void {
     this.#closeWhenIdle = true;
-    if (this.#calls === 0) this.#session.close();
+    if (this.#calls === 0) this.#session?.close();
   }
 
   /** Closes at once; calls in progress fail. */
   abort(): void {
-    this.#session.destroy();
+    this.#isAborted = true;
+    this.#session?.destroy();
   }
+}
+
+/** Resolves when the connection is there and what was written to it before has left. */
+function sent(socket: net.Socket): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const fail = (error?: Error) => {
+      clearTimeout(timer);
+      socket.destroy();
+      reject(error ?? new Error('connection closed'));
+    };
+    const timer = setTimeout(() => fail(new Error('connect timed out')), connectTimeoutMs);
+    const onClose = () => fail();
+    socket.once('error', fail);
+    socket.once('close', onClose);
+    socket.write('', () => {
+      clearTimeout(timer);
+      socket.off('error', fail);
+      socket.off('close', onClose);
+      resolve();
+    });
+  });
 }

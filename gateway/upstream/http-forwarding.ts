@@ -36,6 +36,8 @@ export interface ForwardingContext {
   stalledClientTimeoutMs: number;
   /** Called when a reply of the sandbox was answered with 502 or broken off. */
   onBadReply: (reason: string) => void;
+  /** Changes the head of the sandbox's reply; calls of web pages get no 1xx. Null: the head passes as it is. */
+  page: { replyHead: (head: ResponseHead) => ResponseHead; isPage: boolean } | null;
 }
 
 /** Forwards one request to the sandbox and its response back, and keeps no more of either than the sockets do. */
@@ -110,6 +112,8 @@ export class HttpForwarding implements ConnectionUser, WaitingExchange {
       this.#continue();
       return;
     }
+    // Early hints would have the browser load what the sandbox names.
+    if (this.context.page?.isPage) return;
     this.#unflushed++;
     if (!this.exchange.sendInformational(head, this.#flushed)) this.waitForClient();
   }
@@ -117,7 +121,8 @@ export class HttpForwarding implements ConnectionUser, WaitingExchange {
   onHead(head: ResponseHead): void {
     if (head.status === 101) throw new MalformedResponse('switches to a protocol nobody asked for');
     this.#headWaits = true;
-    this.exchange.sendHead(this.withRequestId(head));
+    const { page } = this.context;
+    this.exchange.sendHead(this.withRequestId(page ? page.replyHead(head) : head));
   }
 
   onBody(bytes: Buffer, last: boolean, trailers: string[]): void {

@@ -1,5 +1,6 @@
 import net from 'node:net';
 import { FairTurns } from '../../domain/fair-turns.ts';
+import { lastHopReplies } from '../../domain/last-hop.ts';
 import { release } from './released-bytes.ts';
 import { MalformedResponse, ResponseParser, type ResponseSink } from './response-parser.ts';
 
@@ -20,6 +21,9 @@ export interface ConnectionUser extends ResponseSink {
   /** The connection broke, or the response is malformed; the connection is destroyed already. */
   onBroken(error: Error): void;
 }
+
+/** Opens a connection that reads into these buffers. The machine of the sandbox replies by one byte. */
+export type OpenTunnel = (onread: net.OnReadOpts) => net.Socket;
 
 const smallReadBytes = 16 * 1024;
 const bigReadBytes = 256 * 1024;
@@ -50,6 +54,9 @@ export class Http1Connection {
   readonly #address: string;
   readonly #socket: net.Socket;
   readonly #parser = new ResponseParser();
+  /** The first byte is the reply of the sandbox's machine. */
+  #awaitsReply: boolean;
+  #onReply: () => void = () => undefined;
   #small: Buffer | null = null;
   #big: Buffer | null = null;
   #user: ConnectionUser | null = null;
@@ -70,16 +77,23 @@ export class Http1Connection {
   /** Called once, when it can carry no more requests. */
   onClosed: () => void = () => undefined;
 
-  private constructor(address: string, port: number) {
+  private constructor(address: string, port: number, tunnel: OpenTunnel | null) {
     this.#address = address;
-    this.#socket = net.connect({
-      host: address,
-      port,
-      noDelay: true,
-      keepAlive: true,
-      keepAliveInitialDelay: keepaliveProbeDelayMs,
-      onread: { buffer: () => this.#nextReadBuffer(), callback: (length, buffer) => this.#onRead(length, buffer) },
-    });
+    const onread: net.OnReadOpts = {
+      buffer: () => this.#nextReadBuffer(),
+      callback: (length, buffer) => this.#onRead(length, buffer),
+    };
+    this.#awaitsReply = tunnel !== null;
+    this.#socket = tunnel
+      ? tunnel(onread)
+      : net.connect({
+          host: address,
+          port,
+          noDelay: true,
+          keepAlive: true,
+          keepAliveInitialDelay: keepaliveProbeDelayMs,
+          onread,
+        });
     this.#socket.on('error', (error) => this.#break(error));
     this.#socket.on('end', () => this.#onEnd());
     this.#socket.on('close', () => {
@@ -90,17 +104,22 @@ export class Http1Connection {
     this.#socket.on('drain', () => this.#user?.onWritable());
   }
 
-  /** Rejects with the system's error when nothing listens there, or after 5 s. */
-  static connect(address: string, port: number): Promise<Http1Connection> {
+  /**
+   * Rejects with the system's error when nothing listens there, or after 5 s.
+   * @param tunnel opens the connection through the sandbox's machine; null: directly
+   */
+  static connect(address: string, port: number, tunnel: OpenTunnel | null = null): Promise<Http1Connection> {
     return new Promise((resolve, reject) => {
-      const connection = new Http1Connection(address, port);
+      const connection = new Http1Connection(address, port, tunnel);
       const socket = connection.#socket;
       const timer = setTimeout(() => socket.destroy(new Error('connect timed out')), connectTimeoutMs);
-      socket.once('connect', () => {
+      const connected = () => {
         clearTimeout(timer);
         socket.off('close', fail);
         resolve(connection);
-      });
+      };
+      if (tunnel) connection.#onReply = connected;
+      else socket.once('connect', connected);
       const fail = () => {
         clearTimeout(timer);
         reject(connection.#broken ?? new Error('connection closed'));
@@ -246,6 +265,7 @@ export class Http1Connection {
   }
 
   #onRead(length: number, buffer: Uint8Array): boolean {
+    if (this.#awaitsReply) return this.#onReplyRead((buffer as Buffer).subarray(0, length));
     this.responseStarted = true;
     this.#readWasFull = length === buffer.length;
     // Left to the garbage collector: its bytes may still be on their way to the client.
@@ -265,6 +285,17 @@ export class Http1Connection {
     const readsOn = !this.#paused && !this.#waitsForTurn;
     if (readsOn) this.#release();
     return readsOn;
+  }
+
+  /** A server of HTTP/1.1 says nothing before a request, so nothing may follow the byte. */
+  #onReplyRead(bytes: Buffer): boolean {
+    this.#awaitsReply = false;
+    if (bytes.toString('latin1') !== lastHopReplies.connected) {
+      this.#break(new Error("the sandbox's machine did not connect"));
+      return false;
+    }
+    this.#onReply();
+    return true;
   }
 
   #onEnd(): void {

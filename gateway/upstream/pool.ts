@@ -1,7 +1,10 @@
+import type net from 'node:net';
 import type { SandboxId } from '../../domain/ids.ts';
+import type { SandboxWays } from '../../last-hop/last-hops.ts';
+import { openTunnel } from '../../last-hop/tunnel.ts';
 import type { RouteTable, SandboxRoute } from '../routes.ts';
 import { GrpcSession } from './grpc-session.ts';
-import { Http1Connection } from './http1-connection.ts';
+import { Http1Connection, type OpenTunnel } from './http1-connection.ts';
 
 /** Statuses in which a sandbox keeps its processes, so that open exchanges may continue. */
 const keepsConnections = new Set(['running', 'pausing', 'paused', 'resuming']);
@@ -18,6 +21,7 @@ const sweepIntervalMs = 1000;
 /** Everything that is open to one sandbox at one address. */
 interface SandboxUpstreams {
   sandboxId: SandboxId;
+  hostId: string | null;
   address: string;
   closed: boolean;
   connecting: number;
@@ -33,12 +37,15 @@ interface SandboxUpstreams {
  */
 export class UpstreamPool {
   readonly #routes: RouteTable;
+  readonly #ways: SandboxWays | null;
   readonly #sandboxes = new Map<SandboxId, SandboxUpstreams>();
   readonly #owners = new WeakMap<Http1Connection, SandboxUpstreams>();
   readonly #sweeper: NodeJS.Timeout;
 
-  constructor(routes: RouteTable) {
+  /** @param ways null: every sandbox is reached directly */
+  constructor(routes: RouteTable, ways: SandboxWays | null = null) {
     this.#routes = routes;
+    this.#ways = ways;
     routes.onChange((sandboxId) => {
       if (sandboxId !== null) void this.#recheck(sandboxId);
       else for (const id of this.#sandboxes.keys()) void this.#recheck(id);
@@ -92,7 +99,7 @@ export class UpstreamPool {
     const upstreams = this.#of(route);
     const known = upstreams.sessions.get(port);
     if (known?.isUsable) return known;
-    const session = new GrpcSession(upstreams.address, port);
+    const session = new GrpcSession(upstreams.address, port, this.#tunnelFor(upstreams, port));
     upstreams.sessions.set(port, session);
     session.onClosed = () => {
       if (upstreams.sessions.get(port) === session) upstreams.sessions.delete(port);
@@ -109,10 +116,11 @@ export class UpstreamPool {
 
   #of(route: SandboxRoute): SandboxUpstreams {
     const known = this.#sandboxes.get(route.sandboxId);
-    if (known?.address === route.address) return known;
+    if (known?.address === route.address && known.hostId === route.hostId) return known;
     if (known) this.#closeAll(known);
     const upstreams: SandboxUpstreams = {
       sandboxId: route.sandboxId,
+      hostId: route.hostId,
       address: route.address!,
       closed: false,
       connecting: 0,
@@ -127,7 +135,11 @@ export class UpstreamPool {
   async #connect(upstreams: SandboxUpstreams, port: number): Promise<Http1Connection> {
     upstreams.connecting++;
     try {
-      const connection = await Http1Connection.connect(upstreams.address, port);
+      const { address, sandboxId, hostId } = upstreams;
+      const way = this.#ways && hostId ? await this.#ways.wayTo(hostId) : null;
+      const tunnel: OpenTunnel | null =
+        way && ((onread) => openTunnel(way, { sandboxId, port, wantsReply: true }, { onread }));
+      const connection = await Http1Connection.connect(address, port, tunnel);
       if (!upstreams.closed) return connection;
       connection.destroy();
       throw new Error('the route changed while connecting');
@@ -136,6 +148,16 @@ export class UpstreamPool {
       // After the caller has registered the connection.
       setImmediate(() => this.#forgetIfEmpty(upstreams));
     }
+  }
+
+  /** Opens a connection for HTTP/2 through the sandbox's machine. Null: every sandbox is reached directly. */
+  #tunnelFor({ sandboxId, hostId }: SandboxUpstreams, port: number): (() => Promise<net.Socket | null>) | null {
+    const ways = this.#ways;
+    if (!ways || !hostId) return null;
+    return async () => {
+      const way = await ways.wayTo(hostId);
+      return way && openTunnel(way, { sandboxId, port, wantsReply: false });
+    };
   }
 
   /** Checks a route that may have changed, and closes the connections that it no longer allows. */
@@ -152,7 +174,12 @@ export class UpstreamPool {
       return;
     }
     if (upstreams.closed) return;
-    if (!route || route.address !== upstreams.address || !keepsConnections.has(route.status)) {
+    if (
+      !route ||
+      route.address !== upstreams.address ||
+      route.hostId !== upstreams.hostId ||
+      !keepsConnections.has(route.status)
+    ) {
       this.#closeAll(upstreams);
     } else if (route.status !== 'running') {
       this.#closeIdle(upstreams);

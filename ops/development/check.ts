@@ -48,6 +48,7 @@ async function perl(): Promise<Outcome> {
 
 const checks: Record<string, () => Promise<Outcome>> = {
   types: () => run('tsc', '--noEmit', '--project', '.'),
+  'types of web pages': () => run('tsc', '--noEmit', '--project', 'gateway/pages/web'),
   'lint and format': () => run('biome', 'ci', '--colors=off', '--error-on-warnings', '.'),
   'dead code': () => run('knip', '--no-progress'),
   'import directions': imports,

@@ -9,8 +9,8 @@ import path from 'node:path';
  * tests ran and all of them passed.
  */
 const root = path.resolve(import.meta.dirname, '../..');
-const countsDir = fs.mkdtempSync(path.join(os.tmpdir(), 'test-counts-'));
-const countsFile = path.join(countsDir, 'counts.json');
+const runDir = fs.mkdtempSync(path.join(os.tmpdir(), 'test-run-'));
+const countsFile = path.join(runDir, 'counts.json');
 const args = process.argv.slice(2);
 
 const jest = spawn(
@@ -25,6 +25,8 @@ const jest = spawn(
       NODE_OPTIONS:
         `${process.env.NODE_OPTIONS ?? ''} --experimental-vm-modules --disable-warning=ExperimentalWarning`.trim(),
       TEST_COUNTS_FILE: countsFile,
+      // Tests start the platform's processes over and over; each then loads its modules as the first one compiled them.
+      NODE_COMPILE_CACHE: path.join(runDir, 'compiled'),
     },
   },
 );
@@ -33,7 +35,8 @@ const [code] = await once(jest, 'exit');
 
 let { passed, failed } = { passed: 0, failed: 0 };
 if (fs.existsSync(countsFile)) ({ passed, failed } = JSON.parse(fs.readFileSync(countsFile, 'utf8')));
-fs.rmSync(countsDir, { recursive: true });
+// What the tests have started may still be writing there while it ends.
+fs.rmSync(runDir, { recursive: true, maxRetries: 5, retryDelay: 200 });
 // Jest itself may fail, for example before the first test.
 if (code !== 0 && failed === 0) failed = 1;
 console.log(`\n${passed} passed, ${failed} failed`);

@@ -17,6 +17,10 @@ const launchSettingsSchema = z.object({
   PLATFORM_TEMPORAL_PORT: port,
   PLATFORM_TEMPORAL_UI_PORT: port,
   PLATFORM_REGISTRY_PORT: port,
+  PLATFORM_API_METRICS_PORT: port,
+  PLATFORM_GATEWAY_METRICS_PORT: port,
+  PLATFORM_WORKER_METRICS_PORT: port,
+  PLATFORM_HOST_METRICS_PORT: port,
   /** Where free ports are looked for, in place of 7080 and the other usual ones: for many copies on one machine. */
   PLATFORM_PORTS_FROM: port,
 });

@@ -32,7 +32,7 @@ async function announce({ env, settings, newApiKey }: StartedPlatform): Promise<
     ...(advice ? [['', advice]] : []),
     ['Temporal UI', env.TEMPORAL_UI_URL ?? 'none known'],
     ['Logs', path.join(dataDir, 'logs')],
-    ['Environment', `. ${quoted(platformEnvFile(dataDir))}`],
+    ['Environment', `set -a; . ${quoted(platformEnvFile(dataDir))}; set +a`],
     ...(newApiKey ? [['API key', `${newApiKey}  (kept in that file, shown only now)`]] : []),
   ];
   console.log(

@@ -1,42 +1,68 @@
 import { randomUUID } from 'node:crypto';
 import os from 'node:os';
-import { parseArgs } from 'node:util';
+import path from 'node:path';
+import { type ParseArgsOptionsConfig, parseArgs } from 'node:util';
+import { DamagedFileError } from '../../config/readable-document.ts';
 import { SettingsError } from '../../config/settings.ts';
 import { auditedRequest } from '../../db/repositories/audit-events.ts';
 import { AppError } from '../../domain/errors.ts';
-import { commands, OperatorError } from './admin/commands.ts';
+import { NotRunningError, runningPlatformEnv } from '../local-stack/supervisor/running-platform.ts';
+import { offlineCommands } from './admin/backup-commands.ts';
+import { commands } from './admin/commands.ts';
 import { openPlatformDatabase } from './admin/database.ts';
+import { OperatorError, type Values } from './admin/operator-command.ts';
 
 /** `npm run admin -- <command> …`: actions that only the operator of a platform may take. */
 const [name = 'help', ...rest] = process.argv.slice(2);
 const command = commands[name];
-if (!command) {
-  const lines = Object.entries(commands).map(([each, { usage, does }]) => `  ${`${each} ${usage}`.padEnd(58)} ${does}`);
+const offline = offlineCommands[name];
+if (!command && !offline) {
+  const all = Object.entries({ ...commands, ...offlineCommands });
+  const lines = all.map(([each, { usage, does }]) => `  ${`${each} ${usage}`.padEnd(58)} ${does}`);
   process.stdout.write(`Usage: npm run admin -- <command>\n\n${lines.join('\n')}\n`);
   process.exit(name === 'help' ? 0 : 2);
 }
+const { usage, options } = (command ?? offline)!;
+const plainErrors = [OperatorError, AppError, SettingsError, NotRunningError, DamagedFileError, TypeError];
 try {
-  const { values } = parseArgs({ args: rest, options: command.options, strict: true });
+  const result = command ? await runOnPlatform(command.run) : await offline!.run(valuesOf(options));
+  process.stdout.write(`${JSON.stringify(result, null, 2)}\n`);
+} catch (error) {
+  const known = error instanceof Error && plainErrors.some((kind) => error instanceof kind);
+  const help = error instanceof NotRunningError ? '' : `Usage: npm run admin -- ${name} ${usage}\n`;
+  process.stderr.write(known ? `${error.message}\n${help}` : `${error}\n`);
+  process.exit(1);
+}
+
+function valuesOf(known: ParseArgsOptionsConfig): Values {
+  return parseArgs({ args: rest, options: known, strict: true }).values;
+}
+
+/** With the settings of the platform that runs on the data folder, or those of the environment. */
+async function runOnPlatform(run: NonNullable<typeof command>['run']): Promise<unknown> {
+  const values = valuesOf(options);
+  process.env = runningPlatformEnv(path.resolve(process.env.PLATFORM_DATA_DIR || '.data'), process.env);
   const database = await openPlatformDatabase();
   try {
-    const result = await auditedRequest.run(operator(name), () => command.run(database, values));
-    process.stdout.write(`${JSON.stringify(result, null, 2)}\n`);
+    return await auditedRequest.run(operator(name), () => run(database, values));
   } finally {
     await database.orm.close();
   }
-} catch (error) {
-  const known =
-    error instanceof OperatorError ||
-    error instanceof AppError ||
-    error instanceof SettingsError ||
-    error instanceof TypeError;
-  process.stderr.write(known ? `${error.message}\nUsage: npm run admin -- ${name} ${command.usage}\n` : `${error}\n`);
-  process.exit(1);
 }
 
 /** The user who runs the command, for the audit log. */
 function operator(action: string) {
   const nobody = { accountId: null, userId: null, keyId: null, sessionId: null };
-  const address = `${os.userInfo().username}@${os.hostname()}`;
+  const address = `${userName()}@${os.hostname()}`;
   return { ...nobody, address, requestId: randomUUID(), action, isRecorded: false };
+}
+
+function userName(): string {
+  try {
+    return os.userInfo().username;
+  } catch (error) {
+    // A container may run as a number that no user of its image has.
+    if ((error as { info?: { code?: string } }).info?.code !== 'ENOENT') throw error;
+    return `uid-${process.getuid!()}`;
+  }
 }

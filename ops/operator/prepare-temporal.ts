@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Connection } from '@temporalio/client';
+import { temporalConnectionOptions } from '../../temporal/connection-options.ts';
 import { ensureNamespace } from '../../temporal/namespace.ts';
 
 /**
@@ -11,10 +12,13 @@ const namespace = process.env.TEMPORAL_NAMESPACE || 'default';
 const deadline = Date.now() + 120_000;
 for (;;) {
   try {
-    const connection = await Connection.connect({
-      address,
-      tls: ['1', 'true'].includes(process.env.TEMPORAL_TLS ?? ''),
-    });
+    const connection = await Connection.connect(
+      temporalConnectionOptions({
+        ...process.env,
+        TEMPORAL_ADDRESS: address,
+        TEMPORAL_TLS: ['1', 'true'].includes(process.env.TEMPORAL_TLS ?? ''),
+      }),
+    );
     await ensureNamespace(connection, namespace);
     await connection.close();
     break;

@@ -1,24 +1,23 @@
-import path from 'node:path';
 import { type BaseImageOptions, cachedBaseImage, ensureBaseImage } from '../../runtime/images/base-image.ts';
+import { interpreterRecipes } from '../../runtime/images/builtin-images.ts';
 import { cachedCodeInterpreterImage, ensureCodeInterpreterImage } from '../../runtime/images/code-interpreter-image.ts';
 import { cacheDir } from './toolchain/locations.mjs';
 
 /**
- * `node ops/setup/builtin-image.ts base|code-interpreter [--check]`: brings the image of that template into the cache,
- * pulled or made from packages, and reports its progress. With `--check` it only looks: status 0 when it is there.
+ * `node ops/setup/builtin-image.ts base|code-interpreter|code-interpreter-all [--check]`: brings the image of that template
+ * into the cache, pulled or made from packages, and reports its progress. With `--check` it only looks: status 0 when it is there.
  */
-const recipeDir = path.resolve(import.meta.dirname, '../../runtime/images/code-interpreter');
-const images = {
-  base: { cached: cachedBaseImage, ensure: ensureBaseImage },
-  'code-interpreter': {
+const images = new Map([['base', { cached: cachedBaseImage, ensure: ensureBaseImage }]]);
+for (const [image, recipeDir] of Object.entries(interpreterRecipes)) {
+  images.set(image.replace('builtin:', ''), {
     cached: (options: BaseImageOptions) => cachedCodeInterpreterImage({ ...options, recipeDir }),
     ensure: (options: BaseImageOptions) => ensureCodeInterpreterImage({ ...options, recipeDir }),
-  },
-};
+  });
+}
 const [name = '', check] = process.argv.slice(2);
-const image = images[name as keyof typeof images];
+const image = images.get(name);
 if (!image) {
-  console.error(`There is no image ${name}; there are ${Object.keys(images).join(', ')}`);
+  console.error(`There is no image ${name}; there are ${[...images.keys()].join(', ')}`);
   process.exit(2);
 }
 let last = '';

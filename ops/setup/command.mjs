@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { seconds } from './progress.mjs';
 
-/** How often a long command says that it is still at work. */
+/** How often a long command says that it is still at work: each minute after the third time. */
 const heartbeatMs = 20_000;
 
 /**
@@ -21,7 +21,11 @@ export async function runCommand(command, args, { cwd, env, what = command } = {
     standardOutput.push(chunk);
   });
   child.stderr.on('data', (chunk) => output.push(chunk));
-  const heartbeat = setInterval(() => console.log(`    still at it: ${what}, ${seconds(started)}`), heartbeatMs);
+  let beats = 0;
+  const heartbeat = setInterval(() => {
+    beats += 1;
+    if (beats <= 3 || beats % 3 === 0) console.log(`    still at it: ${what}, ${seconds(started)}`);
+  }, heartbeatMs);
   try {
     const code = await new Promise((resolve, reject) => {
       child.once('error', reject);

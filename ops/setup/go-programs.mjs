@@ -21,12 +21,34 @@ export async function findGo() {
 }
 
 /**
+ * A module of the version that the module proxy has: its own go.mod, and the folder with its files.
+ * @param {string} go
+ * @param {string} module `k8s.io/kubernetes@v1.34.4`
+ * @returns {Promise<{goMod: string, dir: string}>}
+ */
+export async function goModule(go, module) {
+  // Outside of any module: what it prints is about this one alone.
+  const options = { cwd: os.tmpdir(), env: { ...process.env, GOWORK: 'off', GOTOOLCHAIN: 'auto' } };
+  const downloaded = JSON.parse(await runCommand(go, ['mod', 'download', '-json', module], options));
+  return { goMod: fs.readFileSync(downloaded.GoMod, 'utf8'), dir: downloaded.Dir };
+}
+
+/**
  * Builds programs from their Go modules into a folder that is there only once all of them are.
  * @param {string} go
  * @param {string} dir
  * @param {Record<string, [string, string]>} programs package and version of each, by the program's name
+ * @param {{replaced?: Record<string, string>, required?: Record<string, string>, flags?: string[], linkerFlags?: string,
+ * extras?: (folder: string) => Promise<void>}} [options] `replaced`: modules that stand for others (`k8s.io/api` →
+ * `k8s.io/api@v0.34.4`); `required`: versions, at least, of modules that the programs use; `flags` of `go build`;
+ * `linkerFlags`: beside those that leave out what debuggers read; `extras`: puts more than programs into the folder
  */
-export async function buildGoPrograms(go, dir, programs) {
+export async function buildGoPrograms(
+  go,
+  dir,
+  programs,
+  { replaced = {}, required = {}, flags = ['-trimpath'], linkerFlags = '', extras } = {},
+) {
   const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'go-build-'));
   // Built beside its place and renamed, so that an interrupted build leaves nothing that looks whole.
   const unfinished = `${dir}.unfinished`;
@@ -42,17 +64,24 @@ export async function buildGoPrograms(go, dir, programs) {
     fs.mkdirSync(unfinished, { recursive: true });
     fs.writeFileSync(path.join(scratch, 'go.mod'), 'module toolchain.invalid/programs\n\ngo 1.24\n');
     console.log('    fetching its Go modules');
+    for (const [module, other] of Object.entries(replaced)) {
+      await runCommand(go, ['mod', 'edit', '-replace', `${module}=${other}`], { cwd: scratch, env });
+    }
+    for (const [module, version] of Object.entries(required)) {
+      await runCommand(go, ['mod', 'edit', '-require', `${module}@v${version}`], { cwd: scratch, env });
+    }
     const wanted = Object.values(programs).map(([module, version]) => `${module}@v${version}`);
     await runCommand(go, ['get', '-tool', ...wanted], { cwd: scratch, env, what: 'go get' });
     for (const [name, [module]] of Object.entries(programs)) {
       console.log(`    building ${name}`);
       const output = path.join(unfinished, name);
-      await runCommand(go, ['build', '-trimpath', '-ldflags', '-s -w', '-o', output, module], {
+      await runCommand(go, ['build', ...flags, '-ldflags', `-s -w ${linkerFlags}`, '-o', output, module], {
         cwd: scratch,
         env,
         what: `building ${name}`,
       });
     }
+    await extras?.(unfinished);
     fs.renameSync(unfinished, dir);
   } finally {
     fs.rmSync(scratch, { recursive: true, force: true });

@@ -5,10 +5,11 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { fullPath } from '../../config/programs.mjs';
-import { agentBundle } from './agent-bundle.mjs';
-import { baseImage, codeInterpreterImage } from './builtin-images.mjs';
+import { baseImage, codeInterpreterImage, imagesAskedFor } from './builtin-images.mjs';
+import { agentBundle, webPagesBundle } from './bundles.mjs';
 import { debianPackages } from './debian-packages.mjs';
 import { lockFile } from './file-lock.mjs';
+import { kubernetes } from './kubernetes-programs.mjs';
 import { npmPackages, projectNode } from './npm-packages.mjs';
 import { paymentTestServerProgram } from './payment-test-server.mjs';
 import { runMissing, SetupError } from './progress.mjs';
@@ -18,10 +19,11 @@ import { timeSkippingTestServer } from './time-skipping-test-server.mjs';
 import { cacheDir } from './toolchain/locations.mjs';
 
 /**
- * `node ops/setup/main.mjs [--for start|test|faults|packages] [--then SCRIPT ARGS…]`
+ * `node ops/setup/main.mjs [--for start|test|faults|kubernetes|packages] [--with TEMPLATE]… [--then SCRIPT ARGS…]`
  *
  * Does the set-up that is missing, on whatever Node (20 or newer) the machine has, then runs the script with the
- * project's own Node in place of itself. Without dependencies: at first there are none.
+ * project's own Node in place of itself. `--with` makes the image of a built-in template at once that a host would make later:
+ * `code-interpreter`, `code-interpreter-all`. Without dependencies: at first there are none.
  */
 const root = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '');
 // `su` keeps the PATH of a user, which lacks the folders of system programs.
@@ -34,7 +36,7 @@ const thenAt = process.argv.indexOf('--then');
 const [script, ...scriptArgs] = thenAt === -1 ? [] : process.argv.slice(thenAt + 1);
 const { values } = parseArgs({
   args: process.argv.slice(2, thenAt === -1 ? undefined : thenAt),
-  options: { for: { type: 'string', default: 'start' } },
+  options: { for: { type: 'string', default: 'start' }, with: { type: 'string', multiple: true, default: [] } },
 });
 
 /** @type {Record<string, () => import('./progress.mjs').Step[]>} */
@@ -45,13 +47,15 @@ const stepsFor = {
     debianPackages('start'),
     ...(process.env.TEMPORAL_ADDRESS ? [] : [temporal(root)]),
     agentBundle(root),
+    webPagesBundle(root),
     baseImage(root),
   ],
   test: () => testSteps('test'),
   faults: () => testSteps('faults'),
+  kubernetes: () => [...testSteps('kubernetes'), kubernetes()],
 };
 
-/** @param {'test' | 'faults'} purpose */
+/** @param {'test' | 'faults' | 'kubernetes'} purpose */
 function testSteps(purpose) {
   return [
     npmPackages(root),
@@ -61,14 +65,16 @@ function testSteps(purpose) {
     s3TestServerProgram(),
     paymentTestServerProgram(),
     agentBundle(root),
+    webPagesBundle(root),
     baseImage(root),
     codeInterpreterImage(root),
   ];
 }
 
 async function setUp() {
-  const steps = stepsFor[values.for]?.();
-  if (!steps) throw new SetupError(`--for ${values.for}: give one of ${Object.keys(stepsFor).join(', ')}`);
+  const purpose = stepsFor[values.for];
+  if (!purpose) throw new SetupError(`--for ${values.for}: give one of ${Object.keys(stepsFor).join(', ')}`);
+  const steps = [...purpose(), ...imagesAskedFor(root, values.with)];
   // Said before the first step: some take minutes.
   if (values.for !== 'packages' && process.getuid() !== 0) {
     throw new SetupError('The local driver of sandboxes needs root. Run this as root.');
@@ -113,6 +119,6 @@ try {
 } catch (error) {
   console.error(error instanceof SetupError ? `\n${error.message}` : error);
   // Who reads the last line of the tests must not mistake a part that could not be had for success.
-  if (values.for === 'test' || values.for === 'faults') console.log('\n0 passed, 1 failed');
+  if (['test', 'faults', 'kubernetes'].includes(values.for)) console.log('\n0 passed, 1 failed');
   process.exitCode = 1;
 }

@@ -18,7 +18,7 @@ export class SetupError extends Error {
  */
 export function seconds(startedMs) {
   const elapsed = (Date.now() - startedMs) / 1000;
-  return elapsed < 100 ? `${elapsed.toFixed(1)} s` : `${Math.floor(elapsed / 60)} min ${Math.round(elapsed % 60)} s`;
+  return elapsed < 100 ? `${elapsed.toFixed(1)} s` : `${Math.floor(elapsed / 60)} min ${Math.floor(elapsed % 60)} s`;
 }
 
 /**

@@ -35,8 +35,9 @@ export async function downloadDevServer(root) {
     fs.renameSync(unfinished, dir);
   } catch (cause) {
     throw new SetupError(
-      `Temporal could neither be built (install Go ${versions.goMinimum} or newer) nor downloaded.\n${cause.message}\n` +
-        'Or set TEMPORAL_ADDRESS to a Temporal server you have.',
+      `Temporal could not be downloaded. ${cause.message.trimEnd().split('\n').at(-1)}\n` +
+        `Install Go ${versions.goMinimum} or newer (https://go.dev/dl) to have it built; or set PLATFORM_TEMPORAL_DOWNLOAD to a mirror of ${defaultArchive},\n` +
+        'or TEMPORAL_ADDRESS to a Temporal server that you have. The next start goes on from here.',
       { cause },
     );
   } finally {

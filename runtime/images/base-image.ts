@@ -1,14 +1,18 @@
-import { CommandError, runCommand } from '../process/command.ts';
+import { CommandError } from '../process/command.ts';
+import { runContained } from '../process/contained.ts';
 import { baseRecipe, baseRecipeDigest } from './base-recipe.ts';
 import { ensureImage } from './image-store.ts';
 import { type ImageProgress, makeImageOnce } from './make-once.ts';
-import { imageFolder, readUnpackedImage, rootfsOf, type UnpackedImage } from './unpacked-image.ts';
+import type { ImageLimits } from './unpack-layers.ts';
+import { type ImageConfig, imageFolder, readUnpackedImage, rootfsOf, type UnpackedImage } from './unpacked-image.ts';
 
 export interface BaseImageOptions {
   cacheDir: string;
   /** Pulled instead of made from Debian packages, if set (`PLATFORM_BASE_IMAGE`). */
   reference?: string;
   registryInsecureHttp?: boolean;
+  /** Of an image that is pulled. */
+  limits?: ImageLimits;
   onProgress?: (progress: ImageProgress) => void;
   signal?: AbortSignal;
 }
@@ -29,15 +33,14 @@ const stages: [RegExp, string, number][] = [
  * @throws {Error} with the message of the program that failed
  */
 export async function ensureBaseImage(options: BaseImageOptions): Promise<UnpackedImage> {
-  const { cacheDir, reference, registryInsecureHttp, signal } = options;
-  if (reference) return ensureImage({ cacheDir, reference, registryInsecureHttp, signal });
+  const { cacheDir, reference, registryInsecureHttp, limits, signal } = options;
+  if (reference) return ensureImage({ cacheDir, reference, registryInsecureHttp, limits, signal });
   const progress = (message: string, fraction: number) => options.onProgress?.({ message, fraction });
   return makeImageOnce({
     cacheDir,
     digest: baseRecipeDigest(),
     make: async (draft) => {
-      await makeRootfs(rootfsOf(draft), progress, signal);
-      return { env: baseRecipe.env, workingDir: null, user: null, entrypoint: [], cmd: [] };
+      return makeFromPackages(rootfsOf(draft), [], progress, signal);
     },
     onWait: () => progress('waiting for another process that makes the base image', 0),
     signal,
@@ -49,19 +52,28 @@ export async function cachedBaseImage(options: BaseImageOptions): Promise<Unpack
   return options.reference ? null : readUnpackedImage(imageFolder(options.cacheDir, baseRecipeDigest()));
 }
 
-async function makeRootfs(
+/**
+ * Makes the tree of the base image, with further Debian packages, from packages.
+ * @returns what the image's processes are given
+ * @throws {Error} with mmdebstrap's own words
+ */
+export async function makeFromPackages(
   rootfs: string,
+  further: readonly string[],
   progress: (message: string, fraction: number) => void,
   signal: AbortSignal | undefined,
-): Promise<void> {
-  const args = ['--mode=root', '--variant=minbase', '--format=directory', `--include=${baseRecipe.packages.join(',')}`];
+): Promise<ImageConfig> {
+  const packages = [...baseRecipe.packages, ...further];
+  const args = ['--mode=root', '--variant=minbase', '--format=directory', `--include=${packages.join(',')}`];
   for (const excluded of baseRecipe.excludedPaths) args.push(`--dpkgopt=path-exclude=${excluded}`);
   for (const included of baseRecipe.includedPaths) args.push(`--dpkgopt=path-include=${included}`);
   for (const command of baseRecipe.customize) args.push(`--customize-hook=${command}`);
+  // Java's packages link their manual pages, and fail where the excluded folder is missing.
+  if (further.length > 0) args.push('--essential-hook=mkdir --parents "$1/usr/share/man/man1"');
   args.push(baseRecipe.suite, rootfs);
   progress('starting mmdebstrap', 0);
   try {
-    await runCommand('mmdebstrap', args, {
+    await runContained('mmdebstrap', args, {
       signal,
       onLine: (line) => {
         const stage = stages.find(([pattern]) => pattern.test(line));
@@ -72,4 +84,5 @@ async function makeRootfs(
     if (!(error instanceof CommandError)) throw error;
     throw new Error(`The base image could not be made from Debian packages. ${error.message}`, { cause: error });
   }
+  return { env: baseRecipe.env, workingDir: null, user: null, entrypoint: [], cmd: [] };
 }

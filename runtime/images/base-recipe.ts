@@ -57,8 +57,9 @@ export const baseRecipe = {
   env: { LANG: 'C.UTF-8' },
 };
 
-/** The digest of this recipe on this processor. */
-export function baseRecipeDigest(): string {
-  const text = JSON.stringify({ ...baseRecipe, arch: process.arch });
+/** The digest of this recipe, with further packages, on this processor. */
+export function baseRecipeDigest(packages: readonly string[] = []): string {
+  const wanted = packages.length > 0 ? { packages: [...baseRecipe.packages, ...packages] } : {};
+  const text = JSON.stringify({ ...baseRecipe, ...wanted, arch: process.arch });
   return `sha256:${createHash('sha256').update(text).digest('hex')}`;
 }

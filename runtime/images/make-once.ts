@@ -43,7 +43,7 @@ export async function makeImageOnce(options: {
       const made = await readUnpackedImage(folder);
       if (made) return made;
       const draft = `${folder}.draft`;
-      await rm(draft, { recursive: true, force: true });
+      await removeDraft(draft);
       await mkdir(draft, { recursive: true });
       try {
         await writeUnpackedImage(draft, digest, await make(draft));
@@ -51,7 +51,7 @@ export async function makeImageOnce(options: {
         await setAsideIfThere(folder);
         await renameDurably(draft, folder);
       } catch (error) {
-        await rm(draft, { recursive: true, force: true });
+        await removeDraft(draft);
         throw error;
       }
       return (await readUnpackedImage(folder))!;
@@ -59,6 +59,9 @@ export async function makeImageOnce(options: {
     { onWait, signal },
   );
 }
+
+/** What wrote there is ending; its last files may come while the folder is emptied. */
+const removeDraft = (draft: string) => rm(draft, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
 
 /** The image cannot be read any more. Sandboxes may run on its tree, so it stays on the disk under another name. */
 async function setAsideIfThere(folder: string): Promise<void> {

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
 import path from 'node:path';
-import { Transform } from 'node:stream';
+import { Transform, type TransformOptions } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import zlib from 'node:zlib';
 import type { PackedLayer } from '../driver.ts';
@@ -54,7 +54,10 @@ export async function packLayer(
   });
   ended.catch(() => {});
   const [plain, packed] = [new Digest(), new Digest()];
-  const options = { params: { [zlib.constants.ZSTD_c_compressionLevel]: level } };
+  const params = { [zlib.constants.ZSTD_c_compressionLevel]: level };
+  // Node compresses a last chunk in another way when it knows of the end already. A buffer of one byte makes the end
+  // wait until the last chunk is compressed, so equal trees have equal digests.
+  const options: zlib.ZstdOptions & TransformOptions = { params, writableHighWaterMark: 1 };
   await pipeline(
     child.stdout,
     plain.stream,

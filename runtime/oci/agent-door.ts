@@ -1,6 +1,6 @@
 import { type FileHandle, open } from 'node:fs/promises';
 import { connect } from 'node:net';
-import { AgentError } from './agent-client.ts';
+import { AgentError } from '../sandbox-agent/agent-client.ts';
 
 const timeoutMs = 5000;
 

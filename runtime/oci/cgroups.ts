@@ -3,6 +3,9 @@ import { mkdir, readdir, readFile, rmdir, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { until } from '../process/until.ts';
+import type { OwnSize } from './own-files.ts';
+import { type GroupUse, readGroupUse } from './own-use.ts';
+import { chooseProcessors, readProcessorList } from './processors.ts';
 
 /** The hierarchies mounted on this machine. */
 interface Hierarchies {
@@ -19,6 +22,8 @@ export interface Limits {
   memoryMb: number;
   /** Runs only when nothing else wants the processor. */
   background?: boolean;
+  /** Where it may run, as `choose` gave them. Absent: on every processor. */
+  processors?: readonly number[];
 }
 
 /** Files with the usage of an instance. */
@@ -70,6 +75,10 @@ export class Cgroups {
   readonly hybridRoot: string | null;
   readonly parent: string;
   readonly #roots: string[];
+  /** Where sandboxes may run. Null: not known yet. */
+  #processors: readonly number[] | null = null;
+  /** Where the instances may run that may not run everywhere. */
+  readonly #pins = new Map<string, readonly number[]>();
 
   constructor(parent: string, hierarchies: Hierarchies = findHierarchies()) {
     this.parent = parent;
@@ -88,8 +97,10 @@ export class Cgroups {
     if (this.version === 2) {
       for (const folder of [this.#roots[0]!, path.join(this.#roots[0]!, this.parent)]) {
         await writeFile(path.join(folder, 'cgroup.subtree_control'), '+cpu +memory +pids');
+        if (this.#pinsProcessors()) await writeFile(path.join(folder, 'cgroup.subtree_control'), '+cpuset');
       }
     }
+    await this.#prepareProcessors();
     const kept = Math.max(hostMemoryBytes, os.totalmem() * hostMemoryFraction);
     const memoryBytes = String(Math.floor(os.totalmem() - kept));
     const processes = String(
@@ -110,6 +121,78 @@ export class Cgroups {
         await set('memory', socketLimitFile, String(kernelNumber('net/ipv4/tcp_mem') * pageBytes));
       }
     }
+  }
+
+  /** Whether this machine can say on which processors a group runs. */
+  #pinsProcessors(): boolean {
+    if (this.version === 1) return this.#roots.some((root) => path.basename(root).split(',').includes('cpuset'));
+    return readFileSync(path.join(this.#roots[0]!, 'cgroup.controllers'), 'latin1').split(/\s+/).includes('cpuset');
+  }
+
+  async #prepareProcessors(): Promise<void> {
+    if (!this.#pinsProcessors()) return;
+    if (this.version === 2) {
+      this.#processors = readProcessorList(await readFile(this.#file('cpuset', '', 'cpuset.cpus.effective'), 'latin1'));
+      return;
+    }
+    // A new group of version 1 has neither processors nor memory, and so would those below it.
+    const root = this.#controllerRoot('cpuset');
+    for (const name of ['cpuset.cpus', 'cpuset.mems']) {
+      const own = this.#file('cpuset', '', name);
+      if ((await readFile(own, 'latin1')).trim() === '')
+        await writeFile(own, await readFile(path.join(root, name), 'latin1'));
+    }
+    this.#processors = readProcessorList(await readFile(this.#file('cpuset', '', 'cpuset.cpus'), 'latin1'));
+  }
+
+  /** The processors on which sandboxes may run. */
+  processors(): readonly number[] {
+    this.#processors ??= Array.from({ length: os.availableParallelism() }, (_, number) => number);
+    return this.#processors;
+  }
+
+  /** Chooses where an instance may run: on as many processors as it has, those that the fewest others have. */
+  choose(instance: string, cpuCount: number): readonly number[] {
+    const all = this.processors();
+    if (cpuCount >= all.length || !this.#pinsProcessors()) return all;
+    this.#pins.delete(instance);
+    const chosen = chooseProcessors(all, this.#pins.values(), Math.ceil(cpuCount));
+    this.#pins.set(instance, chosen);
+    return chosen;
+  }
+
+  /** Lets an instance run on these processors only. Its processes move at once. */
+  async pin(instance: string, processors: readonly number[]): Promise<void> {
+    if (!this.#pinsProcessors()) return;
+    if (processors.length < this.processors().length) this.#pins.set(instance, processors);
+    else this.#pins.delete(instance);
+    await writeFile(this.#file('cpuset', instance, 'cpuset.cpus'), processors.join(',')).catch(ignoreGoneGroup);
+  }
+
+  /** What an instance has of its machine, as the kernel holds it to. */
+  sizeOf(instance: string): OwnSize {
+    const [memory, cpus] =
+      this.version === 2 ? ['memory.max', 'cpuset.cpus.effective'] : ['memory.limit_in_bytes', 'cpuset.cpus'];
+    const read = (controller: string, name: string) => readFileSync(this.#file(controller, instance, name), 'latin1');
+    const all = this.processors();
+    const processors = this.#pinsProcessors() ? readProcessorList(read('cpuset', cpus!)) : all;
+    if (processors.length < all.length) this.#pins.set(instance, processors);
+    return { memoryMb: Math.floor(Number(read('memory', memory!)) / 1024 ** 2), processors };
+  }
+
+  /** What an instance uses now. */
+  useOf(instance: string): GroupUse {
+    const { memory, memoryStat } = this.usageFiles(instance);
+    const time =
+      this.version === 2 ? this.#file('cpu', instance, 'cpu.stat') : this.#file('cpuacct', instance, 'cpuacct.stat');
+    const read = (file: string) => readFileSync(file, 'latin1');
+    const processes = read(this.#file('pids', instance, 'pids.current'));
+    return readGroupUse(this.version, {
+      memory: read(memory),
+      memoryStat: read(memoryStat),
+      time: read(time),
+      processes,
+    });
   }
 
   /**
@@ -369,7 +452,12 @@ export class Cgroups {
     const swap = this.#limitsSwap() ? { swap: memoryBytes } : {};
     return {
       memory: { limit: memoryBytes, ...swap, ...(this.version === 1 ? { kernelTCP: socketBytes(limits) } : {}) },
-      cpu: { quota: cpuQuota(limits), period: cpuPeriodMicroseconds, shares: cpuShares(limits) },
+      cpu: {
+        quota: cpuQuota(limits),
+        period: cpuPeriodMicroseconds,
+        shares: cpuShares(limits),
+        ...(limits.processors && this.#pinsProcessors() ? { cpus: limits.processors.join(',') } : {}),
+      },
       pids: { limit: processLimit },
       devices: [{ allow: false, access: 'rwm' }],
     };
@@ -384,6 +472,7 @@ export class Cgroups {
       await set('memory', 'memory.max', memoryBytes);
       await set('cpu', 'cpu.max', `${cpuQuota(limits)} ${cpuPeriodMicroseconds}`);
       await set('cpu', 'cpu.weight', String(cpuWeight(limits)));
+      if (limits.processors) await this.pin(instance, limits.processors);
       return;
     }
     const files = ['memory.limit_in_bytes', ...(this.#limitsSwap() ? ['memory.memsw.limit_in_bytes'] : [])];
@@ -394,6 +483,7 @@ export class Cgroups {
     await set('memory', socketLimitFile, String(socketBytes(limits)));
     await set('cpu', 'cpu.cfs_quota_us', String(cpuQuota(limits)));
     await set('cpu', 'cpu.shares', String(cpuShares(limits)));
+    if (limits.processors) await this.pin(instance, limits.processors);
   }
 
   /** Host's numbers of the processes in an instance. */
@@ -406,6 +496,7 @@ export class Cgroups {
    * @throws {Error} when a process in it does not end
    */
   async destroy(instance: string): Promise<void> {
+    this.#pins.delete(instance);
     const ended = await until(async () => (await this.kill(instance)) + (await this.#killStorage(instance)) === 0, {
       timeoutSeconds: 10,
       everyMs: 10,
@@ -480,6 +571,10 @@ function killIfThere(pid: number): void {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
   }
+}
+
+function ignoreGoneGroup(error: NodeJS.ErrnoException): void {
+  if (!writeErrorsOfGoneGroup.has(error.code ?? '')) throw error;
 }
 
 function ignoreGoneProcess(error: NodeJS.ErrnoException): void {

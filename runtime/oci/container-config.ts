@@ -1,7 +1,8 @@
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { agentPort } from '../sandbox-agent/agent-client.ts';
+import { agentWords, initWords, runtimeMount } from '../sandbox-agent/runtime-folder.ts';
 import type { SandboxConnection } from './network.ts';
-import { ownFileTexts } from './own-files.ts';
-import { agentWords, initWords, runtimeMount } from './runtime-folder.ts';
+import { ownFileDestinations, ownFileTexts } from './own-files.ts';
 import type { SeccompConfig } from './seccomp.ts';
 
 export interface ContainerPlan {
@@ -14,8 +15,6 @@ export interface ContainerPlan {
   seccomp: SeccompConfig;
 }
 
-/** The port of the agent in every sandbox. */
-export const agentPort = 49983;
 /** The folder of the sandbox that the host reads when the sandbox has ended. */
 export const tailMount = '/run/platform';
 /** Where the shim mounts the user namespace that it has made, in its own mount namespace. */
@@ -123,8 +122,8 @@ const maskedFoldersBelow: Record<string, RegExp> = {
 const maskedFoldersOfProcessors = ['cpufreq', 'cpuidle', 'thermal_throttle'];
 export const readonlyPaths = ['/proc/sys', '/proc/sysrq-trigger'];
 
-/** Files of `/proc` that programs need; the sandbox sees contents of its own there (`own-files.ts`). */
-const ownFiles = Object.keys(ownFileTexts({ memoryMb: 1 })).filter((name) => name !== 'empty');
+/** Files that programs need; the sandbox sees contents of its own there (`own-files.ts`). */
+const ownFiles = Object.keys(ownFileTexts({ memoryMb: 1, processors: [0] })).filter((name) => name !== 'empty');
 /** The only paths below `/proc` that runc allows as mount points. */
 const boundByRunc = new Set(['diskstats', 'loadavg', 'meminfo', 'stat', 'swaps'].map((name) => `/proc/${name}`));
 
@@ -140,7 +139,7 @@ interface OwnPath {
  */
 function ownPaths(): OwnPath[] {
   return [
-    ...ownFiles.map((name) => ({ destination: `/proc/${name}`, name })),
+    ...ownFiles.map((name) => ({ destination: ownFileDestinations[name] ?? `/proc/${name}`, name })),
     ...presentMaskedPaths().map((destination) => ({
       destination,
       name: statSync(destination).isDirectory() ? 'folder' : 'empty',

@@ -2,7 +2,6 @@ import { existsSync, readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { UnpackedImage } from '../images/unpacked-image.ts';
-import { endMounts } from '../mounts/sandbox-mounts.ts';
 import { isAlive, signalProcess } from '../process/process-identity.ts';
 import { until } from '../process/until.ts';
 import { ensureBlankDisk } from './blank-disk.ts';
@@ -11,6 +10,7 @@ import { agentProcess, containerConfig, pathsBoundByShim, processLimit } from '.
 import type { Copy } from './copy.ts';
 import { type Boot, type LaunchStep, launch } from './launch.ts';
 import { liveShims } from './live-shims.ts';
+import { endMounts } from './mounts/sandbox-mounts.ts';
 import type { SandboxConnection, SandboxNetwork } from './network.ts';
 import type { OciRuntime } from './oci-runtime.ts';
 import { ownFileTexts } from './own-files.ts';
@@ -72,7 +72,11 @@ export class ContainerRunner {
    * @throws {DriverError} with nothing left running
    */
   async start(run: ContainerRun): Promise<Boot> {
-    const { folder, instance, connection, limits } = run;
+    const { folder, instance, connection } = run;
+    // A member of the pool has everything until it is claimed.
+    const processors = run.prepares ? this.#cgroups.processors() : this.#cgroups.choose(instance, run.limits.cpuCount);
+    const limits = { ...run.limits, processors };
+    const own = ownFileTexts({ memoryMb: limits.memoryMb, processors });
     const [blank] = await Promise.all([ensureBlankDisk(this.#copy.folder, run.storageGb), forgetLastRun(folder)]);
     const config = containerConfig({
       runtime: this.#runtime.name,
@@ -117,7 +121,7 @@ export class ContainerRunner {
         oomScore: Math.max(sandboxOomScore, Number(readFileSync('/proc/self/oom_score_adj', 'latin1'))),
         ...this.#shimGroups(),
         ...Object.fromEntries(files.map(([name, text]) => [`file:${name}`, text])),
-        ...Object.fromEntries(Object.entries(ownFileTexts(limits)).map(([name, text]) => [`own:${name}`, text])),
+        ...Object.fromEntries(Object.entries(own).map(([name, text]) => [`own:${name}`, text])),
       },
     });
   }

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { z } from 'zod';
 import { writeFileDurably } from '../../config/durable-file.ts';
 import { readDocumentOrSetAside } from '../../config/readable-document.ts';
-import type { DriverLogger } from './driver-logger.ts';
+import type { DriverLogger } from '../driver-logger.ts';
 import { copyOfShimsBelow } from './live-shims.ts';
 
 /** Above the ids of Docker and systemd, below those of sandboxes. */

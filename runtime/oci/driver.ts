@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { existsSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, statfsSync, statSync } from 'node:fs';
 import { rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -8,11 +8,14 @@ import type { SandboxId } from '../../domain/ids.ts';
 import type { MountSlot } from '../../domain/object-storage.ts';
 import type { UdpMapping } from '../../domain/ports.ts';
 import { readRegistryImage } from '../../domain/template-image.ts';
+import { AgentRestarts } from '../agent-restarts.ts';
+import { CancellableWork } from '../cancellable-work.ts';
 import { type DiskRoom, hasRoomToAdmit, readDiskRoom } from '../disk/disk-room.ts';
 import { isOutOfSpace } from '../disk/out-of-space.ts';
 import {
   type CreateOptions,
   DriverError,
+  type PauseResult,
   type SandboxExit,
   type SandboxInspection,
   type SandboxPlace,
@@ -20,8 +23,8 @@ import {
   type SandboxUsage,
 } from '../driver.ts';
 import type { DiskUse, LinkedSandbox, PortRange } from '../host-driver.ts';
-import { ensureBaseImage } from '../images/base-image.ts';
-import { ensureCodeInterpreterImage } from '../images/code-interpreter-image.ts';
+import { type BaseImageOptions, ensureBaseImage } from '../images/base-image.ts';
+import { BuiltinImages } from '../images/builtin-images.ts';
 import { ImageCache } from '../images/image-cache.ts';
 import { defaultImageLimits, ensureImage } from '../images/image-store.ts';
 import { noteImageUser } from '../images/image-users.ts';
@@ -29,13 +32,13 @@ import { makeImageOnce } from '../images/make-once.ts';
 import { RegistryPull } from '../images/registry-pull.ts';
 import type { UnpackedImage } from '../images/unpacked-image.ts';
 import { MachineLoad } from '../machine-load.ts';
-import { s3fsRootIn } from '../mounts/s3fs-root.ts';
-import { SandboxMounts } from '../mounts/sandbox-mounts.ts';
+import { PhaseReports } from '../phase-reports.ts';
 import { KeyedLock } from '../process/keyed-lock.ts';
-import { AgentRestarts } from './agent-restarts.ts';
+import { agentPort } from '../sandbox-agent/agent-client.ts';
+import { ensureRuntimeFolder } from '../sandbox-agent/runtime-folder.ts';
+import { Stopwatch } from '../stopwatch.ts';
 import { requireHostDisk } from './blank-disk.ts';
 import { Cgroups } from './cgroups.ts';
-import { agentPort } from './container-config.ts';
 import { ContainerRunner } from './container-runner.ts';
 import { type Copy, openCopy } from './copy.ts';
 import { ExitWatch } from './exit-watch.ts';
@@ -45,29 +48,27 @@ import { LocalImageBuilds } from './image-builds.ts';
 import { type Inventory, takeInventory } from './inventory.ts';
 import { raiseKernelLimits } from './kernel-limits.ts';
 import { liveShims } from './live-shims.ts';
+import { s3fsRootIn } from './mounts/s3fs-root.ts';
+import { SandboxMounts } from './mounts/sandbox-mounts.ts';
 import { type SandboxConnection, SandboxNetwork } from './network.ts';
 import { findRuntime } from './oci-runtime.ts';
 import type { OciDriver, OciDriverOptions } from './options.ts';
-import { PhaseReports } from './phase-reports.ts';
+import { OwnFigures } from './own-figures.ts';
 import { requirePrerequisites } from './prerequisites.ts';
 import { type ReconcileReport, removeOrphans } from './reconcile.ts';
-import { ensureRuntimeFolder } from './runtime-folder.ts';
 import { hasDisk, readExit, readPids, type SandboxRecord } from './sandbox-folder.ts';
 import { hostRoutes, isLinkWhole, repairLink } from './sandbox-link.ts';
 import { SandboxRecords } from './sandbox-records.ts';
 import { SandboxStarter, type StartTimeouts, type Work } from './sandbox-starter.ts';
 import { seccompConfig } from './seccomp.ts';
-import { Stopwatch } from './stopwatch.ts';
 import { UsageMeter } from './usage-meter.ts';
 import { WarmPools } from './warm-pools.ts';
 
-export type { DriverLogger } from './driver-logger.ts';
 export type { CreateTrace, OciDriver, OciDriverOptions } from './options.ts';
 
 /** Links that are checked before other work gets a turn; a few milliseconds. */
 const looksAtOnce = 50;
 const baseImageName = 'builtin:base';
-const codeInterpreterImageName = 'builtin:code-interpreter';
 /** Time to find the image, which is on the disk already, and to hand over the boot document. */
 const agentRestartTimeoutMs = 10_000;
 
@@ -123,19 +124,21 @@ class LocalDriver implements OciDriver {
   readonly #mounts: SandboxMounts;
   readonly #options: OciDriverOptions;
   readonly #images: ImageCache;
+  readonly builtinImages: BuiltinImages;
   readonly #registry: RegistryPull | null;
   readonly #timeouts: StartTimeouts;
   readonly #lock = new KeyedLock();
   readonly #records: SandboxRecords;
   /** Creates, resumes and pauses of each sandbox that run now or wait for its lock; `stop` aborts them. */
-  readonly #underway = new Map<SandboxId, Set<AbortController>>();
+  readonly #work = new CancellableWork(this.#lock);
   readonly #starter: SandboxStarter;
   readonly #exits: ExitWatch;
   readonly #meter: UsageMeter;
+  readonly #figures: OwnFigures;
   readonly #agentRestarts: AgentRestarts;
   /** Leftovers without a sandbox that `takeOver` removed. */
   #orphans: Omit<ReconcileReport, 'sandboxes'> = { poolMembers: [], containers: [], interfaces: [] };
-  readonly #machine = new MachineLoad();
+  readonly load = new MachineLoad();
   #pools: WarmPools | undefined;
 
   constructor(parts: {
@@ -155,6 +158,7 @@ class LocalDriver implements OciDriver {
     this.#options = parts.options;
     const { registry, imageCacheBytes: budgetBytes = null, cacheDir, logger } = parts.options;
     this.#images = new ImageCache({ cacheDir, budgetBytes, logger });
+    this.builtinImages = BuiltinImages.of(this.#baseImage(), parts.options.interpreterRecipes ?? {}, logger);
     this.#registry = registry ? new RegistryPull(registry) : null;
     this.copyId = parts.copy.id;
     this.subnet = parts.network.subnet;
@@ -178,16 +182,17 @@ class LocalDriver implements OciDriver {
       imageOf: (reference, signal) => this.#imageOf(reference, signal),
     });
     this.#meter = new UsageMeter(parts.cgroups);
+    this.#figures = new OwnFigures(parts.cgroups, logger);
     this.#agentRestarts = new AgentRestarts(parts.options.logger);
     this.builds = new LocalImageBuilds({
       ...parts,
       folderOf: (sandboxId) => this.#folderOf(sandboxId),
       recordOf: (sandboxId) => this.#presentRecord(sandboxId),
-      alone: (sandboxId, signal, work) => this.#runCancellable(sandboxId, signal, work),
+      alone: (sandboxId, signal, work) => this.#work.run(sandboxId, signal, work),
       freeze: (record, signal) => this.#freeze(record, signal),
       imageOf: (reference, signal) => this.#imageOf(reference, signal),
       diskRoom: () => this.diskRoom(),
-      availableMemoryBytes: () => this.#machine.memory().availableMb * 1024 * 1024,
+      availableMemoryBytes: () => this.load.memory().availableMb * 1024 * 1024,
     });
     this.#exits = new ExitWatch({
       lock: this.#lock,
@@ -227,6 +232,7 @@ class LocalDriver implements OciDriver {
     // Those that run since before the cache noted who uses an image.
     for (const { image, folder } of liveShims(this.#copy)) await noteImageUser(path.dirname(image), folder);
     await this.builds.open();
+    this.#figures.start();
     if (this.#options.warmPoolSize === 0) return;
     this.#pools = new WarmPools({
       copy: this.#copy,
@@ -238,8 +244,8 @@ class LocalDriver implements OciDriver {
       memoryMb: this.#options.warmPoolMemoryMb,
       base: baseImageName,
       imageOf: (reference) => this.#imageOf(reference, new AbortController().signal),
-      isBusy: () => this.#underway.size > 0,
-      hasRoom: () => hasRoomToAdmit(this.diskRoom()) && hasFreeMemory(this.#machine),
+      isBusy: () => this.#work.isBusy,
+      hasRoom: () => hasRoomToAdmit(this.diskRoom()) && hasFreeMemory(this.load),
       logger: this.#options.logger,
     });
     await this.#pools.open();
@@ -318,8 +324,8 @@ class LocalDriver implements OciDriver {
     });
   }
 
-  async pause(sandboxId: SandboxId, callersSignal?: AbortSignal): Promise<void> {
-    await this.#runCancellable(sandboxId, callersSignal, async (signal) => {
+  async pause(sandboxId: SandboxId, callersSignal?: AbortSignal): Promise<PauseResult> {
+    await this.#work.run(sandboxId, callersSignal, async (signal) => {
       const folder = this.#folderOf(sandboxId);
       const record = this.#records.get(sandboxId);
       if (record?.phase !== 'ready' || !this.#runner.isRunning(folder)) {
@@ -328,8 +334,9 @@ class LocalDriver implements OciDriver {
         throw new DriverError('sandbox_absent', 'The sandbox does not run on this host');
       }
       await this.#freeze(record, signal);
-      this.#meter.end(sandboxId);
+      this.#unmeasure(sandboxId);
     });
+    return { kept: 'memory' };
   }
 
   /** @throws {DriverError} `pause_failed`; it runs on then */
@@ -373,12 +380,12 @@ class LocalDriver implements OciDriver {
   }
 
   async stop(sandboxId: SandboxId): Promise<void> {
-    this.#cancel(sandboxId, new DriverError('aborted', 'The sandbox was stopped'));
+    this.#work.cancel(sandboxId, 'The sandbox was stopped');
     await this.#lock.run(sandboxId, () => this.#stopNow(sandboxId));
   }
 
   async remove(sandboxId: SandboxId): Promise<void> {
-    this.#cancel(sandboxId, new DriverError('aborted', 'The sandbox was removed'));
+    this.#work.cancel(sandboxId, 'The sandbox was removed');
     await this.#lock.run(sandboxId, async () => {
       await this.#stopNow(sandboxId).catch((error) => {
         // Its processes have ended; the record that could not be written can be written now.
@@ -424,6 +431,15 @@ class LocalDriver implements OciDriver {
     return { ...room, bytes: room.bytes - this.#cgroups.unwrittenBytes('') };
   }
 
+  diskCapacityBytes(): number {
+    const { bavail, bsize } = statfsSync(this.#copy.folder);
+    const held = readdirSync(this.#copy.sandboxesFolder).map((name) => {
+      const disk = statSync(path.join(this.#copy.sandboxesFolder, name, 'disk.ext4'), { throwIfNoEntry: false });
+      return (disk?.blocks ?? 0) * 512;
+    });
+    return held.reduce((sum, bytes) => sum + bytes, bavail * bsize);
+  }
+
   async diskUse(): Promise<DiskUse[]> {
     const uses: DiskUse[] = [];
     for (const sandboxId of this.#meter.sandboxIds) {
@@ -458,7 +474,7 @@ class LocalDriver implements OciDriver {
       try {
         await this.remove(sandboxId);
       } catch (error) {
-        this.#options.logger.error({ err: error, sandboxId }, 'a sandbox that nobody knows could not be removed');
+        this.#options.logger.error({ err: error, sandboxId }, 'an unknown sandbox could not be removed');
       }
     }
     return { ...this.#orphans, sandboxes: unknown };
@@ -473,7 +489,7 @@ class LocalDriver implements OciDriver {
       const connection = this.#connectionOf(sandboxId, allowInternetAccess);
       if (!pids || !connection || isLinkWhole(connection, pids.initPid, routes)) continue;
       // Takes the lock only now, because a start or an end may hold it for long.
-      if (this.#underway.has(sandboxId)) continue;
+      if (this.#work.isBusyWith(sandboxId)) continue;
       await this.#lock.run(sandboxId, async () => {
         const record = this.#records.get(sandboxId);
         if (record && (await this.#repairLink(record, allowInternetAccess))) repaired.push(sandboxId);
@@ -485,7 +501,7 @@ class LocalDriver implements OciDriver {
   withoutAgent(sandboxIds: Iterable<SandboxId>): SandboxId[] {
     return [...sandboxIds].filter(
       (sandboxId) =>
-        !this.#underway.has(sandboxId) && this.#agentRestarts.isDue(sandboxId) && this.#isAgentGone(sandboxId),
+        !this.#work.isBusyWith(sandboxId) && this.#agentRestarts.isDue(sandboxId) && this.#isAgentGone(sandboxId),
     );
   }
 
@@ -495,7 +511,7 @@ class LocalDriver implements OciDriver {
     await this.#agentRestarts.run(
       spec,
       () =>
-        this.#runCancellable(sandboxId, AbortSignal.timeout(agentRestartTimeoutMs), async (signal) => {
+        this.#work.run(sandboxId, AbortSignal.timeout(agentRestartTimeoutMs), async (signal) => {
           return this.#isAgentGone(sandboxId) && this.#starter.restartAgent({ spec, folder, signal });
         }),
       () => !this.#isAgentGone(sandboxId),
@@ -528,7 +544,9 @@ class LocalDriver implements OciDriver {
 
   async close(): Promise<void> {
     this.#exits.close();
+    await this.#figures.stop();
     await this.#pools?.close();
+    await this.builtinImages.close();
     this.#network.close();
     this.#registry?.close();
     await this.#images.settled();
@@ -547,7 +565,7 @@ class LocalDriver implements OciDriver {
     const folder = this.#folderOf(spec.sandboxId);
     const phases = new PhaseReports(options.onPhase);
     const watch = new Stopwatch();
-    return this.#runCancellable(spec.sandboxId, options.signal, async (signal) => {
+    return this.#work.run(spec.sandboxId, options.signal, async (signal) => {
       try {
         const place = await act({ spec, folder, phases, watch, signal });
         await this.#exposeAs(spec, place);
@@ -558,34 +576,6 @@ class LocalDriver implements OciDriver {
         throw startFailure(error, signal);
       }
     });
-  }
-
-  /** Runs work on a sandbox alone. `stop` and `remove` cancel it, also while it waits for its turn. */
-  async #runCancellable<Result>(
-    sandboxId: SandboxId,
-    callersSignal: AbortSignal | undefined,
-    work: (signal: AbortSignal) => Promise<Result>,
-  ): Promise<Result> {
-    const stopper = new AbortController();
-    const signal = callersSignal ? AbortSignal.any([callersSignal, stopper.signal]) : stopper.signal;
-    const underway = this.#underway.get(sandboxId) ?? new Set();
-    this.#underway.set(sandboxId, underway.add(stopper));
-    try {
-      return await this.#lock.run(sandboxId, async () => {
-        signal.throwIfAborted();
-        return work(signal);
-      });
-    } catch (error) {
-      if (!signal.aborted || error instanceof DriverError) throw error;
-      throw new DriverError('aborted', 'The work was cancelled', { cause: error });
-    } finally {
-      underway.delete(stopper);
-      if (underway.size === 0) this.#underway.delete(sandboxId);
-    }
-  }
-
-  #cancel(sandboxId: SandboxId, reason: DriverError): void {
-    for (const stopper of this.#underway.get(sandboxId) ?? []) stopper.abort(reason);
   }
 
   async #start(work: Work, before: SandboxRecord | null): Promise<SandboxPlace> {
@@ -614,7 +604,7 @@ class LocalDriver implements OciDriver {
   async #stopNow(sandboxId: SandboxId): Promise<void> {
     const folder = this.#folderOf(sandboxId);
     this.#exits.delete(sandboxId);
-    this.#meter.end(sandboxId);
+    this.#unmeasure(sandboxId);
     const record = this.#records.get(sandboxId);
     const recordStopped = async () => {
       if (record && record.phase !== 'stopped' && existsSync(folder)) {
@@ -634,17 +624,23 @@ class LocalDriver implements OciDriver {
     if (!isRecorded) await recordStopped();
   }
 
+  #unmeasure(sandboxId: SandboxId): void {
+    this.#meter.end(sandboxId);
+    this.#figures.end(sandboxId);
+  }
+
   #measure(record: SandboxRecord): void {
-    const shimPid = readPids(this.#folderOf(record.sandboxId))!.shim.pid;
+    const { shim } = readPids(this.#folderOf(record.sandboxId))!;
+    this.#figures.begin(record.sandboxId, record.instance, shim);
     this.#meter.begin(record.sandboxId, {
       files: this.#cgroups.usageFiles(record.instance),
-      diskFolder: `/proc/${shimPid}/root/mnt/disk`,
+      diskFolder: `/proc/${shim.pid}/root/mnt/disk`,
       interface: this.#network.interfaceOf(record.address),
     });
   }
 
   #end(record: SandboxRecord): Promise<void> {
-    this.#meter.end(record.sandboxId);
+    this.#unmeasure(record.sandboxId);
     return this.#runner.end(this.#folderOf(record.sandboxId), record.instance, record.address);
   }
 
@@ -673,18 +669,27 @@ class LocalDriver implements OciDriver {
 
   /** From the cache, where it is there. */
   async #makeImage(reference: string, signal: AbortSignal): Promise<UnpackedImage> {
-    const { cacheDir, registryInsecureHttp, baseImage, codeInterpreterRecipe: recipeDir } = this.#options;
+    const { cacheDir, registryInsecureHttp } = this.#options;
     const limits = this.#options.imageLimits ?? defaultImageLimits;
-    const base = { cacheDir, reference: baseImage, registryInsecureHttp, limits, signal };
-    if (reference === baseImageName) return ensureBaseImage(base);
-    if (reference === codeInterpreterImageName && recipeDir) return ensureCodeInterpreterImage({ ...base, recipeDir });
-    if (reference.startsWith('builtin:')) throw new Error(`this host cannot make the image ${reference}`);
+    if (reference === baseImageName) return ensureBaseImage({ ...this.#baseImage(), signal });
+    if (reference.startsWith('builtin:')) return this.builtinImages.get(reference, signal);
     const stored = readRegistryImage(reference);
     if (!stored) return ensureImage({ cacheDir, reference, registryInsecureHttp, limits, signal });
     const registry = this.#registry;
     if (!registry) throw new Error('this host knows no registry of the platform');
     const make = (draft: string) => registry.pull(stored, draft, limits, signal);
     return makeImageOnce({ cacheDir, digest: stored.digest, make, signal });
+  }
+
+  #baseImage(): BaseImageOptions {
+    const { cacheDir, registryInsecureHttp, baseImage, imageLimits } = this.#options;
+    const limits = imageLimits ?? defaultImageLimits;
+    return {
+      cacheDir,
+      ...(baseImage && { reference: baseImage }),
+      ...(registryInsecureHttp && { registryInsecureHttp }),
+      limits,
+    };
   }
 
   #placeOf(record: SandboxRecord, from: SandboxPlace['from'], slots?: MountSlot[]): SandboxPlace {

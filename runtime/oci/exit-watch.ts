@@ -1,8 +1,8 @@
 import type { SandboxId } from '../../domain/ids.ts';
 import type { SandboxExit } from '../driver.ts';
+import type { DriverLogger } from '../driver-logger.ts';
 import type { KeyedLock } from '../process/keyed-lock.ts';
 import { isAlive, mayBeAlive, type ProcessIdentity } from '../process/process-identity.ts';
-import type { DriverLogger } from './driver-logger.ts';
 import { readExit, readPids, type SandboxRecord, unrecordedExit } from './sandbox-folder.ts';
 import type { SandboxRecords } from './sandbox-records.ts';
 

@@ -1,9 +1,10 @@
 import { RegistryError } from '../../registry/registry-client.ts';
 import { isOutOfSpace } from '../disk/out-of-space.ts';
 import { DriverError } from '../driver.ts';
+import { ImageBuildError } from '../images/image-build-error.ts';
 import { ImageRefusedError } from '../images/unpack-layers.ts';
 import { CommandError } from '../process/command.ts';
-import { AgentError } from './agent-client.ts';
+import { AgentError } from '../sandbox-agent/agent-client.ts';
 import { LaunchError } from './launch.ts';
 
 const finalRefusals =
@@ -31,6 +32,8 @@ export function imageFailure(error: unknown, signal: AbortSignal): DriverError {
     const retryable = ![401, 403, 404].includes(error.status);
     return new DriverError('image_pull_failed', "The sandbox's image could not be pulled", { cause: error, retryable });
   }
+  // Its maker tries again by itself.
+  if (error instanceof ImageBuildError) return new DriverError('image_pull_failed', error.message, { cause: error });
   const text = error instanceof CommandError ? error.stderr : '';
   return new DriverError('image_pull_failed', "The sandbox's image could not be pulled", {
     cause: error,

@@ -24,6 +24,8 @@ export class Fence implements DiskFence {
   readonly #leaseFile: string;
   #untilSeconds: number | null = null;
   #keptBytes: number;
+  /** The last write of the lease. The lease and the disk are watched by two timers, and a draft has one name. */
+  #writing: Promise<void> = Promise.resolve();
 
   constructor(copy: Copy, cgroups: Cgroups) {
     this.#cgroups = cgroups;
@@ -70,7 +72,13 @@ export class Fence implements DiskFence {
     await rm(`${this.#leaseFile}.lock`, { force: true });
   }
 
-  async #write(): Promise<void> {
+  #write(): Promise<void> {
+    const written = this.#writing.then(() => this.#replace());
+    this.#writing = written.catch(() => {});
+    return written;
+  }
+
+  async #replace(): Promise<void> {
     const { freeBytes, bytes } = readDiskRoom(this.#folder);
     const missingBallast = freeBytes - bytes;
     const text = `${this.#untilSeconds} ${this.#keptBytes + missingBallast}`.padEnd(leaseLength);

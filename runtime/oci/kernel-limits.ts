@@ -1,5 +1,5 @@
 import { readFile, writeFile } from 'node:fs/promises';
-import type { DriverLogger } from './driver-logger.ts';
+import type { DriverLogger } from '../driver-logger.ts';
 
 /** Terminals on the whole machine: enough that hundreds of sandboxes, each at its own limit, leave some to the host. */
 const terminals = { file: '/proc/sys/kernel/pty/max', atLeast: 65_536 };

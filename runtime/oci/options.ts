@@ -1,9 +1,9 @@
 import type { OwnService } from '../../config/own-services.ts';
 import type { SandboxId } from '../../domain/ids.ts';
+import type { DriverLogger } from '../driver-logger.ts';
 import type { HostDriver, PortRange } from '../host-driver.ts';
 import type { HostRegistry } from '../images/registry-pull.ts';
 import type { ImageLimits } from '../images/unpack-layers.ts';
-import type { DriverLogger } from './driver-logger.ts';
 import type { Inventory } from './inventory.ts';
 import type { Server } from './nft-rules.ts';
 import type { ReconcileReport } from './reconcile.ts';
@@ -45,8 +45,8 @@ export interface OciDriverOptions {
   warmPoolMaxSize?: number;
   /** The image of `builtin:base`. Empty: made from Debian packages. */
   baseImage?: string;
-  /** Folder of the recipe of `builtin:code-interpreter`, made when it is first asked for. Empty: not known here. */
-  codeInterpreterRecipe?: string;
+  /** Folders of the recipes of `builtin:…` images beside the base image, by image. Empty: there are none. */
+  interpreterRecipes?: Readonly<Record<string, string>>;
   /** Plain HTTP to registries on loopback. */
   registryInsecureHttp?: boolean;
   /** What the images of all templates may take of the disk, unpacked. Undefined: no limit. */
@@ -76,6 +76,8 @@ export interface OciDriver extends HostDriver {
   /** Names this copy in cgroups, interfaces and the firewall. */
   readonly copyId: string;
   readonly subnet: string;
+  readonly gateway: string;
+  readonly diskFolder: string;
   readonly runtime: 'crun' | 'runc';
   /** Frozen members of the pool that can be claimed. */
   readonly poolReady: number;

@@ -1,15 +1,60 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
+
+/** What a sandbox has of its machine. */
+export interface OwnSize {
+  memoryMb: number;
+  /** The processors on which it may run, by the host's numbers. */
+  processors: readonly number[];
+}
+
+/** What a sandbox uses; memory in KiB, time in hundredths of a second. */
+export interface OwnUse {
+  memory: MemoryUse;
+  /** Of all its processors together. */
+  time: { user: number; system: number; idle: number };
+  /** When it started, in seconds since 1970. */
+  startedAt: number;
+  /** Processors in use over the last 1, 5 and 15 minutes. */
+  load: readonly [number, number, number];
+  processes: number;
+}
+
+export interface MemoryUse {
+  /** All that counts against its limit. */
+  total: number;
+  /** File cache. */
+  cache: number;
+  anonymous: number;
+  shared: number;
+  mapped: number;
+  activeAnonymous: number;
+  inactiveAnonymous: number;
+  activeFile: number;
+  inactiveFile: number;
+}
+
+const nothingUsed: MemoryUse = {
+  total: 0,
+  cache: 0,
+  anonymous: 0,
+  shared: 0,
+  mapped: 0,
+  activeAnonymous: 0,
+  inactiveAnonymous: 0,
+  activeFile: 0,
+  inactiveFile: 0,
+};
+
+/** Where a sandbox sees the files of its own, by name. Every other name of `ownFileTexts` is one of `/proc`. */
+export const ownFileDestinations: Readonly<Record<string, string>> = { online: '/sys/devices/system/cpu/online' };
 
 /**
- * The sandbox's own versions of files of `/proc` that show the whole host, by name; `empty` replaces all hidden ones.
- * They show the sandbox's memory and the number of processors, all idle. Programs that read them work (`free`, `top`,
- * `os.totalmem()`) and see no neighbour. The sandbox's real use is in its control group.
+ * The sandbox's own versions of files that show the whole host, by name; `empty` replaces all hidden ones. They show the
+ * memory and the processors that the sandbox has; what it uses of them comes later (`usedFileTexts`).
  */
-export function ownFileTexts({ memoryMb }: { memoryMb: number }): Record<string, string> {
+export function ownFileTexts(size: OwnSize): Record<string, string> {
   return {
-    meminfo: memoryText(memoryMb),
-    stat: processorText(),
-    loadavg: '0.00 0.00 0.00 1/1 1\n',
+    ...sizedFileTexts(size),
     diskstats: '',
     vmstat: readFileSync('/proc/vmstat', 'latin1').replaceAll(/ \d+$/gm, ' 0'),
     cgroups: readFileSync('/proc/cgroups', 'latin1').replaceAll(/^(\w+\t\d+)\t\d+/gm, '$1\t1'),
@@ -18,42 +63,96 @@ export function ownFileTexts({ memoryMb }: { memoryMb: number }): Record<string,
   };
 }
 
-/** In the format of proc(5), all of it free. */
-function memoryText(memoryMb: number): string {
-  const kib = memoryMb * 1024;
-  const rows: [string, number][] = [
-    ['MemTotal', kib],
-    ['MemFree', kib],
-    ['MemAvailable', kib],
-    ...['Buffers', 'Cached', 'SwapCached', 'Active', 'Inactive', 'SwapTotal', 'SwapFree', 'Dirty', 'Writeback'].map(
-      (name): [string, number] => [name, 0],
-    ),
-    ...['AnonPages', 'Mapped', 'Shmem', 'KReclaimable', 'Slab', 'SReclaimable', 'SUnreclaim'].map(
-      (name): [string, number] => [name, 0],
-    ),
-    ['CommitLimit', kib],
-    ['Committed_AS', 0],
-  ];
-  return rows.map(([name, value]) => `${`${name}:`.padEnd(16)}${String(value).padStart(8)} kB\n`).join('');
+/** Those of the files that depend on the size of the sandbox, as when nothing is used yet. */
+export function sizedFileTexts(size: OwnSize): Record<'meminfo' | 'stat' | 'loadavg' | 'cpuinfo' | 'online', string> {
+  const unused = { memory: nothingUsed, time: { user: 0, system: 0, idle: 0 }, startedAt: bootTime() };
+  return {
+    ...usedFileTexts(size, { ...unused, load: [0, 0, 0], processes: 1 }),
+    cpuinfo: processorsText(size.processors.length),
+    online: onlineText(size.processors),
+  };
 }
 
-/**
- * As many processors as the host has, all idle; their number is no secret. Programs compute the age of processes from
- * `btime`.
- */
-function processorText(): string {
-  const processors = readdirSync('/sys/devices/system/cpu').filter((name) => /^cpu\d+$/.test(name)).length;
-  const zeros = ' 0'.repeat(10);
-  const btime = /^btime \d+$/m.exec(readFileSync('/proc/stat', 'latin1'))?.[0] ?? 'btime 0';
-  const rows = Array.from({ length: processors }, (_, number) => `cpu${number}${zeros}`);
+export const onlineText = (processors: readonly number[]): string => `${processors.join(',')}\n`;
+
+/** Those of the files that show what the sandbox uses. Programs that read them work as on a machine of its size. */
+export function usedFileTexts(size: OwnSize, use: OwnUse): Record<'meminfo' | 'stat' | 'loadavg', string> {
+  return {
+    meminfo: memoryText(size.memoryMb, use.memory),
+    stat: timeText(size.processors.length, use),
+    loadavg: `${use.load.map((each) => each.toFixed(2)).join(' ')} 1/${use.processes} 1\n`,
+  };
+}
+
+/** In the format of proc(5). The lines and their lengths are always the same. */
+function memoryText(memoryMb: number, use: MemoryUse): string {
+  const total = memoryMb * 1024;
+  const free = Math.max(0, total - use.total);
+  const rows: [string, number][] = [
+    ['MemTotal', total],
+    ['MemFree', free],
+    ['MemAvailable', Math.min(total, free + use.activeFile + use.inactiveFile)],
+    ['Buffers', 0],
+    ['Cached', use.cache],
+    ['SwapCached', 0],
+    ['Active', use.activeAnonymous + use.activeFile],
+    ['Inactive', use.inactiveAnonymous + use.inactiveFile],
+    ['Active(anon)', use.activeAnonymous],
+    ['Inactive(anon)', use.inactiveAnonymous],
+    ['Active(file)', use.activeFile],
+    ['Inactive(file)', use.inactiveFile],
+    ...zeros('SwapTotal', 'SwapFree', 'Dirty', 'Writeback'),
+    ['AnonPages', use.anonymous],
+    ['Mapped', use.mapped],
+    ['Shmem', use.shared],
+    ...zeros('KReclaimable', 'Slab', 'SReclaimable', 'SUnreclaim'),
+    ['CommitLimit', total],
+    ['Committed_AS', use.anonymous],
+  ];
+  return rows.map(([name, value]) => `${`${name}:`.padEnd(16)}${String(value).padStart(12)} kB\n`).join('');
+}
+
+const zeros = (...names: string[]) => names.map((name): [string, number] => [name, 0]);
+
+/** Its processors share its time equally: the kernel counts it for all of them. */
+function timeText(processors: number, { time, startedAt, processes }: OwnUse): string {
+  const each = (hundredths: number) => Math.floor(hundredths / processors);
+  const [user, system, idle] = [each(time.user), each(time.system), each(time.idle)];
+  const row = (name: string, times: number) =>
+    `${name} ${user * times} 0 ${system * times} ${idle * times}${' 0'.repeat(6)}`;
+  const rows = Array.from({ length: processors }, (_, number) => row(`cpu${number}`, 1));
   const counters = [
     'intr 0',
     'ctxt 0',
-    btime,
-    'processes 1',
+    `btime ${startedAt}`,
+    `processes ${processes}`,
     'procs_running 1',
     'procs_blocked 0',
-    `softirq${zeros} 0`,
   ];
-  return [`cpu ${zeros}`, ...rows, ...counters].map((row) => `${row}\n`).join('');
+  return [row('cpu ', processors), ...rows, ...counters, `softirq${' 0'.repeat(11)}`]
+    .map((line) => `${line}\n`)
+    .join('');
+}
+
+/** The host's processors, without their present speed, which shows what others do. */
+let processorTexts: string[] | undefined;
+
+function processorsText(processors: number): string {
+  processorTexts ??= readFileSync('/proc/cpuinfo', 'latin1')
+    .split('\n\n')
+    .filter((text) => /^processor\s*:/.test(text))
+    .map((text) => text.replaceAll(/^cpu MHz\s*:.*\n/gm, '').trimEnd());
+  const numbered = (text: string, number: number) => text.replace(/^(processor\s*:).*$/m, `$1 ${number}`);
+  return processorTexts
+    .slice(0, processors)
+    .map((text, number) => `${numbered(text, number)}\n\n`)
+    .join('');
+}
+
+let bootedAt: number | undefined;
+
+/** When this machine started, in seconds since 1970. */
+export function bootTime(): number {
+  bootedAt ??= Number(/^btime (\d+)$/m.exec(readFileSync('/proc/stat', 'latin1'))?.[1] ?? 0);
+  return bootedAt;
 }

@@ -1,10 +1,10 @@
 import { readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { SandboxId } from '../../domain/ids.ts';
+import type { DriverLogger } from '../driver-logger.ts';
 import type { Cgroups } from './cgroups.ts';
 import type { ContainerRunner } from './container-runner.ts';
 import type { Copy } from './copy.ts';
-import type { DriverLogger } from './driver-logger.ts';
 import { liveShims } from './live-shims.ts';
 import type { SandboxNetwork } from './network.ts';
 import { foldersIn, type SandboxRecord } from './sandbox-folder.ts';

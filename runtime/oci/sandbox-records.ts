@@ -2,10 +2,10 @@ import { mkdir, readdir, rename } from 'node:fs/promises';
 import path from 'node:path';
 import { setAside } from '../../config/readable-document.ts';
 import type { SandboxId } from '../../domain/ids.ts';
+import type { DriverLogger } from '../driver-logger.ts';
 import { isFirstOfNamespace, parentOf } from '../process/process-identity.ts';
 import type { Cgroups } from './cgroups.ts';
 import type { Copy } from './copy.ts';
-import type { DriverLogger } from './driver-logger.ts';
 import { type LiveShim, liveShims } from './live-shims.ts';
 import { readPids, readRecord, recordFile, type SandboxRecord, writePids, writeRecord } from './sandbox-folder.ts';
 

@@ -6,22 +6,22 @@ import type { MountSlot } from '../../domain/object-storage.ts';
 import { DriverError, type SandboxPlace, type SandboxSpec } from '../driver.ts';
 import type { ImageCache } from '../images/image-cache.ts';
 import type { UnpackedImage } from '../images/unpacked-image.ts';
-import type { SandboxMounts } from '../mounts/sandbox-mounts.ts';
+import type { PhaseReports } from '../phase-reports.ts';
 import { runCommand } from '../process/command.ts';
-import { AgentClient, AgentError, type AgentInit } from './agent-client.ts';
+import { AgentClient, AgentError, type AgentInit } from '../sandbox-agent/agent-client.ts';
+import { whenProbeSucceeds } from '../sandbox-agent/ready-probe.ts';
+import type { Stopwatch } from '../stopwatch.ts';
 import { startAgentAgain } from './agent-door.ts';
 import { requireHostDisk } from './blank-disk.ts';
 import type { Cgroups } from './cgroups.ts';
 import type { ContainerRunner } from './container-runner.ts';
 import type { Copy } from './copy.ts';
 import type { Boot } from './launch.ts';
+import type { SandboxMounts } from './mounts/sandbox-mounts.ts';
 import type { SandboxNetwork } from './network.ts';
-import { ownFileTexts } from './own-files.ts';
-import type { PhaseReports } from './phase-reports.ts';
-import { whenProbeSucceeds } from './ready-probe.ts';
+import { sizedFileTexts } from './own-files.ts';
 import { hasDisk, readExit, readPids, type SandboxRecord, writeRecord } from './sandbox-folder.ts';
 import type { SandboxRecords } from './sandbox-records.ts';
-import type { Stopwatch } from './stopwatch.ts';
 import type { PoolMember } from './warm-pool.ts';
 import type { WarmPools } from './warm-pools.ts';
 
@@ -221,12 +221,14 @@ export class SandboxStarter {
       const { hosts, hostname } = this.#network.files(spec.sandboxId, address);
       // Only the agent has ever run in it, so its folder has only the files that were put there.
       const files = `/proc/${member.shimPid}/root/mnt/tail`;
+      const processors = this.#cgroups.choose(member.instance, spec.cpuCount);
+      const own = Object.entries(sizedFileTexts({ memoryMb: spec.memoryMb, processors }));
       await Promise.all([
-        this.#cgroups.setLimits(member.instance, spec),
+        this.#cgroups.setLimits(member.instance, { ...spec, processors }),
         this.#network.setInternetAccess(address, spec.allowInternetAccess),
         writeFile(`${files}/hosts`, hosts),
         writeFile(`${files}/hostname`, hostname),
-        writeFile(`/proc/${member.shimPid}/root/mnt/own/meminfo`, ownFileTexts(spec).meminfo!),
+        ...own.map(([name, text]) => writeFile(`/proc/${member.shimPid}/root/mnt/own/${name}`, text)),
         named,
       ]);
       work.phases.report('initializing');

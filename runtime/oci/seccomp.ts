@@ -5,8 +5,8 @@ import os from 'node:os';
 import path from 'node:path';
 import { renameDurably } from '../../config/durable-file.ts';
 import { runCommand } from '../process/command.ts';
+import { initWords, runtimeMount } from '../sandbox-agent/runtime-folder.ts';
 import type { OciRuntime } from './oci-runtime.ts';
-import { initWords, runtimeMount } from './runtime-folder.ts';
 
 /**
  * The system calls that sandboxes may make, in `seccomp.json`: those on the list pass; those known and unwanted give

@@ -67,6 +67,7 @@ sub start {
     listen_for_starts();
     done('disk') if begin('disk') && mount_disk();
     done('root') if begin('root') && mount_root();
+    begin_time();
     done('container') if begin('container') && run_container();
     open my $document, '<&', \*STDIN and open STDIN, '<', '/dev/null' or die $!;
     start_agent($document);
@@ -77,6 +78,15 @@ sub start {
 
 sub begin { $step = shift; die "stopped\n" if $stopping; return 1 }
 sub done { syswrite $report, "@_\n" }
+
+# What is started from now on counts the time since the machine's start from here: `uptime`, and the ages of processes.
+sub begin_time {
+    my $offsets = '/proc/self/timens_offsets';
+    my ($uptime) = read_file('/proc/uptime') =~ /^(\d+)/ or die "no uptime\n";
+    # A kernel without them, or a host that may make none: the sandbox then sees the host's time.
+    return if syscall($nr{unshare}, 0x80) != 0;
+    write_file($offsets, "boottime -$uptime 0\n");
+}
 
 # Disk, root and the other mounts.
 
@@ -129,7 +139,7 @@ sub mount_root {
     # Open from before anything runs inside, for the sandbox may later put a link in its place.
     sysopen $agent_log, "$staging/tail/agent.log", O_WRONLY | O_APPEND | O_NOFOLLOW or die "agent.log: $!";
     make_devices();
-    my @few = (size => '64k', nr_inodes => '16', mode => '0755');
+    my @few = (size => '1m', nr_inodes => '32', mode => '0755');
     attach(new_fs('tmpfs', $nosuid | $nodev | $noexec, source => 'platform', @few), "$staging/own");
     mkdir "$staging/own/folder" or die $!;
     write_file("$staging/own/$_", $arg{"own:$_"}) for map { /^own:(.+)/ ? $1 : () } keys %arg;

@@ -23,6 +23,8 @@ export interface CommandOptions {
   timeoutSeconds?: number;
   /** Called with each line of standard error. */
   onLine?: (line: string) => void;
+  /** An abort settles when every process has closed the program's output, which is later than the signal. */
+  awaitClose?: boolean;
 }
 
 const stdoutLimitBytes = 16 * 1024 * 1024;
@@ -73,12 +75,15 @@ export async function runCommand(command: string, args: string[], options: Comma
     child.stdin!.end(options.input);
   }
   return new Promise((resolve, reject) => {
+    let aborted: Error | null = null;
     child.once('error', (error) => {
-      if (error.name === 'AbortError') reject(error);
-      else reject(new CommandError(command, null, error.message));
+      if (error.name !== 'AbortError') reject(new CommandError(command, null, error.message));
+      else if (options.awaitClose) aborted = error;
+      else reject(error);
     });
     child.once('close', (code) => {
-      if (code === 0) resolve(Buffer.concat(stdout).toString('utf8'));
+      if (aborted) reject(aborted);
+      else if (code === 0) resolve(Buffer.concat(stdout).toString('utf8'));
       else reject(new CommandError(command, code, stderr));
     });
   });

@@ -70,7 +70,7 @@ test('processes do not see the tokens', async () => {
   const probe = await fetch(`${agent.address}/platform/probe`, {
     method: 'POST',
     headers: { 'x-platform-token': platformToken },
-    body: JSON.stringify({ command: ['/bin/sh', '-c', '! env | grep -E "AGENT_|tok-|platform-"'], timeoutSeconds: 5 }),
+    body: JSON.stringify({ command: ['/bin/sh', '-c', '! env | grep -E "AGENT_|tok-|platform-"'], timeoutSeconds: 60 }),
   });
   expect(await probe.json()).toEqual({ exitCode: 0 });
 });

@@ -120,7 +120,7 @@ test('the command runs as the user and in the folder that init names', async () 
 
 test('probes give the exit code, 124 when they take too long, 127 when there is no such program', async () => {
   agent = await TestAgent.start();
-  const probe = async (command: string[], timeoutSeconds = 5) =>
+  const probe = async (command: string[], timeoutSeconds = 60) =>
     ((await (await platform('probe', { command, timeoutSeconds })).json()) as Json).exitCode;
   expect(await probe(['true'])).toBe(0);
   expect(await probe(['/bin/sh', '-c', 'exit 7'])).toBe(7);

@@ -175,17 +175,20 @@ test('a reader who reads gets all of 64 MiB', async () => {
 });
 
 test('a reader that stops reading holds up neither the command nor other readers, and costs no memory', async () => {
-  const run = await start('sleep 0.3; head -c 67108864 /dev/zero; echo done');
+  const go = agent.path('go-beside-stalled');
+  const run = await start(`until [ -e ${go} ]; do sleep 0.01; done; head -c 67108864 /dev/zero; echo done`);
   const stalled = await stalledReader(run);
   const before = agent.privateMib();
-  const received = await events(run);
+  const received = await events(run, { onOpen: () => fs.writeFileSync(go, '') });
   expect(text(received, 'stdout').length).toBeGreaterThan(32 * 1024 * 1024);
   expect(text(received, 'stdout').endsWith('done\n')).toBe(true);
   expect(agent.privateMib() - before).toBeLessThan(60);
   stalled.destroy();
 
-  const alone = await start('sleep 0.3; head -c 33554432 /dev/zero');
+  const goAlone = agent.path('go-alone');
+  const alone = await start(`until [ -e ${goAlone} ]; do sleep 0.01; done; head -c 33554432 /dev/zero`);
   const other = await stalledReader(alone);
+  fs.writeFileSync(goAlone, '');
   const startedMs = performance.now();
   await eventually(async () => !(await ask('GET')).json.run.running);
   // A reader costs a command 5 s; without that bound it would wait as long as the connection lasts.
@@ -215,7 +218,8 @@ test('cancel ends children, sessions of their own, and orphans; the stream says 
 
 test('at its deadline a run is killed with all it started, and says so', async () => {
   const pids = agent.path('deadline-pids');
-  const run = await start(`setsid sleep 600 & echo $! > ${pids}; wait`, { timeoutMs: 400 });
+  // Longer than a busy machine takes to start the shell.
+  const run = await start(`setsid sleep 600 & echo $! > ${pids}; wait`, { timeoutMs: 5000 });
   const startedMs = performance.now();
   expect((await events(run)).at(-1)).toMatchObject({ type: 'error', data: { code: 'deadline_exceeded' } });
   expect(performance.now() - startedMs).toBeGreaterThan(200);
@@ -241,7 +245,7 @@ test('its processes are no business of Process/List', async () => {
 test.each([
   ['a wrong cwd', { cwd: '/nowhere' }, 400, 'invalid_cwd', /no such file or directory/],
   ['a cwd that is a file', { cwd: '/etc/passwd' }, 400, 'invalid_cwd', /not a directory/],
-  ['no bash on its PATH', { env: { PATH: '/nowhere' } }, 422, 'cannot_start', /no bash/],
+  ['no shell on its PATH', { env: { PATH: '/nowhere' } }, 422, 'cannot_start', /no bash and no sh/],
   ['a command longer than the kernel takes', { command: `: ${'x'.repeat(200_000)}` }, 400, 'too_long', /too long/],
   ['no command', { command: '' }, 400, 'invalid', /command/],
   ['a variable’s name with =', { env: { 'A=B': 'x' } }, 400, 'invalid', /env/],
@@ -278,8 +282,10 @@ describe('the end of a run', () => {
   const endOf = (runId: string, waitMs = 0) => ask('GET', `/end?run=${runId}&waitMs=${waitMs}`);
 
   test('is answered as soon as it comes, and later too, when others have run since', async () => {
-    const runId = await start('sleep 0.2; exit 3');
+    const go = agent.path('go-to-end');
+    const runId = await start(`until [ -e ${go} ]; do sleep 0.01; done; sleep 0.2; exit 3`);
     expect(await endOf(runId)).toEqual({ status: 200, json: { ended: false, runId } });
+    fs.writeFileSync(go, '');
     const end = { ended: true, runId, exitCode: 3, error: null, durationMs: expect.any(Number) };
     const { status, json } = await endOf(runId, 30_000);
     expect([status, json]).toEqual([200, end]);

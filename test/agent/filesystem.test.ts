@@ -110,9 +110,9 @@ describe.each(['connect+json', 'connect+proto'] as const)('over %s', (protocol) 
 
   test('a folder that cannot be made, as below /proc, is refused and not tried without end', async () => {
     const path = '/proc/nowhere/below';
-    for (const call of [files().makeDir({ path }), files().move({ source: agent.folder, destination: path })]) {
-      expect(await failure(call)).toEqual(codeOf(Code.NotFound, 'no such file'));
-    }
+    const refused = codeOf(Code.NotFound, 'no such file');
+    expect(await failure(files().makeDir({ path }))).toEqual(refused);
+    expect(await failure(files().move({ source: agent.folder, destination: path }))).toEqual(refused);
   });
 
   test('Move makes parents and replaces files and full directories', async () => {
@@ -307,14 +307,15 @@ test('a sparse file is shown with its whole length', async () => {
 });
 
 test('Remove is not led elsewhere by a link put in the place of the directory it empties', async () => {
-  const names = Array.from({ length: 10_000 }, (_, i) => `file-${i}`);
-  const spared = names.filter((_, i) => i % 10 === 0);
+  // So many that their removal takes longer than a busy machine keeps this process from the next step.
+  const count = 60_000;
+  const spared = count / 10;
   for (const [folder, held] of [
-    ['tree/inner', names],
+    ['tree/inner', count],
     ['elsewhere', spared],
   ] as const) {
     fs.mkdirSync(agent.path(folder), { recursive: true });
-    for (const name of held) fs.writeFileSync(agent.path(folder, name), '');
+    execFileSync('/bin/sh', ['-c', `cd "${agent.path(folder)}" && seq -f 'file-%.0f' ${held} | xargs touch`]);
   }
   const first = agent.path('tree/inner', fs.readdirSync(agent.path('tree/inner'))[0]!);
   const removed = agent.client(Filesystem).remove({ path: agent.path('tree') });
@@ -328,6 +329,6 @@ test('Remove is not led elsewhere by a link put in the place of the directory it
   // Else it was over before the link was there, and nothing was tried.
   expect(fs.readdirSync(agent.path('moved')).length).toBeGreaterThan(0);
   await removed;
-  expect(fs.readdirSync(agent.path('elsewhere'))).toHaveLength(spared.length);
+  expect(fs.readdirSync(agent.path('elsewhere'))).toHaveLength(spared);
   expect(fs.existsSync(agent.path('tree'))).toBe(false);
-});
+}, 180_000);

@@ -270,6 +270,8 @@ test('output without a client is kept to its newest MiB, and does not stop the p
     });
   await stdin('go\n');
   await eventually(() => waitsForInput(pid));
+  // Until it answers, the agent has read what was left in the pipe.
+  await agent.client(Process).list({});
   const again = connect({ selector: { case: 'pid', value: pid } });
   await again.started();
   await stdin('go\n');
@@ -358,7 +360,7 @@ test('a silent process sends keepalives at the interval asked for, and a wrong i
 
 test('a deadline ends the stream, not the process', async () => {
   const run = new Run((signal) =>
-    agent.client(Process).start({ process: { cmd: 'sleep', args: ['600'] } }, { signal, timeoutMs: 3000 }),
+    agent.client(Process).start({ process: { cmd: 'sleep', args: ['600'] } }, { signal, timeoutMs: 6000 }),
   );
   await run.finished;
   expect(run.error).toMatchObject({ code: Code.DeadlineExceeded });
@@ -423,7 +425,7 @@ function groupOf(group: number): number[] {
 
 /** Whether a process sleeps in a read of its pipe. */
 function waitsForInput(pid: number): boolean {
-  return wchanOf(pid).includes('pipe') && groupOf(pid).length === 1;
+  return wchanOf(pid).includes('pipe_read') && groupOf(pid).length === 1;
 }
 
 /** Where in the kernel a process sleeps; '' when it is gone. */

@@ -17,6 +17,7 @@ import { startSession } from '../../db/repositories/sign-ins.ts';
 import { addTestDelivery } from '../../db/repositories/webhook-deliveries.ts';
 import { makeApiKey } from '../../domain/api-key.ts';
 import type { SandboxId, UserId } from '../../domain/ids.ts';
+import { addBilling } from '../support/billing-rows.ts';
 import { addPayments } from '../support/payment-rows.ts';
 import { processorSettings } from '../support/processor-settings.ts';
 import type { Json } from './contract-client.ts';
@@ -38,6 +39,8 @@ interface Row {
   body?: (names: Names) => Json;
   /** For routes that name no object: the owners of all that the reply shows. */
   owners?: (data: Json) => string[];
+  /** A route that makes what this one removes. */
+  after?: string;
   /** Of a page: without the page's own token it is 403. */
   isForm?: boolean;
 }
@@ -53,6 +56,7 @@ interface Names {
   request_id: string;
   user_id: string;
   endpoint_id: string;
+  invoice_id: string;
   delivery_id: string;
   account_id: string;
   id: string;
@@ -83,6 +87,10 @@ const table: Record<string, Row> = {
   'GET /metrics': { who: 'operator', rows: 'none' },
   'GET /': anyone,
   'GET /account/style.css': anyone,
+  'GET /account/add-card': anyone,
+  'GET /account/add-card/script.js': anyone,
+  'POST /account/add-card/begin': { ...anyone, body: () => ({ token: 'x' }) },
+  'POST /account/add-card/check': { ...anyone, body: () => ({ token: 'x' }) },
   'GET /account/sign-in': anyone,
   'POST /account/sign-in': { ...anyone, isForm: true },
   'GET /account/reset-password': anyone,
@@ -201,16 +209,35 @@ const table: Record<string, Row> = {
   'POST /v1/webhooks/:endpoint_id/deliveries/:delivery_id/redeliver': user('by_role'),
   'GET /v1/billing/balance': root(),
   'GET /v1/billing/balance/changes': root(),
+  'GET /v1/budgets': root(),
+  'POST /v1/budgets': root({ body: () => ({ budget_amount: 10 }) }),
+  'PUT /v1/budgets': root({ body: () => ({ limit_type: 'hard' }) }),
+  'DELETE /v1/budgets': root({ after: 'POST /v1/budgets' }),
+  'GET /v1/budgets/status': root(),
+  'GET /v1/budgets/messages': root(),
   'GET /v1/config/payment-processor': anyone,
   'POST /v1/payment/processor-webhook': { ...anyone, body: () => ({}) },
   'GET /v1/payment/methods': root(),
   'GET /v1/payment/methods/status': user('account'),
   'POST /v1/payment/methods/setup-intent': root(),
+  'POST /v1/payment/methods/link': root(),
   'POST /v1/payment/methods/check-status': root({ body: () => ({}) }),
   'POST /v1/payment/methods/set-default': root({ body: () => ({}) }),
   'DELETE /v1/payment/methods/:id': root(),
+  'GET /v1/billing/invoices': root(),
+  'GET /v1/billing/invoices/:invoice_id': root(),
+  'GET /v1/billing/invoices/:invoice_id/receipt': root(),
+  'GET /v1/billing/current': root(),
+  'GET /v1/billing/periods': root(),
+  'GET /v1/billing/history': root(),
+  'POST /v1/billing/invoice/generate': root(),
+  'GET /v1/user-management/account/subscription': user('account'),
+  'POST /v1/user-management/account/subscription': root({ body: () => ({ plan_name: 'enterprise' }) }),
+  'GET /v1/user-management/account/subscription/history': root(),
+  'GET /v1/payment/subscription-payment-by-period': user('account'),
   'GET /v1/payment/intents': root(),
   'GET /v1/payment/intents/:id': root(),
+  'POST /v1/payment/intents/:id/refunds': { ...{ who: 'operator', rows: 'everything' }, body: () => ({}) },
   'POST /v1/accounts/:account_id/credits': {
     ...{ who: 'operator', rows: 'everything' },
     body: () => ({ action: 'grant', amount: 1 }),
@@ -295,6 +322,7 @@ function expected(name: string, row: Row, kind: Kind): string {
   if (operates) return 'in';
   const isRoot = !['a user', 'another user of the account', 'an operator who is not root'].includes(kind);
   if (who === 'account_root' && !isRoot) return '403 root_required';
+  if (name.includes(':invoice_id') && kind === 'the root of another account') return '403 invoice_of_another_account';
   if (!namesObject(name)) return 'in';
   if (kind === 'a user' || rows === 'everything') return 'in';
   if (kind === 'the account root') return rows === 'by_role' || rows === 'account' ? 'in' : '404 not_found';
@@ -382,6 +410,7 @@ async function objectsOf(owner: Caller): Promise<Names> {
     sandbox_id: sandboxId,
     account_id: owner.accountId,
     id: await addPayments(api.orm.em, owner.accountId),
+    invoice_id: await addBilling(api.orm.em, owner.accountId),
     project_id: projectId,
     key_id: await addKey(owner),
     // Not the owner, who must go on calling when a route deletes this user.
@@ -557,6 +586,7 @@ test.each(Object.entries(table))('%s', async (name, row) => {
     if (wanted[kind] === 'in' && namesObject(name) && !name.startsWith('GET ')) {
       objects = await objectsOf(callers['a user']!);
     }
+    if (row.after) await outcomeOf(row.after, table[row.after]!, callers[kind], objects);
     outcomes[kind] = (await outcomeOf(name, row, callers[kind], objects)).outcome;
     if (![names, suspendedNames].includes(objects)) await giveRoomBack(objects.sandbox_id);
   }

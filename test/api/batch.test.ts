@@ -170,9 +170,13 @@ test('up to 50 are handled at the same time', async () => {
   const ids = await Promise.all(Array.from({ length: 60 }, () => addSandbox()));
   let underWay = 0;
   let most = 0;
+  const full = Promise.withResolvers<void>();
   const pause = async () => {
     most = Math.max(most, ++underWay);
-    await new Promise((resolve) => setTimeout(resolve, 5));
+    if (underWay === 50) full.resolve();
+    // The first ones wait for each other, and then long enough for one too many.
+    await full.promise;
+    await new Promise((resolve) => setTimeout(resolve, 20));
     underWay--;
   };
   const commands: SandboxCommands = Object.create(api.commands, { pause: { value: pause } });

@@ -2,16 +2,21 @@ import { getEventListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, test } from '@jest/globals';
 import { type ExecFailure, execStream, type StreamOptions } from '../../api/exec-stream.ts';
+import { until } from '../support/until.ts';
 
 const ready = 'event: ready\ndata: {}\n\n';
 const end = 'id: run-2\nevent: end\ndata: {"exit_code":0}\n\n';
 const keepalive = 'event: keepalive\ndata: {}\n\n';
 
-async function through(agent: () => AsyncGenerator<Buffer>, options: Partial<StreamOptions> = {}): Promise<string[]> {
+/** @param agent gets what was received so far */
+async function through(
+  agent: (received: readonly string[]) => AsyncGenerator<Buffer>,
+  options: Partial<StreamOptions> = {},
+): Promise<string[]> {
   const broken: ExecFailure = { code: 'exec_interrupted', message: 'broken' };
   const received: string[] = [];
   const all = { keepaliveMs: 10_000, onSilence: async () => null, onBreak: async () => broken, ...options };
-  for await (const frames of execStream(agent(), { signal: new AbortController().signal, ...all })) {
+  for await (const frames of execStream(agent(received), { signal: new AbortController().signal, ...all })) {
     received.push(frames.toString());
   }
   return received;
@@ -64,9 +69,9 @@ test('a long stream leaves nothing behind on the signal that outlives it', async
 
 test('a silence is filled with keepalives', async () => {
   const received = await through(
-    async function* () {
+    async function* (soFar) {
       yield Buffer.from(ready);
-      await delay(130);
+      await until(() => soFar.filter((frame) => frame === keepalive).length >= 2);
       yield Buffer.from(end);
     },
     { keepaliveMs: 30 },
@@ -95,12 +100,14 @@ test('a connection that fails in the middle of an event ends in an error of its 
 });
 
 test('when its signal says so it ends where it is', async () => {
+  const stop = new AbortController();
   const received = await through(
     async function* () {
       yield Buffer.from(ready);
+      stop.abort();
       await new Promise(() => {});
     },
-    { signal: AbortSignal.timeout(50) },
+    { signal: stop.signal },
   );
   expect(received).toEqual([ready]);
 });

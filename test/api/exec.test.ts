@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import fs from 'node:fs';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { text as textOf } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
 import { ExecTokens } from '../../api/exec-tokens.ts';
@@ -22,6 +23,7 @@ let agent: TestAgent;
 let member: Caller;
 let id: SandboxId;
 let url: string;
+let urlOfOne: string;
 
 beforeAll(async () => {
   agent = await TestAgent.start({
@@ -33,6 +35,7 @@ beforeAll(async () => {
   member = await one.addUser(one.root);
   id = await addSandbox(member, agent.port);
   url = await two.app.listen({ host: '127.0.0.1', port: 0 });
+  urlOfOne = await one.app.listen({ host: '127.0.0.1', port: 0 });
 });
 afterAll(async () => {
   await two?.stop();
@@ -74,7 +77,7 @@ function eventsIn(text: string): Event[] {
     }));
 }
 
-const output = (reply: Reply, channel = 'stdout') =>
+const output = (reply: Pick<Reply, 'text'>, channel = 'stdout') =>
   Buffer.concat(
     eventsIn(reply.text)
       .filter(({ type }) => type === channel)
@@ -363,7 +366,7 @@ test('what the sandbox cannot run is refused with the reason', async () => {
   expect(wrongCwd.body.error).toContain('no such file or directory');
   const noBash = await exec({ command: 'true', env: { PATH: '/nowhere' } });
   refuses(noBash, 409, 'exec_not_possible');
-  expect(noBash.body.error).toContain('no bash');
+  expect(noBash.body.error).toContain('no bash and no sh');
   refuses(await exec({ command: `: ${'ä'.repeat(100_000)}` }), 400, 'validation_failed');
 });
 
@@ -371,20 +374,29 @@ test('nulls and unknown fields are fine', async () => {
   expect((await run({ command: 'true', cwd: null, env: null, other: 1 })).status).toBe(200);
 });
 
-/** A live stream over the network. */
-async function follow(path: string, replica = url): Promise<http.IncomingMessage> {
-  const [reply] = (await once(http.get(`${replica}${path}`), 'response')) as [http.IncomingMessage];
+/** A live stream over the network, which has begun. */
+async function follow(
+  path: string,
+  replica = url,
+  headers: http.OutgoingHttpHeaders = {},
+): Promise<http.IncomingMessage> {
+  const [reply] = (await once(http.get(`${replica}${path}`, { headers }), 'response')) as [http.IncomingMessage];
   reply.on('error', () => {});
   return reply;
 }
 
 test('a reader that stops reading, or leaves, holds up neither the command nor the others', async () => {
-  const { body } = await exec({ command: 'sleep 0.3; head -c 33554432 /dev/zero; echo done' });
+  const goOn = agent.path('all-follow');
+  const { body } = await exec({
+    command: `until [ -e ${goOn} ]; do sleep 0.05; done; head -c 33554432 /dev/zero; echo done`,
+  });
   const stalled = await follow(body.stream_path);
   stalled.pause();
   const leaving = await follow(body.stream_path);
   leaving.once('data', () => leaving.destroy());
-  const received = await streamOf(body.stream_path, {}, one);
+  const reading = await follow(body.stream_path, urlOfOne);
+  fs.writeFileSync(goOn, '');
+  const received = { text: await textOf(reading) };
   stalled.destroy();
   // Best effort: a reader that is too slow for a while loses the oldest of what is buffered.
   expect(output(received).length).toBeGreaterThan(16 * 1024 * 1024);
@@ -547,7 +559,7 @@ test.each<[string, 'key' | 'token', Revoke]>([
   const headers: Record<string, string> =
     by === 'key' ? { 'x-api-key': user.key } : { authorization: `Bearer ${accessToken}` };
   const { body } = await one.client.send('POST', path, { headers, body: { command: 'sleep 60' } });
-  const waiting = one.client.send('GET', `${path}/stream`, { headers });
+  const waiting = await follow(`${path}/stream`, urlOfOne, headers);
   // Of another key of the same user, or of none: only what the revoked one opened ends.
   const others = await one.addUser(one.root);
   const token = new ExecTokens(Buffer.alloc(32, 9)).make(
@@ -557,13 +569,9 @@ test.each<[string, 'key' | 'token', Revoke]>([
   );
   const unaffected = await follow(`${path}/stream?token=${token}`);
   const followed = await follow(body.stream_path);
-  const text = (async () => {
-    let all = '';
-    for await (const chunk of followed) all += chunk;
-    return all;
-  })();
+  const all = Promise.all([textOf(waiting), textOf(followed)]);
   await revoke(user, accessToken);
-  for (const received of [(await waiting).text, await text]) {
+  for (const received of await all) {
     const data = { code: 'credential_revoked', message: expect.any(String) };
     expect(eventsIn(received).at(-1)).toEqual({ id: undefined, type: 'error', data });
   }

@@ -1,6 +1,8 @@
 import { ImportJob } from '../../db/entities/import-job.ts';
 import { newId } from '../../db/new-id.ts';
 import type { ProjectId } from '../../domain/ids.ts';
+import { addUsage } from '../support/added-usage.ts';
+import { addBilling } from '../support/billing-rows.ts';
 import { addPayments } from '../support/payment-rows.ts';
 import { processorSettings } from '../support/processor-settings.ts';
 import type { Json } from './contract-client.ts';
@@ -21,8 +23,11 @@ beforeAll(async () => {
     await api.send(api.root, 'POST', '/v1/webhooks', { url: `https://example.com/${i}`, event_types: ['template.*'] });
     await addUserOfQuotas();
     await addPayments(api.orm.em, api.root.accountId);
+    await addBilling(api.orm.em, api.root.accountId);
     await api.send(api.root, 'POST', `/v1/accounts/${api.root.accountId}/credits`, { action: 'grant', amount: i });
   }
+  await addUsage(api.orm.em, api.root.accountId, '9');
+  await api.send(api.root, 'POST', '/v1/budgets', { budget_amount: 9 });
 });
 afterAll(() => api.stop());
 

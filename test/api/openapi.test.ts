@@ -1,6 +1,5 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
-import { operationDescriptions } from '../../api/schemas/operation-descriptions.ts';
 import { errorStatus } from '../../domain/errors.ts';
 import { eventTypes } from '../../domain/event-types.ts';
 import { processorSettings } from '../support/processor-settings.ts';
@@ -112,9 +111,32 @@ const usageSummary = [
 const groups = ['value', ...used].sort();
 const quotaRequests = { '': words('requests pagination'), 'requests[]': quotaRequest, pagination };
 const balanceChange = words('transaction_id account_id kind description amount currency created_at');
+const budget = words(`
+  id account_id budget_amount currency alert_thresholds limit_type notification_emails is_active is_restricted created_at
+  updated_at`);
+const threshold = words('percent enabled');
+const budgetStatus = words(`
+  budget_id account_id budget_amount amount_used percentage_used remaining_budget currency limit_type is_restricted is_active
+  period_start period_end alert_thresholds check_interval_minutes cooldown_hours`);
+const budgetMessage = words(`
+  id account_id threshold_percent threshold_type usage_amount budget_amount currency percentage_used notification_id email_sent
+  email_recipients email_subject period_start period_end created_at`);
 const paymentMethod = words(`
   id account_id payment_method_id setup_intent_id type fingerprint last4 exp_month exp_year brand billing_details is_default
   is_deleted is_verified verified_at created_at updated_at`);
+const invoice = words(`
+  invoice_id account_id billing_period_start billing_period_end subtotal tax_amount total_amount paid_from_balance currency status
+  issued_at due_date paid_at line_items has_receipt receipt_date payment_method payment_reference failure_reason`);
+const invoiceLine = words('description quantity unit_price amount type');
+const plan = words(`plan_name display_name description price_amount currency billing_interval is_free
+  max_concurrent_sandboxes max_cpu_cores_per_sandbox max_memory_gb_per_sandbox
+  max_storage_gb_per_sandbox max_sandbox_timeout_seconds persistence_days`);
+const subscription = words(`
+  subscription_id account_id status plan current_period_start current_period_end planned_plan_name tax_rate created_at updated_at`);
+const subscriptionChange = words(`
+  change_id account_id subscription_id old_plan_name new_plan_name change_reason old_period_start old_period_end
+  new_period_start new_period_end prorated_refund_amount old_plan_price new_plan_price invoice_id changed_at`);
+const costs = words('resource_type cost percentage');
 const paymentIntent = words(`
   payment_intent_id account_id payment_method_id amount currency status intent_type amount_refunded failure_reason metadata
   created_at updated_at`);
@@ -308,6 +330,12 @@ const contract: Record<string, Record<string, string[]>> = {
   'DELETE /v1/user-management/quota-allocations/{allocation_id} 200': { '': words('allocation_id deleted') },
   'GET /v1/billing/balance 200': { '': words('account_id balance currency') },
   'GET /v1/billing/balance/changes 200': { '': words('changes pagination'), 'changes[]': balanceChange, pagination },
+  'GET /v1/budgets 200': { '': budget, 'alert_thresholds[]': threshold },
+  'POST /v1/budgets 201': { '': budget, 'alert_thresholds[]': threshold },
+  'PUT /v1/budgets 200': { '': budget, 'alert_thresholds[]': threshold },
+  'DELETE /v1/budgets 200': {},
+  'GET /v1/budgets/status 200': { '': budgetStatus, 'alert_thresholds[]': threshold },
+  'GET /v1/budgets/messages 200': { '': words('messages pagination'), 'messages[]': budgetMessage, pagination },
   'GET /v1/config/payment-processor 200': { '': words('publishable_key test_mode') },
   'GET /v1/payment/methods 200': {
     '': ['payment_methods'],
@@ -316,6 +344,7 @@ const contract: Record<string, Record<string, string[]>> = {
   },
   'GET /v1/payment/methods/status 200': { '': ['has_payment_methods'] },
   'POST /v1/payment/methods/setup-intent 200': { '': words('client_secret setup_intent_id') },
+  'POST /v1/payment/methods/link 200': { '': words('url setup_intent_id expires_at') },
   'POST /v1/payment/methods/check-status 200': {
     '': words('processed method'),
     method: words('payment_method_id last4 brand is_verified'),
@@ -327,7 +356,57 @@ const contract: Record<string, Record<string, string[]>> = {
     'payment_intents[]': paymentIntent,
     pagination,
   },
+  'GET /v1/payment/subscription-payment-by-period 200': {
+    '': words(
+      'payment_id account_id payment_type payment_status payment_intent_id period_start period_end paid_at created_at updated_at',
+    ),
+  },
+  'GET /v1/billing/invoices 200': {
+    '': words('invoices pagination'),
+    'invoices[]': invoice,
+    'invoices[].line_items[]': invoiceLine,
+    pagination,
+  },
+  'GET /v1/billing/invoices/{invoice_id} 200': { '': invoice, 'line_items[]': invoiceLine },
+  'POST /v1/billing/invoice/generate 200': { '': invoice, 'line_items[]': invoiceLine },
+  'GET /v1/billing/current 200': {
+    '': words(`current_period currency current_cost projected_cost active_sessions completed_sessions subscription_fee cost_breakdown
+               daily_trend`),
+    current_period: words('start end'),
+    subscription_fee: words('plan_name standard credit final'),
+    'cost_breakdown[]': costs,
+    'daily_trend[]': words('date cost'),
+  },
+  'GET /v1/billing/periods 200': {
+    '': ['periods'],
+    'periods[]':
+      words(`period_id period_start period_end plan is_current type currency subscription_fee usage_cost total status
+                        invoice_generated invoice_id`),
+    'periods[].subscription_fee': words('standard credit final'),
+    'periods[].usage_cost': words('accumulated projected'),
+  },
+  'GET /v1/billing/history 200': {
+    '': words('period total_cost sessions breakdown daily_costs'),
+    period: words('start end'),
+    sessions: words('total active completed failed'),
+    'breakdown[]': costs,
+    'daily_costs[]': words('date cost'),
+  },
+  'GET /v1/user-management/account/subscription 200': { '': ['subscription'], subscription, 'subscription.plan': plan },
+  'POST /v1/user-management/account/subscription 200': {
+    '': words('subscription change_status'),
+    subscription,
+    'subscription.plan': plan,
+  },
+  'GET /v1/user-management/account/subscription/history 200': {
+    '': words('history pagination'),
+    'history[]': subscriptionChange,
+    pagination,
+  },
   'GET /v1/payment/intents/{id} 200': { '': paymentIntent },
+  'POST /v1/payment/intents/{id}/refunds 201': {
+    '': words('refund_id payment_intent_id account_id amount currency status failure_reason description created_at'),
+  },
   'POST /v1/payment/processor-webhook 200': {},
   'POST /v1/accounts/{account_id}/credits 201': { '': balanceChange },
   'GET /v1/notifications 200': {
@@ -398,9 +477,7 @@ const contract: Record<string, Record<string, string[]>> = {
   },
   'GET /v1/user-management/plans 200': {
     '': ['plans'],
-    'plans[]': words(`plan_name display_name description price_amount currency billing_interval is_free
-                      max_concurrent_sandboxes max_cpu_cores_per_sandbox max_memory_gb_per_sandbox
-                      max_storage_gb_per_sandbox max_sandbox_timeout_seconds persistence_days`),
+    'plans[]': plan,
   },
 };
 
@@ -417,6 +494,7 @@ const bare: Record<string, string[]> = {
   'DELETE /v1/sandboxes/{sandbox_id}/exec 200': ['cancelled'],
 };
 const eventStream = 'GET /v1/sandboxes/{sandbox_id}/exec/stream 200';
+const receipt = 'GET /v1/billing/invoices/{invoice_id}/receipt 200';
 /** Sends a browser on, and has no body. */
 const redirect = 'GET /v1/auth/oidc/{issuer}/start 302';
 
@@ -466,8 +544,12 @@ const bodies: Record<string, string[]> = {
     'url event_types is_active description scope timeout_seconds max_retries secret',
   ),
   'POST /v1/webhooks/{endpoint_id}/roll-secret': ['secret'],
+  'POST /v1/budgets': words('budget_amount alert_thresholds limit_type notification_emails'),
+  'PUT /v1/budgets': words('budget_amount alert_thresholds limit_type notification_emails is_active'),
   'POST /v1/payment/methods/check-status': ['setup_intent_id'],
   'POST /v1/payment/methods/set-default': ['payment_method_id'],
+  'POST /v1/user-management/account/subscription': ['plan_name'],
+  'POST /v1/payment/intents/{id}/refunds': words('amount description'),
   'POST /v1/accounts/{account_id}/credits': words('action amount description'),
   'POST /v1/auth/sign-in': words('email password'),
   'POST /v1/auth/forgot-password': ['email'],
@@ -510,6 +592,11 @@ const queries: Record<string, string[]> = {
   'GET /v1/projects/{project_id}/sandboxes': [...paging, 'status'],
   'GET /v1/payment/intents': [...pagingOfAccounts, 'type'],
   'GET /v1/billing/balance/changes': pagingOfAccounts,
+  'GET /v1/budgets/messages': pagingOfAccounts,
+  'GET /v1/billing/invoices': pagingOfAccounts,
+  'GET /v1/billing/invoices/{invoice_id}/receipt': ['format'],
+  'GET /v1/billing/history': words('start end'),
+  'GET /v1/user-management/account/subscription/history': pagingOfAccounts,
   'GET /v1/webhooks': pagingOfAccounts,
   'GET /v1/webhooks/{endpoint_id}/deliveries': ['limit'],
   'GET /v1/audit-events': [...pagingOfAccounts, ...words('start end actor_user_id object_id action')],
@@ -575,7 +662,7 @@ test('it is OpenAPI 3.1, and each of its schemas is a valid JSON Schema', () => 
 });
 
 test('it has exactly the routes of the contract that are built, and the three of operation', () => {
-  const all = [...Object.keys(contract), ...Object.keys(bare), eventStream, redirect];
+  const all = [...Object.keys(contract), ...Object.keys(bare), eventStream, redirect, receipt];
   const known = new Set(all.map((name) => name.split(' ').slice(0, 2).join(' ')));
   expect(
     operations()
@@ -625,6 +712,11 @@ test('it has each type of event as a webhook, with an example that its schema ac
 test('the event stream is one', () => {
   const { responses } = document.paths[eventStream.split(' ')[1]!].get;
   expect([Object.keys(responses[200].content), responses[204].content]).toEqual([['text/event-stream'], undefined]);
+});
+
+test('the receipt is a PDF or a page', () => {
+  const { content } = document.paths[receipt.split(' ')[1]!].get.responses[200];
+  expect(Object.keys(content)).toEqual(['text/html', 'application/pdf']);
 });
 
 test('the start of a sign-in at an identity provider only sends on', () => {
@@ -705,14 +797,40 @@ test('every operation has an id of its own, a summary, bounds, and its errors un
   }
 });
 
-test('every operation on sandboxes has a description, and every description is of an operation', () => {
-  const described = operations().filter(({ operation: { operationId, description } }) => {
-    return description !== undefined && description === operationDescriptions[operationId];
-  });
-  const ids = described.map(({ operation }) => operation.operationId);
-  expect(ids.sort()).toEqual(Object.keys(operationDescriptions).sort());
-  const bare = operations().filter(({ operation }) => operation.tags.includes('Sandboxes') && !operation.description);
-  expect(bare.map(({ name }) => name)).toEqual([]);
+test('every operation has a description, with who may call it and its errors', () => {
+  const bare = operations().filter(({ operation }) => !operation.description);
+  const missing = 'routes without `description` in their `schema`';
+  expect({ [missing]: bare.map(({ name }) => name) }).toEqual({ [missing]: [] });
+  for (const { operation } of operations()) {
+    const { description, summary } = operation;
+    expect(description).toContain('**Callers:** ');
+    expect(description.split('\n')[0]).not.toContain(summary);
+  }
+  expect(document.paths['/v1/projects/{project_id}'].delete.description.split('\n\n').slice(1)).toEqual([
+    '**Callers:** every user, on what is their own; root users on all of the account, and operators on any account.',
+    '**Errors:** 400 `invalid_json`, `project_not_empty`, `only_default_project`; 403 `account_suspended`; 404 `not_found`; ' +
+      '413 `payload_too_large`; 415 `unsupported_media_type`.',
+  ]);
+});
+
+test('every operation shows a real reply, which its schema accepts', () => {
+  const ajv = new Ajv2020({ strict: false, validateFormats: true, validateSchema: false });
+  addFormats.default(ajv);
+  const { components } = document;
+  const without: string[] = [];
+  for (const { name, operation } of operations()) {
+    const replies = Object.entries<Json>(operation.responses).filter(([status]) => Number(status) < 400);
+    const contents = replies.flatMap(([, { content }]) => Object.values<Json>(content ?? {}));
+    const shown = contents.filter(({ example }) => example !== undefined);
+    if (contents.length > 0 && shown.length === 0) without.push(operation.operationId);
+    for (const { schema, example } of shown) {
+      if (typeof example === 'string') continue;
+      expect([name, ajv.validate({ ...schema, components }, example), ajv.errors]).toEqual([name, true, null]);
+    }
+  }
+  const missing =
+    'operations without a file in api/reply-examples: add a step to test/docs/reference.test.ts, which says how to run it';
+  expect({ [missing]: without }).toEqual({ [missing]: [] });
 });
 
 test('a body is required exactly where its fields are', async () => {
@@ -805,7 +923,7 @@ test('what creates or restarts takes an Idempotency-Key', () => {
     );
     expect([name, takes]).toEqual([
       name,
-      /^POST \/v1\/(sandboxes|templates|templates\/import|templates\/\{template_id\}\/import|projects|api-keys|usage\/quota-requests|user-management\/(quota-allocations|users)|webhooks|webhooks\/\{endpoint_id\}\/test|sandboxes\/\{sandbox_id\}\/(ports|exec|restart|create-template)|accounts\/\{account_id\}\/credits)$/.test(
+      /^POST \/v1\/(sandboxes|templates|templates\/import|templates\/\{template_id\}\/import|projects|api-keys|budgets|usage\/quota-requests|user-management\/(quota-allocations|users)|webhooks|webhooks\/\{endpoint_id\}\/test|sandboxes\/\{sandbox_id\}\/(ports|exec|restart|create-template)|accounts\/\{account_id\}\/credits|payment\/intents\/\{id\}\/refunds)$/.test(
         name,
       ),
     ]);

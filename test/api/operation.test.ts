@@ -34,7 +34,7 @@ describe('probes', () => {
     state.temporal = 'stuck';
     const startedAt = Date.now();
     expect((await api.send(null, 'GET', '/readyz')).status).toBe(503);
-    expect(Date.now() - startedAt).toBeLessThan(5000);
+    expect(Date.now() - startedAt).toBeLessThan(30_000);
     state.temporal = 'ok';
     expect((await api.send(null, 'GET', '/readyz')).status).toBe(200);
   });

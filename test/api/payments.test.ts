@@ -1,11 +1,13 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { createApp } from '../../api/app.ts';
 import { newId } from '../../db/new-id.ts';
 import { ledgerSums } from '../../db/repositories/ledger.ts';
 import { keepPaymentIntent, recordCharge } from '../../db/repositories/payment-intents.ts';
 import { findCustomer, findDefaultMethod } from '../../db/repositories/payment-methods.ts';
 import { outcomeOf } from '../../domain/billing/payments.ts';
 import { PaymentProcessor, ProcessorUnavailableError } from '../../payments/processor.ts';
-import { cards, type Notice, TestProcessor } from '../support/payment-processor.ts';
+import { refundCharge } from '../../payments/refund-charge.ts';
+import { cards, declineCodes, type Notice, TestProcessor } from '../support/payment-processor.ts';
 import type { Json, Reply } from './contract-client.ts';
 import { type Caller, startApi, type TestApi } from './test-api.ts';
 
@@ -36,7 +38,9 @@ const setUp = async (of = root): Promise<Json> =>
 const eventsOf = async (accountId: string): Promise<string[]> => {
   const rows = (await api.orm.em
     .fork()
-    .execute('select type from events where account_id = ? order by created_at, event_id', [accountId])) as {
+    .execute("select type from events where account_id = ? and type like 'payment.%' order by created_at, event_id", [
+      accountId,
+    ])) as {
     type: string;
   }[];
   return rows.map(({ type }) => type);
@@ -215,6 +219,28 @@ describe('forged notifications', () => {
       },
     ],
     ['with one byte more', () => ({ ...good(), body: `${good().body} ` })],
+    [
+      'with two signatures that are both wrong',
+      () => ({ ...good(), signature: `t=${now()},v1=00,v1=${'ab'.repeat(32)}` }),
+    ],
+    [
+      'with a signature of another scheme',
+      () => {
+        const { body, signature } = good();
+        return { body, signature: signature.replace('v1=', 'v0=') };
+      },
+    ],
+    [
+      'without the time of the signature',
+      () => {
+        const { body, signature } = good();
+        return { body, signature: signature.replace(/t=\d+,/, '') };
+      },
+    ],
+    [
+      'signed with the key of the API',
+      () => processor.sign('setup_intent.succeeded', { id: 'seti_x' }, now(), processor.secretKey),
+    ],
     ['with a body that is no JSON', () => ({ ...good(), body: 'seti' })],
     ['without a body', () => ({ ...good(), body: '' })],
   ])('%s are refused', async (_what, make) => {
@@ -223,6 +249,34 @@ describe('forged notifications', () => {
     expect([status, body.code]).toEqual([400, 'invalid_signature']);
     // Nobody makes the platform ask the processor.
     expect(processor.requests).toHaveLength(before);
+  });
+
+  test('a right signature beside a wrong one is taken, as while the secret is changed', async () => {
+    const { body, signature } = good();
+    const other = processor.sign('setup_intent.succeeded', {}, now(), 'whsec_other').signature.replace(/^t=\d+,/, '');
+    expect((await deliver({ body, signature: `${signature},${other}` })).status).toBe(200);
+    expect((await deliver({ body, signature: signature.replace(',v1', `,${other},v1`) })).status).toBe(200);
+  });
+
+  test('one that is too large, or of another content type, is refused before it is looked at', async () => {
+    const before = processor.requests.length;
+    const huge = processor.sign('setup_intent.succeeded', { id: 'seti_x', more: 'x'.repeat(70_000) });
+    const { status, body } = await deliver(huge);
+    expect([status, body.code]).toEqual([413, 'payload_too_large']);
+    for (const contentType of ['text/plain', 'application/x-www-form-urlencoded', 'application/xml']) {
+      const reply = await api.app.inject({
+        ...{ method: 'POST', url: '/v1/payment/processor-webhook', payload: good().body },
+        headers: { 'content-type': contentType, 'stripe-signature': good().signature },
+      });
+      expect([contentType, reply.statusCode, reply.json().code]).toEqual([contentType, 415, 'unsupported_media_type']);
+    }
+    expect(processor.requests).toHaveLength(before);
+  });
+
+  test('a right one without an object is taken, and changes nothing', async () => {
+    for (const object of [undefined, null, {}, [], 'seti_x']) {
+      expect((await deliver(processor.sign('setup_intent.succeeded', object))).status).toBe(200);
+    }
   });
 
   test('a right one about something unknown is taken, and changes nothing', async () => {
@@ -402,6 +456,104 @@ describe('a charge', () => {
     expect(await moved(paymentIntentId)).toHaveLength(0);
   });
 
+  test.each(Object.entries(declineCodes))('to the card %s is declined with the reason %s', async (number, reason) => {
+    await addCard(number);
+    const { paymentIntentId, paymentMethodId } = await prepare(newId('invoice'));
+    const charge = await direct.confirmCharge({ key: `d ${paymentIntentId}`, paymentIntentId, paymentMethodId });
+    await recordCharge(api.orm.em, charge);
+    expect([outcomeOf(charge.status), charge.failureReason]).toEqual(['failed', reason]);
+    expect(await intent(paymentIntentId)).toMatchObject({ status: 'requires_payment_method', failure_reason: reason });
+    expect(await moved(paymentIntentId)).toHaveLength(0);
+  });
+
+  test('that the processor makes and never answers is found to be made, once', async () => {
+    await addCard(cards.good);
+    const { paymentIntentId, paymentMethodId } = await prepare(newId('invoice'));
+    processor.failNext(/confirm$/, 'hung');
+    const attempt = { key: `hung ${paymentIntentId}`, paymentIntentId, paymentMethodId };
+    await expect(direct.confirmCharge(attempt)).rejects.toBeInstanceOf(ProcessorUnavailableError);
+    processor.heal();
+    expect((await direct.readCharge(paymentIntentId)).status).toBe('succeeded');
+    expect(await moved(paymentIntentId)).toHaveLength(1);
+  }, 180_000);
+
+  test('is reported in any order, late and several times, and ends the same', async () => {
+    await addCard(cards.declinedLater);
+    const { paymentIntentId, paymentMethodId } = await prepare(newId('invoice'));
+    await direct.confirmCharge({ key: `1 ${paymentIntentId}`, paymentIntentId, paymentMethodId });
+    const other = (await addCard(cards.good)).payment_method_id;
+    await direct.confirmCharge({ key: `2 ${paymentIntentId}`, paymentIntentId, paymentMethodId: other });
+    await direct.refundCharge({ key: `3 ${paymentIntentId}`, paymentIntentId, amount: '2.34', currency: 'USD' });
+    const failed = processor.sign('payment_intent.payment_failed', { id: paymentIntentId });
+    const succeeded = processor.sign('payment_intent.succeeded', { id: paymentIntentId });
+    const refunded = await processor.notice('refund.created', paymentIntentId);
+    const notices = [failed, succeeded, refunded];
+    for (const notice of [refunded, succeeded, failed, refunded]) expect((await deliver(notice)).status).toBe(200);
+    const replies = await Promise.all([...notices, ...notices, ...notices].map(deliver));
+    expect(new Set(replies.map(({ status }) => status))).toEqual(new Set([200]));
+    expect(await intent(paymentIntentId)).toMatchObject({
+      ...{ status: 'succeeded', amount_refunded: 2.34, failure_reason: null, payment_method_id: other },
+    });
+    expect(await sums()).toEqual({ cash: 10, receivable: -12.34, revenue: 2.34 });
+    expect((await eventsOf(root.accountId)).filter((type) => !type.startsWith('payment.method'))).toEqual([
+      ...['payment.succeeded', 'payment.refunded'],
+    ]);
+    expect(await moved(paymentIntentId)).toHaveLength(1);
+  });
+
+  test('whose account is suspended meanwhile is booked like any other', async () => {
+    await addCard(cards.good);
+    const { paymentIntentId, paymentMethodId } = await prepare(newId('invoice'));
+    const setStatus = (status: string) =>
+      api.orm.em.fork().execute('update accounts set status = ? where account_id = ?', [status, root.accountId]);
+    await setStatus('suspended');
+    await direct.confirmCharge({ key: `s ${paymentIntentId}`, paymentIntentId, paymentMethodId });
+    expect((await deliver(await processor.notice('payment_intent.succeeded', paymentIntentId))).status).toBe(200);
+    expect(await sums()).toEqual({ cash: 12.34, receivable: -12.34 });
+    // It sees its charge, and changes nothing.
+    expect(await intent(paymentIntentId)).toMatchObject({ status: 'succeeded' });
+    const [card] = await methods();
+    for (const [method, url, body] of [
+      ['DELETE', `/v1/payment/methods/${card.id}`, undefined],
+      ['POST', '/v1/payment/methods/set-default', { payment_method_id: card.id }],
+      ['POST', '/v1/payment/methods/setup-intent', undefined],
+      ['POST', '/v1/payment/methods/link', undefined],
+    ] as const) {
+      const reply = await api.send(root, method, url, body);
+      expect([url, reply.status, reply.body.code]).toEqual([url, 403, 'account_suspended']);
+    }
+    expect(await methods()).toHaveLength(1);
+  });
+
+  test('whose card is removed before it is made has failed, and another card pays as the same charge', async () => {
+    const first = await addCard(cards.good);
+    const { paymentIntentId, paymentMethodId } = await prepare(newId('invoice'));
+    expect((await api.send(root, 'DELETE', `/v1/payment/methods/${first.payment_method_id}`)).status).toBe(200);
+    const refused = await direct.confirmCharge({ key: `g ${paymentIntentId}`, paymentIntentId, paymentMethodId });
+    expect(outcomeOf(refused.status)).toBe('failed');
+    await recordCharge(api.orm.em, refused);
+    expect(await intent(paymentIntentId)).toMatchObject({ status: 'requires_payment_method' });
+    const { payment_method_id: other } = await addCard(cards.otherGood);
+    const attempt = { key: `h ${paymentIntentId}`, paymentIntentId, paymentMethodId: other };
+    expect((await direct.confirmCharge(attempt)).status).toBe('succeeded');
+    expect(await moved(paymentIntentId)).toHaveLength(1);
+  });
+
+  test('whose card is removed while its answer is lost is still found, and booked', async () => {
+    const card = await addCard(cards.good);
+    const { paymentIntentId, paymentMethodId } = await prepare(newId('invoice'));
+    processor.failNext(/confirm$/, 'unanswered');
+    const attempt = { key: `u ${paymentIntentId}`, paymentIntentId, paymentMethodId };
+    await expect(direct.confirmCharge(attempt)).rejects.toBeInstanceOf(ProcessorUnavailableError);
+    expect((await api.send(root, 'DELETE', `/v1/payment/methods/${card.payment_method_id}`)).status).toBe(200);
+    processor.forgetKeys();
+    const charge = await direct.confirmCharge(attempt);
+    expect(charge.status).toBe('succeeded');
+    await recordCharge(api.orm.em, charge);
+    expect(await sums()).toEqual({ cash: 12.34, receivable: -12.34 });
+    expect(await moved(paymentIntentId)).toHaveLength(1);
+  });
+
   test('that is refunded at the processor is booked by how much, once', async () => {
     await addCard(cards.good);
     const { paymentIntentId, paymentMethodId } = await prepare(newId('invoice'));
@@ -414,6 +566,145 @@ describe('a charge', () => {
     expect((await eventsOf(root.accountId)).filter((type) => type === 'payment.refunded')).toHaveLength(2);
   });
 
+  describe('is given back by an operator', () => {
+    let charge: string;
+    beforeEach(async () => {
+      await addCard(cards.good);
+      const { paymentIntentId, paymentMethodId } = await prepare(newId('invoice'));
+      charge = paymentIntentId;
+      const key = `given back ${charge}`;
+      await recordCharge(api.orm.em, await direct.confirmCharge({ key, paymentIntentId, paymentMethodId }));
+    });
+    const refund = (body: Json, more = {}, id = charge) =>
+      api.send(api.root, 'POST', `/v1/payment/intents/${id}/refunds`, body, more);
+    const refundEvents = async () => (await eventsOf(root.accountId)).filter((type) => type === 'payment.refunded');
+    const rows = async () =>
+      (await api.orm.em
+        .fork()
+        .execute('select amount::text, status from payment_refunds where payment_intent_id = ? order by created_at', [
+          charge,
+        ])) as { amount: string; status: string }[];
+
+    test('in parts, until nothing is left', async () => {
+      const part = await refund({ amount: 2.34, description: 'An hour without service' });
+      expect([part.status, part.body.data]).toMatchObject([
+        201,
+        {
+          ...{ payment_intent_id: charge, account_id: root.accountId, amount: 2.34, currency: 'USD' },
+          ...{ status: 'succeeded', failure_reason: null, description: 'An hour without service' },
+        },
+      ]);
+      expect(await intent(charge)).toMatchObject({ status: 'succeeded', amount_refunded: 2.34 });
+      const tooMuch = await refund({ amount: 10.01 });
+      expect([tooMuch.status, tooMuch.body.code, tooMuch.body.error]).toEqual([
+        ...[400, 'refund_too_large', 'Of the charge 10.00 USD can be given back'],
+      ]);
+      expect((await refund({})).body.data).toMatchObject({ amount: 10, status: 'succeeded' });
+      for (const amount of [undefined, 0.01]) expect((await refund({ amount })).body.code).toBe('refund_too_large');
+      expect(await processor.refundsOf(charge)).toEqual(expect.arrayContaining([1000, 234]));
+      expect(await sums()).toEqual({ cash: 0, receivable: -12.34, revenue: 12.34 });
+      expect(await intent(charge)).toMatchObject({ amount_refunded: 12.34 });
+      expect(await refundEvents()).toHaveLength(2);
+      const { events } = (await api.send(root, 'GET', '/v1/audit-events?action=refundPaymentIntent')).body.data;
+      expect(events).toMatchObject([{ after: { refund: '10.00 USD' } }, { after: { refund: '2.34 USD' } }]);
+    });
+
+    test('once, however often it is repeated and reported', async () => {
+      const once = { headers: { 'idempotency-key': `refund ${charge}`.replaceAll(' ', '-') } };
+      const replies = [await refund({ amount: 5 }, once), await refund({ amount: 5 }, once)];
+      expect(replies[1]!.body.data).toEqual(replies[0]!.body.data);
+      const notice = await processor.notice('refund.created', charge);
+      await Promise.all([deliver(notice), deliver(notice), deliver(notice)]);
+      expect(await processor.refundsOf(charge)).toEqual([500]);
+      expect(await sums()).toEqual({ cash: 7.34, receivable: -12.34, revenue: 5 });
+      expect(await refundEvents()).toHaveLength(1);
+    });
+
+    test('at the same time by several, to no more than it moved', async () => {
+      const replies = await Promise.all(Array.from({ length: 6 }, () => refund({ amount: 5 })));
+      const statuses = replies.map(({ status }) => status).sort();
+      expect(statuses).toEqual([201, 201, 400, 400, 400, 400]);
+      expect(await processor.refundsOf(charge)).toEqual([500, 500]);
+      expect(await sums()).toEqual({ cash: 2.34, receivable: -12.34, revenue: 10 });
+    });
+
+    test('and the answer is lost: it counts as given back, and a notification says that it is', async () => {
+      processor.failNext(/POST \/v1\/refunds/, 'unanswered');
+      expect((await refund({ amount: 10 })).body.data).toMatchObject({ status: 'requested', amount: 10 });
+      expect(await processor.refundsOf(charge)).toEqual([1000]);
+      expect((await deliver(await processor.notice('refund.created', charge))).status).toBe(200);
+      expect(await rows()).toEqual([{ amount: '10.000', status: 'succeeded' }]);
+      expect(await sums()).toEqual({ cash: 2.34, receivable: -12.34, revenue: 10 });
+    });
+
+    test('and the request is lost: asked for again under its id it is made, and never twice', async () => {
+      processor.failNext(/POST \/v1\/refunds/, 'lost');
+      const { refund_id: refundId } = (await refund({ amount: 10 })).body.data;
+      expect(await processor.refundsOf(charge)).toEqual([]);
+      // Until its outcome is known it counts as given back.
+      expect((await refund({ amount: 5 })).body.code).toBe('refund_too_large');
+      const again = { refundId, paymentIntentId: charge, amount: null, description: '' };
+      processor.failNext(/POST \/v1\/refunds/, 'unanswered');
+      const payments = { orm: api.orm, processor: direct };
+      expect(await refundCharge(payments, again)).toMatchObject({ status: 'requested' });
+      // A day later the processor knows the refund, and no longer its key.
+      processor.forgetKeys();
+      expect(await refundCharge(payments, again)).toMatchObject({ status: 'succeeded', amount: '10.00' });
+      expect(await refundCharge(payments, again)).toMatchObject({ status: 'succeeded' });
+      expect(await processor.refundsOf(charge)).toEqual([1000]);
+      expect(await sums()).toEqual({ cash: 2.34, receivable: -12.34, revenue: 10 });
+    });
+
+    test.each(['succeeded', 'failed'] as const)(
+      'and the bank takes its time: it is pending, then %s',
+      async (status) => {
+        try {
+          processor.refundStatus = 'pending';
+          expect((await refund({ amount: 5 })).body.data).toMatchObject({ status: 'pending' });
+          expect((await refund({ amount: 7.35 })).body.code).toBe('refund_too_large');
+          processor.refundStatus = status;
+          expect((await deliver(await processor.notice('refund.created', charge))).status).toBe(200);
+          expect(await rows()).toEqual([{ amount: '5.000', status }]);
+        } finally {
+          processor.refundStatus = 'succeeded';
+        }
+      },
+    );
+
+    test('and the processor refuses it: nothing is booked', async () => {
+      // Given back in the processor's own pages, and the notification has not arrived.
+      await direct.refundCharge({ key: 'elsewhere', paymentIntentId: charge, amount: '12.34', currency: 'USD' });
+      const refused = await refund({ amount: 1 });
+      expect(refused.body.data).toMatchObject({ status: 'failed', failure_reason: 'charge_already_refunded' });
+      expect(await sums()).toEqual({ cash: 12.34, receivable: -12.34 });
+      expect((await deliver(await processor.notice('refund.created', charge))).status).toBe(200);
+      expect(await sums()).toEqual({ cash: 0, receivable: -12.34, revenue: 12.34 });
+      expect((await refund({ amount: 1 })).body.code).toBe('refund_too_large');
+    });
+
+    test('only where it has moved money, and only by an operator', async () => {
+      const prepared = await prepare(newId('invoice'));
+      const early = await refund({}, {}, prepared.paymentIntentId);
+      expect([early.status, early.body.code]).toEqual([409, 'payment_not_refundable']);
+      expect((await refund({}, {}, 'pi_unknown')).status).toBe(404);
+      const own = await api.send(root, 'POST', `/v1/payment/intents/${charge}/refunds`, {});
+      expect([own.status, own.body.code]).toEqual([403, 'admin_required']);
+      expect(await rows()).toEqual([]);
+    });
+
+    test.each([0, -1, 0.001, 1_000_000_001, 1e300, '5', null, [5], true])(
+      'not with an amount of %p',
+      async (amount) => {
+        const reply = await refund({ amount });
+        // Null is as if it were missing.
+        expect([reply.status, reply.body.code ?? reply.body.data.amount]).toEqual(
+          amount === null ? [201, 12.34] : [400, 'validation_failed'],
+        );
+        expect(await processor.refundsOf(charge)).toEqual(amount === null ? [1234] : []);
+      },
+    );
+  });
+
   test('that is cancelled moves nothing any more; one that has moved money stays', async () => {
     await addCard(cards.good);
     const first = await prepare(newId('invoice'));
@@ -421,5 +712,110 @@ describe('a charge', () => {
     const second = await prepare(newId('invoice'));
     await direct.confirmCharge({ key: `c ${second.paymentIntentId}`, ...second });
     expect((await direct.cancelCharge(second.paymentIntentId)).status).toBe('succeeded');
+  });
+});
+
+describe('a link to the page that adds a card', () => {
+  const make = async (of = root): Promise<Json> => (await api.send(of, 'POST', '/v1/payment/methods/link')).body.data;
+  const ask = async (what: string, token: string) => {
+    const reply = await api.app.inject({ method: 'POST', url: `/account/add-card/${what}`, payload: { token } });
+    return { status: reply.statusCode, headers: reply.headers, body: reply.json() };
+  };
+  const tokenOf = ({ url }: Json): string => url.split('#')[1];
+
+  test('opens one setup, with what a browser needs, and tells of its card', async () => {
+    const link = await make();
+    const begun = await ask('begin', tokenOf(link));
+    expect(begun.body.data).toEqual({
+      ...{ method: null, publishable_key: processor.publishableKey },
+      client_secret: expect.stringMatching(`^${link.setup_intent_id}_secret_`),
+    });
+    expect(String(begun.headers['cache-control'])).toBe('no-store');
+    expect((await ask('check', tokenOf(link))).body.data).toEqual({ method: null });
+    const setup = { setup_intent_id: link.setup_intent_id, client_secret: begun.body.data.client_secret };
+    await processor.addCard(setup, cards.good);
+    const added = { method: { brand: 'visa', last4: '4242' } };
+    expect((await ask('check', tokenOf(link))).body.data).toEqual(added);
+    // The secret is not given once the card is there.
+    expect((await ask('begin', tokenOf(link))).body.data).toEqual(added);
+    expect(await methods()).toHaveLength(1);
+    expect(Date.parse(link.expires_at) - Date.now()).toBeGreaterThan(59 * 60_000);
+  });
+
+  test.each<[string, (link: Json) => Promise<string> | string]>([
+    ['altered', (link) => `${tokenOf(link).slice(0, -3)}AAA`],
+    ['without a signature', (link) => tokenOf(link).replace(/[^.]+$/, '')],
+    [
+      'over',
+      ({ setup_intent_id: setupIntentId }) =>
+        api.dependencies.cardLinks.make({ setupIntentId, credentialId: root.keyId }, new Date(Date.now() - 1000)),
+    ],
+    [
+      'for the setup of somebody else',
+      async () => {
+        const { setup_intent_id: setupIntentId } = await setUp(await api.addAccount());
+        const soon = new Date(Date.now() + 60_000);
+        return api.dependencies.cardLinks.make({ setupIntentId, credentialId: root.keyId }, soon);
+      },
+    ],
+    [
+      'of somebody who is not root',
+      async ({ setup_intent_id: setupIntentId }) => {
+        const { keyId: credentialId } = await api.addUser(root);
+        return api.dependencies.cardLinks.make({ setupIntentId, credentialId }, new Date(Date.now() + 60_000));
+      },
+    ],
+    [
+      'of a key that was disabled',
+      async (link) => {
+        await api.orm.em.fork().execute('update api_keys set is_active = false where key_id = ?', [root.keyId]);
+        return tokenOf(link);
+      },
+    ],
+  ])('that is %s opens nothing', async (_what, make_) => {
+    const token = await make_(await make());
+    for (const what of ['begin', 'check']) {
+      const reply = await ask(what, token);
+      expect([reply.status, reply.body.code]).toEqual([400, 'invalid_link']);
+    }
+  });
+
+  test('of an account that is suspended does not work until it is reopened', async () => {
+    const token = tokenOf(await make());
+    const setStatus = (status: string) =>
+      api.orm.em.fork().execute('update accounts set status = ? where account_id = ?', [status, root.accountId]);
+    await setStatus('suspended');
+    expect((await ask('begin', token)).body.code).toBe('account_suspended');
+    await setStatus('active');
+    expect((await ask('begin', token)).status).toBe(200);
+  });
+
+  test.each([
+    [
+      'https://js.stripe.com/v3/',
+      "default-src 'none'; style-src 'self'; script-src 'self' https://js.stripe.com https://*.js.stripe.com; " +
+        'frame-src https://js.stripe.com https://*.js.stripe.com https://hooks.stripe.com; ' +
+        "connect-src 'self' https://api.stripe.com; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
+    ],
+    [
+      'https://pay.example:8443/js/v3/',
+      "default-src 'none'; style-src 'self'; script-src 'self' https://pay.example:8443; " +
+        "frame-src https://pay.example:8443; connect-src 'self' https://pay.example:8443; form-action 'none'; " +
+        "base-uri 'none'; frame-ancestors 'none'",
+    ],
+  ])('leads to a page that lets in the script at %s and what it needs, and nothing else', async (url, policy) => {
+    const settings = { ...api.settings, PLATFORM_STRIPE_SCRIPT_URL: url };
+    const app = createApp({ ...api.dependencies, settings });
+    const reply = await app.inject({ url: '/account/add-card' });
+    expect(reply.statusCode).toBe(200);
+    expect(reply.headers).toMatchObject({
+      ...{ 'content-security-policy': policy, 'referrer-policy': 'no-referrer', 'cache-control': 'no-store' },
+      ...{ 'x-frame-options': 'DENY', 'x-content-type-options': 'nosniff' },
+    });
+    expect([...reply.body.matchAll(/<script[^>]*>/g)].map(([tag]) => tag)).toEqual([
+      ...[`<script src="${url}">`, '<script type="module" src="/account/add-card/script.js">'],
+    ]);
+    expect(reply.headers['set-cookie']).toBeUndefined();
+    await app.close();
   });
 });

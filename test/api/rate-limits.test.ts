@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { startApi, type TestApi } from './test-api.ts';
 
 let api: TestApi;
@@ -43,13 +44,14 @@ test.each([
 ])(
   'behind a proxy (%s) the address is the one that it sends, and a caller cannot forge one',
   async (trusted, address) => {
+    const requestId = randomUUID();
     const other = await startApi({ env: { PLATFORM_TRUST_PROXY: trusted } });
     try {
       await other.send(null, 'GET', '/v1/users/me', undefined, {
         remoteAddress: '192.0.2.20',
-        headers: { 'x-forwarded-for': '198.51.100.1, 203.0.113.9', 'x-request-id': 'proxied' },
+        headers: { 'x-forwarded-for': '198.51.100.1, 203.0.113.9', 'x-request-id': requestId },
       });
-      const entries = other.log.map((line) => JSON.parse(line)).filter((line) => line.request_id === 'proxied');
+      const entries = other.log.map((line) => JSON.parse(line)).filter((line) => line.request_id === requestId);
       expect(entries.find((line) => line.msg === 'request').remote_address).toBe(address);
     } finally {
       await other.stop();

@@ -32,18 +32,37 @@ describe('what every reply carries', () => {
     expect(reply.body.timestamp).toMatch(/Z$/);
   });
 
-  test("a caller's request id comes back in header, body and log", async () => {
-    const reply = await api.send(null, 'GET', '/v1/users/me', undefined, { headers: { 'x-request-id': 'mine-42' } });
-    expect(reply.headers['x-request-id']).toBe('mine-42');
-    expect(reply.body.request_id).toBe('mine-42');
-    expect(api.log.some((line) => JSON.parse(line).request_id === 'mine-42')).toBe(true);
+  const sendWith = (id: string) =>
+    api.send(null, 'GET', '/v1/users/me', undefined, { headers: { 'x-request-id': id } });
+  const loggedUnder = (id: string | undefined) =>
+    api.log.map((line) => JSON.parse(line)).find((line) => line.request_id === id && line.msg === 'request');
+
+  test.each(['6e0f6a52-25b1-4d0f-9d38-0d5a5a1c9d11', '4bf92f3577b34da6a3ce929d0e0e4736'])(
+    "a caller's request id comes back in header, body and log: %s",
+    async (id) => {
+      const reply = await sendWith(id);
+      expect(reply.headers['x-request-id']).toBe(id);
+      expect(reply.body.request_id).toBe(id);
+      expect(loggedUnder(id)).toBeDefined();
+      expect(loggedUnder(id)).not.toHaveProperty('client_request_id');
+    },
+  );
+
+  test('one of another form is replaced, and in the log beside the new one', async () => {
+    const reply = await sendWith('mine-42');
+    const id = reply.headers['x-request-id'] as string;
+    expect(id).toMatch(/^[0-9a-f-]{36}$/);
+    expect(reply.body.request_id).toBe(id);
+    expect(loggedUnder(id)).toMatchObject({ client_request_id: 'mine-42' });
   });
 
   test.each(['with space', 'x'.repeat(129), '<script>', ''])(
-    'a request id that is not sane is replaced: %s',
+    'one that is odd is replaced and not logged: %s',
     async (id) => {
-      const reply = await api.send(null, 'GET', '/healthz', undefined, { headers: { 'x-request-id': id } });
-      expect(reply.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
+      const reply = await sendWith(id);
+      const own = reply.headers['x-request-id'] as string;
+      expect(own).toMatch(/^[0-9a-f-]{36}$/);
+      expect(loggedUnder(own)).not.toHaveProperty('client_request_id');
     },
   );
 });

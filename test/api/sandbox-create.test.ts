@@ -1,4 +1,5 @@
 import { Sandbox } from '../../db/entities/sandbox.ts';
+import { Template } from '../../db/entities/template.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { addHost, type Caller, startApi, type TestApi } from './test-api.ts';
 
@@ -76,8 +77,8 @@ describe('what is asked is what is made', () => {
       auto_pause: true,
       status: 'running',
       reason: 'user_requested',
-      web_terminal_available: false,
-      web_files_available: false,
+      web_terminal_available: true,
+      web_files_available: true,
       template_name: 'base',
       uptime: 0,
       persistence_days: 7,
@@ -292,8 +293,45 @@ describe('templates', () => {
   );
 
   test.each([['pending'], ['building'], ['pushing'], ['failed']] as const)('one that is %s is 400', async (status) => {
-    const template = await api.addTemplate({ status });
+    const template = await api.addTemplate({ status, image: 'registry.example/own:1' });
     await refuses({ template }, 400, 'template_not_usable');
+  });
+
+  test.each([['pending'], ['building']] as const)(
+    'one that is %s is taken when hosts make its image, and the reply says so; others get no such message',
+    async (status) => {
+      const builtin = { accountId: null, ownerUserId: null, visibility: 'public' } as const;
+      const template = await api.addTemplate({ ...builtin, status, image: 'builtin:code-interpreter' });
+      const { status: code, body } = await create({ template, is_async: true });
+      expect([code, body.message]).toEqual([
+        201,
+        'The image of the template is being made; the sandbox starts when it is there',
+      ]);
+      await forget(body.data.sandbox_id);
+      const other = await create({ is_async: true });
+      expect(other.body.message).toBeUndefined();
+      await forget(other.body.data.sandbox_id);
+    },
+  );
+
+  test('one that is made from a built-in template is available, also while hosts make its image', async () => {
+    const em = api.orm.em.fork();
+    const { templateId } = await em.findOneOrFail(Template, { name: 'code-interpreter', accountId: null });
+    const body = { name: 'from-interpreter', base_template_id: templateId };
+    const made = await api.send(api.root, 'POST', '/v1/templates', body);
+    expect([made.status, made.body.data.status]).toEqual([201, 'available']);
+    const sandbox = await create({ template: 'from-interpreter' });
+    expect(sandbox.status).toBe(201);
+    await forget(sandbox.body.data.sandbox_id);
+  });
+
+  test.each([['pushing'], ['failed']] as const)('one whose image hosts make is 400 while it is %s', async (status) => {
+    const buildErrorMessage = 'The image could not be made (a step)';
+    const template = await api.addTemplate({ status, image: 'builtin:code-interpreter', buildErrorMessage });
+    await refuses({ template }, 400, 'template_not_usable');
+    expect((await create({ template })).body.error).toBe(
+      `The template is ${status}, not available: ${buildErrorMessage}`,
+    );
   });
 
   test("visible are one's own, the account's shared ones and public ones, by id and by name", async () => {
@@ -392,7 +430,9 @@ describe('admission', () => {
       expect([reply.status, reply.body.code]).toEqual([429, 'concurrent_limit_reached']);
     }
     expect(await api.orm.em.fork().count(Sandbox, { accountId: owner.accountId })).toBe(10);
-    const events = await api.orm.em.fork().execute('select 1 from events where account_id = ?', [owner.accountId]);
+    const events = await api.orm.em
+      .fork()
+      .execute("select 1 from events where account_id = ? and type like 'sandbox.%'", [owner.accountId]);
     expect(events).toHaveLength(10);
   });
 

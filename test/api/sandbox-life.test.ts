@@ -7,7 +7,7 @@ import type { Json } from './contract-client.ts';
 import { startApi, type TestApi } from './test-api.ts';
 
 // Every step is a round through Temporal, and machines that test are busy.
-jest.setTimeout(90_000);
+jest.setTimeout(300_000);
 
 // The API over the real workflow, worker and database; only the containers are not.
 let plane: ControlPlane;

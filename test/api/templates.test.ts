@@ -49,7 +49,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-const builtIn = ['code-interpreter', 'base'];
+const builtIn = ['code-interpreter-all', 'code-interpreter', 'base'];
 
 const names = async (query = '', caller = member) => {
   const { status, body } = await api.send(caller, 'GET', `/v1/templates${query}`);
@@ -72,14 +72,14 @@ test.each([
   ['?name=base', ['base']],
   ['?name=bas', []],
   ['?limit=1&page=2', ['private-one']],
-  ['?page_size=1&skip=4', ['base']],
+  ['?page_size=1&skip=5', ['base']],
 ])('filter %s', async (query, expected) => {
   expect(await names(query)).toEqual(expected);
 });
 
 test('pages of 20 when nothing is asked, and the same bounds as every list', async () => {
   const { body } = await api.send(member, 'GET', '/v1/templates');
-  expect(body.data.pagination).toEqual({ page: 1, limit: 20, total: 5, total_pages: 1, offset: 0 });
+  expect(body.data.pagination).toEqual({ page: 1, limit: 20, total: 6, total_pages: 1, offset: 0 });
   expect((await api.send(member, 'GET', '/v1/templates?limit=0')).body.code).toBe('invalid_pagination');
   expect((await api.send(member, 'GET', '/v1/templates?status=gone')).body.code).toBe('validation_failed');
   expect((await api.send(member, 'GET', '/v1/templates?usable=perhaps')).body.code).toBe('validation_failed');

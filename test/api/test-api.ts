@@ -3,6 +3,7 @@ import { Writable } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
 import { AccessTokens } from '../../api/access-tokens.ts';
 import { createApp } from '../../api/app.ts';
+import { CardLinks } from '../../api/card-links.ts';
 import type { ApiDependencies, ReadinessCheck } from '../../api/dependencies.ts';
 import { ExecTokens } from '../../api/exec-tokens.ts';
 import { createApiLogger } from '../../api/logger.ts';
@@ -113,6 +114,7 @@ export async function startApi(
     sealRegistryPassword: deriveSecrets(settings).sealRegistryPassword,
     registry: PlatformRegistry.of(settings),
     paymentProcessor: PaymentProcessor.of(settings),
+    cardLinks: new CardLinks(deriveSecrets(settings).cardLinkKey),
     sandboxAgents,
     runEndWatch: new RunEndWatch({ orm, sandboxAgents, logger }),
     execTokens: new ExecTokens(Buffer.alloc(32, 9)),

@@ -39,6 +39,10 @@ beforeEach(async () => {
     'a stream token': api.dependencies.execTokens.make(sandboxId, { runId: 'run', credentialId: keyId }, expiresAt),
     'the token of a reset': reset,
     'the token of an e-mail change': current,
+    'the token of a link that adds a card': await api.dependencies.cardLinks.make(
+      { setupIntentId: 'seti_1', credentialId: keyId },
+      expiresAt,
+    ),
     'the token of a sandbox': `token-of-${sandboxId}`,
   };
 });

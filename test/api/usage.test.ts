@@ -52,8 +52,9 @@ async function life(
   }
   return id as string;
 }
-/** In the past month, on a whole hour. */
-const daysAgo = (days: number) => new Date(Math.floor(Date.now() / hourMs) * hourMs - days * 24 * hourMs);
+const wholeHourMs = Math.floor(Date.now() / hourMs) * hourMs;
+/** In the past month, on a whole hour: the same one also when the next hour begins meanwhile. */
+const daysAgo = (days: number) => new Date(wholeHourMs - days * 24 * hourMs);
 
 describe('the summary', () => {
   test('adds up sessions, hours and costs of the period, which is the last 30 days by default', async () => {

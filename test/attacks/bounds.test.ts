@@ -48,7 +48,7 @@ test('a reply with a list in it is a page, or a list that cannot grow', () => {
     return method === 'GET' && lists.length > 0 && !data.properties.pagination ? [name] : [];
   });
   // Plans come from one file, regions from the operator's hosts, event types from the code; metrics are thinned to a number
-  // of points; of deliveries the newest are shown; an account has few payment methods.
+  // of points; of deliveries and billing periods the newest are shown; an account has few payment methods.
   const bounded = new Set([
     'GET /v1/user-management/plans',
     'GET /v1/payment/methods',
@@ -56,6 +56,7 @@ test('a reply with a list in it is a page, or a list that cannot grow', () => {
     'GET /v1/sandboxes/{sandbox_id}/metrics',
     'GET /v1/webhooks/event-types',
     'GET /v1/webhooks/{endpoint_id}/deliveries',
+    'GET /v1/billing/periods',
   ]);
   expect(pageless.filter((name) => !bounded.has(name))).toEqual([]);
 });

@@ -3,14 +3,14 @@ import { namedServices, ownServices } from '../../config/own-services.ts';
 import { loadSettings } from '../../config/settings.ts';
 import type { MountSlot } from '../../domain/object-storage.ts';
 import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
-import { holdBucket } from '../../runtime/mounts/bucket-mount.ts';
-import { s3fsRootIn } from '../../runtime/mounts/s3fs-root.ts';
 import { Cgroups } from '../../runtime/oci/cgroups.ts';
 import { openCopy } from '../../runtime/oci/copy.ts';
+import { holdBucket } from '../../runtime/oci/mounts/bucket-mount.ts';
+import { s3fsRootIn } from '../../runtime/oci/mounts/s3fs-root.ts';
 import { findRuntime } from '../../runtime/oci/oci-runtime.ts';
-import { ensureRuntimeFolder } from '../../runtime/oci/runtime-folder.ts';
 import { readPids } from '../../runtime/oci/sandbox-folder.ts';
 import { seccompConfig } from '../../runtime/oci/seccomp.ts';
+import { ensureRuntimeFolder } from '../../runtime/sandbox-agent/runtime-folder.ts';
 import { LocalHost, nothing, onHost, shell } from '../runtime/local-host.ts';
 import { OutsideNetwork } from '../runtime/outside-network.ts';
 import { freePort } from '../support/free-port.ts';
@@ -157,12 +157,12 @@ test('a port that is closed, one that is filtered and another program look the s
 
 test('the firewall refuses them to the group of the relays, and to sandboxes, without the relay', async () => {
   const gid = 0x6000_0000 + Number.parseInt(host.driver.copyId, 16);
-  const connects = (address: string, port: number) => {
+  const connects = (address: string, port: number, seconds = 3) => {
     const words = [
       `--regid=${gid}`,
       '--clear-groups',
       'timeout',
-      '3',
+      String(seconds),
       'bash',
       '-c',
       `exec 3<>/dev/tcp/${address}/${port}`,
@@ -171,8 +171,8 @@ test('the firewall refuses them to the group of the relays, and to sandboxes, wi
     return new Promise<boolean>((done) => child.once('exit', (code) => done(code === 0)));
   };
   const hosts = ['127.0.0.1', '127.9.9.9', '0.0.0.0', '::1', '::ffff:127.0.0.1', host.driver.hostAddress];
-  expect(await connects('127.0.0.1', other.port)).toBe(true);
-  expect(await connects('::1', other.port)).toBe(true);
+  expect(await connects('127.0.0.1', other.port, 40)).toBe(true);
+  expect(await connects('::1', other.port, 40)).toBe(true);
   for (const { port } of services.values()) {
     expect(await Promise.all(hosts.map((each) => connects(each, port)))).toEqual(hosts.map(() => false));
   }

@@ -6,7 +6,7 @@ import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
 import { hostOf, type StartedGateway, startGateway } from '../gateway/started-gateway.ts';
 import { LocalHost, nothing, onHost, shell } from '../runtime/local-host.ts';
 
-jest.setTimeout(60_000);
+jest.setTimeout(180_000);
 
 /** Dots and links that should lead out of a sandbox: by its gateway, and by what its host writes when it starts. */
 const secret = 'a secret of the host';
@@ -37,7 +37,7 @@ afterAll(async () => {
   agent.close();
   await gateway.stop();
 }, 180_000);
-afterAll(() => host.closeEmpty(), 60_000);
+afterAll(() => host.closeEmpty(), 180_000);
 
 /** What something that got out would have changed. */
 function stateOfHost(): object {

@@ -18,7 +18,7 @@ let gateways: GatewayProcess[];
 let inside: UpstreamServer;
 let made = 0;
 /** A gateway that misses a change goes on for good; on a busy machine a change takes its time to arrive. */
-const atOnceMs = 3000;
+const atOnceMs = 30_000;
 let longestMs = 0;
 
 beforeAll(async () => {

@@ -65,7 +65,7 @@ test.each(Object.entries(hoards))('%s: who hoards them takes none from a neighbo
     `ulimit -n $(ulimit -Hn); setsid ${hoard(code, 'time.sleep(1000)')} >/dev/null 2>&1 </dev/null &`,
   );
   const held = async () => Number((await shell(place, hoarder, 'cat /dev/shm/hoard 2>/dev/null')).output);
-  await until(async () => (await held()) > 0, 20_000);
+  await until(async () => (await held()) > 0);
   const script = `ulimit -n $(ulimit -Hn); ${hoard(code, '')}; cat /dev/shm/hoard`;
   const mine = Number((await shell(neighbourPlace, spec, script)).output);
   expect(mine).toBeGreaterThanOrEqual(0.9 * (await held()));

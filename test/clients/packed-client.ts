@@ -35,12 +35,22 @@ export class ProjectWithClient {
 
   /** Checks the types of programs, then runs them all at once; their outputs. */
   async run(programs: string[], env: NodeJS.ProcessEnv): Promise<string[]> {
+    const files = await this.check(programs);
+    return Promise.all(files.map((file) => this.runFile(file, env)));
+  }
+
+  /** Checks the types of programs. @returns their files in the project */
+  async check(programs: string[]): Promise<string[]> {
     const files = programs.map((_, index) => `program-${index}.ts`);
     for (const [index, source] of programs.entries()) fs.writeFileSync(path.join(this.dir, files[index]!), source);
     const language = ['--strict', '--target', 'es2022', '--lib', 'es2023,esnext.disposable', '--module', 'nodenext'];
     await compile(this.dir, '--noEmit', ...language, '--types', 'node', '--skipLibCheck', ...files);
+    return files;
+  }
+
+  async runFile(file: string, env: NodeJS.ProcessEnv): Promise<string> {
     const options = { cwd: this.dir, env: { ...process.env, NODE_OPTIONS: '', ...env }, timeout: 100_000 };
-    return Promise.all(files.map(async (file) => (await run(process.execPath, [file], options)).stdout));
+    return (await run(process.execPath, [file], options)).stdout;
   }
 
   remove(): void {

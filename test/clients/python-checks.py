@@ -160,6 +160,8 @@ async def check(sandbox: Any) -> None:
     assert (await done(sandbox.ports.add(8123, "web")))["port"] == 8123
     assert 8123 in [each["port"] for each in (await done(sandbox.ports.list()))["ports"]]
     await done(sandbox.ports.remove(8123))
+    status, page = fetch(sandbox.web_url("files"))
+    assert (status, "/files/assets/files-" in page) == (200, True), page
     print("ports")
 
 

@@ -1,61 +1,33 @@
 import { execFile } from 'node:child_process';
-import fs from 'node:fs';
-import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { madeOnce } from '../support/made-once.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
+import { PythonWithClient } from './installed-python.ts';
 import { programsOf } from './packed-client.ts';
 
 const run = promisify(execFile);
 const source = path.resolve(import.meta.dirname, '../../clients/python');
 const checks = path.join(import.meta.dirname, 'python-checks.py');
 
-/** What builds the wheel, and what it needs, as wheels in a folder: the client is then installed without a network. */
-const builder = ['setuptools==80.9.0', 'wheel==0.45.1'];
-const needed = ['httpx==0.28.1', 'typing_extensions==4.15.0'];
-
 /** The Python client, built as a wheel and installed in a venv of its own, against the whole platform. */
 const platform = new RunningPlatform();
-const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-python-'));
-const python = path.join(dir, 'venv/bin/python');
+let python: PythonWithClient;
 
 beforeAll(async () => {
-  await Promise.all([platform.start(), install()]);
+  [python] = await Promise.all([PythonWithClient.make(), platform.start()]);
 }, 300_000);
 
 afterAll(async () => {
   await platform.stop();
   await platform.hostRemains();
   platform.removeData();
-  fs.rmSync(dir, { recursive: true });
+  python?.remove();
 }, 180_000);
 
-async function install(): Promise<void> {
-  const tools = await madeOnce('test-python-client', [...builder, ...needed], async (made) => {
-    await run('python3', ['-m', 'venv', made]);
-    const pip = path.join(made, 'bin/pip');
-    await run(pip, ['install', '--quiet', ...builder]);
-    await run(pip, ['download', '--quiet', '--dest', path.join(made, 'wheels'), ...needed]);
-  });
-  const pip = (...args: string[]) =>
-    run(path.join(tools, 'bin/pip'), ['--quiet', '--disable-pip-version-check', ...args]);
-  fs.cpSync(source, path.join(dir, 'source'), { recursive: true });
-  await pip('wheel', '--no-build-isolation', '--no-deps', '--no-index', '--wheel-dir', dir, path.join(dir, 'source'));
-  await run(path.join(tools, 'bin/python'), ['-m', 'venv', '--without-pip', path.join(dir, 'venv')]);
-  const [wheel] = fs.readdirSync(dir).filter((name) => name.endsWith('.whl'));
-  await pip(
-    ...['--python', python, 'install', '--no-index', '--find-links', path.join(tools, 'wheels')],
-    path.join(dir, wheel!),
-  );
-}
-
-async function runPython(...args: string[]): Promise<string> {
+const runPython = (...args: string[]) => {
   const { PLATFORM_URL, PLATFORM_API_KEY } = platform.env;
-  const env = { ...process.env, PLATFORM_URL, PLATFORM_API_KEY, PYTHONPATH: '', PYTHONDONTWRITEBYTECODE: '1' };
-  const { stdout } = await run(python, args, { cwd: dir, env, timeout: 100_000 });
-  return stdout;
-}
+  return python.run(args, { PLATFORM_URL, PLATFORM_API_KEY });
+};
 
 test('the client without asyncio is that with asyncio, translated', async () => {
   const { stdout } = await run('python3', [path.join(source, 'generate_sync.py'), '--check']);

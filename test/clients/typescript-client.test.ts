@@ -220,6 +220,16 @@ test('code runs in contexts that keep their state', async () => {
   expect((await sandbox.runCode('({a: [1]})', { language: 'javascript' })).results[0]!.json).toEqual({ a: [1] });
 });
 
+test('its links open the pages for browsers', async () => {
+  const { web_terminal_available, web_files_available } = await sandbox.info();
+  expect([web_terminal_available, web_files_available]).toEqual([true, true]);
+  for (const page of ['terminal', 'files'] as const) {
+    const url = sandbox.webUrl(page);
+    expect(url).toBe(`http://${sandbox.domain}/${page}#token=${sandbox.accessToken}`);
+    expect(await requestByHost(url)).toEqual([200, expect.stringContaining(`/${page}/assets/${page}-`)]);
+  }
+});
+
 test('a port is reached from here with the token, and by others with a signed URL', async () => {
   await sandbox.files.write('/root/server.py', pythonServer);
   const running = await sandbox.commands.run(['python3', '-u', '/root/server.py'], { background: true });
@@ -230,7 +240,7 @@ test('a port is reached from here with the token, and by others with a signed UR
   const signed = sandbox.ports.url(8123, { path: '/a', signed: 'read', expiresInSeconds: 60 });
   expect(await requestByHost(signed)).toEqual([200, 'served /a']);
   await sandbox.ports.add({ port: 8123, name: 'web' });
-  expect((await requestByHost(sandbox.ports.url(8123)))[0]).toBe(200);
+  await until(async () => (await requestByHost(sandbox.ports.url(8123)))[0] === 200);
   expect((await sandbox.ports.list()).ports.map(({ port }) => port)).toContain(8123);
   await sandbox.ports.remove(8123);
 });
@@ -256,7 +266,8 @@ describe('the packed archive in an empty project', () => {
   }, 180_000);
 
   test('runs the commands of the README', async () => {
-    const { source } = programsOf('clients/typescript/README.md', 'sh')[0]!;
+    // The block before it packs the client, as this test has done.
+    const { source } = programsOf('clients/typescript/README.md', 'sh').at(-1)!;
     const env = { ...process.env, NODE_OPTIONS: '', ...connection() };
     const { stdout } = await run('bash', ['-euc', source], { cwd: project.dir, env, timeout: 100_000 });
     expect(stdout).toMatch(/^sandbox-platform COMMAND[\s\S]*from sbx-\w+\nexit code 3\n\/root\/note.txt\n\[/);
@@ -281,6 +292,8 @@ describe('the command line', () => {
     expect(JSON.parse((await cli('ports', id, '--json'))[0])).toMatchObject([
       { port: 8000, name: 'web', url: expect.stringMatching(`^http://8000-${id}\\.`) },
     ]);
+    const [link] = await cli('open', id, '--files');
+    expect(link).toMatch(new RegExp(`^http://${id}\\.\\S+/files#token=\\S+\\n$`));
     expect(await cli('pause', id)).toEqual(['paused\n', '', 0]);
     expect(await cli('exec', id, '--', 'true')).toEqual(['', expect.stringContaining('[sandbox_not_running]'), 1]);
     expect(await cli('resume', id)).toEqual(['running\n', '', 0]);

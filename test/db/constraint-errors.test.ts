@@ -17,19 +17,25 @@ afterAll(async () => {
 /** Unique indexes that no request can violate: of ids and secrets made at random, and of what is written under a lock. */
 const neverViolated = [
   'api_keys_secret_hash_key',
+  'budgets_key',
   'email_changes_current_token_hash_key',
   'email_changes_new_token_hash_key',
   'email_changes_pending',
   'events_object_id_sequence_key',
+  'invoices_change_id_key',
+  'invoices_period',
   'ledger_transactions_reference_key',
   'ledger_transactions_transaction_id_account_id_currency_key',
   'payment_customers_customer_id_key',
   'payment_intents_invoice_id_key',
   'payment_methods_default',
   'payment_methods_payment_method_id_key',
+  'payment_refunds_processor_refund_id_key',
+  'plan_changes_running',
   'projects_default',
   'quota_allocations_active',
   'quota_requests_pending',
+  'subscriptions_account_id_key',
 ];
 
 test('each unique index has the error of a caller who violates it, or cannot be violated by one', async () => {

@@ -58,10 +58,8 @@ const countRows = async () => {
 test('each kind of posting sums to zero', () => {
   const invoice = invoiceEntries({ subtotal: '10.00', taxAmount: '1.90', totalAmount: '11.90' }, 'USD');
   const postings = [
-    ...[grantEntries, refundEntries, balanceUseEntries, paymentEntries, paymentRefundEntries].map((make) =>
-      make('12.34', 'USD'),
-    ),
-    ...[invoice, reversed(invoice, 'USD')],
+    ...[grantEntries, refundEntries, balanceUseEntries, paymentEntries].map((make) => make('12.34', 'USD')),
+    ...[paymentRefundEntries('12.34', '1.97', 'USD'), invoice, reversed(invoice, 'USD')],
   ];
   for (const entries of postings) {
     const sum = sumOf(

@@ -89,9 +89,11 @@ test('it may work on every other table, and have partitions of metrics made', as
   const limited = tables.filter(({ everything }) => !everything).map(({ name }) => name);
   expect(limited.sort()).toEqual([
     'audit_events',
+    'last_hop_revocations',
     'ledger_entries',
     'ledger_transactions',
     'platform_migrations',
+    'subscription_changes',
     'usage_events',
   ]);
   await owner.em.fork().execute('select drop_metrics_partitions(current_date + 100)');

@@ -328,7 +328,7 @@ describe('a round of upkeep', () => {
     await recordMeasuredUsage(orm.em);
     await recordMeasuredUsage(orm.em);
     await addMinutes([61]);
-    await Promise.all([keepUsage(orm.em), recordMeasuredUsage(orm.em)]);
+    await Promise.all([keepUsage(orm.em, 24), recordMeasuredUsage(orm.em)]);
     const window = { start: new Date(hour), end: new Date(hour + 2 * hourMs) };
     const sums = quantities(await sumUsage(orm.em, ofAccount(account), window));
     expect(sums).toMatchObject({

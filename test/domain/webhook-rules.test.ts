@@ -74,7 +74,12 @@ test('types, families and everything can be subscribed to, by their audience', (
 });
 
 test('the body of an event has its id, type, time and data', () => {
-  const event = { eventId: 'evt-1', eventType: 'sandbox.started', eventAt: '2026-05-04T14:05:00.000Z', data: { a: 1 } };
+  const event = {
+    eventId: 'evt-1' as const,
+    eventType: 'sandbox.started',
+    eventAt: '2026-05-04T14:05:00.000Z',
+    data: { a: 1 },
+  };
   expect(JSON.parse(bodyOf(event))).toEqual({
     ...{ id: 'evt-1', type: 'sandbox.started', timestamp: '2026-05-04T14:05:00.000Z', data: { a: 1 } },
   });

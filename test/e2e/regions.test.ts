@@ -36,7 +36,8 @@ beforeAll(async () => {
     },
     stdio: 'ignore',
   });
-  await until(async () => (await regions()).length === 2, 60_000);
+  // As rarely as an anonymous caller may ask.
+  await until(async () => (await regions()).length === 2, 120_000, 500);
 }, 180_000);
 
 afterAll(async () => {

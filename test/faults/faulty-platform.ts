@@ -152,10 +152,10 @@ export class FaultyPlatform {
     await part.ended;
   }
 
-  /** Stops it in order. */
+  /** Stops it in order, if it was ever up. */
   async down(name: string): Promise<void> {
     this.#wantedDown.add(name);
-    await this.#parts.get(name)!.stop();
+    await this.#parts.get(name)?.stop();
   }
 
   /** Returns when it is ready. */

@@ -37,6 +37,8 @@ async function started(small: { data: boolean; cache: boolean }): Promise<Runnin
   }
   const settings = {
     PLATFORM_WARM_POOL_SIZE: '0',
+    // Its image would fill the small disk of the cache.
+    PLATFORM_IMAGES_AHEAD: 'none',
     PLATFORM_RATE_LIMIT_PER_KEY: '0',
     ...(made.cache && { PLATFORM_CACHE_DIR: made.cache.folder }),
   };

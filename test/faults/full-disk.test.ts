@@ -105,8 +105,8 @@ test('sandboxes that fill the disk are paused before anything of the platform fa
   // How much each wrote before the pause is left to chance; the smaller one alone may not be enough.
   const [smaller, larger] = [...writers].sort((one, other) => writtenMib(one) - writtenMib(other));
   await platform.api.deleteSandbox(larger!.sandbox_id);
-  await until(async () => (await create()).status === 201, 30_000);
-  await until(async () => (await resume(smaller!)).body.success, 30_000);
+  await until(async () => (await create()).status === 201, 60_000);
+  await until(async () => (await resume(smaller!)).body.success, 60_000);
   expect([pids(), platform.ends]).toEqual([before, []]);
   disk.empty();
 }, 240_000);
@@ -121,16 +121,16 @@ test('a host with a full disk takes nothing new; its sandboxes continue, and oth
   );
   const before = await created();
   disk.fill(600);
-  await until(async () => (await create()).status === 409, 30_000);
+  await until(async () => (await create()).status === 409, 60_000);
   const { body } = await create('tight', false);
   expect(body.data.status).toBe('running');
   expect(await regionOf(body.data)).toBe('wide');
   await works(before);
   disk.empty();
-  await until(async () => (await create()).status === 201, 30_000);
+  await until(async () => (await create()).status === 201, 60_000);
   expect(await remains(platform, [platform.dataDir, wideDisk.folder])).toEqual([]);
   await platform.down('wide-host');
-}, 120_000);
+}, 240_000);
 
 test('the platform starts on a disk that is full to the last byte, and sandboxes on it can be deleted', async () => {
   const before = await created();
@@ -143,7 +143,7 @@ test('the platform starts on a disk that is full to the last byte, and sandboxes
   expect((await create('tight', false)).body.code).toBe('no_capacity');
   await platform.api.deleteSandbox(before.sandbox_id);
   disk.empty();
-  await until(async () => (await create()).status === 201, 30_000);
+  await until(async () => (await create()).status === 201, 60_000);
 }, 180_000);
 
 test('nothing is left of it', async () => {

@@ -55,7 +55,7 @@ test('usage equals the clocks of the lives, whatever is killed while they move',
     await platform.up(part);
     await platform.untilReady();
     const kept = () =>
-      keepUsage(platform.orm.em).then(
+      keepUsage(platform.orm.em, 24).then(
         () => true,
         () => false,
       );

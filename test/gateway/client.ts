@@ -86,14 +86,14 @@ export class RawConnection {
   }
 
   /** Waits until what was received holds `text`, or matches it. */
-  async expect(text: string | RegExp, timeoutMs = 10_000): Promise<string> {
+  async expect(text: string | RegExp, timeoutMs = 45_000): Promise<string> {
     const isThere = () => (typeof text === 'string' ? this.received.includes(text) : text.test(this.received));
     await until(() => isThere() || this.isClosed, timeoutMs);
     if (!isThere()) throw new Error(`closed after: ${JSON.stringify(this.received)}`);
     return this.received;
   }
 
-  async closed(timeoutMs = 15_000): Promise<void> {
+  async closed(timeoutMs = 45_000): Promise<void> {
     await until(() => this.isClosed, timeoutMs);
   }
 

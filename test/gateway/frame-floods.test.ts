@@ -74,13 +74,13 @@ test.each(['PING', 'PRIORITY', 'WINDOW_UPDATE', 'header lists too large', 'rapid
     await begin();
     expect(await answerTo('127.0.0.1')).toBe('answered');
     const client = flood(name);
-    await until(() => client.closed > 0, 20_000);
-    await until(async () => (await answerTo('127.0.0.1')) === 'refused', 20_000);
+    await until(() => client.closed > 0);
+    await until(async () => (await answerTo('127.0.0.1')) === 'refused');
     expect(await answerTo('127.0.0.2')).toBe('answered');
     client.stop();
     expect(started.log.join('')).toContain('a flood of HTTP/2 frames');
   },
-  60_000,
+  120_000,
 );
 
 test('a client that was kept out is served again', async () => {
@@ -89,8 +89,8 @@ test('a client that was kept out is served again', async () => {
   const windowUpdates = Buffer.concat(Array(80_000).fill(frame('windowUpdate', 0, Buffer.from([0, 0, 0, 1]))));
   connection.write(Buffer.concat([start, windowUpdates]));
   await connection.closed();
-  await until(async () => (await answerTo('127.0.0.1')) === 'answered', 20_000);
-}, 60_000);
+  await until(async () => (await answerTo('127.0.0.1')) === 'answered');
+}, 120_000);
 
 test('the connection of a proxy in front is not ended', async () => {
   await begin(true);
@@ -138,5 +138,5 @@ test.each([
     }
     expect(started.log.join('')).not.toContain('a flood of HTTP/2 frames');
   },
-  60_000,
+  120_000,
 );

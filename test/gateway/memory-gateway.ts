@@ -55,7 +55,7 @@ export class MemoryGateway {
     { processes = 2, limits = {} }: { processes?: number; limits?: Partial<GatewayLimits> } = {},
   ): Promise<MemoryGateway> {
     const gateway = new MemoryGateway(routes, processes, limits);
-    await until(() => gateway.lines('ready').length > 0, 30_000);
+    await until(() => gateway.lines('ready').length > 0);
     return gateway;
   }
 
@@ -84,7 +84,7 @@ export class MemoryGateway {
     const { pids } = this;
     const known = this.lines('state').length;
     for (const pid of pids) process.kill(pid, 'SIGHUP');
-    await until(() => this.lines('state').length >= known + pids.length, 30_000);
+    await until(() => this.lines('state').length >= known + pids.length);
     return this.lines('state').slice(known) as unknown as ProcessState[];
   }
 

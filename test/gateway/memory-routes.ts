@@ -24,6 +24,7 @@ export class MemoryRoutes implements RouteSource, RouteChanges {
     const known = this.#routes.get(route.sandboxId);
     const changed = {
       status: 'running',
+      hostId: null,
       address: '127.0.0.1',
       agentPort: 49983,
       secure: false,

@@ -161,7 +161,7 @@ test('a signature for one path opens no other that decodes to the same', async (
 
 test.each([
   ['for reading', 'GET', '/', signed(sign('/', 'read', agentToken, null))],
-  ['for reading, until later', 'HEAD', '/a/b', signed(sign('/', 'read', agentToken, now + 60), now + 60)],
+  ['for reading, until later', 'HEAD', '/a/b', signed(sign('/', 'read', agentToken, now + 3600), now + 3600)],
   ['for writing, which is also reading', 'GET', '/', signed(sign('/', 'write', agentToken, null))],
   ['for writing', 'POST', '/', signed(sign('/', 'write', agentToken, null))],
   ['for one exact path', 'GET', '/a%20b', signed(sign('/a b', 'read', agentToken, null))],
@@ -170,7 +170,7 @@ test.each([
 });
 
 test('a signature with an unescaped plus sign is understood', async () => {
-  let expiry = now + 60;
+  let expiry = now + 3600;
   while (!sign('/', 'read', agentToken, expiry).includes('+')) expiry++;
   const path = `/?signature=${sign('/', 'read', agentToken, expiry)}&signature_expiration=${expiry}`;
   expect((await call('sbx-locked', 3001, { path })).status).toBe(200);
@@ -181,8 +181,8 @@ test.each([
   ['for reading only', 'POST', signed(sign('/', 'read', agentToken, null))],
   ['for another path', 'GET', signed(sign('/other', 'read', agentToken, null))],
   ['until a moment ago', 'GET', signed(sign('/', 'read', agentToken, now - 1), now - 1)],
-  ['until sooner than it says', 'GET', signed(sign('/', 'read', agentToken, now - 1), now + 60)],
-  ['without the end it says', 'GET', signed(sign('/', 'read', agentToken, null), now + 60)],
+  ['until sooner than it says', 'GET', signed(sign('/', 'read', agentToken, now - 1), now + 3600)],
+  ['without the end it says', 'GET', signed(sign('/', 'read', agentToken, null), now + 3600)],
   ['with an end that is not a number', 'GET', `${signed(sign('/', 'read', agentToken, null))}&signature_expiration=x`],
   ['with nothing', 'GET', 'signature=&signature_expiration='],
 ])('a query signed %s opens nothing', async (_what, method, query) => {
@@ -190,7 +190,7 @@ test.each([
 });
 
 test('only the signature is removed from the request to the service', async () => {
-  const query = signed(sign('/', 'read', agentToken, now + 60), now + 60);
+  const query = signed(sign('/', 'read', agentToken, now + 3600), now + 3600);
   const reply = await call('sbx-locked', 3001, { path: `/p?a=%2f&${query}&b&c=1+2&signatures=mine` });
   expect(reply.json.url).toBe('/p?a=%2f&b&c=1+2&signatures=mine');
   const alone = await call('sbx-locked', 3001, { path: `/p?${query}` });

@@ -69,7 +69,8 @@ test('a look-up that was overtaken leaves nothing behind', async () => {
 });
 
 test('an unknown id is remembered for a moment only, and known at once when its change arrives', async () => {
-  const { routes, cache } = cacheOf({ shortTtlMs: 60 });
+  // Longer than a busy machine keeps this process waiting between two look-ups.
+  const { routes, cache } = cacheOf({ shortTtlMs: 5000 });
   expect(await cache.find('sbx-a')).toBeNull();
   expect(await cache.find('sbx-a')).toBeNull();
   expect(routes.lookups).toHaveLength(1);
@@ -77,7 +78,7 @@ test('an unknown id is remembered for a moment only, and known at once when its 
   expect(await cache.find('sbx-a')).not.toBeNull();
   expect(await cache.find('sbx-b')).toBeNull();
   routes.setSilently({ sandboxId: 'sbx-b' });
-  await until(async () => (await cache.find('sbx-b')) !== null, 1000);
+  await until(async () => (await cache.find('sbx-b')) !== null);
 });
 
 test('a failed look-up is not kept', async () => {
@@ -108,7 +109,7 @@ test('without live news everything is dropped and lives a moment only, until the
   expect(cache.size).toBe(0);
   await cache.find('sbx-a');
   routes.setSilently({ sandboxId: 'sbx-a', address: '10.0.0.2' });
-  await until(async () => (await cache.find('sbx-a'))?.address === '10.0.0.2', 1000);
+  await until(async () => (await cache.find('sbx-a'))?.address === '10.0.0.2');
   routes.setLive(true);
   expect(cache.size).toBe(0);
   expect(changed).toEqual([null, null]);
@@ -130,13 +131,12 @@ test('it stays within its bound, and guesses do not push out used routes', async
 });
 
 test('a suspected route is looked up again, but not right after it was', async () => {
-  const { routes, cache } = cacheOf({ shortTtlMs: 60 });
+  // Longer than a busy machine keeps this process waiting.
+  const { routes, cache } = cacheOf({ shortTtlMs: 5000 });
   routes.set({ sandboxId: 'sbx-a' });
   await cache.find('sbx-a');
   expect(cache.suspect('sbx-a')).toBe(false);
-  const startedAt = performance.now();
-  await until(() => performance.now() - startedAt > 60);
-  expect(cache.suspect('sbx-a')).toBe(true);
+  await until(() => cache.suspect('sbx-a'));
   await cache.find('sbx-a');
   expect(routes.lookups).toHaveLength(2);
 });

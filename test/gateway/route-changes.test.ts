@@ -31,14 +31,17 @@ beforeEach(() => {
 
 afterEach(() => changes.close());
 
-function listen(databaseUrl: string): void {
+/** @param heartbeat short ones are missed on a busy machine */
+function listen(
+  databaseUrl: string,
+  heartbeat: Partial<ConstructorParameters<typeof PostgresRouteChanges>[0]> = {},
+): void {
   const logger = pino({ level: 'silent' });
   changes = new PostgresRouteChanges({
     databaseUrl,
     logger,
-    heartbeatMs: 100,
-    heartbeatTimeoutMs: 300,
     maxReconnectDelayMs: 100,
+    ...heartbeat,
   });
   changes.onChange((sandboxId) => announced.push(sandboxId));
   changes.onLiveChange((live) => lives.push(live));
@@ -79,14 +82,17 @@ test('a connection that falls silent counts as lost, and nothing of it is left',
   try {
     url.port = String(path.port);
     url.hostname = '127.0.0.1';
-    listen(url.href);
+    listen(url.href, { heartbeatMs: 100, heartbeatTimeoutMs: 300 });
     await until(() => changes.live);
     path.stall(true);
-    await until(() => !changes.live, 2000);
+    await until(() => !changes.live);
     path.stall(false);
-    await until(() => changes.live, 5000);
-    await announce('sbx-d');
-    await until(() => announced.includes('sbx-d'));
+    await until(() => changes.live);
+    // With such heartbeats it may be lost and come back at any time.
+    await until(async () => {
+      await announce('sbx-d');
+      return announced.includes('sbx-d');
+    });
   } finally {
     await changes.close();
     await path.stop();

@@ -53,14 +53,14 @@ test('a sandbox is unknown before its row, served while it runs, and not a momen
   );
   await until(async () => (await call()).text === 'agent');
   await client.query("update sandboxes set status = 'paused' where sandbox_id = $1", [id]);
-  await until(async () => (await call()).json.code === 'sandbox_not_running', 1000);
+  await until(async () => (await call()).json.code === 'sandbox_not_running');
   await client.query("update sandboxes set status = 'running' where sandbox_id = $1", [id]);
-  await until(async () => (await call()).text === 'agent', 1000);
+  await until(async () => (await call()).text === 'agent');
 });
 
 test('one that has ended or was deleted answers 502 for as long as its row is there', async () => {
   await client.query("update sandboxes set status = 'terminated', agent_address = null where sandbox_id = $1", [id]);
-  await until(async () => (await call()).status === 502, 1000);
+  await until(async () => (await call()).status === 502);
   await client.query('update sandboxes set deleted_at = now() where sandbox_id = $1', [id]);
   expect([(await call()).status, (await call()).json.code]).toEqual([502, 'sandbox_not_running']);
   // A deleted row leads nowhere whatever its status says.
@@ -70,7 +70,7 @@ test('one that has ended or was deleted answers 502 for as long as its row is th
   ]);
   expect((await call()).status).toBe(502);
   await client.query('update sandboxes set deleted_at = null where sandbox_id = $1', [id]);
-  await until(async () => (await call()).text === 'agent', 1000);
+  await until(async () => (await call()).text === 'agent');
 });
 
 test('a protected port asks for the token that the platform derives', async () => {
@@ -89,9 +89,9 @@ test('while the owner is disabled, private ports are closed', async () => {
   const setStatus = (status: string) => client.query('update users set status = $1', [status]);
   expect((await call()).text).toBe('agent');
   await setStatus('disabled');
-  await until(async () => (await call()).status === 403, 1000);
+  await until(async () => (await call()).status === 403);
   await setStatus('enabled');
-  await until(async () => (await call()).text === 'agent', 1000);
+  await until(async () => (await call()).text === 'agent');
 });
 
 test('at SIGTERM it ends in order, and the accesses are recorded', async () => {

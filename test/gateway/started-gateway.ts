@@ -4,6 +4,7 @@ import path from 'node:path';
 import { Writable } from 'node:stream';
 import { pino } from 'pino';
 import { createGateway, type Gateway, type GatewayOptions } from '../../gateway/gateway.ts';
+import { loadPageAssets } from '../../gateway/pages/page-assets.ts';
 import { RouteCache } from '../../gateway/route-cache.ts';
 import { openCertificates } from '../../gateway/tls/certificates.ts';
 import { type LocalCa, openLocalCa } from '../../gateway/tls/local-ca.ts';
@@ -46,6 +47,7 @@ export async function startGateway(options: Partial<GatewayOptions> = {}): Promi
     trustProxy: false,
     routes: new RouteCache(routes, routes),
     certificates: await openCertificates({ dataDir, baseDomain: testDomain, ...files, logger }),
+    pages: loadPageAssets(),
     recordAccess: async (sandboxIds) => void accesses.push(sandboxIds),
     logger,
     ...options,

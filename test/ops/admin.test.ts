@@ -6,6 +6,9 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { OutboxEntry } from '../../db/entities/outbox-entry.ts';
 import { User } from '../../db/entities/user.ts';
 import { createOrm } from '../../db/orm.ts';
+import { reserveHost } from '../../db/repositories/admission.ts';
+import { identifyApiKey } from '../../db/repositories/identities.ts';
+import { revokedLastHops } from '../../db/repositories/last-hop-certificates.ts';
 import { resetPassword } from '../../db/repositories/passwords.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 
@@ -175,4 +178,92 @@ test('credit is granted and taken back, in amounts of the currency only', async 
     const { code, stderr } = await admin(command, '--account', accountId, `--amount=${amount}`);
     expect([code, stderr]).toEqual([1, expect.stringContaining(message)]);
   }
+}, 180_000);
+
+test('a key is made for an existing account, up to the limit of its plan, and is in the audit log', async () => {
+  const { accountId, userId } = JSON.parse((await admin('create-account', '--email', 'lost-key@example.com')).stdout);
+  const made = JSON.parse((await admin('create-api-key', '--account', accountId, '--name', 'rescue')).stdout);
+  expect(made).toEqual({
+    accountId,
+    userId,
+    email: 'lost-key@example.com',
+    keyId: expect.stringMatching(/^key-/),
+    name: 'rescue',
+    apiKey: expect.stringMatching(/^spk_/),
+  });
+  const orm = await createOrm(database.url, 1);
+  expect((await identifyApiKey(orm.em.fork(), made.apiKey))?.userId).toBe(userId);
+  const [event] = (await orm.em
+    .fork()
+    .execute('select action, after from audit_events where object_id = ?', [made.keyId])) as unknown[];
+  expect(event).toEqual({ action: 'create-api-key', after: expect.objectContaining({ name: 'rescue' }) });
+  expect(JSON.stringify(event)).not.toContain(made.apiKey);
+  await orm.em.fork().execute('update users set max_active_api_keys = 2 where user_id = ?', [userId]);
+  await orm.close();
+  for (const [args, message] of [
+    [['--account', accountId], 'may have 2 active API keys'],
+    [['--account', accountId, '--email', 'ann@example.com'], `${accountId} has no user ann@example.com`],
+    [['--account', 'acc-none'], 'There is no account acc-none'],
+  ] as const) {
+    const { code, stderr } = await admin('create-api-key', ...args);
+    expect([code, stderr]).toEqual([1, expect.stringContaining(message)]);
+  }
+}, 180_000);
+
+test('an identity of the last hop is revoked for good', async () => {
+  const orm = await createOrm(database.url, 1);
+  const revoked = await admin('revoke-last-hop', '--role', 'gateway', '--name', 'gateway-1');
+  expect(JSON.parse(revoked.stdout)).toEqual({ role: 'gateway', name: 'gateway-1', revoked: true });
+  expect(await revokedLastHops(orm.em)).toEqual([{ role: 'gateway', name: 'gateway-1' }]);
+  await orm.close();
+  expect(await admin('revoke-last-hop', '--role', 'root', '--name', 'x')).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('--role is host or gateway'),
+  });
+}, 180_000);
+
+test('a drained host takes no sandboxes, new or resumed, until the drain is ended', async () => {
+  const orm = await createOrm(database.url, 2);
+  await orm.em.fork().execute(
+    `insert into hosts (host_id, region, region_name, lease_expires_at) values
+       ('host-drained', 'local', 'Local', now() + interval '1 hour'), ('host-gone', 'local', 'Local', now())`,
+  );
+  const needed = { cpu: 1, memoryMb: 128, diskGb: 1, udpPorts: 0, expected: { cpu: 0, memoryMb: 0, diskMb: 0 } };
+  const placed = (where: { hostId?: string }) =>
+    orm.em
+      .fork()
+      .transactional((tx) => reserveHost(tx, needed, where))
+      .then(
+        ({ hostId }) => hostId,
+        ({ code }) => code,
+      );
+  expect(await placed({})).toBe('host-drained');
+  const drained = await admin('drain-host', '--host', 'host-drained', '--wait');
+  expect(drained).toMatchObject({ code: 0, stderr: expect.stringContaining('host-drained: no sandboxes') });
+  expect(JSON.parse(drained.stdout)).toMatchObject({ hostId: 'host-drained', state: 'draining', sandboxes: {} });
+  expect(await placed({})).toBe('no_capacity');
+  expect(await placed({ hostId: 'host-drained' })).toBe('host_unavailable');
+  const hosts = JSON.parse((await admin('list-hosts')).stdout);
+  expect(hosts.map(({ hostId, state }: Record<string, string>) => [hostId, state])).toEqual([
+    ['host-drained', 'draining'],
+    ['host-gone', 'away'],
+  ]);
+  expect(JSON.parse((await admin('undrain-host', '--host', 'host-drained')).stdout).state).toBe('ready');
+  expect(await placed({ hostId: 'host-drained' })).toBe('host-drained');
+  expect(await admin('drain-host', '--host', 'host-x')).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('There is no host host-x'),
+  });
+  const events = (await orm.em
+    .fork()
+    .execute(
+      "select action, before, after from audit_events where object_id = 'host-drained' order by created_at",
+    )) as {
+    action: string;
+  }[];
+  expect(events).toEqual([
+    { action: 'drain-host', before: { draining: false }, after: { draining: true } },
+    { action: 'undrain-host', before: { draining: true }, after: { draining: false } },
+  ]);
+  await orm.close();
 }, 180_000);

@@ -35,3 +35,37 @@ test("every service that connects to sandboxes is in the machine's own network",
     expect(services.find((service) => service.startsWith(`${name}:`))).toContain('network_mode: host');
   }
 });
+
+test("each process's metrics are at a loopback port of their own, and its Prometheus configuration names them", async () => {
+  const config = fs.readFileSync(path.join(root, 'ops/monitoring/prometheus-compose.yml'), 'utf8');
+  const scraped = [...config.matchAll(/targets: \["(\S+?)"\], labels: \{ process: (\w+) \}/g)].map(([, at, name]) => [
+    name,
+    at,
+  ]);
+  expect(scraped.map(([name]) => name)).toEqual(['api', 'gateway', 'worker', 'host']);
+  const { stdout } = await promisify(execFile)('docker-compose', ['config'], { cwd: root });
+  const services = stdout.split(/\n {2}(?=\w)/);
+  for (const [name, at] of scraped) {
+    const service = services.find((each) => each.startsWith(`${name}:`))!;
+    const [address, port] = at!.split(':');
+    expect(service).toMatch(new RegExp(`PLATFORM_${name!.toUpperCase()}_METRICS_PORT: '?${port}'?\\n`));
+    if (service.includes('network_mode: host')) expect(service).toContain(`PLATFORM_METRICS_HOST: ${address}\n`);
+    else expect(service).toContain(`- ${at}:${port}/tcp\n`);
+  }
+  await promisify(execFile)('promtool', ['check', 'config', '--syntax-only', 'ops/monitoring/prometheus-compose.yml'], {
+    cwd: root,
+  });
+});
+
+test('every setting can be given in .env, but those that this file decides', async () => {
+  const schema = fs.readFileSync(path.join(root, 'config/settings.ts'), 'utf8');
+  const names = [...schema.matchAll(/^ {2}((?:PLATFORM|DATABASE|TEMPORAL|SMTP)_\w+):/gm)].map(([, name]) => name!);
+  // Metrics have a test of their own, because compose reads their ports and addresses.
+  const decided =
+    /^(PLATFORM_(DATA_DIR|CACHE_DIR|API_(HOST|PORT)|GATEWAY_HOST|REGISTRY\w*|\w*METRICS_\w+)|DATABASE_\w*URL|TEMPORAL_\w+)$/;
+  const taken = names.filter((name) => !decided.test(name));
+  expect(taken.length).toBeGreaterThan(80);
+  const env = { ...process.env, ...Object.fromEntries(taken.map((name) => [name, `given-${name}`])) };
+  const { stdout } = await promisify(execFile)('docker-compose', ['config'], { cwd: root, env });
+  expect(taken.filter((name) => !stdout.includes(`${name}: given-${name}\n`))).toEqual([]);
+});

@@ -20,7 +20,7 @@ import { NotRunningError, runningPlatformEnv } from '../../ops/local-stack/super
 import { makeImageOnce } from '../../runtime/images/make-once.ts';
 import { imageFolder, rootfsOf } from '../../runtime/images/unpacked-image.ts';
 import { ensureBlankDisk } from '../../runtime/oci/blank-disk.ts';
-import { describeHost } from '../../worker/host-identity.ts';
+import { hostIdOf } from '../../worker/host-identity.ts';
 
 /** What starts make of files that a power cut, a full disk or a hand has left empty, cut short or as garbage. */
 let dir: string;
@@ -86,9 +86,9 @@ describe.each(Object.entries(damages))('a file that is %s', (_, damage) => {
       PLATFORM_SECRET_KEY: Buffer.alloc(32).toString('base64'),
       PLATFORM_DATA_DIR: dir,
     });
-    describeHost(settings);
+    hostIdOf(settings);
     damage(path.join(dir, 'host-id'));
-    expect(() => describeHost(settings)).toThrow(/host-id is damaged/);
+    expect(() => hostIdOf(settings)).toThrow(/host-id is damaged/);
   });
 
   test('of an image or a blank disk in the cache: it is made again', async () => {

@@ -67,6 +67,20 @@ test('a circle is reported once; a circle of types alone is allowed', async () =
   expect(await checkImports(root, rules)).toEqual(['circle: db/a.ts → db/b.ts → db/c.ts → db/a.ts']);
 });
 
+test('a closed folder is imported by the files that it is open to, and by no other: types neither', async () => {
+  write({
+    'db/rows.ts': `import { driver } from './one/driver.ts';\nexport const row = driver;`,
+    'db/choose.ts': `import { driver } from './one/driver.ts';\nexport const chosen = driver;`,
+    'db/one/driver.ts': `import { part } from './part.ts';\nexport const driver = part;`,
+    'db/one/part.ts': 'export const part = 1;',
+    'activities/life.ts': `import type { driver } from '../db/one/driver.ts';\nexport type Life = typeof driver;`,
+  });
+  expect(await checkImports(root, rules, { 'db/one': ['db/choose.ts'] })).toEqual([
+    'activities/life.ts: may not import db/one/driver.ts',
+    'db/rows.ts: may not import db/one/driver.ts',
+  ]);
+});
+
 test('a folder without a rule is reported', async () => {
   write({ 'elsewhere/a.ts': 'export const a = 1;' });
   expect(await checkImports(root, rules)).toEqual(['elsewhere/a.ts: no rule says what elsewhere/ may import']);

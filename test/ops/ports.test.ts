@@ -4,6 +4,7 @@ import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { choosePorts, isPortFree } from '../../ops/local-stack/embedded/ports.ts';
+import { freePort } from '../support/free-port.ts';
 
 let dir: string;
 let holders: net.Server[];
@@ -20,7 +21,8 @@ afterEach(() => {
 
 /** A port that somebody listens on until the test's end. */
 async function takenPort(): Promise<number> {
-  const holder = net.createServer().listen(0, '127.0.0.1');
+  // Nobody gets the ports behind it by asking for any.
+  const holder = net.createServer().listen(await freePort(), '127.0.0.1');
   holders.push(holder);
   await once(holder, 'listening');
   return (holder.address() as net.AddressInfo).port;

@@ -69,7 +69,7 @@ export function newDataDir(): string {
 }
 
 /** Asks until the answer is not undefined. */
-export async function eventually<Answer>(ask: () => Answer | undefined, timeoutMs = 15_000): Promise<Answer> {
+export async function eventually<Answer>(ask: () => Answer | undefined, timeoutMs = 60_000): Promise<Answer> {
   const deadline = Date.now() + timeoutMs;
   for (;;) {
     const answer = ask();

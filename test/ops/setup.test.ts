@@ -5,7 +5,8 @@ import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
-import { agentBundle } from '../../ops/setup/agent-bundle.mjs';
+import { imagesAskedFor } from '../../ops/setup/builtin-images.mjs';
+import { agentBundle } from '../../ops/setup/bundles.mjs';
 import { npmPackages } from '../../ops/setup/npm-packages.mjs';
 import { runMissing } from '../../ops/setup/progress.mjs';
 
@@ -52,6 +53,21 @@ test('steps that are done are skipped without output; missing ones run in order 
   expect(lines[1]).toMatch(/^ {2}first: done in \d+\.\d s$/);
   expect(lines[2]).toBe('  second … (a minute)');
   expect(lines.at(-1)).toMatch(/^ {2}Set-up took /);
+});
+
+test('set-up makes the images of templates that --with names, and lists those that it can make', async () => {
+  const [step, ...others] = imagesAskedFor(root, ['code-interpreter']);
+  expect(others).toEqual([]);
+  expect(step!.title).toBe('Image of the template code-interpreter');
+  // The tests' own set-up has made it.
+  expect(await step!.isDone()).toBe(true);
+  const words = ['ops/setup/main.mjs', '--for', 'packages', '--with', 'nothing'];
+  const refused = await new Promise<string>((resolve) => {
+    execFile(process.execPath, words, { cwd: root, env: { ...process.env, NODE_OPTIONS: '' } }, (error, _, stderr) =>
+      resolve(`${error?.code} ${stderr}`),
+    );
+  });
+  expect(refused).toMatch(/^1 .*--with nothing: give one of code-interpreter, code-interpreter-all/s);
 });
 
 test('packages are installed when node_modules is missing or from another lock file', async () => {
@@ -118,4 +134,19 @@ test('without Go, the development server is downloaded, unpacked and kept', asyn
   } finally {
     mirror.close();
   }
+});
+
+test('without Go and without the download, set-up says why in one line, and what to do', async () => {
+  const { failed, output } = await runModule(
+    `const { downloadDevServer } = await import(${JSON.stringify(path.join(root, 'ops/setup/temporal-dev-server.mjs'))});
+     await downloadDevServer(${JSON.stringify(root)}).catch((error) => console.log(error.name, error.message));`,
+    { PLATFORM_CACHE_DIR: path.join(dir, 'cache'), PLATFORM_TEMPORAL_DOWNLOAD: 'http://nowhere.invalid' },
+  );
+  expect(failed).toBe(false);
+  expect(output).toMatch(
+    /^SetupError Temporal could not be downloaded\. http:\/\/nowhere\.invalid\/v\S+: .*nowhere\.invalid\n/m,
+  );
+  expect(output).toMatch(/Install Go \d\.\d+ or newer/);
+  expect(output).not.toContain('node:internal');
+  expect(fs.readdirSync(path.join(dir, 'cache/toolchain'))).toEqual([]);
 });

@@ -112,14 +112,17 @@ test('a second supervisor on the same data folder is refused with the pid of the
 });
 
 test('a start while the former supervisor still stops waits for it', async () => {
-  const first = start({ STOP_TAKES_MS: '1500' });
+  const mayStop = path.join(dataDir, 'may-stop');
+  const first = start({ STOP_WHEN: mayStop });
   await first.ready();
   first.child.kill('SIGTERM');
   await eventually(() =>
     fs.readFileSync(path.join(dataDir, 'platform.pid'), 'utf8').includes('stopping') ? true : undefined,
   );
-  await start().ready();
-  expect(first.child.exitCode).toBe(0);
+  const next = start().ready();
+  fs.writeFileSync(mayStop, '');
+  await next;
+  expect(await eventually(() => first.child.exitCode ?? undefined)).toBe(0);
 });
 
 test('two copies with two data folders run side by side on ports of their own, and keep them', async () => {

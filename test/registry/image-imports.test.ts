@@ -115,11 +115,27 @@ test.each([
   }
 });
 
+/** Waits until a copy has brought a layer. */
+const isThere = (layer: Parameters<typeof registry.blobsThere>[1][number]) =>
+  until(async () => {
+    try {
+      return (await registry.blobsThere(`target/${name}`, [layer])).size === 1;
+    } catch (error) {
+      // The registry answers so while it is writing the link to a blob.
+      if (error instanceof RegistryError && error.status === 500) return false;
+      throw error;
+    }
+  });
+
 test('a copy that breaks off goes on without the blobs that are there', async () => {
   const layers = [anyLayer(100_000), anyLayer(2_000_000)];
-  const { digest, sizeBytes } = await pushImage(origin, `source/${name}`, { layers });
+  const { digest, sizeBytes, layers: pushed } = await pushImage(origin, `source/${name}`, { layers });
+  // It breaks off when the small layer is there.
+  front.fault = { stallsAfter: 1_000_000, cutAfter: 1_500_000 };
+  const broken = expect(copy()).rejects.toThrow('The external registry has broken off the transfer');
+  await isThere(pushed[0]!);
   front.fault = { cutAfter: 1_000_000 };
-  await expect(copy()).rejects.toThrow('The external registry has broken off the transfer');
+  await broken;
   expect(await hasManifest(origin, `target/${name}`, 'latest')).toBe(false);
   front.fault = {};
   front.bytesSent = 0;
@@ -137,15 +153,7 @@ test('after a kill in the middle no tool goes on, and the next copy does not cop
   const program = path.join(import.meta.dirname, 'copying-process.ts');
   const args = [address, `${front.address}/source/${name}:latest`, `target/${name}`];
   const child = spawn(process.execPath, [program, ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
-  await until(async () => {
-    try {
-      return (await registry.blobsThere(`target/${name}`, pushed.slice(0, 1))).size === 1;
-    } catch (error) {
-      // The registry answers so while it is writing the link to a blob.
-      if (error instanceof RegistryError && error.status === 500) return false;
-      throw error;
-    }
-  });
+  await isThere(pushed[0]!);
   const tools = running('skopeo', child.pid);
   child.kill('SIGKILL');
   await once(child, 'close');
@@ -233,7 +241,7 @@ test('an end in the middle kills the tool at once and leaves no tag', async () =
   const copying = copy(undefined, { signal: stop.signal, onLine: () => stop.abort(new Error('enough')) });
   await expect(copying).rejects.toThrow('enough');
   expect(await hasManifest(origin, `target/${name}`, 'latest')).toBe(false);
-  expect(running('skopeo')).toEqual([]);
+  await until(() => running('skopeo').length === 0);
 });
 
 /** Programs of that name that a process has started. */

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import type { MountCredentials } from '../../domain/object-storage.ts';
 import type { WantedMounts } from '../../runtime/driver.ts';
+import { readIfThere } from '../support/read-if-there.ts';
 import { S3Server } from '../support/s3-server.ts';
 import { S3fsImage } from '../support/s3fs-image.ts';
 import { LocalHost, shell } from './local-host.ts';
@@ -20,7 +21,7 @@ beforeAll(async () => {
   host = await LocalHost.open(options());
 }, 180_000);
 
-afterAll(() => host.closeEmpty(), 60_000);
+afterAll(() => host.closeEmpty(), 180_000);
 afterAll(async () => {
   await image.stop();
   await s3.stop();
@@ -29,8 +30,8 @@ afterAll(async () => {
 
 const options = () => ({
   registryInsecureHttp: true,
-  mountTimeoutSeconds: 8,
-  pauseTimeoutSeconds: 3,
+  mountTimeoutSeconds: 20,
+  pauseTimeoutSeconds: 20,
   openServers: [{ address: outside.far, port: s3.port }],
 });
 const wanted = () => ({ image: image.reference, allowInternetAccess: true, memoryMb: 512 });
@@ -40,7 +41,7 @@ const { slot, key, anew, kept, withSandbox, specOf } = mounted;
 /** Of the sandbox's processes that are s3fs. */
 async function s3fsPids(): Promise<number[]> {
   const { processes } = await host.driver.inventory();
-  return processes.filter((pid) => /s3fs/.test(readFileSync(`/proc/${pid}/comm`, 'latin1')));
+  return processes.filter((pid) => readIfThere(`/proc/${pid}/comm`).includes('s3fs'));
 }
 
 test("the image's own s3fs serves the bucket from inside", async () => {
@@ -145,7 +146,7 @@ test.each<[string, () => WantedMounts, RegExp]>([
     expect((await host.driver.inventory()).bucketProcesses).toEqual([]);
     await host.driver.remove(spec.sandboxId);
   },
-  60_000,
+  120_000,
 );
 
 test('a pause freezes s3fs with the sandbox, and a resume changes the mounts as its patch says', async () => {

@@ -82,7 +82,9 @@ test('an image below the folder of a sandbox stays for as long as the folder is 
   await fill(other, 'bc');
   expect([...'abc'].filter(isThere)).toEqual(['a']);
   rmSync(sandbox, { recursive: true });
-  await new ImageCache({ cacheDir, budgetBytes: 3 * megabyte, logger }).get(image('d'));
+  const first = new ImageCache({ cacheDir, budgetBytes: 3 * megabyte, logger });
+  await first.get(image('d'));
+  await first.settled();
   const last = new ImageCache({ cacheDir, budgetBytes: 3 * megabyte, logger });
   await last.get(image('d'));
   await last.settled();

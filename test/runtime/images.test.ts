@@ -72,7 +72,7 @@ const program = async ({ spec, place }: Awaited<ReturnType<typeof createFrom>>, 
   const reply = await fetch(`http://${place.address}:${place.agentPort}/platform/probe`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', 'x-platform-token': spec.platformToken },
-    body: JSON.stringify({ command: ['/.platform/bin/node', '-e', script], timeoutSeconds: 10 }),
+    body: JSON.stringify({ command: ['/.platform/bin/node', '-e', script], timeoutSeconds: 60 }),
   });
   return ((await reply.json()) as { exitCode: number }).exitCode;
 };

@@ -100,7 +100,7 @@ export async function shell(
   place: SandboxPlace,
   spec: SandboxSpec,
   script: string,
-  timeoutSeconds = 20,
+  timeoutSeconds = 60,
 ): Promise<{ exitCode: number; output: string }> {
   const base = `http://${place.address}:${place.agentPort}`;
   const output = `/dev/shm/output-${Math.random().toString(36).slice(2)}`;

@@ -1,7 +1,9 @@
 import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import type { SandboxSpec } from '../../runtime/driver.ts';
 import { Canary, HostileStorage } from '../support/hostile-storage.ts';
+import { readIfThere } from '../support/read-if-there.ts';
 import { S3Server } from '../support/s3-server.ts';
+import { until } from '../support/until.ts';
 import { LocalHost, nothing, onHost, shell } from './local-host.ts';
 import { MountedSandboxes } from './mounted-sandboxes.ts';
 
@@ -36,7 +38,7 @@ const memoryLimitBytes = 256 * 1024 * 1024;
 /** The processes of s3fs itself, of all sandboxes. */
 async function s3fsPids(): Promise<number[]> {
   const { bucketProcesses } = await host.driver.inventory();
-  return bucketProcesses.filter((pid) => readFileSync(`/proc/${pid}/comm`, 'latin1').startsWith('s3fs'));
+  return bucketProcesses.filter((pid) => readIfThere(`/proc/${pid}/comm`).startsWith('s3fs'));
 }
 
 /** A field of `/proc/<pid>/status`. */
@@ -78,12 +80,12 @@ test('s3fs has no rights on the host, and namespaces and limits of its own below
 test('s3fs reaches its endpoint alone', async () => {
   await withSandbox(anew(slot()), async () => {
     const [pid] = await s3fsPids();
-    const reaches = (address: string, port: number) => {
-      const script = `const s = require('net').connect(${port}, '${address}'); s.on('connect', () => { console.log('yes'); process.exit() }).on('error', () => { console.log('no'); process.exit() }); setTimeout(() => { console.log('no'); process.exit() }, 3000)`;
+    const reaches = (address: string, port: number, waitMs = 3000) => {
+      const script = `const s = require('net').connect(${port}, '${address}'); s.on('connect', () => { console.log('yes'); process.exit() }).on('error', () => { console.log('no'); process.exit() }); setTimeout(() => { console.log('no'); process.exit() }, ${waitMs})`;
       return onHost('nsenter', `--net=/proc/${pid}/ns/net`, process.execPath, '-e', script);
     };
     expect(onHost('nsenter', `--net=/proc/${pid}/ns/net`, 'ip', '-o', 'link').split('\n')).toHaveLength(1);
-    expect(reaches('127.0.0.1', s3.port)).toBe('yes');
+    expect(reaches('127.0.0.1', s3.port, 40_000)).toBe('yes');
     expect(reaches('127.0.0.1', canary.port)).toBe('no');
     expect(reaches(host.driver.gateway, canary.port)).toBe('no');
     expect(reaches(host.driver.hostAddress, 22)).toBe('no');
@@ -131,7 +133,7 @@ test('s3fs stands still in a paused sandbox, and ends with its parent however th
     process.kill(Number(statusOf(pid!, 'PPid')), 'SIGKILL');
     const { output } = await shell(place, spec, 'until ! ls /mnt/data 2>/dev/null; do sleep 0.1; done; echo gone');
     expect(output).toBe('gone');
-    expect(await s3fsPids()).toEqual([]);
+    await until(async () => (await s3fsPids()).length === 0);
   });
 }, 120_000);
 

@@ -42,7 +42,7 @@ beforeAll(async () => {
   host = await LocalHost.open(options());
 }, 180_000);
 
-afterAll(() => host?.closeEmpty(), 60_000);
+afterAll(() => host?.closeEmpty(), 180_000);
 afterAll(async () => {
   for (const server of servers) await server.stop();
   for (const network of networks) network.remove();
@@ -91,7 +91,7 @@ test('a name that leads elsewhere at a later connection leads s3fs nowhere', asy
     const script = `const socket = require('tls').connect({ host: '127.0.0.1', port: 443, servername: '${name}', rejectUnauthorized: false });
       const end = (word) => { console.log(word); process.exit(); };
       socket.on('secureConnect', () => end(socket.getPeerCertificate().subjectaltname)).on('error', () => end('nothing')).on('close', () => end('nothing'));
-      setTimeout(end, 5000, 'somebody who says nothing');`;
+      setTimeout(end, 40000, 'somebody who says nothing');`;
     return onHost('nsenter', `--net=/proc/${s3fs}/ns/net`, process.execPath, '-e', script);
   };
   const canaries: Canary[] = [];

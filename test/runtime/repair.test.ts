@@ -38,7 +38,7 @@ test.each(losses)(
     expect(await host.driver.repairLinks(sandbox.linked)).toEqual([]);
     expect(onHost('cat', `/sys/class/net/${sandbox.link}/netdev_group`)).not.toBe('0');
   },
-  60_000,
+  120_000,
 );
 
 test.each(losses)(
@@ -50,7 +50,7 @@ test.each(losses)(
     expect((await host.driver.resume(sandbox.spec)).from).toBe('thaw');
     expect((await shell(sandbox.place, sandbox.spec, 'cat /dev/shm/memory')).output).toBe('kept');
   },
-  60_000,
+  120_000,
 );
 
 describe('a restart needs nothing from the processes', () => {
@@ -75,6 +75,6 @@ describe('a restart needs nothing from the processes', () => {
       expect(await host.driver.restart(spec)).toEqual({ ...place, from: 'existing' });
       expect(await host.driver.inspect(spec.sandboxId)).toMatchObject({ state: 'running', run: 2 });
     },
-    60_000,
+    120_000,
   );
 });

@@ -61,5 +61,5 @@ test.each(['crun', 'runc'] as const)(
     await host.driver.reconcile([]);
     expect(await host.driver.inventory()).toMatchObject(nothing);
   },
-  60_000,
+  120_000,
 );

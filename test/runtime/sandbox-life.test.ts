@@ -54,13 +54,18 @@ test('a sandbox is created, runs commands, pauses, resumes, stops and is removed
 
 test('a paused sandbox stands still and keeps its memory', async () => {
   const { spec, place } = await create();
-  await shell(place, spec, 'nohup sh -c "while :; do date +%s%3N; sleep 0.02; done" >/dev/shm/times & sleep 0.2');
+  await shell(
+    place,
+    spec,
+    'nohup sh -c "while :; do date +%s%3N; sleep 0.02; done" >/dev/shm/times & until [ -s /dev/shm/times ]; do sleep 0.02; done',
+  );
   await host.driver.pause(spec.sandboxId);
   const pausedAt = Date.now();
   await new Promise((resolve) => setTimeout(resolve, 500));
   const resumedAt = Date.now();
   await host.driver.resume(spec);
-  const { output } = await shell(place, spec, 'sleep 0.2; cat /dev/shm/times');
+  const goesOn = 'seen=$(wc -l </dev/shm/times); until [ $(wc -l </dev/shm/times) -gt $seen ]; do sleep 0.02; done';
+  const { output } = await shell(place, spec, `${goesOn}; cat /dev/shm/times`);
   const times = output.split('\n').map(Number);
   expect(times.filter((time) => time < pausedAt)).not.toEqual([]);
   expect(times.filter((time) => time > pausedAt + 5 && time < resumedAt - 5)).toEqual([]);
@@ -118,7 +123,7 @@ test('its command runs with its environment', async () => {
 });
 
 describe('readiness', () => {
-  const times = { initialDelaySeconds: 0, periodSeconds: 0.1, timeoutSeconds: 1, failureThreshold: 30 };
+  const times = { initialDelaySeconds: 0, periodSeconds: 0.1, timeoutSeconds: 1, failureThreshold: 600 };
   const server = (port: number, status: number) => ({
     entrypoint: ['/.platform/bin/node', '-e'],
     cmd: [

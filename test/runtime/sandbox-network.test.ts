@@ -64,7 +64,7 @@ afterAll(async () => {
   onHost('ip', 'netns', 'delete', internet.namespace);
 });
 
-const get = (from: typeof open, url: string) => shell(from.place, from.spec, `curl -sS --max-time 2 ${url}`);
+const get = (from: typeof open, url: string) => shell(from.place, from.spec, `curl -sS --max-time 20 ${url}`);
 const hostAddresses = () =>
   Object.values(os.networkInterfaces())
     .flat()
@@ -155,7 +155,7 @@ test('traffic with other machines is limited to its rate, traffic with its host 
   const spec = paced.spec({ allowInternetAccess: true });
   const place = await paced.driver.create(spec);
   const limit = 20e6 / 8;
-  const speedOf = async (script: string) => Number((await shell(place, spec, script, 40)).output);
+  const speedOf = async (script: string) => Number((await shell(place, spec, script)).output);
   const speeds = [
     await speedOf(`curl -sS -o /dev/null -w '%{speed_download}' http://${internet.web}:8080/bulk`),
     await speedOf(
@@ -169,15 +169,15 @@ test('traffic with other machines is limited to its rate, traffic with its host 
   }
   const body = new FormData();
   body.set('path', '/root/up');
-  body.set('file', new Blob([Buffer.alloc(20e6)]));
+  body.set('file', new Blob([Buffer.alloc(60e6)]));
   const startedMs = performance.now();
   await fetch(`http://${place.address}:${place.agentPort}/upload`, {
     method: 'POST',
     headers: { 'x-access-token': spec.accessToken! },
     body,
   });
-  // At the limit it would take eight seconds.
-  expect(performance.now() - startedMs).toBeLessThan(4000);
+  // At the limit it would take 24 seconds.
+  expect(performance.now() - startedMs).toBeLessThan(20_000);
   await paced.close();
 }, 180_000);
 
@@ -192,6 +192,7 @@ test('a packet with the address of another does not leave the link', async () =>
   const before = dropped();
   const send = `const s = require('dgram').createSocket('udp4'); s.bind(0, '${victim}', () => s.send('x', 8080, '${internet.web}', () => s.close()))`;
   inNetwork(process.execPath, '-e', send);
+  await until(() => dropped() > before);
   expect(dropped()).toBe(before + 1);
   inNetwork('ip', 'address', 'delete', `${victim}/32`, 'dev', 'eth0');
 });
@@ -227,10 +228,12 @@ for n in range(10000):
   try: s = socket.socket()
   except OSError: break
   s.setblocking(False); s.connect_ex(("${internet.web}", 8080)); held.append(s)
-time.sleep(3.5)
 def connected(s):
   try: s.getpeername(); return True
   except OSError: return False
+end = time.time() + 40
+while time.time() < end and sum(connected(s) for s in held) <= 900: time.sleep(0.5)
+time.sleep(3.5)
 print(len(held), sum(connected(s) for s in held))`;
   const { output } = await shell(open.place, open.spec, `ulimit -n $(ulimit -Hn); python3 -c '${hoard}'`);
   const [tried, connected] = output.split(' ').map(Number);
@@ -239,13 +242,13 @@ print(len(held), sum(connected(s) for s in held))`;
   expect(connected).toBeLessThanOrEqual(2048);
   const started = performance.now();
   expect((await shell(closed.place, closed.spec, 'true')).exitCode).toBe(0);
-  expect(performance.now() - started).toBeLessThan(5000);
+  expect(performance.now() - started).toBeLessThan(20_000);
 });
 
 test('the firewall comes back when somebody flushes it', async () => {
   const table = `sandboxes_${host.driver.copyId}`;
   onHost('nft', 'delete', 'table', 'inet', table);
   const isReported = (warning: unknown) => /firewall had been removed; it is back/.test(JSON.stringify(warning));
-  await until(() => host.warnings.some(isReported), 30_000);
+  await until(() => host.warnings.some(isReported), 60_000);
   expect((await host.driver.inventory()).firewall).toBe(true);
 });

@@ -5,7 +5,7 @@ import { askUdp, udpEcho } from '../support/udp.ts';
 import { LocalHost, onHost, shell } from './local-host.ts';
 import { OutsideNetwork } from './outside-network.ts';
 
-jest.setTimeout(90_000);
+jest.setTimeout(180_000);
 
 let host: LocalHost;
 let outside: OutsideNetwork;
@@ -102,7 +102,7 @@ test('a port leads to it over a pause, a new host worker, a flushed firewall, an
   expect(await askFromOutside(hostPort(4))).toContain('echo hello');
 
   onHost('nft', 'delete', 'table', 'inet', `sandboxes_${host.driver.copyId}`);
-  expect(await until(async () => (await host.driver.inventory()).firewall, { timeoutSeconds: 15, everyMs: 100 })).toBe(
+  expect(await until(async () => (await host.driver.inventory()).firewall, { timeoutSeconds: 60, everyMs: 100 })).toBe(
     true,
   );
   expect(await askFromOutside(hostPort(4))).toContain('echo hello');

@@ -75,7 +75,7 @@ test('a miss is a cold start, and the pool learns the size', async () => {
     await filled();
     return (await host.driver.create(host.spec({ storageGb: 3 }))).from === 'pool';
   }, 180_000);
-});
+}, 300_000);
 
 test('a member that died is not claimed', async () => {
   await filled();

@@ -4,6 +4,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import WebSocket from 'ws';
+import { until } from './until.ts';
 
 const startLimitMs = 60_000;
 
@@ -41,15 +42,99 @@ export class BrowserTab {
         resolve(found);
       });
     });
-    const tabs = (await (await fetch(`http://127.0.0.1:${port}/json`)).json()) as {
-      type: string;
-      webSocketDebuggerUrl: string;
-    }[];
-    const socket = new WebSocket(tabs.find(({ type }) => type === 'page')!.webSocketDebuggerUrl);
+    // The browser listens before its first page is there.
+    let address: string | undefined;
+    await until(async () => {
+      const targets = (await (await fetch(`http://127.0.0.1:${port}/json`)).json()) as Target[];
+      address = targets.find(({ type }) => type === 'page')?.webSocketDebuggerUrl;
+      return address !== undefined;
+    }, startLimitMs);
+    const socket = new WebSocket(address!);
     await once(socket, 'open');
     const tab = new BrowserTab(browser, profile, socket);
     await tab.#send('Page.enable');
+    await tab.#send('Page.setLifecycleEventsEnabled', { enabled: true });
+    await tab.#send('Log.enable');
+    // Without a window it would have no focus, and no access to the clipboard.
+    await tab.#send('Emulation.setFocusEmulationEnabled', { enabled: true });
+    socket.on('message', (data: WebSocket.RawData) => tab.#note(JSON.parse(String(data))));
     return tab;
+  }
+
+  /** What the browser reported of the pages: violations of their policies, exceptions, failed requests. */
+  readonly reported: string[] = [];
+  /** Questions of the pages (`confirm`, `prompt`), each answered with the next of `answers`, or refused. */
+  readonly asked: string[] = [];
+  readonly answers: string[] = [];
+
+  #note({ method, params }: Message): void {
+    if (method === 'Log.entryAdded') this.reported.push(params.entry.text);
+    if (method !== 'Page.javascriptDialogOpening') return;
+    this.asked.push(params.message);
+    const promptText = this.answers.shift();
+    const accept = promptText !== undefined || params.type === 'beforeunload';
+    void this.#send('Page.handleJavaScriptDialog', { accept, promptText: promptText ?? '' });
+  }
+
+  /** Types into what has the focus. Line ends are the key Enter. */
+  async type(text: string): Promise<void> {
+    for (const [index, line] of text.split('\n').entries()) {
+      if (index > 0) await this.press('Enter', { text: '\r', code: 13 });
+      if (line !== '') await this.#send('Input.insertText', { text: line });
+    }
+  }
+
+  /** @param modifiers 1 Alt, 2 Ctrl, 4 Meta, 8 Shift */
+  async press(key: string, { text, code, modifiers = 0, command }: KeyPress = {}): Promise<void> {
+    const windowsVirtualKeyCode = code ?? key.toUpperCase().charCodeAt(0);
+    const common = { key, windowsVirtualKeyCode, modifiers };
+    await this.#send('Input.dispatchKeyEvent', {
+      ...common,
+      type: text ? 'keyDown' : 'rawKeyDown',
+      ...(text && { text }),
+      ...(command && { commands: [command] }),
+    });
+    await this.#send('Input.dispatchKeyEvent', { ...common, type: 'keyUp' });
+  }
+
+  async doubleClick(x: number, y: number): Promise<void> {
+    for (const clickCount of [1, 2]) {
+      for (const type of ['mousePressed', 'mouseReleased']) {
+        await this.#send('Input.dispatchMouseEvent', { type, x, y, button: 'left', clickCount });
+      }
+    }
+  }
+
+  async resize(width: number, height: number): Promise<void> {
+    await this.#send('Emulation.setDeviceMetricsOverride', { width, height, deviceScaleFactor: 1, mobile: false });
+  }
+
+  async reload(): Promise<void> {
+    await this.#loaded(() => this.#send('Page.reload'));
+  }
+
+  /** Drops files of this machine in the middle of the page. */
+  async drop(files: string[]): Promise<void> {
+    const data = { items: [], files, dragOperationsMask: 1 };
+    for (const type of ['dragEnter', 'dragOver', 'drop']) {
+      await this.#send('Input.dispatchDragEvent', { type, x: 400, y: 300, data });
+    }
+  }
+
+  /** Files that the pages download go there. */
+  async downloadTo(folder: string): Promise<void> {
+    await this.#send('Browser.setDownloadBehavior', { behavior: 'allow', downloadPath: folder });
+  }
+
+  /** Allows the page's origin what a person would be asked for, such as `clipboardReadWrite`. */
+  async grant(origin: string, ...permissions: string[]): Promise<void> {
+    await this.#send('Browser.grantPermissions', { origin, permissions });
+  }
+
+  /** The page as a person sees it, in PNG. */
+  async screenshot(file: string): Promise<void> {
+    const { data } = (await this.#send('Page.captureScreenshot', { format: 'png' })) as { data: string };
+    fs.writeFileSync(file, Buffer.from(data, 'base64'));
   }
 
   async goTo(url: string): Promise<void> {
@@ -71,9 +156,8 @@ export class BrowserTab {
 
   /** The value of an expression in the page. */
   async evaluate<T>(expression: string): Promise<T> {
-    const { result } = (await this.#send('Runtime.evaluate', { expression, returnByValue: true })) as {
-      result: { value: T };
-    };
+    const awaited = { expression, returnByValue: true, awaitPromise: true };
+    const { result } = (await this.#send('Runtime.evaluate', awaited)) as { result: { value: T } };
     return result.value;
   }
 
@@ -84,8 +168,17 @@ export class BrowserTab {
     fs.rmSync(this.#profile, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 });
   }
 
+  /** Waits until another document than the present one has loaded: the load of the present one may be on its way, too. */
   async #loaded(start: () => Promise<unknown>): Promise<void> {
-    const loaded = this.#message(({ method }) => method === 'Page.loadEventFired');
+    const { frameTree } = (await this.#send('Page.getFrameTree')) as { frameTree: { frame: Frame } };
+    const { id, loaderId } = frameTree.frame;
+    const loaded = this.#message(
+      ({ method, params }) =>
+        method === 'Page.lifecycleEvent' &&
+        params.name === 'load' &&
+        params.frameId === id &&
+        params.loaderId !== loaderId,
+    );
     await start();
     await loaded;
   }
@@ -115,9 +208,31 @@ export class BrowserTab {
   }
 }
 
+interface Target {
+  type: string;
+  webSocketDebuggerUrl: string;
+}
+
+interface Frame {
+  id: string;
+  /** Of the document in it. */
+  loaderId: string;
+}
+
+interface KeyPress {
+  text?: string;
+  /** The number of the key; that of its letter if left out. */
+  code?: number;
+  modifiers?: number;
+  /** What the key does in an editor: `paste`, `copy`. */
+  command?: string;
+}
+
 interface Message {
   id?: number;
   method?: string;
+  // biome-ignore lint/suspicious/noExplicitAny: events of all shapes
+  params?: any;
   result?: unknown;
   error?: { message: string };
 }

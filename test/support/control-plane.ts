@@ -3,12 +3,13 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { Client, Connection, type ConnectionLike } from '@temporalio/client';
+import type { WorkerDeploymentVersion } from '@temporalio/common';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
-import { DefaultLogger, NativeConnection, Runtime } from '@temporalio/worker';
+import { DefaultLogger, NativeConnection, Runtime, type Worker } from '@temporalio/worker';
 import { pino } from 'pino';
 import { TemporalSandboxCommands } from '../../api/temporal-sandbox-commands.ts';
 import { deriveSecrets, type PlatformSecrets } from '../../config/secrets.ts';
-import { loadSettings } from '../../config/settings.ts';
+import { loadSettings, type Settings } from '../../config/settings.ts';
 import { bootstrap } from '../../db/bootstrap.ts';
 import { Sandbox } from '../../db/entities/sandbox.ts';
 import { Template } from '../../db/entities/template.ts';
@@ -62,6 +63,10 @@ export interface ControlPlane {
   /** A sandbox admitted as the API would, not started yet. */
   admit(wanted?: Partial<NewSandbox>): Promise<Sandbox>;
   row(sandboxId: SandboxId): Promise<Sandbox>;
+  /** The control workers: the first has no version. Each is stopped with the plane at the latest. */
+  controls: readonly Worker[];
+  addControl(version: WorkerDeploymentVersion): Promise<Worker>;
+  settings: Settings;
   stop(): Promise<void>;
 }
 
@@ -116,25 +121,30 @@ export async function startControlPlane(options: {
       sandboxNetworks: async () => [],
     }),
   };
-  const workflowBundle = await ensureWorkflowBundle(path.join(os.tmpdir(), 'sandbox-platform-test-bundles'));
   const registry = PlatformRegistry.of(settings);
-  const [control, hosts] = await Promise.all([
+  const bundles = path.join(os.tmpdir(), 'sandbox-platform-test-bundles');
+  const createControl = async (version: WorkerDeploymentVersion | null) =>
     createControlWorker({
       ...common,
       settings,
       mailer: createMailer(settings, silent),
       registry,
       webhooks,
-      workflowBundle,
+      workflowBundle: await ensureWorkflowBundle(bundles, version ? 'versioned' : 'plain'),
+      version,
       retention: options.retention ?? keptForLong,
-    }),
+    });
+  const [control, hosts] = await Promise.all([
+    createControl(null),
     createHostWorkers({ ...common, hostId, driver: options.driver, registry, ...options.hostWorker }),
   ]);
+  const controls = [control];
   const running = [control.run(), ...hosts.map((host) => host.run())];
   const lease = new HostLease({
     databaseUrl: database.url,
     fence: { isClosed: false, keepOpenUntil: async () => {}, open: async () => true },
-    leaseSeconds: 15,
+    // No test waits for its end, and a machine that stands still for seconds must not bring it about.
+    leaseSeconds: 600,
     onLost: () => {},
     logger: silent,
     describe: () => ({
@@ -194,11 +204,19 @@ export async function startControlPlane(options: {
       };
       return admitSandbox(orm.em.fork(), plans, asked, anyRegion);
     },
+    settings,
+    controls,
+    async addControl(version) {
+      const added = await createControl(version);
+      controls.push(added);
+      running.push(added.run());
+      return added;
+    },
     row: (sandboxId) => orm.em.fork().findOneOrFail(Sandbox, { sandboxId }),
     async stop() {
       await Promise.all([relay.stop(), webhookRelay.stop()]);
       facts.stop();
-      control.shutdown();
+      for (const each of controls) if (each.getState() === 'RUNNING') each.shutdown();
       for (const host of hosts) host.shutdown();
       await Promise.all(running);
       await webhooks.sender.close();
@@ -227,11 +245,13 @@ async function connectOwn(shortHistory: boolean) {
 /** A control plane whose time jumps to the next timer, on a Temporal of its own. */
 export async function startTimeSkippingPlane(
   driver: SandboxDriver,
+  env: Record<string, string> = {},
 ): Promise<{ environment: TestWorkflowEnvironment; plane: ControlPlane; stop(): Promise<void> }> {
   const environment = await timeSkippingEnvironment();
   const { connection, nativeConnection, namespace = 'default' } = environment;
   const plane = await startControlPlane({
     driver,
+    env,
     relay: false,
     temporal: { connection, nativeConnection, namespace },
   });

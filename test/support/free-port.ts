@@ -1,12 +1,11 @@
-import { once } from 'node:events';
-import net from 'node:net';
+import { randomInt } from 'node:crypto';
+import { isPortFree } from '../../ops/local-stack/embedded/ports.ts';
 
-/** A port of loopback that nobody listens on now. */
+/**
+ * A port of loopback that nobody listens on now. It is below those that the kernel gives to sockets without a wish, and
+ * above those of the platform's programs, so that nothing but another call of this takes it before its use.
+ */
 export async function freePort(): Promise<number> {
-  const server = net.createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as net.AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
+  const port = randomInt(10_000, 20_000);
+  return (await isPortFree(port)) ? port : freePort();
 }

@@ -32,7 +32,7 @@ export class LoopbackRegistry {
         (reply) => reply.ok,
         () => false,
       );
-    await until(answers, 20_000);
+    await until(answers);
     return new LoopbackRegistry(address, async () => {
       server.kill();
       await ended;

@@ -63,7 +63,7 @@ export class MailServer {
   /** The next mail to somebody that has not been taken yet. */
   async take(receiver: string): Promise<ArrivedMail> {
     const find = () => this.mails.findIndex(({ receivers }) => receivers.includes(receiver));
-    await until(() => find() >= 0, 30_000);
+    await until(() => find() >= 0, 90_000);
     return this.mails.splice(find(), 1)[0]!;
   }
 

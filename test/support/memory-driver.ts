@@ -5,6 +5,7 @@ import {
   DriverError,
   type ImageBuilds,
   type PackedLayer,
+  type PauseResult,
   type SandboxDriver,
   type SandboxExit,
   type SandboxInspection,
@@ -31,6 +32,8 @@ export class MemoryDriver implements SandboxDriver {
   readonly storage = new Map<SandboxId, WantedMounts | undefined>();
   /** Makes the next call of that kind fail. */
   readonly failNext = new Map<FailingCall, DriverError>();
+  /** Makes every call of that kind fail. */
+  readonly failAlways = new Map<FailingCall, DriverError>();
   /** Calls of that kind, for one sandbox or for all, that wait until they are cancelled, as those behind a dead agent. */
   readonly hangs = new Set<`${HangingCall} ${string}`>();
   readonly hanging = new Map<SandboxId, AbortController>();
@@ -38,6 +41,7 @@ export class MemoryDriver implements SandboxDriver {
   hold: Promise<void> | null = null;
   /** While set for a kind of call, such calls wait for it. */
   readonly holds = new Map<'resume' | 'restart', Promise<void>>();
+  pauseKeeps: PauseResult['kept'] = 'memory';
   /** The layers that builds pack: `changes`, and the `tree` of an image. */
   readonly layers = new Map<'changes' | 'tree', PackedLayer>();
   readonly builds: ImageBuilds = {
@@ -79,14 +83,15 @@ export class MemoryDriver implements SandboxDriver {
     return this.#mounted(spec, 'cold');
   }
 
-  async pause(sandboxId: SandboxId, signal?: AbortSignal): Promise<void> {
+  async pause(sandboxId: SandboxId, signal?: AbortSignal): Promise<PauseResult> {
     this.calls.push(`pause ${sandboxId}`);
     await this.#hangIfAsked('pause', sandboxId, signal);
     this.#failIfAsked('pause');
-    if (this.states.get(sandboxId) === 'exited') {
+    if (this.states.get(sandboxId) === 'exited' && this.pauseKeeps === 'memory') {
       throw new DriverError('sandbox_absent', 'The sandbox does not run on this host');
     }
-    this.states.set(sandboxId, 'paused');
+    this.states.set(sandboxId, this.pauseKeeps === 'memory' ? 'paused' : 'exited');
+    return { kept: this.pauseKeeps };
   }
 
   async resume(spec: SandboxSpec, options: CreateOptions = {}): Promise<SandboxPlace> {
@@ -170,7 +175,7 @@ export class MemoryDriver implements SandboxDriver {
   }
 
   #failIfAsked(kind: FailingCall): void {
-    const failure = this.failNext.get(kind);
+    const failure = this.failAlways.get(kind) ?? this.failNext.get(kind);
     this.failNext.delete(kind);
     if (failure) throw failure;
   }

@@ -4,7 +4,6 @@ import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import Stripe from 'stripe';
 import { paymentTestServer } from '../../ops/setup/toolchain/locations.mjs';
-import { freePort } from './free-port.ts';
 import { processorSettings } from './processor-settings.ts';
 import { until } from './until.ts';
 
@@ -16,8 +15,19 @@ export const cards = {
   declined: '4000000000000002',
   /** Can be added, and is refused when it is charged. */
   declinedLater: '4000000000000341',
+  /** Can be added, and are refused when they are charged, each for its reason (`declineCodes`). */
+  withoutFunds: '4000000000009995',
+  expired: '4000000000000069',
+  lost: '4000000000009987',
   /** Its bank asks for its owner, when it is added and when it is charged. */
   asksForOwner: '4000002500003155',
+};
+
+/** Why a card is declined. localstripe knows one reason, so to it these are `cards.declinedLater`. */
+export const declineCodes: Readonly<Record<string, string>> = {
+  [cards.withoutFunds]: 'insufficient_funds',
+  [cards.expired]: 'expired_card',
+  [cards.lost]: 'lost_card',
 };
 
 // biome-ignore lint/suspicious/noExplicitAny: objects of the processor's API
@@ -30,25 +40,47 @@ export interface Notice {
   signature: string;
 }
 
+interface Answer {
+  status: number;
+  /** Its content type. */
+  type: string;
+  body: string;
+}
+
 interface Fault {
   path: RegExp;
-  /** `lost`: it is not carried out. `unanswered`: it is, and the reply is lost. */
-  kind: 'lost' | 'unanswered';
+  /** `lost`: it is not carried out. `unanswered`: it is, and the reply is lost. `hung`: it is, and no reply ever comes. */
+  kind: 'lost' | 'unanswered' | 'hung';
+}
+
+/** A request that has arrived, or that is carried out and not answered yet. */
+export interface ProcessorMoment {
+  when: 'arrived' | 'done';
+  /** As `POST /v1/…`. */
+  name: string;
+  body: string;
+  /** Null: it is not carried out. */
+  answer: string | null;
+  /** Whether the client has closed the connection. */
+  isGone(): boolean;
 }
 
 /** localstripe on loopback, without its file in /tmp. */
 const program = `
-import sys
+import socket
 from aiohttp import web
 import localstripe.resources as resources
 resources.Store.dump_to_disk = lambda self: None
 from localstripe.server import app
-web.run_app(app, host='127.0.0.1', port=int(sys.argv[1]), print=None, access_log=None)
+listening = socket.create_server(('127.0.0.1', 0))
+print(listening.getsockname()[1], flush=True)
+web.run_app(app, sock=listening, print=None, access_log=None)
 `;
 
 /**
  * A payment processor on the network: localstripe, behind a server that adds what it lacks. That is idempotency keys, notices of
- * cards that were added and removed, charges without the owner, a second try of a charge that was declined, and faults.
+ * cards that were added and removed, charges without the owner, a second try of a charge that was declined, reasons of declines, cards that
+ * are gone, bounds of refunds, and faults.
  */
 export class TestProcessor {
   readonly publishableKey = 'pk_test_platform';
@@ -58,7 +90,18 @@ export class TestProcessor {
   readonly notices: Notice[] = [];
   /** Requests that arrived, as `POST /v1/…`. */
   readonly requests: string[] = [];
-  readonly #replies = new Map<string, Promise<{ status: number; body: string }>>();
+  /** Objects in a page of a list, at most. */
+  longestPage = 100;
+  /** Lists say that charges were made so many seconds earlier. */
+  olderSeconds = 0;
+  /** The status of refunds, where a bank is slow or sends the money back. */
+  refundStatus: 'pending' | 'succeeded' | 'failed' = 'succeeded';
+  /** A request waits for it at each of its moments. `cut`: its connection ends there. */
+  atRequest: (moment: ProcessorMoment) => Promise<'cut' | null> = async () => null;
+  readonly #replies = new Map<string, Promise<Answer>>();
+  /** Methods that are declined when they are charged, with the reason. */
+  readonly #declines = new Map<string, string>();
+  readonly #gone = new Set<string>();
   readonly #server = http.createServer((request, response) => void this.#serve(request, response));
   #faults: Fault[] = [];
   #child: ChildProcess | null = null;
@@ -67,18 +110,21 @@ export class TestProcessor {
 
   static async start(): Promise<TestProcessor> {
     const processor = new TestProcessor();
-    const port = await freePort();
-    processor.#upstream = `http://127.0.0.1:${port}`;
-    processor.#child = spawn('python3', ['-c', program, String(port)], {
+    const child = spawn('python3', ['-c', program], {
       env: { PATH: process.env.PATH, PYTHONPATH: paymentTestServer().packages, PYTHONDONTWRITEBYTECODE: '1' },
-      stdio: 'ignore',
+      stdio: ['ignore', 'pipe', 'ignore'],
     });
+    processor.#child = child;
+    const [port] = await once(child.stdout, 'data');
+    processor.#upstream = `http://127.0.0.1:${String(port).trim()}`;
     await until(() =>
       fetch(processor.#upstream).then(
         () => true,
         () => false,
       ),
     );
+    // Only clients close connections that are idle: no request meets one that is being closed.
+    processor.#server.keepAliveTimeout = 0;
     processor.#server.unref();
     processor.#server.listen(0, '127.0.0.1');
     await once(processor.#server, 'listening');
@@ -86,6 +132,11 @@ export class TestProcessor {
     const hook = { url: `${processor.url}/_notices`, secret: processor.webhookSecret };
     await processor.#ask('POST', '/_config/webhooks/platform', hook);
     return processor;
+  }
+
+  /** Its script for browsers. */
+  get scriptUrl(): string {
+    return `${this.url}/js.stripe.com/v3/`;
   }
 
   /** Settings of a platform that uses it. */
@@ -96,6 +147,11 @@ export class TestProcessor {
   /** The next request to a path that matches fails, and so does its repetition: the SDK repeats one whose connection is cut. */
   failNext(pathOf: RegExp, kind: Fault['kind']): void {
     this.#faults.push({ path: pathOf, kind }, { path: pathOf, kind });
+  }
+
+  /** No fault is left. */
+  heal(): void {
+    this.#faults = [];
   }
 
   /** What a browser does with the client secret. @returns the setup intent, or the refusal */
@@ -113,10 +169,21 @@ export class TestProcessor {
     return reply.json();
   }
 
-  /** Every charge that has moved money, by the processor's own records. */
-  async charges(): Promise<Json[]> {
-    const { data } = await this.#ask('GET', '/v1/charges?limit=100');
+  /** Every charge that has moved money, by the processor's own records. @param customer whose; by default the last hundred of all */
+  async charges(customer?: string): Promise<Json[]> {
+    const { data } = await this.#ask('GET', `/v1/charges?limit=100${customer ? `&customer=${customer}` : ''}`);
     return data.filter((charge: Json) => charge.status === 'succeeded');
+  }
+
+  /** Pays a part of a charge back, as from the processor's own pages. @param units of the smallest kind */
+  async refund(paymentIntentId: string, units: number): Promise<void> {
+    await this.#ask('POST', '/v1/refunds', { payment_intent: paymentIntentId, amount: units });
+  }
+
+  /** What the processor gave back of a charge, in the smallest unit, by its own records. */
+  async refundsOf(paymentIntentId: string): Promise<number[]> {
+    const { data } = await this.#ask('GET', `/v1/refunds?limit=100&payment_intent=${paymentIntentId}`);
+    return data.map((refund: Json) => refund.amount);
   }
 
   /** The notification of a type about an object. */
@@ -169,14 +236,20 @@ export class TestProcessor {
     this.requests.push(name);
     const fault = this.#faults.find((each) => each.path.test(name));
     this.#faults = this.#faults.filter((each) => each !== fault);
-    if (fault?.kind === 'lost') return void request.socket.destroy();
-    const { status, body: answer } = await this.#once(request, () => this.#carryOut(request, target, body));
-    if (fault?.kind === 'unanswered') return void request.socket.destroy();
-    response.writeHead(status, { 'content-type': 'application/json' }).end(answer);
+    const isGone = () => request.socket.destroyed;
+    const isCut = async (when: ProcessorMoment['when'], carriedOut: string | null) =>
+      (await this.atRequest({ when, name, body, answer: carriedOut, isGone })) === 'cut';
+    if (fault?.kind === 'lost' || (await isCut('arrived', null))) return void request.socket.destroy();
+    const { status, type, body: answer } = await this.#once(request, () => this.#carryOut(request, target, body));
+    if (fault?.kind === 'unanswered' || (await isCut('done', answer))) return void request.socket.destroy();
+    if (fault?.kind === 'hung') return;
+    const { origin } = request.headers;
+    const forBrowsers = origin && { 'access-control-allow-origin': origin };
+    response.writeHead(status, { 'content-type': type, ...forBrowsers }).end(answer);
   }
 
   /** The same idempotency key gives the first reply again. */
-  #once(request: http.IncomingMessage, carryOut: () => Promise<{ status: number; body: string }>) {
+  #once(request: http.IncomingMessage, carryOut: () => Promise<Answer>): Promise<Answer> {
     const key = request.headers['idempotency-key'];
     if (request.method !== 'POST' || typeof key !== 'string') return carryOut();
     const kept = this.#replies.get(key) ?? carryOut();
@@ -184,11 +257,19 @@ export class TestProcessor {
     return kept;
   }
 
-  async #carryOut(request: http.IncomingMessage, target: string, body: string) {
+  async #carryOut(request: http.IncomingMessage, target: string, body: string): Promise<Answer> {
+    if (request.method === 'GET' && target.startsWith('/v1/payment_intents?')) return this.#listCharges(target);
+    if (request.method === 'POST' && target === '/v1/refunds') {
+      const refused = await this.#refuseRefund(new URLSearchParams(body));
+      if (refused) return refused;
+    }
+    const number = Object.keys(declineCodes).find((each) => body.includes(each));
     const confirmed = /^\/v1\/payment_intents\/(\w+)\/confirm$/.exec(target)?.[1];
+    const gone = confirmed && this.#refuseGoneMethod(new URLSearchParams(body));
+    if (gone) return gone;
     const wanted = confirmed
       ? await this.#prepareConfirmation(confirmed, new URLSearchParams(body))
-      : withoutAllowedTypes(body);
+      : withoutAllowedTypes(number ? body.replace(number, cards.declinedLater) : body);
     const reply = await fetch(`${this.#upstream}${target}`, {
       method: request.method!,
       headers: {
@@ -197,9 +278,13 @@ export class TestProcessor {
       },
       ...(request.method === 'POST' && { body: wanted }),
     });
-    const text = await reply.text();
+    let text = await reply.text();
     if (reply.ok && request.method === 'POST') await this.#afterwards(target, JSON.parse(text));
-    return { status: reply.status, body: text };
+    if (reply.ok && number) this.#declines.set(JSON.parse(text).payment_method, declineCodes[number]!);
+    if (target.startsWith('/v1/refunds'))
+      text = text.replaceAll('"status": "succeeded"', `"status": "${this.refundStatus}"`);
+    if (target.startsWith('/v1/payment_intents/')) text = this.#withDeclineCode(text);
+    return { status: reply.status, type: reply.headers.get('content-type')!, body: text };
   }
 
   /** localstripe confirms with the method that a charge has, once. @returns the body that it takes */
@@ -216,12 +301,53 @@ export class TestProcessor {
     return '';
   }
 
+  /** localstripe lists charges oldest first, and of all times. */
+  async #listCharges(target: string): Promise<Answer> {
+    const wanted = new URL(target, this.url).searchParams;
+    const { data } = await this.#ask('GET', '/v1/payment_intents?limit=100000');
+    const [from, until] = ['gte', 'lt'].map((bound) => Number(wanted.get(`created[${bound}]`)));
+    const isAsked = (created: number) => created >= from! && created < until!;
+    const made = data.toReversed().filter(({ created }: Json) => isAsked(created - this.olderSeconds));
+    const after = made.findIndex(({ id }: Json) => id === wanted.get('starting_after'));
+    const page = made.slice(after + 1, after + 1 + Math.min(this.longestPage, Number(wanted.get('limit'))));
+    const hasMore = page.length > 0 && page.at(-1) !== made.at(-1);
+    return {
+      status: 200,
+      type: 'application/json',
+      body: JSON.stringify({ object: 'list', data: page, has_more: hasMore }),
+    };
+  }
+
+  /** A method that was removed charges nothing any more. To localstripe it still does. */
+  #refuseGoneMethod(wanted: URLSearchParams): Answer | null {
+    if (!this.#gone.has(wanted.get('payment_method') ?? '')) return null;
+    const error = { type: 'invalid_request_error', message: 'The PaymentMethod was detached from its Customer' };
+    return { status: 400, type: 'application/json', body: JSON.stringify({ error }) };
+  }
+
+  #withDeclineCode(text: string): string {
+    const intent = JSON.parse(text);
+    const code = this.#declines.get(intent.payment_method);
+    if (!code || !intent.last_payment_error) return text;
+    return JSON.stringify({ ...intent, last_payment_error: { ...intent.last_payment_error, decline_code: code } });
+  }
+
+  /** Of a charge no more is given back than it moved. localstripe gives back any amount. */
+  async #refuseRefund(wanted: URLSearchParams): Promise<Answer | null> {
+    const { latest_charge: charge } = await this.#ask('GET', `/v1/payment_intents/${wanted.get('payment_intent')}`);
+    if (charge && Number(wanted.get('amount')) <= charge.amount - charge.amount_refunded) return null;
+    const error = { type: 'invalid_request_error', code: 'charge_already_refunded', message: 'Too much' };
+    return { status: 400, type: 'application/json', body: JSON.stringify({ error }) };
+  }
+
   async #afterwards(target: string, object: Json): Promise<void> {
     if (/^\/v1\/setup_intents\/\w+\/confirm$/.test(target) && object.status === 'succeeded') {
       await this.#ask('POST', `/v1/payment_methods/${object.payment_method}/attach`, { customer: object.customer });
       this.notices.push(this.sign('setup_intent.succeeded', object));
     }
+    if (target === '/v1/refunds') this.notices.push(this.sign('refund.created', object));
     if (/^\/v1\/payment_methods\/\w+\/detach$/.test(target)) {
+      this.#gone.add(object.id);
       this.notices.push(this.sign('payment_method.detached', object));
     }
   }

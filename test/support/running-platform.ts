@@ -15,14 +15,20 @@ const root = path.resolve(import.meta.dirname, '../..');
 export class RunningPlatform {
   readonly dataDir: string;
   readonly #settings: NodeJS.ProcessEnv;
+  readonly #root: string;
   #child: ChildProcess | null = null;
   output = '';
 
-  /** @param settings over the defaults */
+  /**
+   * @param settings over the defaults
+   * @param ofRoot the folder with its code
+   */
   constructor(
     settings: NodeJS.ProcessEnv = {},
     dataDir = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-e2e-')),
+    ofRoot = root,
   ) {
+    this.#root = ofRoot;
     this.dataDir = dataDir;
     // Postgres does not run as root and must be able to reach its folder.
     fs.chmodSync(this.dataDir, 0o711);
@@ -35,8 +41,8 @@ export class RunningPlatform {
    */
   async start(timeoutMs = 120_000, { throughSetUp = false } = {}): Promise<number> {
     const startedMs = Date.now();
-    const child = spawn(process.execPath, throughSetUp ? wordsOfNpmStart() : ['ops/local-stack/start.ts'], {
-      cwd: root,
+    const child = spawn(process.execPath, throughSetUp ? wordsOfNpmStart(this.#root) : ['ops/local-stack/start.ts'], {
+      cwd: this.#root,
       env: {
         ...process.env,
         NODE_OPTIONS: '',
@@ -121,7 +127,7 @@ export class RunningPlatform {
 }
 
 /** The arguments of `node` in the script `start` of package.json. */
-function wordsOfNpmStart(): string[] {
+function wordsOfNpmStart(root: string): string[] {
   const { scripts } = JSON.parse(fs.readFileSync(path.join(root, 'package.json'), 'utf8'));
   const [node, ...words] = (scripts.start as string).split(' ');
   if (node !== 'node') throw new Error(`npm start does not run node: ${scripts.start}`);

@@ -69,7 +69,7 @@ export class S3Server {
       env: { PATH: process.env.PATH, ROOT_ACCESS_KEY: server.accessKey, ROOT_SECRET_KEY: server.secretKey },
       stdio: 'ignore',
     });
-    await until(() => canConnect(server.port, address), 20_000);
+    await until(() => canConnect(server.port, address));
     return server;
   }
 

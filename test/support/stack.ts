@@ -1,9 +1,14 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import http from 'node:http';
+import net from 'node:net';
 import { text } from 'node:stream/consumers';
 import { TestWorkflowEnvironment } from '@temporalio/testing';
 import { Client } from 'pg';
 import { timeSkippingTestServer } from '../../ops/setup/toolchain/locations.mjs';
 import { addSearchAttributes } from '../../temporal/namespace.ts';
+import { freePort } from './free-port.ts';
+import { until } from './until.ts';
 
 /** A database of this test file's own. */
 export interface TestDatabase {
@@ -51,16 +56,46 @@ export async function timeSkippingEnvironment(): Promise<TestWorkflowEnvironment
   return environment;
 }
 
-/** The SDK gives the server five seconds; on a busy machine its Java needs more at first, and then is in the cache. */
-async function startedEnvironment(triesLeft = 6): Promise<TestWorkflowEnvironment> {
+/** Its public way to a server that runs already is without skipping. */
+const testing = TestWorkflowEnvironment as unknown as {
+  create(options: {
+    server: { type: 'existing' };
+    address: string;
+    supportsTimeSkipping: boolean;
+  }): Promise<TestWorkflowEnvironment>;
+};
+
+/** The SDK gives the server five seconds; on a busy machine its Java needs more, so it is started here. */
+async function startedEnvironment(): Promise<TestWorkflowEnvironment> {
+  const port = await freePort();
+  const server = spawn(timeSkippingTestServer().program, [String(port)], { stdio: 'ignore' });
+  const ended = once(server, 'exit');
+  const stop = async () => {
+    server.kill('SIGKILL');
+    await ended;
+  };
   try {
-    return await TestWorkflowEnvironment.createTimeSkipping({
-      server: { executable: { type: 'existing-path', path: timeSkippingTestServer().program } },
+    await until(() => isListening(port), 90_000);
+    const environment = await testing.create({
+      server: { type: 'existing' },
+      address: `127.0.0.1:${port}`,
+      supportsTimeSkipping: true,
     });
+    const close = environment.teardown.bind(environment);
+    environment.teardown = () => close().finally(stop);
+    return environment;
   } catch (error) {
-    if (triesLeft === 0 || !String(error).includes('did not start within')) throw error;
-    return startedEnvironment(triesLeft - 1);
+    await stop();
+    throw error;
   }
+}
+
+function isListening(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = net.connect(port, '127.0.0.1');
+    socket.once('error', () => resolve(false)).once('connect', () => resolve(true));
+    socket.once('connect', () => socket.destroy());
+  });
 }
 
 async function newDatabase(path: string): Promise<TestDatabase> {

@@ -27,7 +27,7 @@ export async function askUdp(
   options: { through?: [string, string[]]; waitMs?: number; fromPort?: number } = {},
 ): Promise<string> {
   const [address, port] = hostPort.split(':') as [string, string];
-  const words = ['-e', asking, address, port, message, String(options.waitMs ?? 10_000), String(options.fromPort ?? 0)];
+  const words = ['-e', asking, address, port, message, String(options.waitMs ?? 45_000), String(options.fromPort ?? 0)];
   const [command, before] = options.through ?? [process.execPath, []];
   const asked = options.through ? [...before, process.execPath, ...words] : words;
   const child = spawn(command, asked, {

@@ -119,6 +119,35 @@ test('a pause and another run begin anew: no sample covers time before them', as
   ]);
 });
 
+test('a timer that fires early, by the clock, takes no sample for the five seconds before', async () => {
+  const looks: number[] = [];
+  let asked = 0;
+  const looksAt = async () => {
+    looks.push(nowMs - noon);
+    return [];
+  };
+  const clock = () => {
+    asked += 1;
+    return nowMs;
+  };
+  const started = new MetricsSampler({
+    orm,
+    hostId,
+    driver: { usage: looksAt },
+    logger: pino({ level: 'silent' }),
+    clock,
+  });
+  nowMs = noon + 4990;
+  started.start();
+  nowMs = noon + 4999;
+  const askedAtStart = asked;
+  await until(() => asked > askedAtStart);
+  nowMs = noon + 5000;
+  await until(() => looks.length > 0);
+  await started.stop();
+  expect(looks).toEqual([5000]);
+});
+
 test('a look that could not be stored is covered by the next', async () => {
   await sampler.look();
   pass(5, 10);
@@ -159,6 +188,7 @@ test('a minute is added up when it is over, also of one that ended in it, and al
 
 test('started, it looks by itself until it is stopped, through a failure', async () => {
   let looks = 0;
+  const began = performance.now();
   const ownClock = new MetricsSampler({
     orm,
     hostId,
@@ -171,7 +201,7 @@ test('started, it looks by itself until it is stopped, through a failure', async
     },
     logger: pino({ level: 'silent' }),
     // A second of it is five milliseconds, so that looks come often.
-    clock: () => noon + 4990,
+    clock: () => noon + (performance.now() - began) * 200,
   });
   ownClock.start();
   await until(() => looks >= 4);

@@ -7,9 +7,12 @@ import { MemoryDriver } from '../support/memory-driver.ts';
 
 let plane: ControlPlane;
 let dataDir: string;
+const driver = new MemoryDriver();
+/** A folder without any sandbox. */
+const empty = { list: async () => [] };
 
 beforeAll(async () => {
-  plane = await startControlPlane({ driver: new MemoryDriver(), planName: 'pro', relay: false });
+  plane = await startControlPlane({ driver, planName: 'pro', relay: false });
 }, 120_000);
 afterAll(() => plane?.stop());
 beforeEach(() => {
@@ -20,18 +23,17 @@ afterEach(() => fs.rmSync(dataDir, { recursive: true, force: true }));
 const file = () => path.join(dataDir, 'host-id');
 
 test('a new host marks its empty data folder', async () => {
-  await requireOwnDataFolder(plane.orm, 'host-new', dataDir);
+  await requireOwnDataFolder(plane.orm, 'host-new', dataDir, empty);
   expect(fs.readFileSync(file(), 'utf8')).toBe('host-new');
 });
 
 test('an empty folder is refused, with a remedy, while the host has disks of living sandboxes', async () => {
   const sandbox = await plane.admit();
   await plane.commands.start(sandbox, { wait: true });
-  await expect(requireOwnDataFolder(plane.orm, plane.hostId, dataDir)).rejects.toThrow(/Mount its data disk/);
+  await expect(requireOwnDataFolder(plane.orm, plane.hostId, dataDir, empty)).rejects.toThrow(/Mount its data disk/);
   expect(fs.existsSync(file())).toBe(false);
 
   // A folder from before the file was written has sandboxes in it.
-  fs.mkdirSync(path.join(dataDir, 'oci', 'sandboxes', sandbox.sandboxId), { recursive: true });
-  await requireOwnDataFolder(plane.orm, plane.hostId, dataDir);
+  await requireOwnDataFolder(plane.orm, plane.hostId, dataDir, driver);
   expect(fs.readFileSync(file(), 'utf8')).toBe(plane.hostId);
 });

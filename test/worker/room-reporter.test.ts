@@ -65,8 +65,8 @@ beforeEach(async () => {
     hostId,
     driver: {
       diskRoom: () => ({ bytes: diskFreeMb * mb, inodes: 1e6, freeBytes: diskFreeMb * mb, freeInodes: 1e6, limits }),
+      load: { coreCount: 2, memory: () => memory, processorUsed: () => processorUsed },
     },
-    machine: { coreCount: 2, memory: () => memory, processorUsed: () => processorUsed },
     memoryReserveMb: 1024,
     logger: pino({ level: 'silent' }),
   });

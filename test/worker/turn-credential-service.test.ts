@@ -61,7 +61,7 @@ test.each([
   expect(status).toBe(200);
   const { iceServers, username, credential, ttl } = JSON.parse(text);
   expect(username).toMatch(/^\d+:sbx-of-127\.0\.0\.1$/);
-  expect(Math.abs(Number(username.split(':')[0]) - Date.now() / 1000 - 600)).toBeLessThan(10);
+  expect(Math.abs(Number(username.split(':')[0]) - Date.now() / 1000 - 600)).toBeLessThan(60);
   expect(credential).toBe(createHmac('sha1', secret).update(username).digest('base64'));
   const urls = [`stun:${authority}`, `turn:${authority}?transport=udp`, `turn:${authority}?transport=tcp`];
   expect([iceServers, ttl]).toEqual([[{ urls, username, credential }], 600]);
@@ -79,11 +79,19 @@ test('nobody else is served, and nothing else', async () => {
 });
 
 test('one that asks without end is held back, and no other', async () => {
-  const statuses: number[] = [];
-  for (let asked = 0; asked < 60; asked += 1) {
-    statuses.push((await ask('/api/turn-credential', { from: '127.0.0.3' })).status);
-  }
-  expect(new Set(statuses)).toEqual(new Set([200, 429]));
+  // All of them in one piece, so that they come within a second on any machine.
+  const asked = 200;
+  const request = 'GET /api/turn-credential HTTP/1.1\r\nhost: x\r\n';
+  const socket = connect('127.0.0.3');
+  let replies = '';
+  socket.on('data', (part) => {
+    replies += part;
+  });
+  socket.write(`${`${request}\r\n`.repeat(asked - 1)}${request}connection: close\r\n\r\n`);
+  await until(() => socket.destroyed);
+  const statuses = [...replies.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status);
+  expect(statuses).toHaveLength(asked);
+  expect(new Set(statuses)).toEqual(new Set(['200', '429']));
   expect((await ask('/api/turn-credential')).status).toBe(200);
 });
 

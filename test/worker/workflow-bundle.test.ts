@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { buildWorkflowBundle, ensureWorkflowBundle } from '../../worker/workflow-bundle.ts';
+import { buildWorkflowBundles, ensureWorkflowBundle } from '../../worker/workflow-bundle.ts';
 
 let folder: string;
 beforeEach(() => {
@@ -9,11 +9,13 @@ beforeEach(() => {
 });
 afterEach(() => fs.rmSync(folder, { recursive: true }));
 
-test('a bundle that was built with the image is taken, and none is made at start', async () => {
+test('bundles that were built with the image are taken, and none is made at start', async () => {
   const [cache, built] = [path.join(folder, 'cache'), path.join(folder, 'built')];
-  await buildWorkflowBundle(built);
-  const file = await ensureWorkflowBundle(cache, built);
-  expect(path.dirname(file)).toBe(built);
-  expect(fs.statSync(file).size).toBeGreaterThan(100_000);
+  await buildWorkflowBundles(built);
+  for (const kind of ['plain', 'versioned'] as const) {
+    const file = await ensureWorkflowBundle(cache, kind, built);
+    expect(path.dirname(file)).toBe(built);
+    expect(fs.statSync(file).size).toBeGreaterThan(100_000);
+  }
   expect(fs.existsSync(cache)).toBe(false);
 });

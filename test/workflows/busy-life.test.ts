@@ -36,7 +36,7 @@ test('the history of a sandbox that gets many commands at once replays on anothe
   const history = await handle.fetchHistory();
   await Worker.runReplayHistory({ workflowBundle: { codePath }, dataConverter }, history, sandbox.sandboxId);
   expect((await plane.row(sandbox.sandboxId)).status).toBe('terminated');
-}, 120_000);
+}, 300_000);
 
 test('a write that is repeated after another worker has ended the sandbox changes nothing', async () => {
   const sandbox = await plane.admit();

@@ -34,12 +34,13 @@ async function paused() {
   return plane.row(sandbox.sandboxId);
 }
 
-/** A terminate completes long before the hanging work would time out. */
+/** A terminate cancels the hanging work, which does not come to its time limit. */
 async function endsSoon(sandboxId: SandboxId): Promise<void> {
-  const started = performance.now();
   await plane.commands.terminate(await plane.row(sandboxId), { forget: false });
-  await plane.client.workflow.getHandle(sandboxId).result();
-  expect(performance.now() - started).toBeLessThan(10_000);
+  const handle = plane.client.workflow.getHandle(sandboxId);
+  await handle.result();
+  const { events } = await handle.fetchHistory();
+  expect(events!.filter((event) => event.activityTaskTimedOutEventAttributes)).toEqual([]);
   expect((await plane.row(sandboxId)).status).toBe('terminated');
   expect(driver.hanging.has(sandboxId)).toBe(false);
   expect(driver.calls).toContain(`remove ${sandboxId}`);
@@ -63,48 +64,36 @@ test('a terminate cancels a start that hangs', async () => {
   await started;
 }, 180_000);
 
-test.each([true, false])(
-  'a terminate cancels a pause that hangs (its caller waits: %s)',
-  async (wait) => {
-    const sandbox = await running();
-    const { sandboxId } = sandbox;
-    driver.hangs.add(`pause ${sandboxId}`);
-    const pausing = plane.commands.pause(sandbox, { wait }).catch((error) => error);
-    await until(() => driver.hanging.has(sandboxId));
-    await endsSoon(sandboxId);
-    if (wait) expect(await pausing).toMatchObject({ code: 'sandbox_ended' });
-  },
-  60_000,
-);
+test.each([true, false])('a terminate cancels a pause that hangs (its caller waits: %s)', async (wait) => {
+  const sandbox = await running();
+  const { sandboxId } = sandbox;
+  driver.hangs.add(`pause ${sandboxId}`);
+  const pausing = plane.commands.pause(sandbox, { wait }).catch((error) => error);
+  await until(() => driver.hanging.has(sandboxId));
+  await endsSoon(sandboxId);
+  if (wait) expect(await pausing).toMatchObject({ code: 'sandbox_ended' });
+});
 
-test.each([true, false])(
-  'a terminate cancels a resume that hangs (its caller waits: %s)',
-  async (wait) => {
-    const sandbox = await paused();
-    const { sandboxId } = sandbox;
-    driver.hangs.add(`resume ${sandboxId}`);
-    const resuming = plane.commands.resume(sandbox, { wait }).catch((error) => error);
-    await until(() => driver.hanging.has(sandboxId));
-    await endsSoon(sandboxId);
-    if (wait) expect(await resuming).toMatchObject({ code: 'sandbox_ended' });
-  },
-  60_000,
-);
+test.each([true, false])('a terminate cancels a resume that hangs (its caller waits: %s)', async (wait) => {
+  const sandbox = await paused();
+  const { sandboxId } = sandbox;
+  driver.hangs.add(`resume ${sandboxId}`);
+  const resuming = plane.commands.resume(sandbox, { wait }).catch((error) => error);
+  await until(() => driver.hanging.has(sandboxId));
+  await endsSoon(sandboxId);
+  if (wait) expect(await resuming).toMatchObject({ code: 'sandbox_ended' });
+});
 
-test.each(['running', 'paused'])(
-  'a terminate cancels a restart that hangs, from %s',
-  async (from) => {
-    const sandbox = from === 'paused' ? await paused() : await running();
-    const { sandboxId } = sandbox;
-    driver.hangs.add(`restart ${sandboxId}`);
-    const restarting = plane.commands.restart(sandbox, { storage: null }).catch((error) => error);
-    await until(() => driver.hanging.has(sandboxId));
-    await endsSoon(sandboxId);
-    await replays(sandboxId);
-    expect(await restarting).toMatchObject({ code: 'sandbox_ended' });
-  },
-  60_000,
-);
+test.each(['running', 'paused'])('a terminate cancels a restart that hangs, from %s', async (from) => {
+  const sandbox = from === 'paused' ? await paused() : await running();
+  const { sandboxId } = sandbox;
+  driver.hangs.add(`restart ${sandboxId}`);
+  const restarting = plane.commands.restart(sandbox, { storage: null }).catch((error) => error);
+  await until(() => driver.hanging.has(sandboxId));
+  await endsSoon(sandboxId);
+  await replays(sandboxId);
+  expect(await restarting).toMatchObject({ code: 'sandbox_ended' });
+});
 
 test('a terminate that arrives while a pause or resume is being recorded cancels it', async () => {
   for (const kind of ['pause', 'resume'] as const) {
@@ -125,25 +114,17 @@ test('an account whose sandboxes all hang uses only its share of a host: other a
   const projectOf = { accountId: neighbour.accountId, ownerUserId: neighbour.userId, projectId: neighbour.projectId };
   const create = async () => {
     const sandbox = await plane.admit(projectOf);
-    const started = performance.now();
     await plane.commands.start(sandbox, { wait: true });
     expect((await plane.row(sandbox.sandboxId)).status).toBe('running');
-    return performance.now() - started;
   };
-  const median = (values: number[]) => values.sort((a, b) => a - b)[Math.floor(values.length / 2)]!;
-  const usual = [await create(), await create(), await create(), await create(), await create()];
-
   const hostile = [];
   for (let at = 0; at < 2 * slots; at += 1) hostile.push(await paused());
   driver.hangs.add('resume all');
   const resumes = hostile.map((sandbox) => plane.commands.resume(sandbox, { wait: true }).catch((error) => error));
   await until(() => driver.hanging.size === 3);
-  const meanwhile = [await create(), await create(), await create(), await create(), await create()];
+  // Those that hang do so until they are cancelled: whoever waited for them would not start before.
+  for (let created = 0; created < 5; created += 1) await create();
   expect(driver.hanging.size).toBe(3);
-  process.stdout.write(
-    `create: usually ${median(usual).toFixed(0)} ms, beside hanging ones ${median(meanwhile).toFixed(0)} ms\n`,
-  );
-  expect(median(meanwhile)).toBeLessThan(3 * Math.max(500, median(usual)));
 
   const ends = hostile.map(({ sandboxId }) => endsSoon(sandboxId));
   await Promise.all(ends);

@@ -16,7 +16,7 @@ import {
   rememberImages,
 } from '../../db/repositories/registry-images.ts';
 import { beginSweep, endSweep } from '../../db/repositories/registry-sweeps.ts';
-import type { TemplateId } from '../../domain/ids.ts';
+import type { ImportJobId, TemplateId } from '../../domain/ids.ts';
 import { type EmbeddedRegistry, startRegistry, sweepSocketIn } from '../../ops/local-stack/embedded/registry.ts';
 import { startOptions } from '../../temporal/workflow-starts.ts';
 import type { CollectionReport } from '../../workflows/image-collection.ts';
@@ -72,7 +72,7 @@ async function collect(historyName?: string): Promise<CollectionReport> {
 }
 
 /** Whether the activity of an import has been handed to a worker. */
-async function isCopying(jobId: string): Promise<boolean> {
+async function isCopying(jobId: ImportJobId): Promise<boolean> {
   try {
     const { raw } = await plane.client.workflow.getHandle(jobId).describe();
     return (raw.pendingActivities ?? []).some(({ lastStartedTime }) => lastStartedTime);
@@ -153,7 +153,7 @@ test('a sweep waits for imports and loses nothing of theirs; an import that begi
   front.fault = { stallsAfter: 500_000 };
   const body = { name, external_image_url: `${front.address}/source/${name}` };
   const begin = async () => (await api.send(api.root, 'POST', '/v1/templates/import', body)).body.data as Json;
-  const jobOf = async (jobId: string) =>
+  const jobOf = async (jobId: ImportJobId) =>
     (await api.send(api.root, 'GET', `/v1/import-jobs/${jobId}`)).body.data as Json;
   try {
     const { job_id: jobId, template_id: templateId } = await begin();

@@ -7,7 +7,7 @@ import { OutboxEntry } from '../../db/entities/outbox-entry.ts';
 import { Template } from '../../db/entities/template.ts';
 import { User } from '../../db/entities/user.ts';
 import { requestStart } from '../../db/repositories/outbox.ts';
-import type { TemplateId } from '../../domain/ids.ts';
+import type { ImportJobId, TemplateId } from '../../domain/ids.ts';
 import type { Json } from '../api/contract-client.ts';
 import { type Caller, startApi, type TestApi } from '../api/test-api.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
@@ -65,7 +65,7 @@ const importOf = (more: Json = {}, caller = user) =>
     caller,
   );
 
-async function settled(jobId: string): Promise<Json> {
+async function settled(jobId: ImportJobId): Promise<Json> {
   let job: Json;
   await until(async () => {
     job = await send('GET', `/v1/import-jobs/${jobId}`);
@@ -205,7 +205,7 @@ test('with a user, private images leave the registry and imports end; shared ima
       name,
       external_image_url: `${front.address}/source/${name}`,
     });
-    return { name, templateId: begun.template_id as TemplateId, jobId: begun.job_id as string };
+    return { name, templateId: begun.template_id as TemplateId, jobId: begun.job_id as ImportJobId };
   };
   const completed = async () => {
     const begun = await imported();

@@ -1,14 +1,24 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { startOptions } from '../../temporal/workflow-starts.ts';
+import { paymentPossibleSignal } from '../../workflows/billing.ts';
 import { hostReportSignal } from '../../workflows/sandbox/messages.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
 import { recordHistory } from '../support/recorded-histories.ts';
+import { until } from '../support/until.ts';
 
 /** Continue-as-new, on a Temporal that suggests it after 100 events. */
 let plane: ControlPlane;
 
 beforeAll(async () => {
-  plane = await startControlPlane({ driver: new MemoryDriver(), planName: 'pro', relay: false, shortHistory: true });
+  const env = { PLATFORM_BILLING: 'on' };
+  plane = await startControlPlane({
+    driver: new MemoryDriver(),
+    planName: 'pro',
+    relay: false,
+    shortHistory: true,
+    env,
+  });
 }, 120_000);
 afterAll(() => plane?.stop());
 
@@ -46,3 +56,33 @@ test('a sandbox with a long history continues in a next run of its workflow, wit
   await recordHistory(plane.client, 'sandbox-next-run-first', sandboxId, firstRun);
   await recordHistory(plane.client, 'sandbox-next-run-second', sandboxId, secondRun);
 }, 180_000);
+
+test('the billing of an account goes on in a next run, without losing a period', async () => {
+  const { accountId } = plane.account;
+  const sql = (text: string) => plane.orm.em.fork().execute(text);
+  // Accounts of operators are not charged.
+  await sql("update users set role = 'user'");
+  const started = await plane.client.workflow.start('billing', startOptions('billing', accountId, { accountId }));
+  const firstRun = started.firstExecutionRunId;
+  const billing = plane.client.workflow.getHandle(`${accountId}/billing`);
+  for (let signals = 0; (await billing.describe()).runId === firstRun; signals += 1) {
+    expect(signals).toBeLessThan(500);
+    await billing.signal(paymentPossibleSignal, { accountId });
+  }
+  const secondRun = (await billing.describe()).runId;
+  await sql(
+    `update subscriptions set anchor = p.starts, period_start = p.starts, period_end = p.starts + interval '1 month'
+       from (select date_trunc('milliseconds', now() - interval '1 month 14 days') as starts) p`,
+  );
+  await billing.signal(paymentPossibleSignal, { accountId });
+  // There is no payment method.
+  await until(async () => (await sql('select 1 from invoices where charge_attempts = 1')).length === 1);
+  expect(await sql('select period_end > now() as renewed, status from subscriptions')).toEqual([
+    { renewed: true, status: 'active' },
+  ]);
+  if (process.env.RECORD_HISTORIES === '1') {
+    await recordHistory(plane.client, 'billing-next-run-first', `${accountId}/billing`, firstRun);
+    await recordHistory(plane.client, 'billing-next-run-second', `${accountId}/billing`, secondRun);
+  }
+  await billing.terminate();
+}, 120_000);

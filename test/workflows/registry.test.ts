@@ -24,11 +24,17 @@ test('each id is of one workflow type, so that no two types meet', () => {
     'sbx-a/invitation',
     'sbx-a/deletion',
     'sbx-a/email-change',
+    'sbx-a/billing',
+    'sbx-a/plan-change',
+    'sbx-a/mail',
     'sbx-a',
     'sbx-a/build',
     'sbx-a/removal',
     'sbx-a',
+    'sbx-a/budget',
+    'sbx-a',
     'image-collection',
+    'reconciliation',
     'maintenance',
   ]);
 });
@@ -54,6 +60,7 @@ test('each attempt of an activity has an end, whatever its profile, and long one
     watch,
     outside.imageCopy,
     outside.webhook,
+    outside.money,
     onHost.starting('host-a'),
     onHost.building('host-a'),
   ])

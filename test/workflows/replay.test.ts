@@ -10,6 +10,12 @@ import { testSecretKey } from '../support/control-plane.ts';
 import { readHistory, recordedHistories } from '../support/recorded-histories.ts';
 
 const expected = [
+  'billing-next-run-first',
+  'billing-next-run-second',
+  'billing-years',
+  'budget',
+  'budget-check-of-a-period',
+  'budget-mail',
   'email-change',
   'email-change-expired',
   'host',
@@ -18,6 +24,7 @@ const expected = [
   'image-import-completed',
   'image-import-failed',
   'image-removal',
+  'invoice-mail',
   'maintenance',
   'maintenance-keeps-usage',
   'maintenance-keeps-webhook-deliveries',
@@ -26,6 +33,9 @@ const expected = [
   'password-reset',
   'password-reset-expired',
   'password-reset-refused',
+  'plan-change-declined',
+  'plan-change-paid',
+  'reconciliation',
   'sandbox-batch-ending',
   'sandbox-deletion',
   'sandbox-disk-lost-paused',
@@ -72,7 +82,7 @@ describe('recorded histories replay on the present code', () => {
     expect(recordedHistories().sort()).toEqual(expected);
   });
 
-  test.each(expected)('%s', (name) => expect(replay(readHistory(name))).resolves.toBeUndefined(), 60_000);
+  test.each(expected)('%s', (name) => expect(replay(readHistory(name))).resolves.toBeUndefined());
 });
 
 test('a history that differs from the code fails', async () => {

@@ -88,13 +88,18 @@ describe('a timeout', () => {
 
   test('ends the processes and keeps the disk when auto-pause has failed three times', async () => {
     const sandbox = await runningSandbox({ timeoutSeconds: 300, autoPause: true });
-    for (let tries = 0; tries < 3; tries++) {
-      driver.failNext.set('pause', new DriverError('pause_failed', 'A process could not be frozen'));
-      await environment.sleep(tries === 0 ? '305s' : '20s');
-      await until(() => !driver.failNext.has('pause'));
+    const tries = () => driver.calls.filter((call) => call === `pause ${sandbox.sandboxId}`).length;
+    driver.failAlways.set('pause', new DriverError('pause_failed', 'A process could not be frozen'));
+    try {
+      await environment.sleep('305s');
+      for (const count of [1, 2, 3]) {
+        await until(() => tries() >= count);
+        await environment.sleep('20s');
+      }
+      await until(async () => (await plane.row(sandbox.sandboxId)).status === 'paused');
+    } finally {
+      driver.failAlways.clear();
     }
-    await environment.sleep('25s');
-    await until(async () => (await plane.row(sandbox.sandboxId)).status === 'paused');
     expect(await plane.row(sandbox.sandboxId)).toMatchObject({
       reason: 'auto_pause',
       holdsCompute: false,

@@ -178,6 +178,24 @@ describe('pausing and resuming', () => {
     ]);
   });
 
+  test('a pause on a host that keeps the disk alone gives the memory back, and a resume starts the sandbox', async () => {
+    driver.pauseKeeps = 'disk';
+    try {
+      const sandbox = await runningSandbox();
+      await plane.commands.pause(sandbox, { wait: true });
+      expect(await plane.row(sandbox.sandboxId)).toMatchObject({
+        status: 'paused',
+        holdsCompute: false,
+        holdsDisk: true,
+      });
+      expect(driver.states.get(sandbox.sandboxId)).toBe('exited');
+      await plane.commands.resume(sandbox, { wait: true });
+      expect(await plane.row(sandbox.sandboxId)).toMatchObject({ status: 'running', holdsCompute: true });
+    } finally {
+      driver.pauseKeeps = 'memory';
+    }
+  });
+
   test('a pause that does not wait returns when the row says pausing', async () => {
     const sandbox = await runningSandbox();
     await plane.commands.pause(sandbox, { wait: false });

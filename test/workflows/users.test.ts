@@ -4,9 +4,7 @@ import { Project } from '../../db/entities/project.ts';
 import { Sandbox } from '../../db/entities/sandbox.ts';
 import { Template } from '../../db/entities/template.ts';
 import { User } from '../../db/entities/user.ts';
-import { newId } from '../../db/new-id.ts';
 import { workflowKinds } from '../../domain/workflow-registry.ts';
-import { startOptions } from '../../temporal/workflow-starts.ts';
 import { progressQuery } from '../../workflows/user-deletion.ts';
 import { type Caller, startApi, type TestApi } from '../api/test-api.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts';
@@ -282,32 +280,6 @@ describe("a change of the account's e-mail", () => {
     for (const token of Object.values(tokens)) expect((await confirm(token)).body.code).toBe('invalid_link');
     expect(await statusOf(root)).toEqual({ has_pending_request: false, status: 'none_confirmed' });
     expect((await request(root, email, next)).status).toBe(429);
-  });
-
-  test('one that nobody confirms is over when its links expire', async () => {
-    const { root, email } = await newAccount();
-    const { accountId, userId } = root;
-    const changeId = newId('emailChange');
-    const next = newEmail();
-    // As a request stores it, with less time.
-    await plane.orm.em.fork().execute(
-      `insert into email_changes (change_id, account_id, requested_by, current_email, new_email, expires_at)
-       values (?, ?, ?, ?, ?, now() + interval '15 seconds')`,
-      [changeId, accountId, userId, email, next],
-    );
-    await plane.client.workflow.start('emailChange', startOptions('emailChange', accountId, { accountId, changeId }));
-    const tokens = await tokensOf(email, next);
-    expect((await confirm(tokens.new)).body.data.status).toBe('pending');
-    await workflowOf(root).result();
-    expect((await confirm(tokens.current)).body.code).toBe('invalid_link');
-    expect(await statusOf(root)).toEqual({ has_pending_request: false, status: 'none_confirmed' });
-    const [{ status }] = (await plane.orm.em
-      .fork()
-      .execute('select status from email_changes where change_id = ?', [changeId])) as [{ status: string }];
-    expect(status).toBe('expired');
-    if (process.env.RECORD_HISTORIES === '1') {
-      await recordHistory(plane.client, 'email-change-expired', workflowKinds.emailChange.workflowId(accountId));
-    }
   });
 
   test('bad requests are refused, and nothing is begun', async () => {

@@ -5,7 +5,7 @@ import { Webhook } from 'standardwebhooks';
 import { Sandbox } from '../../db/entities/sandbox.ts';
 import { recordSandboxEvent } from '../../db/repositories/events.ts';
 import { claimDeliveries } from '../../db/repositories/webhook-queue.ts';
-import type { SandboxId } from '../../domain/ids.ts';
+import type { SandboxId, WebhookEndpointId } from '../../domain/ids.ts';
 import { firstAttemptLimits } from '../../webhooks/in-flight.ts';
 import { WebhookKeys } from '../../webhooks/keys.ts';
 import { WebhookSender } from '../../webhooks/sender.ts';
@@ -32,7 +32,10 @@ beforeAll(async () => {
     env: { PLATFORM_OUTBOUND_RANGES: '127.0.0.0/8' },
     on: { orm: plane.orm, account: plane.account, commands: plane.commands },
   });
-  ({ sandboxId } = await plane.admit());
+  // It has settled: its own events do not come between those of a test.
+  const sandbox = await plane.admit({ timeoutSeconds: 3600 });
+  await plane.commands.start(sandbox, { wait: true });
+  ({ sandboxId } = sandbox);
 }, 120_000);
 afterAll(async () => {
   await api?.stop();
@@ -55,7 +58,7 @@ async function receive(...answer: Parameters<typeof WebhookReceiver.start>): Pro
   return receiver;
 }
 
-async function subscribe({ url }: { url: string }, fields: Json = {}): Promise<string> {
+async function subscribe({ url }: { url: string }, fields: Json = {}): Promise<WebhookEndpointId> {
   const wanted = { url, event_types: ['sandbox.paused'], ...fields };
   return (await api.send(api.root, 'POST', '/v1/webhooks', wanted)).body.data.endpoint_id;
 }
@@ -77,13 +80,14 @@ async function happen(count = 1): Promise<string[]> {
   return rows.map((row) => row.event_id);
 }
 
-const endpointOf = async (endpointId: string): Promise<Json> =>
+const endpointOf = async (endpointId: WebhookEndpointId): Promise<Json> =>
   (await api.send(api.root, 'GET', `/v1/webhooks/${endpointId}`)).body.data;
-const deliveriesOf = async (endpointId: string): Promise<Json[]> =>
+const deliveriesOf = async (endpointId: WebhookEndpointId): Promise<Json[]> =>
   (await api.send(api.root, 'GET', `/v1/webhooks/${endpointId}/deliveries?limit=200`)).body.data.deliveries;
-const statusesOf = async (endpointId: string) => (await deliveriesOf(endpointId)).map(({ status }) => status);
+const statusesOf = async (endpointId: WebhookEndpointId) =>
+  (await deliveriesOf(endpointId)).map(({ status }) => status);
 
-async function untilAll(endpointId: string, status: string): Promise<Json[]> {
+async function untilAll(endpointId: WebhookEndpointId, status: string): Promise<Json[]> {
   await until(async () => {
     const statuses = await statusesOf(endpointId);
     return statuses.length > 0 && statuses.every((each) => each === status);
@@ -159,11 +163,13 @@ test('a delivery without retries left has failed; sent again, it has retries ane
 });
 
 test('retries follow changes of their endpoint, and end with it', async () => {
+  // So long the changes have until the next attempt.
+  const later = answerWith(500, { 'retry-after': '15' });
   const [moving, target, impatient, deleted] = [
-    await receive(answerWith(500)),
+    await receive(later),
     await receive(),
-    await receive(answerWith(500)),
-    await receive(answerWith(500)),
+    await receive(later),
+    await receive(later),
   ];
   const [moved, fewer, gone] = [await subscribe(moving), await subscribe(impatient), await subscribe(deleted)];
   const [eventId] = await happen();

@@ -2,6 +2,7 @@ import { condition } from '@temporalio/workflow';
 import type { StorageChange } from '../../domain/object-storage.ts';
 import { isOver } from '../../domain/sandbox-state.ts';
 import { type TimeoutChange, type TimeoutReply, timeoutReply } from '../../domain/timeout-change.ts';
+import { arrivingRequest } from '../request-ids.ts';
 import { rows } from './activities.ts';
 import { refused } from './failure.ts';
 import type { StatusReply } from './messages.ts';
@@ -41,12 +42,13 @@ export class SandboxCommands {
   /** Waits out whatever is in progress, resumes the sandbox if it is paused, and replies when it runs. */
   async connect(timeoutSeconds: number | null): Promise<StatusReply> {
     const state = this.#state;
+    const requestId = arrivingRequest();
     let resume: Transition | null = null;
     for (;;) {
       if (state.isEnding() || isOver(state.status)) throw refused('sandbox_ended', 'The sandbox has ended');
       if (resume?.refusal) throw resume.refusal;
       if (state.status === 'running') break;
-      if (state.status === 'paused') resume = state.requestResume(false);
+      if (state.status === 'paused') resume = state.requestResume(false, null, requestId);
       const before = state.status;
       await condition(() => state.status !== before || state.isEnding());
     }

@@ -7,6 +7,7 @@ import {
   patched,
 } from '@temporalio/workflow';
 import { outcomeOf, type SandboxReason } from '../../domain/sandbox-state.ts';
+import { actFor } from '../request-ids.ts';
 import { cleaningOn, rows } from './activities.ts';
 import type { HostFailure } from './failure.ts';
 import { HostLostError } from './host-loss.ts';
@@ -63,6 +64,7 @@ async function clean(state: SandboxState): Promise<boolean> {
 export async function close(state: SandboxState): Promise<void> {
   let forgotten = false;
   for (;;) {
+    actFor(state.end?.requestId ?? null);
     if (state.end && state.status === 'failed') await terminate(state, state.end.reason);
     state.endRecorded = true;
     if (state.end?.forget && !forgotten) {

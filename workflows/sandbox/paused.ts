@@ -28,7 +28,7 @@ export async function stayPaused(state: SandboxState): Promise<void> {
   if (warnAtMs !== null) {
     await rows.warnOfExpiry(state.id, expiresMs);
     state.expiryWarned = true;
-  } else state.end = { reason: 'persistence_expired', forget: false };
+  } else state.end = { reason: 'persistence_expired', forget: false, requestId: null };
 }
 
 const hasRequest = (state: SandboxState) => state.end !== null || state.resume !== null || state.restart !== null;

@@ -1,4 +1,5 @@
 import { CancellationScope, isCancellation } from '@temporalio/workflow';
+import type { PauseResult } from '../../activities/sandbox-host.ts';
 import { cleaningOn, pausingOn, rows } from './activities.ts';
 import { fail, mayBeCancelledByEnd } from './ending.ts';
 import { asRefusal, endingRefusal, refused } from './failure.ts';
@@ -53,8 +54,13 @@ async function freezeOrStop(
 ): Promise<boolean> {
   const freeze = reason !== 'auto_pause' || state.failedAutoPauses < autoPauseTries;
   const { hostId } = state.plan;
-  await state.hostLoss.unlessLost(scope, () =>
-    freeze ? pausingOn(hostId).pauseSandbox(state.id, reason, requestedMs) : cleaningOn(hostId).stopSandbox(state.id),
-  );
-  return freeze;
+  return state.hostLoss.unlessLost(scope, async () => {
+    if (!freeze) {
+      await cleaningOn(hostId).stopSandbox(state.id);
+      return false;
+    }
+    // Hosts of earlier versions return nothing, and keep the memory.
+    const paused: PauseResult | undefined = await pausingOn(hostId).pauseSandbox(state.id, reason, requestedMs);
+    return paused?.kept !== 'disk';
+  });
 }

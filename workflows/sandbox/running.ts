@@ -55,7 +55,7 @@ export async function stayRunning(state: SandboxState): Promise<void> {
   if (usageDueMs !== null) return recordUsage(state);
   if (warning) await rows.warnOfTimeout(state.id, deadlineMs, warning.beforeSeconds);
   else if (state.plan.autoPause) state.requestPause('auto_pause', false);
-  else state.end = { reason: 'timeout', forget: false };
+  else state.end = { reason: 'timeout', forget: false, requestId: null };
 }
 
 /** What the Temporal Web UI shows beside the timer. */

@@ -11,6 +11,7 @@ import { persistenceExpiresAt } from '../../domain/persistence.ts';
 import { isOver, type SandboxReason, type SandboxStatus } from '../../domain/sandbox-state.ts';
 import type { PhaseTimeout } from '../../domain/timeout-change.ts';
 import { sandboxSearchAttributes } from '../../temporal/search-attributes.ts';
+import { arrivingRequest } from '../request-ids.ts';
 import { detailsOf } from './details.ts';
 import { HostLoss } from './host-loss.ts';
 import { SandboxInbox } from './inbox.ts';
@@ -29,6 +30,8 @@ export interface Transition {
   done: boolean;
   /** The caller's error, when the transition failed. */
   refusal: ApplicationFailure | null;
+  /** The request that asked for it; null: none did. */
+  requestId: string | null;
 }
 
 export interface Pause extends Transition {
@@ -50,6 +53,8 @@ export interface End {
   reason: SandboxReason;
   /** Make the sandbox answer 404 once its data is gone. */
   forget: boolean;
+  /** The request that asked for it; null: none did. */
+  requestId: string | null;
 }
 
 /** What one sandbox's workflow knows. The phases and the message handlers share it. Times are Unix milliseconds. */
@@ -145,9 +150,10 @@ export class SandboxState {
     return this.pause;
   }
 
-  requestResume(answerEarly: boolean, storage: StorageChange | null = null): Resume {
+  /** @param requestId of the request that asks for it */
+  requestResume(answerEarly: boolean, storage: StorageChange | null = null, requestId = arrivingRequest()): Resume {
     this.setStatus('resuming', 'user_requested');
-    this.resume = { ...newTransition(answerEarly), storage };
+    this.resume = { ...newTransition(answerEarly), storage, requestId };
     return this.resume;
   }
 
@@ -159,7 +165,7 @@ export class SandboxState {
   }
 
   requestEnd(forget: boolean): void {
-    this.end ??= { reason: 'user_requested', forget };
+    this.end ??= { reason: 'user_requested', forget, requestId: arrivingRequest() };
     this.end.forget ||= forget;
     this.cancellableWork?.cancel();
   }
@@ -250,4 +256,5 @@ const newTransition = (answerEarly: boolean): Transition => ({
   recorded: false,
   done: false,
   refusal: null,
+  requestId: arrivingRequest(),
 });

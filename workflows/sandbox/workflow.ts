@@ -1,4 +1,5 @@
 import { isOver } from '../../domain/sandbox-state.ts';
+import { actFor } from '../request-ids.ts';
 import { close, terminate } from './ending.ts';
 import { handleMessages } from './handlers.ts';
 import type { SandboxWorkflowInput } from './messages.ts';
@@ -22,6 +23,7 @@ export async function sandbox(input: SandboxWorkflowInput): Promise<void> {
   state.publish();
   if (state.status === 'starting' && (await start(state)) === 'nothing to start') return;
   while (!isOver(state.status)) {
+    actFor((state.end ?? state.pause ?? state.restart ?? state.resume)?.requestId ?? null);
     if (state.end) await terminate(state, state.end.reason);
     else if (state.pause) await pause(state, state.pause);
     else if (state.restart) await restart(state, state.restart);

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { ApiKey } from '../../../db/entities/api-key.ts';
 import { activeKeyLimit, findApiKeyView, createApiKey as makeApiKey } from '../../../db/repositories/api-keys.ts';
+import { planHeldBy } from '../../../db/repositories/subscriptions.ts';
 import { findProfile } from '../../../db/repositories/users.ts';
 import { checkApiKeyName } from '../../../domain/names.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
@@ -35,6 +36,9 @@ export function createApiKey(api: Api, deps: ApiDependencies): void {
       operationId: 'createApiKey',
       tags: ['API keys'],
       summary: 'Create an API key; its secret is shown this once',
+      description:
+        'The reply has the key itself, this once: only its hash is stored. Names are unique among your keys. A user ' +
+        'may have as many active keys as the plan allows.',
       headers: idempotencyHeaders,
       body,
       response: {
@@ -45,7 +49,7 @@ export function createApiKey(api: Api, deps: ApiDependencies): void {
     handler: async (request, reply) => {
       const caller = callerOf(request);
       const em = deps.orm.em.fork();
-      const planLimit = deps.plans.get(caller.planName).maxActiveApiKeys;
+      const planLimit = planHeldBy(caller, deps.plans).maxActiveApiKeys;
       const { key, secret } = await createOnce<{ key: ApiKey; secret?: string }, 'apiKey'>(request, 'apiKey', {
         // Only its hash is stored, so the secret of a key that was created before cannot be shown again.
         find: async (keyId) => {

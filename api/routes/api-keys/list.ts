@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { activeKeyLimit, apiKeySortColumns, listApiKeyViews } from '../../../db/repositories/api-keys.ts';
-import { anyUser, callerOf, planNameOf, scopeOf } from '../../access.ts';
+import { anyUser, callerOf, planOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { accountQuery } from '../../schemas/account-filter.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
@@ -30,6 +30,8 @@ export function listApiKeys(api: Api, deps: ApiDependencies): void {
       operationId: 'listApiKeys',
       tags: ['API keys'],
       summary: 'List API keys, newest first',
+      description:
+        'Users see their own keys, root users those of the account. `user_id`, `status` and `search` narrow the list.',
       querystring: query,
       response: {
         200: envelope(
@@ -52,7 +54,7 @@ export function listApiKeys(api: Api, deps: ApiDependencies): void {
       const { status } = request.query;
       const filter = { userId, isActive: status && status === 'active', search: request.query.search };
       const { views, total } = await listApiKeyViews(em, scope, filter, listing);
-      const planLimit = deps.plans.get(planNameOf(request)).maxActiveApiKeys;
+      const planLimit = planOf(request, deps.plans).maxActiveApiKeys;
       return success({
         api_keys: views.map(({ key, owner }) => ({ ...presentApiKey(key), owner: presentPerson(owner) })),
         pagination: paginationOf(listing, total),

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { setApiKeyActive } from '../../../db/repositories/api-keys.ts';
-import { anyUser, planNameOf, scopeOf } from '../../access.ts';
+import { anyUser, planOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
@@ -16,6 +16,9 @@ export function setApiKeyStatus(api: Api, deps: ApiDependencies): void {
       operationId: 'setApiKeyStatus',
       tags: ['API keys'],
       summary: 'Enable or disable an API key',
+      description:
+        'A disabled key stops working with the next request, and exec streams that were opened with it end within two ' +
+        'seconds. It can be enabled again as long as the plan allows one more active key.',
       params: apiKeyPath,
       body: z.object({ is_active: z.boolean() }),
       response: {
@@ -25,7 +28,7 @@ export function setApiKeyStatus(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { is_active: isActive } = request.body;
-      const planLimit = deps.plans.get(planNameOf(request)).maxActiveApiKeys;
+      const planLimit = planOf(request, deps.plans).maxActiveApiKeys;
       await setApiKeyActive(deps.orm.em.fork(), scopeOf(request), request.params.key_id, isActive, planLimit);
       return success({ message: `The API key is ${isActive ? 'enabled' : 'disabled'}`, is_active: isActive });
     },

@@ -25,6 +25,9 @@ export function updateApiKey(api: Api, deps: ApiDependencies): void {
       operationId: 'updateApiKey',
       tags: ['API keys'],
       summary: 'Rename or describe an API key',
+      description:
+        'Changes the name and the description. Fields that are left out stay as they are; the key itself does not ' +
+        'change.',
       params: apiKeyPath,
       body,
       response: {

@@ -48,6 +48,9 @@ export function listAuditLog(api: Api, deps: ApiDependencies): void {
       operationId: 'listAuditEvents',
       tags: ['Account'],
       summary: 'List who changed what in the account, newest first; kept for a year',
+      description:
+        'Every successful request that may change something, sign-ins and sign-outs, and commands of operators: who, ' +
+        'from which address, on which object, with the fields before and after. Events are kept for a year.',
       querystring: query,
       response: {
         200: envelope(

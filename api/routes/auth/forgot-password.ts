@@ -17,6 +17,9 @@ export function forgotPassword(api: Api, deps: ApiDependencies): void {
       operationId: 'forgotPassword',
       tags: ['Sign-in'],
       summary: 'Have a link to a new password mailed',
+      description:
+        'Answers 202 whether somebody has this e-mail or not. The link in the mail works once, for 30 minutes. While ' +
+        'one is open, nothing new is mailed.',
       body,
       response: {
         202: messageEnvelope('A link goes to this e-mail if a user has it'),

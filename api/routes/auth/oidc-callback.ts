@@ -29,6 +29,9 @@ export function finishOidcSignIn(api: Api, deps: ApiDependencies): void {
       operationId,
       tags: ['Sign-in'],
       summary: 'Sign in with the answer of an identity provider; a page where the request accepts HTML',
+      description:
+        'The identity provider sends the browser here with `code` and `state`, or with `error`. The code is exchanged, and ' +
+        'the user whom the identity belongs to, or who was invited with its e-mail, gets an access token.',
       params: oidcIssuerPath,
       querystring: query,
       response: {

@@ -17,6 +17,9 @@ export function startOidcSignIn(api: Api, deps: ApiDependencies): void {
       operationId: 'startOidcSignIn',
       tags: ['Sign-in'],
       summary: 'Send a browser to an identity provider to sign in; an error is a page where the request accepts HTML',
+      description:
+        'Answers 302 to the identity provider that the operator configured under this name, with a cookie that binds ' +
+        'the answer to this browser. The sign-in has to be finished within ten minutes.',
       params: oidcIssuerPath,
       response: {
         302: z.null().describe('To the identity provider. The browser keeps a cookie for ten minutes'),

@@ -21,6 +21,9 @@ export function resetPassword(api: Api, deps: ApiDependencies): void {
       operationId: 'resetPassword',
       tags: ['Sign-in'],
       summary: 'Set a new password with the token of a mailed link',
+      description:
+        'Ends all sessions of the user and makes their other links invalid. The token is used up, unless the password ' +
+        'is refused.',
       body,
       response: {
         200: messageEnvelope('The password is set; all sessions of the user have ended'),

@@ -19,6 +19,9 @@ export function signInWithPassword(api: Api, deps: ApiDependencies): void {
       operationId: 'signIn',
       tags: ['Sign-in'],
       summary: 'Sign in with e-mail and password',
+      description:
+        'The access token works for an hour, wherever an API key does, as `Authorization: Bearer <token>`. Failed ' +
+        'attempts slow down the next ones: `Retry-After` says how long to wait.',
       body,
       response: {
         200: envelope(tokenSchema, 'An access token, which works for an hour'),

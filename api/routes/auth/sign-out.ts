@@ -15,6 +15,9 @@ export function signOut(api: Api, deps: ApiDependencies): void {
       operationId: 'signOut',
       tags: ['Sign-in'],
       summary: 'End the session of the access token that is sent',
+      description:
+        'The session ends at once, with the exec streams that were opened in it. A request with an API key has no ' +
+        'session to end.',
       response: {
         200: messageEnvelope('The token works no more'),
         ...failures(ofMutations, 'no_session'),

@@ -18,6 +18,9 @@ export function listBalanceChanges(api: Api, deps: ApiDependencies): void {
       operationId: 'listBalanceChanges',
       tags: ['Billing'],
       summary: "List what changed the account's credit, newest first",
+      description:
+        'Grants, refunds, and what was used for invoices; positive amounts add to the credit. Entries are never ' +
+        'changed: a mistake is corrected by another one.',
       querystring: z.object({ ...pagingQuery, ...accountQuery }),
       response: {
         200: envelope(

@@ -19,6 +19,7 @@ export function getBalance(api: Api, deps: ApiDependencies): void {
       operationId: 'getBalance',
       tags: ['Billing'],
       summary: 'Get the credit of the account',
+      description: 'In the currency of the plans. Credit pays for invoices before a payment method is charged.',
       response: { 200: envelope(balance, 'The balance'), ...failures('root_required') },
     },
     handler: async (request) => {

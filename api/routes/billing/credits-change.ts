@@ -26,6 +26,9 @@ export function changeCredits(api: Api, deps: ApiDependencies): void {
       operationId: 'changeCredits',
       tags: ['Billing'],
       summary: 'Grant credit to an account, or take back unused credit that is paid out',
+      description:
+        '`grant` adds credit. `refund` takes back unused credit that the operator pays out outside of the platform; ' +
+        'it cannot be more than the balance.',
       headers: idempotencyHeaders,
       params: z.object({ account_id: givenId('account') }),
       body,

@@ -15,6 +15,8 @@ export function cancelImportJob(api: Api, deps: ApiDependencies): void {
       operationId: 'cancelImportJob',
       tags: ['Imports'],
       summary: 'Cancel an import job',
+      description:
+        'Stops a pending or running copy at once. The template stays without an image and can be imported again.',
       params: importJobPath,
       response: {
         200: envelope(cancelledImportSchema, 'The import is cancelled'),

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { ImportJob } from '../../../db/entities/import-job.ts';
 import { importStatuses } from '../../../domain/import-jobs.ts';
-import { time } from '../../schemas/fields.ts';
+import { givenId, time } from '../../schemas/fields.ts';
 
 export const importStatus = z.enum(importStatuses);
 
@@ -37,7 +37,7 @@ export const cancelledImportSchema = z.object({
   message: z.string(),
 });
 
-export const importJobPath = z.object({ job_id: z.string().max(64).describe('`job-…`') });
+export const importJobPath = z.object({ job_id: givenId('importJob', z.string().max(64)).describe('`job-…`') });
 
 export function presentImportJob(job: ImportJob): z.output<typeof importJobSchema> {
   return {

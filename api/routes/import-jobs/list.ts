@@ -27,6 +27,8 @@ export function listImportJobs(api: Api, deps: ApiDependencies): void {
       operationId: 'listImportJobs',
       tags: ['Imports'],
       summary: 'List import jobs, newest first',
+      description:
+        'Without `status` those that are under way. Users see their own jobs, root users those of the account.',
       querystring: query,
       response: {
         200: envelope(

@@ -16,6 +16,7 @@ export function bulkDeleteNotifications(api: Api, deps: ApiDependencies): void {
       operationId: 'bulkDeleteNotifications',
       tags: ['Notifications'],
       summary: 'Delete several notifications',
+      description: 'Ids that are unknown, or of somebody else, are passed over: the count says how many were deleted.',
       body: bulkBody,
       response: {
         200: envelope(

@@ -22,6 +22,7 @@ function bulkMarkAs(state: 'read' | 'unread', operationId: string) {
         operationId,
         tags: ['Notifications'],
         summary: `Mark several notifications as ${state}`,
+        description: 'Ids that are unknown, or of somebody else, are passed over: the count says how many were marked.',
         body: bulkBody,
         response: {
           200: envelope(

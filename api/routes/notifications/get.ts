@@ -15,6 +15,7 @@ export function getNotification(api: Api, deps: ApiDependencies): void {
       operationId: 'getNotification',
       tags: ['Notifications'],
       summary: 'Read a notification',
+      description: 'Reading it does not mark it as read.',
       params: notificationPath,
       response: { 200: envelope(notificationSchema, 'The notification'), ...failures('not_found') },
     },

@@ -24,6 +24,9 @@ export function listNotifications(api: Api, deps: ApiDependencies): void {
       operationId: 'listNotifications',
       tags: ['Notifications'],
       summary: 'List your notifications, newest first',
+      description:
+        'Also a root user sees only their own. `read` and `type` narrow the list; `unread_count` counts all that are ' +
+        'unread.',
       querystring: query,
       response: {
         200: envelope(

@@ -15,6 +15,7 @@ export function markAllRead(api: Api, deps: ApiDependencies): void {
       operationId: 'markAllNotificationsRead',
       tags: ['Notifications'],
       summary: 'Mark all your notifications as read',
+      description: 'The count says how many were unread.',
       response: {
         200: envelope(
           z.object({ marked_count: z.int().describe('Those that were unread'), is_read: z.literal(true) }),

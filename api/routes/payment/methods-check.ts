@@ -25,6 +25,9 @@ export function checkPaymentMethod(api: Api, deps: ApiDependencies): void {
       operationId: 'checkPaymentMethod',
       tags: ['Payments'],
       summary: 'Whether a card that was begun to be added is there',
+      description:
+        'Asks the processor where its notification has not arrived. `processed` is false until the processor has ' +
+        'verified the card: ask again then.',
       body: z.object({ setup_intent_id: z.string().min(1).max(255) }),
       response: {
         200: envelope(

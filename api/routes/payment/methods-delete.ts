@@ -18,6 +18,9 @@ export function deletePaymentMethod(api: Api, deps: ApiDependencies): void {
       operationId: 'deletePaymentMethod',
       tags: ['Payments'],
       summary: 'Remove a payment method',
+      description:
+        "By the platform's id of it (`pmt-…`) or the processor's (`pm_…`). It is removed at the processor, too. Where " +
+        'it was the default one, the newest that is left becomes it.',
       params: z.object({ id: z.string() }),
       response: {
         200: messageEnvelope('It is removed; where it was the default, the newest other one is now'),

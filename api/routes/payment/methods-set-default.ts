@@ -17,6 +17,8 @@ export function setDefaultPaymentMethod(api: Api, deps: ApiDependencies): void {
       operationId: 'setDefaultPaymentMethod',
       tags: ['Payments'],
       summary: 'Choose the payment method that is charged',
+      description:
+        "By the platform's id of it (`pmt-…`) or the processor's (`pm_…`). Only a verified one can be charged.",
       body: z.object({ payment_method_id: z.string().min(1).max(255) }),
       response: {
         200: envelope(methodSchema, 'The payment method'),

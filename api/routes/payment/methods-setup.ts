@@ -1,14 +1,7 @@
 import { z } from 'zod';
-import { Account } from '../../../db/entities/account.ts';
-import {
-  addSetup,
-  findCustomer,
-  keepCustomer,
-  requireRoomForMethod,
-} from '../../../db/repositories/payment-methods.ts';
-import type { AccountId } from '../../../domain/ids.ts';
 import { accountRoot, callerOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { beginSetup } from '../../payment-setups.ts';
 import { askProcessor, requireProcessor } from '../../processor-calls.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
@@ -23,6 +16,9 @@ export function setUpPaymentMethod(api: Api, deps: ApiDependencies): void {
       operationId: 'setUpPaymentMethod',
       tags: ['Payments'],
       summary: 'Begin to add a card',
+      description:
+        'The reply has a secret with which a browser gives the card to the processor; `POST ' +
+        '/v1/payment/methods/check-status` then says whether the card is there. The secret is not stored.',
       response: {
         200: envelope(
           z.object({ client_secret: z.string(), setup_intent_id: z.string() }),
@@ -36,20 +32,8 @@ export function setUpPaymentMethod(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const processor = requireProcessor(deps);
-      const { accountId } = callerOf(request);
-      const em = deps.orm.em.fork();
-      await requireRoomForMethod(em, accountId);
-      const customerId = (await findCustomer(em, accountId)) ?? (await makeCustomer(accountId));
-      const { setupIntentId, clientSecret } = await askProcessor(processor.createSetup(customerId));
-      await addSetup(em, accountId, setupIntentId);
-      return success({ client_secret: clientSecret, setup_intent_id: setupIntentId });
+      const begun = await askProcessor(beginSetup({ orm: deps.orm, processor }, callerOf(request).accountId));
+      return success({ client_secret: begun.clientSecret, setup_intent_id: begun.setupIntentId });
     },
   });
-
-  async function makeCustomer(accountId: AccountId): Promise<string> {
-    const em = deps.orm.em.fork();
-    const { email } = await em.findOneOrFail(Account, { accountId });
-    const made = await askProcessor(requireProcessor(deps).createCustomer({ accountId, email }));
-    return keepCustomer(em, accountId, made);
-  }
 }

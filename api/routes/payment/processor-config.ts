@@ -15,6 +15,8 @@ export function getProcessorConfig(api: Api, deps: ApiDependencies): void {
       operationId: 'getPaymentProcessor',
       tags: ['Payments'],
       summary: 'Get the public key of the payment processor',
+      description:
+        'What a browser needs to give a card to the processor. `test_mode` is true where no real money moves.',
       response: {
         200: envelope(z.object({ publishable_key: z.string(), test_mode: z.boolean() }), 'The public key'),
         ...failures('payments_not_configured'),

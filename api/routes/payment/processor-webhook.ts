@@ -7,6 +7,7 @@ import {
   type ProcessorNotice,
   ProcessorRefusedError,
 } from '../../../payments/processor.ts';
+import { settleOpenRefunds } from '../../../payments/refund-charge.ts';
 import { anyone } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { keepFinishedSetup } from '../../payment-setups.ts';
@@ -34,6 +35,10 @@ export function receiveProcessorNotice(api: Api, deps: ApiDependencies): void {
         operationId: 'receiveProcessorNotice',
         tags: ['Payments'],
         summary: 'Signed notifications of the payment processor',
+        description:
+          'Only the payment processor calls it. The body is signed with a shared secret. A notification only names what ' +
+          'has changed, and the platform reads it from the processor; so a copy, or one that comes late, changes ' +
+          'nothing.',
         response: {
           200: messageEnvelope('It is dealt with'),
           ...failures(
@@ -69,6 +74,7 @@ async function apply({ orm }: ApiDependencies, processor: PaymentProcessor, noti
         return;
       case 'charge':
         await recordCharge(orm.em, await processor.readCharge(notice.paymentIntentId));
+        await settleOpenRefunds({ orm, processor }, notice.paymentIntentId);
         return;
       case 'method': {
         const { customerId } = await processor.readMethod(notice.paymentMethodId);

@@ -19,6 +19,8 @@ export function listPlatformRegions(api: Api, deps: ApiDependencies): void {
       operationId: 'listPlatformRegions',
       tags: ['Regions'],
       summary: 'List the regions that can take a sandbox now',
+      description:
+        'Those with a host that is there and has room. The ids are what `locality.region` of a create takes.',
       response: {
         200: envelope(z.object({ platform_regions: z.array(regionSchema) }), 'The regions'),
         ...failures(),

@@ -15,6 +15,9 @@ export function addSandboxToProject(api: Api, deps: ApiDependencies): void {
       operationId: 'addSandboxToProject',
       tags: ['Projects'],
       summary: 'Put a running sandbox into a project',
+      description:
+        "The project must be one of the sandbox's user. Usage belongs to the project that the sandbox was in at the " +
+        'time.',
       params: projectSandboxPath,
       response: {
         200: envelope(moveOf('added_to_project'), 'It is in the project now'),

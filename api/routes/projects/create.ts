@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { createProject as makeProject } from '../../../db/repositories/projects.ts';
+import { planHeldBy } from '../../../db/repositories/subscriptions.ts';
 import { checkProjectName } from '../../../domain/names.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import { createOnce } from '../../create-once.ts';
@@ -26,6 +27,9 @@ export function createProject(api: Api, deps: ApiDependencies): void {
       operationId: 'createProject',
       tags: ['Projects'],
       summary: 'Create a project',
+      description:
+        "A user's first project is their default one, which takes new sandboxes that name none. Names are unique " +
+        "among the user's projects.",
       headers: idempotencyHeaders,
       body,
       response: {
@@ -36,7 +40,7 @@ export function createProject(api: Api, deps: ApiDependencies): void {
     handler: async (request, reply) => {
       const caller = callerOf(request);
       const scope = scopeOf(request);
-      const { maxProjects } = deps.plans.get(caller.planName);
+      const { maxProjects } = planHeldBy(caller, deps.plans);
       const project = await createOnce(request, 'project', {
         find: (projectId) => findProject(deps, scope, projectId),
         create: async (projectId) => {

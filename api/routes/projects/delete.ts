@@ -16,6 +16,7 @@ export function deleteProject(api: Api, deps: ApiDependencies): void {
       operationId: 'deleteProject',
       tags: ['Projects'],
       summary: 'Delete an empty project',
+      description: 'A project with sandboxes, ended ones too, is not deleted, and neither is the default one.',
       params: projectPath,
       response: {
         200: envelope(z.object({ project_id: z.string(), deleted: z.literal(true) }), 'It is deleted'),

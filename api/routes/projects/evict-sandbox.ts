@@ -22,6 +22,8 @@ export function evictSandboxFromProject(api: Api, deps: ApiDependencies): void {
       operationId: 'evictSandboxFromProject',
       tags: ['Projects'],
       summary: "Put a running sandbox back into its user's default project",
+      description:
+        'The sandbox moves to the default project of its user. It has to be in the project that the address names.',
       params: projectSandboxPath,
       response: {
         200: envelope(moveOf('evicted_to_default_project'), 'It is in the default project now'),

@@ -20,6 +20,7 @@ export function listProjects(api: Api, deps: ApiDependencies): void {
       operationId: 'listProjects',
       tags: ['Projects'],
       summary: 'List projects, newest first',
+      description: 'Users see their own projects, root users those of the account.',
       querystring: z.object({
         ...pagingQuery,
         ...accountQuery,

@@ -26,6 +26,9 @@ export function updateProject(api: Api, deps: ApiDependencies): void {
       operationId: 'updateProject',
       tags: ['Projects'],
       summary: 'Change a project',
+      description:
+        'Changes what the body has. `is_default: true` makes it the default project of its user and ends that of the ' +
+        'one before; `false` is refused for the default one.',
       params: projectPath,
       body,
       response: {

@@ -19,6 +19,7 @@ export function batchDeleteSandboxes(api: Api, deps: ApiDependencies): void {
       operationId: 'batchDeleteSandboxes',
       tags: ['Sandboxes'],
       summary: 'Delete up to 100 sandboxes',
+      description: 'Each id has its own result. Those that count as concurrent are refused unless `force` is true.',
       body: z.object({
         sandbox_ids: batchIds,
         force: withDefault(z.boolean(), false).describe('Also those that run, or are about to'),

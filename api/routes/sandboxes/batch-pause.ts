@@ -15,6 +15,7 @@ export function batchPauseSandboxes(api: Api, deps: ApiDependencies): void {
       operationId: 'batchPauseSandboxes',
       tags: ['Sandboxes'],
       summary: 'Pause up to 100 sandboxes',
+      description: 'Each id has its own result, as the single route gives it.',
       body: z.object({ sandbox_ids: batchIds }),
       response: {
         202: envelope(batchResult('pausing'), 'Each has its own result'),

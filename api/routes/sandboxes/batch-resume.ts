@@ -32,6 +32,7 @@ export function batchResumeSandboxes(api: Api, deps: ApiDependencies): void {
       operationId: 'batchResumeSandboxes',
       tags: ['Sandboxes'],
       summary: 'Resume up to 100 paused sandboxes',
+      description: 'Each id has its own result, as the single route gives it.',
       body,
       response: {
         202: envelope(batchResult('resuming'), 'Each has its own result'),

@@ -22,6 +22,8 @@ export function batchTerminateSandboxes(api: Api, deps: ApiDependencies): void {
       operationId: 'batchTerminateSandboxes',
       tags: ['Sandboxes'],
       summary: 'Terminate up to 100 sandboxes',
+      description:
+        'Each id has its own result. Those that are on the way to another status are refused unless `force` is true.',
       body: z.object({
         sandbox_ids: batchIds,
         force: withDefault(z.boolean(), false).describe('Also those in a transitional state'),

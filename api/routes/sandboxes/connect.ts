@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { checkPlanLimits } from '../../../domain/plans.ts';
-import { anyUser, planNameOf } from '../../access.ts';
+import { anyUser, planOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../schemas/failures.ts';
+import { failures, ofMutations, ofStarts } from '../../schemas/failures.ts';
 import { optional, optionalBody } from '../../schemas/fields.ts';
 import { fullSandbox, sandboxOf } from './read-sandbox.ts';
 import { sandboxPath } from './sandbox-path.ts';
@@ -26,6 +26,8 @@ export function connectSandbox(api: Api, deps: ApiDependencies): void {
       operationId: 'connectSandbox',
       tags: ['Sandboxes'],
       summary: 'Make sure that a sandbox runs, and read it',
+      description:
+        'Waits for what is under way, resumes a paused sandbox, and answers when it runs. `timeout` counts from now.',
       params: sandboxPath,
       body: connectBody,
       response: {
@@ -40,8 +42,7 @@ export function connectSandbox(api: Api, deps: ApiDependencies): void {
             'resume_failed',
             'agent_not_answering',
           ] as const),
-          ...(['object_storage_credentials_required', 'object_storage_mount_failed'] as const),
-          ...(['concurrent_limit_reached', 'quota_used_up', 'no_capacity', 'host_unavailable'] as const),
+          ofStarts,
         ),
       },
     },
@@ -49,7 +50,7 @@ export function connectSandbox(api: Api, deps: ApiDependencies): void {
       const { sandbox_id: sandboxId } = request.params;
       const sandbox = await sandboxOf(deps, request, sandboxId);
       const { timeout } = request.body;
-      checkPlanLimits(deps.plans.get(planNameOf(request)), { timeoutSeconds: timeout });
+      checkPlanLimits(planOf(request, deps.plans), { timeoutSeconds: timeout });
       await deps.sandboxCommands.connect(sandbox, { timeoutSeconds: timeout ?? null });
       return success(await fullSandbox(deps, request, sandboxId));
     },

@@ -3,6 +3,7 @@ import type { Sandbox } from '../../../db/entities/sandbox.ts';
 import { Template } from '../../../db/entities/template.ts';
 import type { Identity } from '../../../db/repositories/identities.ts';
 import { requestStart } from '../../../db/repositories/outbox.ts';
+import { planHeldBy } from '../../../db/repositories/subscriptions.ts';
 import { createTemplate, type NewTemplate } from '../../../db/repositories/template-changes.ts';
 import { AppError } from '../../../domain/errors.ts';
 import type { TemplateId } from '../../../domain/ids.ts';
@@ -84,7 +85,13 @@ export function createTemplateFromSandbox(api: Api, deps: ApiDependencies): void
         200: envelope(builtTemplate, 'The template, whose image is being built'),
         ...failures(
           ...([ofMutations, ofIdempotency, 'not_found', 'sandbox_not_running', 'invalid_name'] as const),
-          ...(['template_name_taken', 'plan_limit_exceeded', 'template_limit_reached', 'admin_required'] as const),
+          ...([
+            'template_name_taken',
+            'plan_limit_exceeded',
+            'template_limit_reached',
+            'budget_restricted',
+            'admin_required',
+          ] as const),
           ...(['template_storage_limit_reached', 'registry_unavailable'] as const),
         ),
       },
@@ -107,7 +114,7 @@ export function createTemplateFromSandbox(api: Api, deps: ApiDependencies): void
           await requireRegistryUp(deps.registry);
           const owner = { accountId: caller.accountId, ownerUserId: caller.userId };
           await requireStorage(deps, { ...owner, visibility: wanted.visibility });
-          const { maxTemplates } = deps.plans.get(caller.planName);
+          const { maxTemplates } = planHeldBy(caller, deps.plans);
           await createTemplate(em.fork(), caller, wanted, maxTemplates, (tx) => {
             requestStart(tx, 'templateBuild', templateId, { templateId, sandboxId, hostId: sandbox.hostId });
           });
@@ -150,7 +157,7 @@ function newTemplate(
     readyCommand: given.ready_command ?? sandbox.templateReadyCommand ?? null,
     parentTemplateId: sandbox.templateId,
   };
-  checkPlanLimits(deps.plans.get(caller.planName), { cpuCount: given.cpu_count, memoryMb: given.memory_mb });
+  checkPlanLimits(planHeldBy(caller, deps.plans), { cpuCount: given.cpu_count, memoryMb: given.memory_mb });
   return wanted;
 }
 

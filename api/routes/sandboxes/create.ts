@@ -7,6 +7,7 @@ import { admitSandbox, type NewSandbox } from '../../../db/repositories/admissio
 import type { Identity } from '../../../db/repositories/identities.ts';
 import { findDefaultProjectId, findProjectView } from '../../../db/repositories/projects.ts';
 import type { Scope } from '../../../db/repositories/scope.ts';
+import { planHeldBy } from '../../../db/repositories/subscriptions.ts';
 import { findTemplateByNameOrId } from '../../../db/repositories/templates.ts';
 import { AppError, notFound } from '../../../domain/errors.ts';
 import type { ProjectId, SandboxId } from '../../../domain/ids.ts';
@@ -14,6 +15,7 @@ import { checkSandboxName, generateSandboxName } from '../../../domain/names.ts'
 import { type MountSlot, planMounts } from '../../../domain/object-storage.ts';
 import { checkPlanLimits, defaultStorageGb } from '../../../domain/plans.ts';
 import { conflictWithTemplate, type Port } from '../../../domain/ports.ts';
+import { isUsable } from '../../../domain/template-image.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import { createOnce } from '../../create-once.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
@@ -52,6 +54,9 @@ export function createSandbox(api: Api, deps: ApiDependencies): void {
       operationId: 'createSandbox',
       tags: ['Sandboxes'],
       summary: 'Create a sandbox; answers when it runs or has failed, or at once with is_async',
+      description:
+        'All fields may be left out. The reply is 201 also for a sandbox that has `failed`: read `status` and ' +
+        '`failure`. It has `sandbox_domain` and `envd_access_token`, with which the agent in the sandbox is called.',
       headers: idempotencyHeaders,
       body: createBody,
       response: {
@@ -59,7 +64,14 @@ export function createSandbox(api: Api, deps: ApiDependencies): void {
         ...failures(
           ...([ofMutations, ofIdempotency, 'invalid_name', 'invalid_region', 'plan_limit_exceeded'] as const),
           ...(['template_not_found', 'template_not_usable', 'not_found', 'concurrent_limit_reached'] as const),
-          ...(['direct_mount_not_possible', 'quota_used_up', 'no_capacity', 'locality_constraint_failed'] as const),
+          ...([
+            'direct_mount_not_possible',
+            'quota_used_up',
+            'subscription_past_due',
+            'budget_restricted',
+            'no_capacity',
+            'locality_constraint_failed',
+          ] as const),
         ),
       },
     },
@@ -68,19 +80,38 @@ export function createSandbox(api: Api, deps: ApiDependencies): void {
       const { mounts } = storage;
       requireOutbound(mounts, (index) => mountPath(storage, index), deps.settings);
       const plan = planMounts(mounts);
-      const sandbox = await admit(deps, request, request.body, plan.slots);
-      const { sandboxId } = sandbox;
+      const { sandbox, awaitsImage } = await admit(deps, request, request.body, plan.slots);
+      const { sandboxId, templateName } = sandbox;
       const sealedCredentials = mounts.length > 0 ? deps.sealFor(sandboxId, plan.credentials) : null;
       request.workflowId = sandboxId;
+      if (awaitsImage) request.log.info({ sandboxId, templateName }, 'the sandbox waits for the image of its template');
       try {
         await deps.sandboxCommands.start(sandbox, { wait: !isAsync, sealedCredentials });
       } catch (error) {
         // It is admitted, and the relay starts it: reply with its present state rather than with an error.
         request.log.error({ err: error, workflow_id: sandboxId }, 'sandbox not started yet');
       }
-      return reply.code(201).send(success(await fullSandbox(deps, request, sandboxId)));
+      const made = await fullSandbox(deps, request, sandboxId);
+      return reply.code(201).send(success(made, awaitsImage ? aboutImage(made.status) : undefined));
     },
   });
+}
+
+/** What the caller is to know of a sandbox that was admitted before its image was there. */
+function aboutImage(status: Sandbox['status']): string {
+  if (status === 'running') return 'The image of the template had to be made first';
+  if (status === 'created' || status === 'starting') {
+    return 'The image of the template is being made; the sandbox starts when it is there';
+  }
+  return 'The image of the template was not there yet';
+}
+
+type UsableTemplate = Template & { image: string };
+
+interface Admitted {
+  sandbox: Sandbox;
+  /** The host still makes the image of its template. */
+  awaitsImage: boolean;
 }
 
 async function admit(
@@ -88,18 +119,39 @@ async function admit(
   request: FastifyRequest,
   body: CreateBody,
   objectStorage: MountSlot[],
-): Promise<Sandbox> {
+): Promise<Admitted> {
   const caller = callerOf(request);
   const scope = scopeOf(request);
   const em = deps.orm.em.fork();
   return createOnce(request, 'sandbox', {
-    find: (sandboxId) => em.findOne(Sandbox, { sandboxId, accountId: caller.accountId }),
+    find: async (sandboxId) => {
+      const sandbox = await em.findOne(Sandbox, { sandboxId, accountId: caller.accountId });
+      return sandbox && { sandbox, awaitsImage: false };
+    },
     create: async (sandboxId) => {
       const wish = await regionWish(em, deps.settings, request, body.locality);
-      const wanted = await newSandbox(em, deps, { caller, scope }, body, sandboxId);
-      return admitSandbox(em, deps.plans, { ...wanted, objectStorage }, wish);
+      const template = await usableTemplate(em, { caller, scope }, body.template);
+      const wanted = await newSandbox(em, deps, { caller, scope }, body, { sandboxId, template });
+      const sandbox = await admitSandbox(em, deps.plans, { ...wanted, objectStorage }, wish);
+      return { sandbox, awaitsImage: template.status !== 'available' };
     },
   });
+}
+
+/** @throws {AppError} `template_not_found`, `template_not_usable` */
+async function usableTemplate(
+  em: EntityManager,
+  { caller, scope }: { caller: Identity; scope: Scope },
+  nameOrId: string,
+): Promise<UsableTemplate> {
+  const template = await findTemplateByNameOrId(em, scope, caller, nameOrId);
+  if (!template) throw templateError('template_not_found', 'There is no such template');
+  if (!template.image || !isUsable(template)) {
+    const why = template.buildErrorMessage ? `: ${template.buildErrorMessage}` : '';
+    const reason = template.status === 'available' ? 'has no image' : `is ${template.status}, not available${why}`;
+    throw templateError('template_not_usable', `The template ${reason}`);
+  }
+  return { ...template, image: template.image };
 }
 
 /** Checks everything of the request except the room, and fills in defaults. */
@@ -108,16 +160,10 @@ async function newSandbox(
   deps: ApiDependencies,
   { caller, scope }: { caller: Identity; scope: Scope },
   body: CreateBody,
-  sandboxId: SandboxId,
+  { sandboxId, template }: { sandboxId: SandboxId; template: UsableTemplate },
 ): Promise<NewSandbox> {
   const name = checkSandboxName(body.name.trim()) || generateSandboxName(randomBytes(4));
-  const template = await findTemplateByNameOrId(em, scope, caller, body.template);
-  if (!template) throw templateError('template_not_found', 'There is no such template');
-  if (template.status !== 'available' || !template.image) {
-    const reason = template.status === 'available' ? 'has no image' : `is ${template.status}, not available`;
-    throw templateError('template_not_usable', `The template ${reason}`);
-  }
-  const plan = deps.plans.get(caller.planName);
+  const plan = planHeldBy(caller, deps.plans);
   const wanted: NewSandbox = {
     sandboxId,
     accountId: caller.accountId,

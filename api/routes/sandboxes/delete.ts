@@ -16,6 +16,8 @@ export function deleteSandbox(api: Api, deps: ApiDependencies): void {
       operationId: 'deleteSandbox',
       tags: ['Sandboxes'],
       summary: 'Delete a sandbox, ending it first if need be',
+      description:
+        'From every status. Ends what is under way and removes the disk; then the sandbox is 404 and in no list.',
       params: sandboxPath,
       querystring: forceQuery,
       response: {

@@ -31,6 +31,7 @@ export function getActiveExec(api: Api, deps: ApiDependencies): void {
       operationId: 'getActiveExec',
       tags: ['Sandboxes'],
       summary: 'Read which command runs in a sandbox',
+      description: 'The command of another user is shown as none.',
       params: sandboxPath,
       response: {
         200: activeExec.describe("What runs; another user's command is not shown"),

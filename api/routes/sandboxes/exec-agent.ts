@@ -9,6 +9,7 @@ import { type AgentPlace, AgentRefusal, AgentUnreachable } from '../../sandbox-a
 export interface AgentRow {
   sandboxId: SandboxId;
   status: SandboxStatus;
+  hostId?: string | null | undefined;
   agentAddress?: string | null | undefined;
   agentPort?: number | null | undefined;
 }
@@ -38,10 +39,10 @@ export async function askAgent<T>(
   row: AgentRow,
   ask: (place: AgentPlace) => Promise<T>,
 ): Promise<T> {
-  const { sandboxId, status, agentAddress, agentPort } = row;
+  const { sandboxId, status, hostId = null, agentAddress, agentPort } = row;
   if (status !== 'running' || !agentAddress || !agentPort) throw notRunning(status);
   try {
-    return await ask({ sandboxId, address: agentAddress, port: agentPort });
+    return await ask({ sandboxId, hostId, address: agentAddress, port: agentPort });
   } catch (error) {
     const code = error instanceof AgentRefusal ? refusals.get(error.code) : undefined;
     if (code) throw new AppError(code, texts[code] ?? `The command cannot be run: ${(error as Error).message}`);

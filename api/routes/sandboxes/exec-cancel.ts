@@ -19,6 +19,7 @@ export function cancelExec(api: Api, deps: ApiDependencies): void {
       operationId: 'cancelExec',
       tags: ['Sandboxes'],
       summary: 'Cancel the command that runs in a sandbox',
+      description: 'Kills the command and what it started; answers when it has ended.',
       params: sandboxPath,
       response: {
         200: z.object({ cancelled: z.literal(true) }).describe('It has ended; another may start'),

@@ -29,7 +29,11 @@ const maxStdinLength = 128 * 1024;
 const accessRecordedMs = 60_000;
 
 const execBody = z.object({
-  command: z.string().min(1).max(maxCommandLength).describe('Run by `bash -c`'),
+  command: z
+    .string()
+    .min(1)
+    .max(maxCommandLength)
+    .describe('Run by `bash -c`; by `sh -c` in an image that has no bash'),
   cwd: withDefault(z.string().min(1).max(4096), '/'),
   env: withDefault(envVars, {}).describe("Over the sandbox's environment"),
   stdin: withDefault(z.string().max(maxStdinLength), '').describe('What the command reads; empty when left out'),
@@ -72,6 +76,9 @@ export function startExec(api: Api, deps: ApiDependencies): void {
       operationId: 'startExec',
       tags: ['Sandboxes'],
       summary: 'Run a command in a sandbox',
+      description:
+        'Runs it with `bash -c`, one at a time. Without `wait` the reply names the stream of its output; with `wait` ' +
+        'it is the result. More commands at once, and terminals, are the agent’s.',
       params: sandboxPath,
       headers: idempotencyHeaders,
       body: execBody,

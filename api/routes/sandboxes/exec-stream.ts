@@ -48,6 +48,9 @@ export function streamExec(api: Api, deps: ApiDependencies): void {
       operationId: 'streamExec',
       tags: ['Sandboxes'],
       summary: 'Follow the output of a command',
+      description:
+        'Server-sent events: `ready`, `start`, `stdout` and `stderr` (`data_b64`), `keepalive`, then `end` or ' +
+        '`error`. With `Last-Event-ID` the stream goes on behind that event.',
       params: sandboxPath,
       querystring: query,
       headers,

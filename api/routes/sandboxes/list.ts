@@ -20,6 +20,7 @@ export function listSandboxes(api: Api, deps: ApiDependencies): void {
       operationId: 'listSandboxes',
       tags: ['Sandboxes'],
       summary: 'List sandboxes, newest first',
+      description: 'Users see their own sandboxes, account roots those of the account. Filters can be combined.',
       querystring: listQuery,
       response: {
         200: envelope(

@@ -42,6 +42,7 @@ export function getSandboxMetricsChart(api: Api, deps: ApiDependencies): void {
       operationId: 'getSandboxMetricsChart',
       tags: ['Sandboxes'],
       summary: 'Read what a sandbox used as a chart that ECharts draws as it is',
+      description: 'The lines of `…/metrics` as an option for ECharts, with the limits of the sandbox for reference.',
       params: sandboxPath,
       querystring: metricsQuery,
       response: { 200: envelope(chartSchema, 'The chart'), ...failures('not_found') },

@@ -47,6 +47,9 @@ export function getSandboxMetrics(api: Api, deps: ApiDependencies): void {
       operationId: 'getSandboxMetrics',
       tags: ['Sandboxes'],
       summary: 'Read what a sandbox used; samples of 5 seconds, kept for 7 days',
+      description:
+        'Without `start` and `end` the last five minutes in steps of five seconds. The step is made larger where the ' +
+        'reply would have more than 10,080 items. There are no samples of times when the sandbox did not run.',
       params: sandboxPath,
       querystring: metricsQuery,
       response: { 200: envelope(metricsSchema, 'The metrics'), ...failures('not_found') },

@@ -22,6 +22,9 @@ export function pauseSandbox(api: Api, deps: ApiDependencies): void {
       operationId: 'pauseSandbox',
       tags: ['Sandboxes'],
       summary: 'Pause a running sandbox',
+      description:
+        'Freezes all processes. Memory, open files and disk stay; the time does not count as running. In a region whose ' +
+        'sandboxes are pods of a cluster the processes end and only the disk stays: a resume starts the sandbox again.',
       params: sandboxPath,
       body: pauseBody,
       response: {

@@ -19,6 +19,9 @@ export function addSandboxPort(api: Api, deps: ApiDependencies): void {
       operationId: 'addSandboxPort',
       tags: ['Sandboxes'],
       summary: 'Add a port to a running sandbox; answers when it can be reached',
+      description:
+        'A declared port is public unless `is_protected`; it is reached at `<port>-<sandbox_domain>`. A UDP port gets ' +
+        'a port of the host (`host_port`).',
       headers: idempotencyHeaders,
       params: sandboxPath,
       body: newPortSchema,

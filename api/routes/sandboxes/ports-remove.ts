@@ -18,6 +18,7 @@ export function removeSandboxPort(api: Api, deps: ApiDependencies): void {
       operationId: 'removeSandboxPort',
       tags: ['Sandboxes'],
       summary: 'Remove a port of its own from a running sandbox',
+      description: 'It takes no new requests; those under way go on. A port of the template cannot be removed.',
       params: portPath,
       response: {
         200: messageEnvelope('It is closed'),

@@ -95,9 +95,9 @@ function accessOf(sandbox: Sandbox, settings: Settings) {
     allow_internet_access: sandbox.allowInternetAccess,
     sandbox_domain: sandboxDomain(sandbox.sandboxId, settings),
     sandbox_domain_internal: sandbox.agentAddress ? `${sandbox.agentAddress}:${sandbox.agentPort}` : null,
-    // The gateway serves neither page yet.
-    web_terminal_available: false,
-    web_files_available: false,
+    // The gateway serves `/terminal` and `/files` of every sandbox that runs.
+    web_terminal_available: sandbox.status === 'running',
+    web_files_available: sandbox.status === 'running',
   };
 }
 

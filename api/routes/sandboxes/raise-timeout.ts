@@ -1,5 +1,5 @@
 import { checkPlanLimits } from '../../../domain/plans.ts';
-import { anyUser, planNameOf } from '../../access.ts';
+import { anyUser, planOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { messageEnvelope, successMessage } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
@@ -17,6 +17,9 @@ export function raiseSandboxTimeout(api: Api, deps: ApiDependencies): void {
       operationId: 'updateSandbox',
       tags: ['Sandboxes'],
       summary: "Raise a sandbox's timeout",
+      description:
+        'Takes a longer timeout alone; one that is not longer is `timeout_not_raised`. `POST …/timeout` also ' +
+        'shortens.',
       params: sandboxPath,
       body: timeoutBody,
       response: {
@@ -27,7 +30,7 @@ export function raiseSandboxTimeout(api: Api, deps: ApiDependencies): void {
     handler: async (request) => {
       const sandbox = await sandboxOf(deps, request, request.params.sandbox_id);
       const { timeout } = request.body;
-      checkPlanLimits(deps.plans.get(planNameOf(request)), { timeoutSeconds: timeout });
+      checkPlanLimits(planOf(request, deps.plans), { timeoutSeconds: timeout });
       await deps.sandboxCommands.setTimeout(sandbox, { timeoutSeconds: timeout, mustRaise: true });
       return successMessage(`The timeout is now ${timeout} seconds`);
     },

@@ -4,10 +4,10 @@ import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { idempotencyHeaders } from '../../plugins/idempotency.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofIdempotency, ofMutations } from '../../schemas/failures.ts';
+import { failures, ofIdempotency, ofMutations, ofStarts } from '../../schemas/failures.ts';
 import { optionalBody, withDefault } from '../../schemas/fields.ts';
-import { requireLasting } from './direct-mount.ts';
-import { mountPatch, requireOutbound } from './object-storage-body.ts';
+import { requireUsable } from './mount-patch.ts';
+import { mountPatch } from './object-storage-body.ts';
 import { fullSandbox, sandboxOf } from './read-sandbox.ts';
 import { sandboxPath } from './sandbox-path.ts';
 import { sandboxSchema } from './sandbox-schema.ts';
@@ -41,14 +41,8 @@ export function restartSandbox(api: Api, deps: ApiDependencies): void {
         200: envelope(sandboxSchema, 'The sandbox, running, with the reason `restarted`'),
         ...failures(
           ...([ofMutations, ofIdempotency, 'not_found', 'sandbox_busy', 'sandbox_ended', 'restart_failed'] as const),
-          ...([
-            'concurrent_limit_reached',
-            'quota_used_up',
-            'no_capacity',
-            'host_unavailable',
-            'host_disk_full',
-          ] as const),
-          ...(['object_storage_credentials_required', 'object_storage_mount_failed'] as const),
+          ofStarts,
+          'host_disk_full',
           'direct_mount_not_possible',
         ),
       },
@@ -57,12 +51,7 @@ export function restartSandbox(api: Api, deps: ApiDependencies): void {
       const { sandbox_id: sandboxId } = request.params;
       const sandbox = await sandboxOf(deps, request, sandboxId);
       const { best_effort_oss: bestEffort, object_storage: patch } = request.body;
-      if (patch.kind === 'mounts') {
-        const upserts = patch.changes.filter((change) => change.kind === 'upsert');
-        const positionOf = (at: number) => `object_storage.mounts.${patch.changes.indexOf(upserts[at]!)}`;
-        requireOutbound(upserts, positionOf, deps.settings);
-        if (sandbox.directMount) requireLasting(upserts, positionOf);
-      }
+      requireUsable(patch, sandbox, deps.settings);
       // Its host checks the row again as it is by then; here the caller learns it before anything has begun.
       if (sandbox.status === 'running' || sandbox.status === 'paused') {
         requireAllCredentials(patchMounts(sandbox.objectStorage, patch), bestEffort);

@@ -3,10 +3,10 @@ import { patchMounts, requireFresh } from '../../../domain/object-storage.ts';
 import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
-import { failures, ofMutations } from '../../schemas/failures.ts';
+import { failures, ofMutations, ofStarts } from '../../schemas/failures.ts';
 import { optionalBody, withDefault } from '../../schemas/fields.ts';
-import { requireLasting } from './direct-mount.ts';
-import { mountPatch, requireOutbound } from './object-storage-body.ts';
+import { requireUsable } from './mount-patch.ts';
+import { mountPatch } from './object-storage-body.ts';
 import { fullSandbox, sandboxOf } from './read-sandbox.ts';
 import { sandboxPath } from './sandbox-path.ts';
 import { sandboxSchema } from './sandbox-schema.ts';
@@ -34,6 +34,9 @@ export function resumeSandbox(api: Api, deps: ApiDependencies): void {
       operationId: 'resumeSandbox',
       tags: ['Sandboxes'],
       summary: 'Resume a paused sandbox',
+      description:
+        'Processes go on where they stood. Where they are gone, as after a restart of the host, it is a cold start on ' +
+        'the same disk. It is admitted like a create.',
       params: sandboxPath,
       body: resumeBody,
       response: {
@@ -48,8 +51,7 @@ export function resumeSandbox(api: Api, deps: ApiDependencies): void {
             'resume_failed',
             'agent_not_answering',
           ] as const),
-          ...(['concurrent_limit_reached', 'quota_used_up', 'no_capacity', 'host_unavailable'] as const),
-          ...(['object_storage_credentials_required', 'object_storage_mount_failed'] as const),
+          ofStarts,
           'direct_mount_not_possible',
         ),
       },
@@ -58,12 +60,7 @@ export function resumeSandbox(api: Api, deps: ApiDependencies): void {
       const { sandbox_id: sandboxId } = request.params;
       const sandbox = await sandboxOf(deps, request, sandboxId);
       const { is_async: isAsync, best_effort_oss: bestEffort, object_storage: patch } = request.body;
-      if (patch.kind === 'mounts') {
-        const upserts = patch.changes.filter((change) => change.kind === 'upsert');
-        const positionOf = (at: number) => `object_storage.mounts.${patch.changes.indexOf(upserts[at]!)}`;
-        requireOutbound(upserts, positionOf, deps.settings);
-        if (sandbox.directMount) requireLasting(upserts, positionOf);
-      }
+      requireUsable(patch, sandbox, deps.settings);
       // Its host says the same, of the row as it is by then; here the caller learns it before anything has begun.
       if (sandbox.status === 'paused') requireFresh(patchMounts(sandbox.objectStorage, patch), bestEffort);
       const storage = { sealedPatch: deps.sealFor(sandboxId, patch), bestEffort };

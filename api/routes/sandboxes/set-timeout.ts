@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { checkPlanLimits } from '../../../domain/plans.ts';
 import { remainingSeconds } from '../../../domain/sandbox-clock.ts';
-import { anyUser, planNameOf } from '../../access.ts';
+import { anyUser, planOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
@@ -33,6 +33,9 @@ export function setSandboxTimeout(api: Api, deps: ApiDependencies): void {
       operationId: 'setSandboxTimeout',
       tags: ['Sandboxes'],
       summary: "Set a sandbox's timeout",
+      description:
+        'Counts from the start of the running phase. One that has passed already is `timeout_already_passed`. For a ' +
+        'sandbox that does not run it holds from the next phase on.',
       params: sandboxPath,
       body: timeoutBody,
       response: {
@@ -43,7 +46,7 @@ export function setSandboxTimeout(api: Api, deps: ApiDependencies): void {
     handler: async (request) => {
       const sandbox = await sandboxOf(deps, request, request.params.sandbox_id);
       const { timeout } = request.body;
-      checkPlanLimits(deps.plans.get(planNameOf(request)), { timeoutSeconds: timeout });
+      checkPlanLimits(planOf(request, deps.plans), { timeoutSeconds: timeout });
       const applied = await deps.sandboxCommands.setTimeout(sandbox, { timeoutSeconds: timeout, mustRaise: false });
       const timeoutAt = applied.timeoutAtMs === null ? null : new Date(applied.timeoutAtMs);
       const data = {

@@ -29,6 +29,9 @@ export function getSandboxStats(api: Api, deps: ApiDependencies): void {
       operationId: 'getSandboxStats',
       tags: ['Sandboxes'],
       summary: 'Count sandboxes',
+      description:
+        'Counts what the list shows, by status, with the average use of the last minute; null where nothing was ' +
+        'measured.',
       response: { 200: envelope(statsSchema, 'The counts'), ...failures() },
     },
     handler: async (request) => {

@@ -17,6 +17,7 @@ export function switchSandboxProject(api: Api, deps: ApiDependencies): void {
       operationId: 'switchSandboxProject',
       tags: ['Sandboxes'],
       summary: 'Put a running sandbox into another project',
+      description: 'Both projects are those of the sandbox’s user.',
       params: sandboxPath,
       body: z.object({ project_id: givenId('project', z.string().max(64)) }),
       response: {

@@ -16,6 +16,9 @@ export function terminateSandbox(api: Api, deps: ApiDependencies): void {
       operationId: 'terminateSandbox',
       tags: ['Sandboxes'],
       summary: 'Terminate a sandbox; it stays readable',
+      description:
+        'From every status. Ends what is under way and removes the disk; the sandbox stays readable. One that has ' +
+        'ended is 200.',
       params: sandboxPath,
       querystring: forceQuery,
       response: {

@@ -33,6 +33,8 @@ export function getTurnCredential(api: Api, deps: ApiDependencies): void {
       operationId: 'getWebrtcTurnCredential',
       tags: ['Sandboxes'],
       summary: 'A short-lived credential for the TURN server, for peers of a sandbox with a WEBRTC port',
+      description:
+        'For browsers and other peers that connect to the WEBRTC ports of the sandbox through the TURN server.',
       params: sandboxPath,
       response: {
         200: envelope(turnCredentialSchema, 'The credential'),

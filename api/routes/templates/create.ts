@@ -3,12 +3,13 @@ import { z } from 'zod';
 import { Template } from '../../../db/entities/template.ts';
 import type { Identity } from '../../../db/repositories/identities.ts';
 import type { Scope } from '../../../db/repositories/scope.ts';
+import { planHeldBy } from '../../../db/repositories/subscriptions.ts';
 import { createTemplate as addTemplate, type NewTemplate } from '../../../db/repositories/template-changes.ts';
 import { findTemplateView } from '../../../db/repositories/templates.ts';
 import { AppError } from '../../../domain/errors.ts';
 import type { TemplateId } from '../../../domain/ids.ts';
 import { checkPlanLimits } from '../../../domain/plans.ts';
-import { mayReadProject, registryProjectOf } from '../../../domain/template-image.ts';
+import { isBuiltin, mayReadProject, registryProjectOf } from '../../../domain/template-image.ts';
 import { checkTemplateName } from '../../../domain/template-name.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import { createOnce } from '../../create-once.ts';
@@ -82,13 +83,22 @@ export function createTemplate(api: Api, deps: ApiDependencies): void {
       operationId: 'createTemplate',
       tags: ['Templates'],
       summary: 'Create a template',
+      description:
+        'Without an image it is `pending` until a build reports or `validate` names one; made from a base ' +
+        "(`base_template_id`) it has the base's image and status. Within the plan's limits on size and number.",
       headers: idempotencyHeaders,
       body,
       response: {
         201: envelope(createdTemplateSchema, 'The template'),
         ...failures(
           ...([ofMutations, ofIdempotency, 'invalid_name', 'template_name_taken', 'plan_limit_exceeded'] as const),
-          ...(['template_limit_reached', 'template_not_found', 'image_not_found', 'admin_required'] as const),
+          ...([
+            'template_limit_reached',
+            'budget_restricted',
+            'template_not_found',
+            'image_not_found',
+            'admin_required',
+          ] as const),
           'registry_unavailable',
         ),
       },
@@ -102,7 +112,7 @@ export function createTemplate(api: Api, deps: ApiDependencies): void {
         find,
         create: async (templateId) => {
           const wanted = await newTemplate(em, deps, { caller, scope }, request.body, templateId);
-          await addTemplate(em.fork(), caller, wanted, deps.plans.get(caller.planName).maxTemplates);
+          await addTemplate(em.fork(), caller, wanted, planHeldBy(caller, deps.plans).maxTemplates);
           return (await find(templateId))!;
         },
       });
@@ -148,7 +158,7 @@ async function newTemplate(
   };
   const limited = { cpuCount: wanted.defaultCpuCount, memoryMb: wanted.defaultMemoryMb };
   const names = { cpuCount: 'default_cpu_count', memoryMb: 'default_memory_mb' };
-  checkPlanLimits(deps.plans.get(caller.planName), limited, names);
+  checkPlanLimits(planHeldBy(caller, deps.plans), limited, names);
   return wanted;
 }
 
@@ -173,7 +183,8 @@ async function imageOf(
   const place = { registryProject: project, registryRepository: repository, registryTag: given.registry_tag };
   if (!base?.image) return { status: 'pending' as const, ...place };
   return {
-    status: base.status,
+    // What hosts still have to make they make for the sandboxes of both.
+    status: !base.accountId && isBuiltin(base.image) ? ('available' as const) : base.status,
     image: base.image,
     imageSizeBytes: base.imageSizeBytes ?? null,
     imageBlobs: base.imageBlobs ?? null,

@@ -15,6 +15,9 @@ export function deleteTemplate(api: Api, deps: ApiDependencies): void {
       operationId: 'deleteTemplate',
       tags: ['Templates'],
       summary: 'Delete a template that no sandbox with a disk is made from',
+      description:
+        'Its image leaves the registry, too, unless another template or a sandbox refers to it. A template from which ' +
+        'a paused or failed sandbox was made, whose disk is still there, is not deleted.',
       params: templatePath,
       response: {
         200: messageEnvelope('The template is deleted'),

@@ -16,6 +16,7 @@ export function deleteTemplateDocument(api: Api, deps: ApiDependencies): void {
       operationId: 'deleteTemplateDocument',
       tags: ['Templates'],
       summary: 'Remove the document of a template',
+      description: 'The template stays.',
       params: templatePath,
       response: {
         200: envelope(documentSchema, 'There is no document now'),

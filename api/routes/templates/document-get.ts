@@ -19,6 +19,7 @@ export function getTemplateDocument(api: Api, deps: ApiDependencies): void {
       operationId: 'getTemplateDocument',
       tags: ['Templates'],
       summary: 'Read the document of a template',
+      description: 'Markdown. `download=true` gives it as a file.',
       params: templatePath,
       querystring: z.object({ download: queryFlag().describe('true: the Markdown alone, as a file') }),
       response: {

@@ -19,6 +19,8 @@ export function setTemplateDocument(api: Api, deps: ApiDependencies): void {
       operationId: 'setTemplateDocument',
       tags: ['Templates'],
       summary: 'Write the document of a template',
+      description:
+        'Markdown of up to 65,535 bytes, in place of the one before. Everyone who sees the template may read it.',
       params: templatePath,
       body,
       response: {

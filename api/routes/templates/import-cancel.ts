@@ -16,6 +16,9 @@ export function cancelTemplateImport(api: Api, deps: ApiDependencies): void {
       operationId: 'cancelTemplateImport',
       tags: ['Imports'],
       summary: 'Cancel the import of a template of your own',
+      description:
+        'Stops the newest copy of the template at once. The template stays without an image and can be imported ' +
+        'again.',
       params: templatePath,
       response: {
         200: envelope(cancelledImportSchema, 'The import is cancelled'),

@@ -3,6 +3,7 @@ import { Template } from '../../../db/entities/template.ts';
 import { newId } from '../../../db/new-id.ts';
 import type { Identity } from '../../../db/repositories/identities.ts';
 import { addImportJob, findNewestImport, importTargetOf, pendingImport } from '../../../db/repositories/import-jobs.ts';
+import { planHeldBy } from '../../../db/repositories/subscriptions.ts';
 import { createTemplate, type NewTemplate } from '../../../db/repositories/template-changes.ts';
 import { AppError } from '../../../domain/errors.ts';
 import type { TemplateId } from '../../../domain/ids.ts';
@@ -73,13 +74,17 @@ export function importTemplate(api: Api, deps: ApiDependencies): void {
       operationId: 'importTemplate',
       tags: ['Imports'],
       summary: 'Make a template of an external image, and import that',
+      description:
+        "Makes a template and copies the image for the platform's processor into the platform's registry, in the " +
+        'background. Follow it with `GET /v1/import-jobs/{job_id}`; its end is a notification. A copy that fails is ' +
+        'tried three times more, unless the password, the image or the address is refused.',
       headers: idempotencyHeaders,
       body,
       response: {
         202: envelope(imported, 'The template; the fields of the job only where the import is started'),
         ...failures(
           ...([ofMutations, ofIdempotency, 'invalid_name', 'template_name_taken', 'plan_limit_exceeded'] as const),
-          ...(['template_limit_reached', 'admin_required', 'root_required'] as const),
+          ...(['template_limit_reached', 'budget_restricted', 'admin_required', 'root_required'] as const),
         ),
       },
     },
@@ -91,7 +96,7 @@ export function importTemplate(api: Api, deps: ApiDependencies): void {
         find,
         create: async (templateId) => {
           const wanted = newTemplate(deps, caller, request.body, templateId);
-          const { maxTemplates } = deps.plans.get(caller.planName);
+          const { maxTemplates } = planHeldBy(caller, deps.plans);
           const place = await placeOf(deps, { ...wanted, accountId: caller.accountId, ownerUserId: caller.userId });
           const started = place && { ...wanted, ...pendingImport(new Date()) };
           await createTemplate(em.fork(), caller, started ?? wanted, maxTemplates, (tx) => {
@@ -160,6 +165,6 @@ function newTemplate(deps: ApiDependencies, caller: Identity, given: Body, templ
   };
   const limited = { cpuCount: wanted.defaultCpuCount, memoryMb: wanted.defaultMemoryMb };
   const names = { cpuCount: 'default_cpu_count', memoryMb: 'default_memory_mb' };
-  checkPlanLimits(deps.plans.get(caller.planName), limited, names);
+  checkPlanLimits(planHeldBy(caller, deps.plans), limited, names);
   return wanted;
 }

@@ -17,6 +17,7 @@ export function getTemplateImport(api: Api, deps: ApiDependencies): void {
       operationId: 'getTemplateImport',
       tags: ['Imports'],
       summary: 'Read the import of a template of your own',
+      description: 'The copy that is under way, else the newest one.',
       params: templatePath,
       response: { 200: envelope(importJobSchema, 'The import job'), ...failures('not_found') },
     },

@@ -1,5 +1,6 @@
 import { findImportJob, startImport } from '../../../db/repositories/import-jobs.ts';
 import { requireChangeable } from '../../../db/repositories/template-changes.ts';
+import type { ImportJobId } from '../../../domain/ids.ts';
 import { anyUser, callerOf, scopeOf } from '../../access.ts';
 import { createOnce } from '../../create-once.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
@@ -20,6 +21,9 @@ export function startTemplateImport(api: Api, deps: ApiDependencies): void {
       operationId: 'startTemplateImport',
       tags: ['Imports'],
       summary: 'Import the external image of a template',
+      description:
+        "For a template that was made as `custom` and `external`: copies its image into the platform's registry, in " +
+        'the background. One copy of a template runs at a time.',
       headers: idempotencyHeaders,
       params: templatePath,
       response: {
@@ -38,7 +42,7 @@ export function startTemplateImport(api: Api, deps: ApiDependencies): void {
       const registry = await requireRegistryUp(deps.registry);
       await requireStorage(deps, template);
       const owners = { rows: 'account' as const, accountId: template.accountId ?? by.caller.accountId };
-      const find = (jobId: string) => findImportJob(deps.orm.em.fork(), owners, jobId);
+      const find = (jobId: ImportJobId) => findImportJob(deps.orm.em.fork(), owners, jobId);
       const job = await createOnce(request, 'importJob', {
         find: (jobId) => find(jobId).catch(() => null),
         create: async (jobId) => {

@@ -28,6 +28,9 @@ export function listTemplates(api: Api, deps: ApiDependencies): void {
       operationId: 'listTemplates',
       tags: ['Templates'],
       summary: 'List templates, newest first',
+      description:
+        'Public ones, those shared in the account, and your own; root users see all of the account. `usable=true` ' +
+        'lists those that sandboxes can be made from.',
       querystring: query,
       response: {
         200: envelope(

@@ -35,6 +35,9 @@ export function setTemplateStatus(api: Api, deps: ApiDependencies): void {
       operationId: 'setTemplateStatus',
       tags: ['Templates'],
       summary: 'Report how the build of a template goes on',
+      description:
+        'For builds outside of the platform, which push to its registry themselves. `available` needs an image that ' +
+        'is in the registry.',
       params: templatePath,
       body,
       response: {

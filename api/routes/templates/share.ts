@@ -21,6 +21,9 @@ export function shareTemplate(api: Api, deps: ApiDependencies): void {
       operationId: 'shareTemplate',
       tags: ['Templates'],
       summary: 'Share a template with all users of the account',
+      description:
+        "All users of the account can make sandboxes from it then. Its image moves to the account's project in the " +
+        'registry; `new_name` helps where the name is taken there.',
       params: templatePath,
       body,
       response: {

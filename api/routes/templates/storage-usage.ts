@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { templateStorageBytes } from '../../../db/repositories/template-storage.ts';
 import { gbOfBytes } from '../../../domain/template-storage.ts';
-import { anyUser, callerOf } from '../../access.ts';
+import { anyUser, callerOf, planOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures } from '../../schemas/failures.ts';
@@ -16,6 +16,7 @@ export function getTemplateStorageUsage(api: Api, deps: ApiDependencies): void {
       operationId: 'getTemplateStorageUsage',
       tags: ['Templates'],
       summary: 'Read how much the private images of the account take',
+      description: "Layers that images share count once. `limit_gb` is the plan's.",
       response: {
         200: envelope(
           z.object({
@@ -29,9 +30,9 @@ export function getTemplateStorageUsage(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const { accountId, planName } = callerOf(request);
+      const { accountId } = callerOf(request);
       const usedGb = gbOfBytes(await templateStorageBytes(deps.orm.em.fork(), { accountId }));
-      const limitGb = deps.plans.get(planName).maxTemplateStorageGb;
+      const limitGb = planOf(request, deps.plans).maxTemplateStorageGb;
       const percentage = Math.round((usedGb / limitGb) * 10_000) / 100;
       return success({ used_gb: usedGb, limit_gb: limitGb, percentage });
     },

@@ -15,6 +15,7 @@ export function unshareTemplate(api: Api, deps: ApiDependencies): void {
       operationId: 'unshareTemplate',
       tags: ['Templates'],
       summary: 'Make a shared template private again',
+      description: 'Its image moves back to the project of its owner. Sandboxes that others made from it go on.',
       params: templatePath,
       response: {
         200: envelope(sharingSchema, 'The template is private'),

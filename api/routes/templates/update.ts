@@ -2,9 +2,10 @@ import { z } from 'zod';
 import type { Template } from '../../../db/entities/template.ts';
 import { changeTemplate, requireChangeable, requireNoImport } from '../../../db/repositories/template-changes.ts';
 import type { TemplateId } from '../../../domain/ids.ts';
+import type { Plan } from '../../../domain/plans.ts';
 import { checkPlanLimits } from '../../../domain/plans.ts';
 import { checkTemplateName } from '../../../domain/template-name.ts';
-import { anyUser, callerOf, planNameOf, scopeOf } from '../../access.ts';
+import { anyUser, callerOf, planOf, scopeOf } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { envelope, success } from '../../schemas/envelope.ts';
 import { failures, ofMutations } from '../../schemas/failures.ts';
@@ -50,6 +51,9 @@ export function updateTemplate(api: Api, deps: ApiDependencies): void {
       operationId: 'updateTemplate',
       tags: ['Templates'],
       summary: 'Change a template',
+      description:
+        'Fields that are left out or empty stay as they are; `ports` replaces all but the protected ones. Sandboxes ' +
+        'that exist keep what they were made from.',
       params: templatePath,
       body,
       response: {
@@ -74,7 +78,7 @@ export function updateTemplate(api: Api, deps: ApiDependencies): void {
       await requireChangeable(deps.orm.em.fork(), by, templateId);
       if (external) requireOutboundImage(external, deps.settings);
       const image = registryUrl ? await readNamedImage(deps, caller, registryUrl) : {};
-      const settings = settingsOf(deps, planNameOf(request), request.body, templateId);
+      const settings = settingsOf(deps, planOf(request, deps.plans), request.body, templateId);
       const template = await changeTemplate(deps.orm.em.fork(), by, templateId, async (present, tx) => {
         if (registryUrl || external || settings.registryPassword) await requireNoImport(tx, templateId);
         return { ...settings, ...image, ...portsOf(present, request.body) };
@@ -84,10 +88,10 @@ export function updateTemplate(api: Api, deps: ApiDependencies): void {
   });
 }
 
-function settingsOf(deps: ApiDependencies, planName: string, given: Body, templateId: TemplateId): Partial<Template> {
+function settingsOf(deps: ApiDependencies, plan: Plan, given: Body, templateId: TemplateId): Partial<Template> {
   const limited = { cpuCount: given.default_cpu_count, memoryMb: given.default_memory_mb };
   const names = { cpuCount: 'default_cpu_count', memoryMb: 'default_memory_mb' };
-  checkPlanLimits(deps.plans.get(planName), limited, names);
+  checkPlanLimits(plan, limited, names);
   const password = given.external_registry_password;
   const change: { [Field in keyof Template]?: Template[Field] | undefined } = {
     name: given.name === undefined ? undefined : checkTemplateName(given.name),

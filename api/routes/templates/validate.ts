@@ -26,6 +26,9 @@ export function validateTemplate(api: Api, deps: ApiDependencies): void {
       operationId: 'validateTemplate',
       tags: ['Templates'],
       summary: 'Make a template available with an image that is in the registry',
+      description:
+        "Reads the manifest of the image that the body names, or of the template's own, and makes the template " +
+        '`available` with it.',
       params: templatePath,
       body,
       response: {

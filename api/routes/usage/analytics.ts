@@ -40,6 +40,9 @@ export function getUsageAnalytics(api: Api, deps: ApiDependencies): void {
       operationId: 'getUsageAnalytics',
       tags: ['Usage'],
       summary: 'What was used in a period, by day and by what it cost',
+      description:
+        'The sums of `GET /v1/usage/summary`, with charts by day and by cost. By default of the last 30 days, at most ' +
+        'of 366.',
       querystring: reportQuery,
       response: {
         200: envelope(z.object({ ...reportFields, charts: chartsSchema }), 'What was used'),

@@ -57,6 +57,9 @@ export function listUsageEvents(api: Api, deps: ApiDependencies): void {
       operationId: 'listUsageEvents',
       tags: ['Usage'],
       summary: 'List what was used, by object and period, newest first',
+      description:
+        'One event for each object, type and period; a period never crosses a full hour. Events are never changed. ' +
+        '`start` and `end` bound the end of the period.',
       querystring: query,
       response: {
         200: envelope(

@@ -21,6 +21,9 @@ export function createQuotaRequest(api: Api, deps: ApiDependencies): void {
       operationId: 'createQuotaRequest',
       tags: ['Quotas'],
       summary: 'Ask for a quota',
+      description:
+        'The root users of the account are notified. Values that are left out are not limited. One request can be ' +
+        'pending at a time.',
       headers: idempotencyHeaders,
       body: quotaRequestBody,
       response: {

@@ -15,6 +15,7 @@ export function deleteQuotaRequest(api: Api, deps: ApiDependencies): void {
       operationId: 'withdrawQuotaRequest',
       tags: ['Quotas'],
       summary: 'Withdraw a pending quota request',
+      description: 'It stays in the list as `withdrawn`.',
       params: quotaRequestPath,
       response: {
         200: envelope(quotaRequestSchema, 'The request'),

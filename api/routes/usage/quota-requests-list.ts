@@ -22,6 +22,7 @@ export function listQuotaRequests(api: Api, deps: ApiDependencies): void {
       operationId: 'listQuotaRequests',
       tags: ['Quotas'],
       summary: 'List your quota requests, newest first',
+      description: 'Users see their own requests, root users those of the account.',
       querystring: query,
       response: {
         200: envelope(

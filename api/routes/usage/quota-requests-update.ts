@@ -21,6 +21,7 @@ export function updateQuotaRequest(api: Api, deps: ApiDependencies): void {
       operationId: 'updateQuotaRequest',
       tags: ['Quotas'],
       summary: 'Change a pending quota request',
+      description: 'Replaces all values as long as it is pending. Those that are left out are not limited.',
       params: quotaRequestPath,
       body: quotaRequestBody,
       response: {

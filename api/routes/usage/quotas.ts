@@ -32,6 +32,9 @@ export function getQuota(api: Api, deps: ApiDependencies): void {
       operationId: 'getQuota',
       tags: ['Quotas'],
       summary: 'Read your quota',
+      description:
+        '`quotas` is null where nobody has allocated any; `used` is what you have used since the first of the month ' +
+        '(UTC).',
       response: {
         200: envelope(
           z.object({ quotas: allocationSchema.nullable(), used: usedSchema }),

@@ -44,6 +44,9 @@ export function listUsageSessions(api: Api, deps: ApiDependencies): void {
       operationId: 'listUsageSessions',
       tags: ['Usage'],
       summary: 'List the lives of sandboxes and what each cost, newest first',
+      description:
+        'A session is the life of a sandbox from when it first ran. What a living one has cost so far is ' +
+        '`estimated_cost`; `final_cost` is set once it has ended.',
       querystring: query,
       response: {
         200: envelope(

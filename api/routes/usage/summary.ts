@@ -15,6 +15,9 @@ export function getUsageSummary(api: Api, deps: ApiDependencies): void {
       operationId: 'getUsageSummary',
       tags: ['Usage'],
       summary: 'Sum up what was used in a period, to this moment',
+      description:
+        'Sessions, hours and costs, to this moment. By default of the last 30 days, at most of 366. `group_by` adds ' +
+        'sums by project, user or a key of the metadata.',
       querystring: reportQuery,
       response: {
         200: envelope(z.object(reportFields), 'What was used'),

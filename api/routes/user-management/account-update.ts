@@ -29,6 +29,9 @@ export function updateAccount(api: Api, deps: ApiDependencies): void {
       operationId: 'updateAccount',
       tags: ['Account'],
       summary: 'Rename or describe the account',
+      description:
+        'Fields that are left out stay as they are. The e-mail changes with `POST ' +
+        '/v1/user-management/account/email-change-request`.',
       body,
       response: {
         200: envelope(accountSchema, 'The account'),

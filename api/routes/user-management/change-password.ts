@@ -18,6 +18,9 @@ export function changePassword(api: Api, deps: ApiDependencies): void {
       operationId: 'changePassword',
       tags: ['Users'],
       summary: 'Change your own password',
+      description:
+        'Ends all sessions of the user, this one included. Attempts with a wrong current password slow down as ' +
+        'sign-ins do.',
       body,
       response: {
         200: messageEnvelope('The password is changed; all sessions of the user have ended'),

@@ -17,6 +17,7 @@ export function clearEmailChangeRequests(api: Api, deps: ApiDependencies): void 
       operationId: 'clearEmailChangeRequests',
       tags: ['Account'],
       summary: "Give up a pending change of the account's e-mail; a user who is not root gives up only their own",
+      description: 'The next request has to wait as long as without it. Without a pending change nothing happens.',
       response: {
         200: messageEnvelope('No change is pending; links that were mailed no longer work'),
         ...failures(ofMutations),

@@ -17,6 +17,9 @@ export function confirmEmailChange(api: Api, deps: ApiDependencies): void {
       operationId: 'confirmEmailChange',
       tags: ['Account'],
       summary: "Confirm a change of an account's e-mail with the token of a mailed link",
+      description:
+        'The links of both addresses have to be confirmed, in any order: `pending` after the first with the address ' +
+        'that is left, `completed` after the second.',
       body,
       response: {
         200: envelope(

@@ -21,6 +21,9 @@ export function requestEmailChange(api: Api, deps: ApiDependencies): void {
       operationId: 'requestEmailChange',
       tags: ['Account'],
       summary: "Change the account's e-mail: both addresses get a link to confirm",
+      description:
+        'Both addresses get a link that works for 30 minutes; the e-mail changes when both are confirmed. Another ' +
+        'request has to wait for these 30 minutes.',
       body,
       response: {
         200: messageEnvelope('The links are on their way; they work for 30 minutes'),

@@ -17,6 +17,7 @@ export function getEmailChangeStatus(api: Api, deps: ApiDependencies): void {
       operationId: 'getEmailChangeStatus',
       tags: ['Account'],
       summary: "How far the newest change of the account's e-mail is",
+      description: '`none_confirmed`, `partial_confirmed` or `both_confirmed`, of the newest change.',
       response: {
         200: envelope(
           z.object({ has_pending_request: z.boolean(), status: z.enum(statuses) }),

@@ -15,6 +15,9 @@ import { listQuotaRequestsOfAccount } from './quota-requests-list.ts';
 import { reviewQuotaRequest } from './quota-requests-review.ts';
 import { requestPasswordReset } from './request-password-reset.ts';
 import { resetUserPassword } from './reset-user-password.ts';
+import { changeSubscription } from './subscription-change.ts';
+import { getSubscription } from './subscription-get.ts';
+import { listSubscriptionHistory } from './subscription-history.ts';
 import { createUser } from './users-create.ts';
 import { deleteUser } from './users-delete.ts';
 import { getUser } from './users-get.ts';
@@ -32,6 +35,9 @@ export const userManagementRoutes: readonly ((api: Api, deps: ApiDependencies) =
   requestPasswordReset,
   resetUserPassword,
   listPlans,
+  getSubscription,
+  changeSubscription,
+  listSubscriptionHistory,
   updateAccount,
   requestEmailChange,
   getEmailChangeStatus,

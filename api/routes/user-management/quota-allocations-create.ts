@@ -25,6 +25,8 @@ export function createQuotaAllocation(api: Api, deps: ApiDependencies): void {
       operationId: 'createQuotaAllocation',
       tags: ['Quotas'],
       summary: 'Allocate a quota to a user',
+      description:
+        'The one that the user has so far is `superseded`. Null is no limit for the user; the plan holds in any case.',
       headers: idempotencyHeaders,
       body,
       response: {

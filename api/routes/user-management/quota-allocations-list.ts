@@ -25,6 +25,8 @@ export function listQuotaAllocations(api: Api, deps: ApiDependencies): void {
       operationId: 'listQuotaAllocations',
       tags: ['Quotas'],
       summary: 'List the quota allocations of the account, newest first',
+      description:
+        'Active ones of all users of the account; with `include_inactive=true` superseded and revoked ones as well.',
       querystring: query,
       response: {
         200: envelope(

@@ -15,6 +15,7 @@ export function revokeQuotaAllocation(api: Api, deps: ApiDependencies): void {
       operationId: 'revokeQuotaAllocation',
       tags: ['Quotas'],
       summary: 'Revoke a quota allocation',
+      description: 'Only the plan limits the user from then on. The allocation stays in the list as `revoked`.',
       params: allocationPath,
       response: {
         200: envelope(allocationSchema, 'The allocation'),

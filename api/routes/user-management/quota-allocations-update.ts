@@ -23,6 +23,7 @@ export function updateQuotaAllocation(api: Api, deps: ApiDependencies): void {
       operationId: 'updateQuotaAllocation',
       tags: ['Quotas'],
       summary: 'Change a quota allocation',
+      description: 'Values that are left out stay as they are. Only an active one can be changed.',
       params: allocationPath,
       body: optionalBody(z.object(quotaFields)),
       response: {

@@ -22,6 +22,7 @@ export function listQuotaRequestsOfAccount(api: Api, deps: ApiDependencies): voi
       operationId: 'listQuotaRequestsOfAccount',
       tags: ['Quotas'],
       summary: 'List the quota requests of the account, newest first',
+      description: 'Of all users of the account. `status` narrows the list.',
       querystring: query,
       response: {
         200: envelope(

@@ -19,6 +19,7 @@ export function reviewQuotaRequest(api: Api, deps: ApiDependencies): void {
       operationId: 'reviewQuotaRequest',
       tags: ['Quotas'],
       summary: 'Approve or deny a quota request',
+      description: 'An approval allocates what was asked for. The user is notified either way.',
       params: quotaRequestPath,
       body,
       response: {

@@ -15,6 +15,9 @@ export function requestPasswordReset(api: Api, deps: ApiDependencies): void {
       operationId: 'requestPasswordReset',
       tags: ['Users'],
       summary: 'Have a link to a new password mailed to yourself',
+      description:
+        'The link in the mail works once, for 30 minutes. While one is open, another request is refused and says how ' +
+        'long.',
       response: {
         200: messageEnvelope('The link is on its way; it works for 30 minutes'),
         ...failures(ofMutations, 'no_local_password', 'password_reset_pending'),

@@ -18,6 +18,7 @@ export function resetUserPassword(api: Api, deps: ApiDependencies): void {
       operationId: 'resetUserPassword',
       tags: ['Users'],
       summary: 'Have a link to a new password mailed to a user',
+      description: "The link in the mail works once, for 30 minutes. The user's password stays until it is used.",
       params: z.object({ user_id: givenId('user') }),
       response: {
         200: envelope(z.object({ message: z.string() }), 'The link is on its way; it works for 30 minutes'),

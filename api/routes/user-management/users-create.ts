@@ -69,6 +69,9 @@ export function createUser(api: Api, deps: ApiDependencies): void {
       operationId: 'createUser',
       tags: ['Users'],
       summary: 'Create a user of the account',
+      description:
+        'With a mail server, or an identity provider for the account, the user is invited by a mail. Otherwise the ' +
+        'reply has `initial_password`, this once. Only an admin makes another admin.',
       headers: idempotencyHeaders,
       body,
       response: {

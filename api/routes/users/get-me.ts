@@ -30,6 +30,7 @@ export function getProfile(api: Api, deps: ApiDependencies): void {
       operationId: 'getProfile',
       tags: ['Users'],
       summary: 'Read who is calling',
+      description: 'The user and the account of the key or token that is sent.',
       response: { 200: envelope(profileSchema, 'The caller and their account'), ...failures() },
     },
     handler: async (request) => {

@@ -17,6 +17,9 @@ export function updateProfile(api: Api, deps: ApiDependencies): void {
       operationId: 'updateProfile',
       tags: ['Users'],
       summary: 'Change your own profile',
+      description:
+        'Display name and description; a root user also changes their role and status. Only an admin gives or takes ' +
+        'the role `admin`.',
       body: userChangeBody,
       response: {
         200: messageEnvelope('The profile is changed'),

@@ -31,6 +31,9 @@ export function createWebhook(api: Api, deps: ApiDependencies): void {
       operationId: 'createWebhook',
       tags: ['Webhooks'],
       summary: 'Have events sent to a URL',
+      description:
+        'Events of these types are posted to the URL, signed as Standard Webhooks: with the key in `public_key`, and ' +
+        'with `secret` where one is given. The scope `account` takes events of all its users and is for root users.',
       headers: idempotencyHeaders,
       body,
       response: {

@@ -15,6 +15,7 @@ export function deleteWebhook(api: Api, deps: ApiDependencies): void {
       operationId: 'deleteWebhook',
       tags: ['Webhooks'],
       summary: 'Delete a webhook; deliveries that are not over end',
+      description: 'Deliveries that are not over end at once.',
       params: webhookPath,
       response: { 200: messageEnvelope('It is deleted'), ...failures(ofMutations, 'not_found') },
     },

@@ -18,6 +18,7 @@ export function getDelivery(api: Api, deps: ApiDependencies): void {
       operationId: 'getWebhookDelivery',
       tags: ['Webhooks'],
       summary: 'Read a delivery with its attempts and what the endpoint answered',
+      description: 'When each attempt was made, how long it took, and the beginning of what the endpoint answered.',
       params: deliveryPath,
       response: { 200: envelope(deliverySchema, 'The delivery'), ...failures('not_found') },
     },

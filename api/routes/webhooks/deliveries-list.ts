@@ -28,6 +28,7 @@ export function listDeliveries(api: Api, deps: ApiDependencies): void {
       operationId: 'listWebhookDeliveries',
       tags: ['Webhooks'],
       summary: 'List the newest deliveries of a webhook with their attempts',
+      description: 'Newest first, 50 unless `limit` says otherwise, 200 at most. Deliveries are kept for 30 days.',
       params: webhookPath,
       querystring: query,
       response: {

@@ -17,6 +17,8 @@ export function redeliverDelivery(api: Api, deps: ApiDependencies): void {
       operationId: 'redeliverWebhookDelivery',
       tags: ['Webhooks'],
       summary: 'Send an event again whose delivery is over, with retries as for a new one',
+      description:
+        'The event keeps its id, so that a receiver can tell that it is the same. It makes a delivery of its own.',
       params: deliveryPath,
       response: {
         202: envelope(deliverySchema, 'It is about to be sent'),

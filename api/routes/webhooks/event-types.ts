@@ -26,6 +26,9 @@ export function listEventTypes(api: Api): void {
       operationId: 'listEventTypes',
       tags: ['Webhooks'],
       summary: 'List the types of events, each with an example',
+      description:
+        'With the scope that a webhook needs for each. `sandbox.*` names all of a kind, `*` all that are sent without ' +
+        'being named.',
       response: { 200: envelope(reply, 'All types'), ...failures() },
     },
     handler: async () =>

@@ -20,6 +20,7 @@ export function listWebhooks(api: Api, deps: ApiDependencies): void {
       operationId: 'listWebhooks',
       tags: ['Webhooks'],
       summary: 'List webhooks, newest first',
+      description: 'Users see their own webhooks, root users those of the account.',
       querystring: z.object({ ...pagingQuery, ...accountQuery }),
       response: { 200: envelope(reply, 'A page of endpoints'), ...failures(ofPaging, 'admin_required', 'not_found') },
     },

@@ -3,13 +3,14 @@ import type { FastifyRequest } from 'fastify';
 import type { WebhookEndpoint } from '../../../db/entities/webhook-endpoint.ts';
 import { findWebhookEndpoint } from '../../../db/repositories/webhook-endpoints.ts';
 import { notFound } from '../../../domain/errors.ts';
+import type { WebhookEndpointId } from '../../../domain/ids.ts';
 import { scopeOf } from '../../access.ts';
 
 /** The endpoint that a request names. @throws {AppError} `not_found` */
 export async function readWebhook(
   em: EntityManager,
   request: FastifyRequest,
-  endpointId: string,
+  endpointId: WebhookEndpointId,
 ): Promise<WebhookEndpoint> {
   const endpoint = await findWebhookEndpoint(em, scopeOf(request), endpointId);
   if (!endpoint) throw notFound('Webhook endpoint');

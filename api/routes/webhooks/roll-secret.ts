@@ -22,6 +22,9 @@ export function rollSecret(api: Api, deps: ApiDependencies): void {
       operationId: 'rollWebhookSecret',
       tags: ['Webhooks'],
       summary: 'Sign with the next key and secret; for 24 hours with the present ones as well',
+      description:
+        'Deliveries are signed with the new and with the former key and secret for 24 hours, so that a receiver can ' +
+        'change over without losing any.',
       params: webhookPath,
       body,
       response: { 200: envelope(webhookSchema, 'The endpoint'), ...failures(ofMutations, 'not_found') },

@@ -19,6 +19,7 @@ export function sendTestEvent(api: Api, deps: ApiDependencies): void {
       operationId: 'sendTestEvent',
       tags: ['Webhooks'],
       summary: 'Send an event of the type `webhook.test` to this endpoint',
+      description: 'It is delivered like any other event: follow it with `GET …/deliveries/{delivery_id}`.',
       headers: idempotencyHeaders,
       params: webhookPath,
       response: {

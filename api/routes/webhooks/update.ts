@@ -37,6 +37,9 @@ export function updateWebhook(api: Api, deps: ApiDependencies): void {
       operationId: 'updateWebhook',
       tags: ['Webhooks'],
       summary: 'Change a webhook; deliveries that are not over follow from their next attempt on',
+      description:
+        'Fields that are left out stay as they are. `is_active: true` brings back one that was disabled after ' +
+        'failures.',
       params: webhookPath,
       body,
       response: {

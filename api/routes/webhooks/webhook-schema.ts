@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { WebhookEndpoint } from '../../../db/entities/webhook-endpoint.ts';
 import type { Identity } from '../../../db/repositories/identities.ts';
 import type { WebhookDelivery } from '../../../db/repositories/webhook-deliveries.ts';
-import { time } from '../../schemas/fields.ts';
+import { givenId, time } from '../../schemas/fields.ts';
 
 /** An endpoint in every reply. Its secret is in none. */
 export const webhookSchema = z
@@ -61,10 +61,10 @@ export const deliverySchema = z
   .meta({ id: 'WebhookDelivery' });
 
 /** Path of routes on one endpoint. */
-export const webhookPath = z.object({ endpoint_id: z.string().describe('`whk-…`') });
+export const webhookPath = z.object({ endpoint_id: givenId('webhookEndpoint').describe('`whk-…`') });
 
 /** Path of routes on one delivery. */
-export const deliveryPath = webhookPath.extend({ delivery_id: z.string().describe('`whd-…`') });
+export const deliveryPath = webhookPath.extend({ delivery_id: givenId('webhookDelivery').describe('`whd-…`') });
 
 export function presentWebhook(endpoint: WebhookEndpoint, caller: Identity): z.output<typeof webhookSchema> {
   return {

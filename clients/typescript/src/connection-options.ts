@@ -25,7 +25,10 @@ export function readConnection(options: ConnectionOptions): Connection {
   const apiKey = options.apiKey ?? process.env.PLATFORM_API_KEY;
   if (!apiUrl || !apiKey) {
     const missing = apiUrl ? 'apiKey (PLATFORM_API_KEY)' : 'apiUrl (PLATFORM_URL)';
-    throw new SandboxError('not_configured', `The client needs ${missing}; the platform writes both to platform.env`);
+    throw new SandboxError(
+      'not_configured',
+      `The client needs ${missing}; the platform writes both to platform.env: set -a; . .data/platform.env; set +a`,
+    );
   }
   return {
     apiUrl: apiUrl.replace(/\/+$/, ''),

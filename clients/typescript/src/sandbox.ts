@@ -128,6 +128,14 @@ export class Sandbox implements AsyncDisposable {
     return publicUrl(this.domain, this.#api.connection);
   }
 
+  /**
+   * The link to its terminal or its files in a browser. The access token in it stands behind the `#`, which browsers
+   * send to no server; who has the link has the sandbox.
+   */
+  webUrl(page: 'terminal' | 'files' = 'terminal'): string {
+    return `${this.url}/${page}#token=${encodeURIComponent(this.accessToken)}`;
+  }
+
   /** Runs code in a context that keeps its state: Python, JavaScript, TypeScript, Bash, R, Java. */
   runCode(code: string, options: RunCodeOptions = {}): Promise<Execution> {
     return runCode(this.#agent, code, options);

@@ -19,9 +19,12 @@ const everything = [
     'db',
     'domain',
     'gateway',
+    'last-hop',
     'mail',
+    'monitoring',
     'ops',
     'payments',
+    'receipts',
     'registry',
   ],
   ...['runtime', 'sandbox-agent-client', 'temporal', 'webhooks', 'worker', 'workflows'],
@@ -45,33 +48,78 @@ export const importRules: Readonly<Record<string, ImportRule>> = {
     typesFrom: ['activities'],
     packages: ['@temporalio/common', '@temporalio/workflow'],
   },
+  // Figures of the processes, for Prometheus.
+  monitoring: { from: ['domain'], packages: ['node:', 'prom-client'] },
   mail: { from: ['config', 'domain'] },
   registry: { from: ['config', 'domain'] },
-  payments: { from: ['config', 'domain'] },
+  payments: { from: ['config', 'db', 'domain'] },
+  receipts: { from: ['domain'] },
+  'last-hop': { from: ['config', 'db', 'domain'] },
   webhooks: { from: ['config', 'domain'] },
   'sandbox-agent-client': { from: ['domain'] },
   runtime: { from: ['config', 'domain', 'registry', 'sandbox-agent-client'] },
-  activities: { from: ['config', 'db', 'domain', 'mail', 'registry', 'runtime/driver.ts', 'temporal', 'webhooks'] },
+  activities: {
+    from: ['config', 'db', 'domain', 'mail', 'payments', 'registry', 'runtime/driver.ts', 'temporal', 'webhooks'],
+  },
   worker: {
     from: [
-      ...['activities', 'config', 'db', 'domain', 'mail', 'registry', 'temporal', 'webhooks', 'workflows'],
-      // Only `choose-driver.ts` knows which drivers there are.
+      ...[
+        'activities',
+        'config',
+        'db',
+        'domain',
+        'last-hop',
+        'mail',
+        'monitoring',
+        'payments',
+        'registry',
+        'temporal',
+        'webhooks',
+        'workflows',
+      ],
       ...['runtime/choose-driver.ts', 'runtime/driver.ts', 'runtime/host-driver.ts', 'runtime/disk'],
-      ...['runtime/machine-load.ts', 'runtime/uptime.ts'],
+      'runtime/uptime.ts',
     ],
   },
   api: {
     from: [
-      ...['config', 'db', 'domain', 'payments', 'registry', 'sandbox-agent-client', 'temporal'],
-      ...['webhooks/keys.ts', 'workflows/sandbox/messages.ts'],
+      ...[
+        'config',
+        'db',
+        'domain',
+        'last-hop',
+        'monitoring',
+        'payments',
+        'receipts',
+        'registry',
+        'sandbox-agent-client',
+      ],
+      ...['temporal', 'webhooks/keys.ts', 'workflows/sandbox/messages.ts'],
     ],
     typesFrom: ['workflows'],
   },
-  gateway: { from: ['config', 'db', 'domain'] },
+  gateway: { from: ['config', 'db', 'domain', 'last-hop', 'monitoring'] },
   agent: { from: [] },
   // Programs of users: nothing of the platform is there.
   clients: { from: [], packages: ['@modelcontextprotocol/sdk', 'node:', 'zod'] },
-  ops: { from: ['agent/proto/gen', 'config', 'db', 'domain', 'runtime', 'temporal'] },
-  bench: { from: ['test/support', 'test/gateway/floods', 'test/runtime/local-host.ts', ...everything] },
+  ops: { from: ['agent/proto/gen', 'config', 'db', 'domain', 'last-hop', 'payments', 'runtime', 'temporal'] },
+  bench: {
+    from: [
+      'test/support',
+      'test/gateway/floods',
+      'test/kubernetes/support',
+      'test/runtime/local-host.ts',
+      ...everything,
+    ],
+  },
   test: { from: everything },
+};
+
+/**
+ * Folders that only the listed files and folders may import, types included. These rules come before those above. One
+ * file chooses a driver; only that file, tests and a bench import a driver's folder.
+ */
+export const closedFolders: Readonly<Record<string, readonly string[]>> = {
+  'runtime/kubernetes': ['runtime/choose-driver.ts', 'bench/cluster', 'test'],
+  'runtime/oci': ['runtime/choose-driver.ts', 'test', 'bench/metrics/samples-cost.ts'],
 };

@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { type ModuleItem, parse } from '@swc/core';
-import { type ImportRule, importRules } from './import-rules.ts';
+import { closedFolders, type ImportRule, importRules } from './import-rules.ts';
 
 /** One import of a file. */
 interface Import {
@@ -15,11 +15,13 @@ interface Import {
  * Checks every import of every file below a folder against the rules, and that imports make no circles. Imports of
  * types count for the rules but not for circles: they do not exist at run time.
  * @param root folder whose sub-folders are those of the rules
+ * @param closed folders that only the files and folders named may import
  * @returns a sentence for each offence; empty: there is none
  */
 export async function checkImports(
   root: string,
   rules: Readonly<Record<string, ImportRule>> = importRules,
+  closed: Readonly<Record<string, readonly string[]>> = closedFolders,
 ): Promise<string[]> {
   const offences: string[] = [];
   const graph = new Map<string, string[]>();
@@ -36,7 +38,7 @@ export async function checkImports(
       imports.filter(({ isOurs, typeOnly }) => isOurs && !typeOnly).map(({ target }) => target),
     );
     for (const found of imports) {
-      if (isAllowed(found, folder, rule)) continue;
+      if (isAllowed(found, folder, rule) && isOpenTo(file, found, closed)) continue;
       offences.push(`${file}: may not import ${found.target}`);
     }
   }
@@ -48,9 +50,18 @@ function isAllowed({ target, isOurs, typeOnly }: Import, folder: string, rule: I
     const isNodes = target.startsWith('node:') && rule.packages?.includes('node:') === true;
     return !rule.packages || isNodes || rule.packages.includes(target);
   }
-  const lies = (place: string) => target === place || target.startsWith(`${place}/`);
+  const lies = (place: string) => liesIn(target, place);
   return lies(folder) || rule.from.some(lies) || (typeOnly && (rule.typesFrom ?? []).some(lies));
 }
+
+function isOpenTo(file: string, { target }: Import, closed: Readonly<Record<string, readonly string[]>>): boolean {
+  return Object.entries(closed).every(
+    ([folder, openTo]) =>
+      !liesIn(target, folder) || liesIn(file, folder) || openTo.some((place) => liesIn(file, place)),
+  );
+}
+
+const liesIn = (file: string, place: string) => file === place || file.startsWith(`${place}/`);
 
 /** Source files below the folders at the root: nothing that is built, installed, or data of a run. */
 function sourceFiles(root: string): string[] {

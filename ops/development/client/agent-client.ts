@@ -25,12 +25,17 @@ export class AgentClient {
   readonly #base: URL;
   readonly #headers: Record<string, string>;
   readonly #agent = new http.Agent({ keepAlive: true });
+  readonly #lookup: LookupFunction;
   readonly #transport: Transport;
   readonly #process: Client<typeof Process>;
   readonly filesystem: Client<typeof Filesystem>;
 
-  /** @param accessToken null: calls carry no credentials */
-  constructor(sandboxDomain: string, accessToken: string | null, scheme = 'http') {
+  /**
+   * @param accessToken null: calls carry no credentials
+   * @param gateway where it is, an IPv4 address
+   */
+  constructor(sandboxDomain: string, accessToken: string | null, scheme = 'http', gateway = '127.0.0.1') {
+    this.#lookup = gatewayLookup(gateway);
     this.#base = new URL(`${scheme}://${sandboxDomain}`);
     this.#headers = accessToken ? { Authorization: 'Bearer root', 'X-Access-Token': accessToken } : {};
     const authenticate: Interceptor = (next) => (request) => {
@@ -41,7 +46,7 @@ export class AgentClient {
       baseUrl: this.#base.origin,
       httpVersion: '1.1',
       interceptors: [authenticate],
-      nodeOptions: { lookup: gatewayLookup(), agent: this.#agent },
+      nodeOptions: { lookup: this.#lookup, agent: this.#agent },
     });
     this.#process = this.client(Process);
     this.filesystem = this.client(Filesystem);
@@ -103,7 +108,7 @@ export class AgentClient {
             path,
             method: options.method ?? 'GET',
             agent: this.#agent,
-            lookup: gatewayLookup(),
+            lookup: this.#lookup,
             headers: { ...(options.port ? {} : this.#headers), ...options.headers, host },
           },
           resolve,

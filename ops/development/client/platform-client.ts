@@ -59,7 +59,7 @@ export class PlatformClient {
   }
 
   /** Waits until the sandbox says so. @throws when it does not within the limit */
-  async untilStatus(sandboxId: SandboxId, status: string, timeoutMs = 20_000): Promise<SandboxView> {
+  async untilStatus(sandboxId: SandboxId, status: string, timeoutMs = 60_000): Promise<SandboxView> {
     const deadline = Date.now() + timeoutMs;
     for (;;) {
       const sandbox = await this.sandbox(sandboxId);
@@ -74,7 +74,7 @@ export class PlatformClient {
   }
 
   /** Deletes it and waits until its data is gone. */
-  async deleteSandbox(sandboxId: SandboxId, timeoutMs = 20_000): Promise<void> {
+  async deleteSandbox(sandboxId: SandboxId, timeoutMs = 60_000): Promise<void> {
     await this.request('DELETE', `/v1/sandboxes/${sandboxId}`);
     const deadline = Date.now() + timeoutMs;
     while ((await this.request('GET', `/v1/sandboxes/${sandboxId}`)).status !== 404) {

@@ -116,7 +116,8 @@ interface Owner {
   gid: number;
 }
 
-async function ensureUnprivilegedUser(): Promise<Owner> {
+/** The system user that Postgres runs as where it would run as root; made when missing. */
+export async function ensureUnprivilegedUser(): Promise<Owner> {
   const lookUp = async () => {
     const [, , uid, gid] = (await run('getent', ['passwd', unprivilegedUser])).stdout.split(':');
     return { uid: Number(uid), gid: Number(gid) };

@@ -56,6 +56,7 @@ export async function settleAddresses(folder: DataFolder, given: NodeJS.ProcessE
     PLATFORM_SECRET_KEY: folder.secretKey,
     PLATFORM_API_PORT: `${ports.PLATFORM_API_PORT}`,
     PLATFORM_GATEWAY_PORT: `${ports.PLATFORM_GATEWAY_PORT}`,
+    ...Object.fromEntries(Object.values(metricsPorts).map((name) => [name, `${ports[name]}`])),
     PLATFORM_URL: url,
   };
   return { ports, processEnv, migrationEnv: { ...processEnv, ...(ownerUrl && { DATABASE_OWNER_URL: ownerUrl }) } };
@@ -74,6 +75,18 @@ const usualPorts = {
   PLATFORM_TEMPORAL_UI_PORT: 8233,
   PLATFORM_POSTGRES_PORT: 7432,
   PLATFORM_REGISTRY_PORT: 7500,
+  PLATFORM_API_METRICS_PORT: 7091,
+  PLATFORM_GATEWAY_METRICS_PORT: 7092,
+  PLATFORM_WORKER_METRICS_PORT: 7093,
+  PLATFORM_HOST_METRICS_PORT: 7094,
+} as const;
+
+/** Where each process serves its metrics, by the name of the process. */
+export const metricsPorts = {
+  api: 'PLATFORM_API_METRICS_PORT',
+  gateway: 'PLATFORM_GATEWAY_METRICS_PORT',
+  worker: 'PLATFORM_WORKER_METRICS_PORT',
+  host: 'PLATFORM_HOST_METRICS_PORT',
 } as const;
 
 function choosePlatformPorts(dataDir: string, given: NodeJS.ProcessEnv) {
@@ -81,6 +94,7 @@ function choosePlatformPorts(dataDir: string, given: NodeJS.ProcessEnv) {
   const hosts: Partial<Record<keyof typeof usualPorts, string | undefined>> = {
     PLATFORM_API_PORT: given.PLATFORM_API_HOST,
     PLATFORM_GATEWAY_PORT: given.PLATFORM_GATEWAY_HOST,
+    ...Object.fromEntries(Object.values(metricsPorts).map((name) => [name, given.PLATFORM_METRICS_HOST])),
   };
   const named = (Object.keys(usualPorts) as (keyof typeof usualPorts)[]).map((name, index) => ({
     name,

@@ -16,7 +16,8 @@ export async function migrate(
   env: NodeJS.ProcessEnv,
   signal: AbortSignal,
 ): Promise<string | undefined> {
-  const { stdout } = await promisify(execFile)(process.execPath, [path.resolve(root, script)], { env, signal });
+  const words = [path.resolve(root, script), '--print-api-key'];
+  const { stdout } = await promisify(execFile)(process.execPath, words, { env, signal });
   // The result is the last line; earlier lines are for people.
   const answer = answerSchema.parse(JSON.parse(stdout.trim().split('\n').at(-1)!));
   return answer.created ? answer.apiKey : undefined;

@@ -2,7 +2,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { writeFileDurablySync } from '../../../config/durable-file.ts';
 
-/** The addresses and keys that clients and operators of a running copy need, for `. .data/platform.env`. */
+/** The addresses and keys that clients and operators of a running copy need, for `set -a; . .data/platform.env; set +a`. */
 export interface PlatformEnv {
   PLATFORM_URL: string;
   /** The key of the first account. Missing when a start with another data folder made that account. */

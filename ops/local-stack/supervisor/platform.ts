@@ -4,6 +4,7 @@ import { Connection } from '@temporalio/client';
 import { loadSettings, type Settings } from '../../../config/settings.ts';
 import { releaseBallastIfFull } from '../../../runtime/disk/ballast.ts';
 import { hasRoomToAdmit, readDiskRoom } from '../../../runtime/disk/disk-room.ts';
+import { temporalConnectionOptions } from '../../../temporal/connection-options.ts';
 import { ensureNamespace } from '../../../temporal/namespace.ts';
 import { cacheDir } from '../../setup/toolchain/locations.mjs';
 import type { ProgramHome } from '../embedded/child-program.ts';
@@ -14,6 +15,7 @@ import { KeptRunning, type Part } from './kept-running.ts';
 import { migrate } from './migrate.ts';
 import { markNewApiKey, type PlatformEnv, readPlatformEnv, takeNewApiKey, writePlatformEnv } from './platform-env.ts';
 import { startPlatformProcess } from './platform-process.ts';
+import { writePrometheusFiles } from './prometheus-files.ts';
 import { writeProcessSettings } from './running-platform.ts';
 
 /** Scripts of the platform's own parts, from the project's root. */
@@ -24,6 +26,7 @@ export interface PlatformScripts {
   workers: Record<string, string>;
 }
 
+const clusterGuard = 'worker/cluster-guard.ts';
 const platformScripts: PlatformScripts = {
   migrate: 'db/migrate.ts',
   servers: { api: 'api/server.ts', gateway: 'gateway/server.ts' },
@@ -79,6 +82,7 @@ export class Platform {
     const addresses = await settleAddresses(this.#folder, this.#given);
     const settings = loadSettings(addresses.processEnv);
     writeProcessSettings(this.#folder.dir, addresses.processEnv);
+    writePrometheusFiles(this.#folder.dir, settings, addresses.ports);
     const embedded = embeddedParts(this.#folder, this.#home, addresses, this.#given, settings);
 
     await this.#stage({ postgres: embedded.postgres, registry: embedded.registry });
@@ -93,7 +97,15 @@ export class Platform {
     const [env] = await Promise.all([migration, temporal]);
     await Promise.all([
       this.#stage({ 'temporal-web-ui': embedded.webUi }),
-      this.#stage(this.#processes(this.#scripts.workers, addresses.processEnv)),
+      this.#stage(
+        this.#processes(
+          {
+            ...this.#scripts.workers,
+            ...(settings.PLATFORM_DRIVER === 'kubernetes' && { 'cluster-guard': clusterGuard }),
+          },
+          addresses.processEnv,
+        ),
+      ),
       this.#stage(this.#processes(this.#scripts.servers, addresses.processEnv)),
     ]);
     return { env, settings, newApiKey: takeNewApiKey(this.#folder.dir) };
@@ -158,7 +170,7 @@ function reportFullDisks(folders: readonly string[], report: (text: string) => v
 
 /** Namespace and search attributes on a Temporal that is not ours, as far as it lets us. */
 async function prepareTemporal(settings: Settings, report: (text: string) => void): Promise<void> {
-  const connection = await Connection.connect({ address: settings.TEMPORAL_ADDRESS, tls: settings.TEMPORAL_TLS });
+  const connection = await Connection.connect(temporalConnectionOptions(settings));
   try {
     await ensureNamespace(connection, settings.TEMPORAL_NAMESPACE);
   } catch (error) {

@@ -5,8 +5,8 @@ import { writeFileDurablySync } from '../../../config/durable-file.ts';
 import { readDocumentOrSetAside } from '../../../config/readable-document.ts';
 import { processStartedAt } from '../embedded/process-record.ts';
 
-/** Prefixes of the platform's settings in an environment. */
-const settingName = /^(PLATFORM|DATABASE|TEMPORAL)_/;
+/** The platform's settings in an environment, but those of a single process: ports of metrics, which it listens on. */
+const settingName = /^(PLATFORM|DATABASE|TEMPORAL)_(?!\w+_METRICS_PORT$)/;
 
 /** A command of the operator needs a running platform, and there is none. */
 export class NotRunningError extends Error {

@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import type { ParseArgsOptionsConfig } from 'node:util';
 import { LockMode } from '@mikro-orm/postgresql';
 import { accountPageUrl } from '../../../config/public-urls.ts';
 import { constraintError } from '../../../db/constraint-errors.ts';
@@ -14,29 +13,29 @@ import { recordAudit } from '../../../db/repositories/audit-events.ts';
 import { balanceOf, changeCredit } from '../../../db/repositories/ledger.ts';
 import { listDeadEntries, reviveEntries } from '../../../db/repositories/outbox.ts';
 import { findResettableUser } from '../../../db/repositories/passwords.ts';
+import { readLastReconciliation } from '../../../db/repositories/reconciliations.ts';
+import { setTaxRate, startBilling } from '../../../db/repositories/subscriptions.ts';
 import { rotateTokenKeys } from '../../../db/repositories/token-keys.ts';
-import { isPositive, readAmount } from '../../../domain/billing/money.ts';
+import { compare, isPositive, readAmount, readDecimal } from '../../../domain/billing/money.ts';
 import { emailKey, readEmailAddress } from '../../../domain/email-address.ts';
-import type { AccountId, UserId } from '../../../domain/ids.ts';
+import { type AccountId, isId, type UserId } from '../../../domain/ids.ts';
 import { passwordResetSeconds } from '../../../domain/password-reset.ts';
+import { PaymentProcessor } from '../../../payments/processor.ts';
+import { refundCharge } from '../../../payments/refund-charge.ts';
+import { backupCommands } from './backup-commands.ts';
+import { createApiKeyCommand } from './create-api-key.ts';
 import type { PlatformDatabase } from './database.ts';
-
-/** A mistake of the operator, reported without a stack. */
-export class OperatorError extends Error {
-  override name = 'OperatorError';
-}
-
-type Values = Record<string, string | boolean | undefined | (string | boolean)[]>;
-
-export interface OperatorCommand {
-  usage: string;
-  does: string;
-  options: ParseArgsOptionsConfig;
-  /** @returns the JSON to print */
-  run(database: PlatformDatabase, values: Values): Promise<unknown>;
-}
-
-const text = { type: 'string' } as const;
+import { hostCommands } from './host-commands.ts';
+import {
+  accountOf,
+  type OperatorCommand,
+  OperatorError,
+  optional,
+  required,
+  text,
+  type Values,
+} from './operator-command.ts';
+import { workerVersionCommands } from './worker-version-commands.ts';
 
 /** Every operator command, by name. */
 export const commands: Record<string, OperatorCommand> = {
@@ -62,8 +61,9 @@ export const commands: Record<string, OperatorCommand> = {
       };
       try {
         return await orm.em.fork().transactional(async (em) => {
-          const made = await createAccount(em, wanted);
+          const made = await createAccount(em, wanted, plans);
           const { accountId } = made;
+          startBilling(em, accountId);
           const after = { email, display_name: wanted.displayName, plan_name: planName, role: wanted.role };
           await recordAudit(em, { accountId, objectId: accountId, before: null, after });
           return made;
@@ -74,6 +74,8 @@ export const commands: Record<string, OperatorCommand> = {
       }
     },
   },
+
+  'create-api-key': createApiKeyCommand,
 
   'list-accounts': {
     usage: '',
@@ -145,11 +147,45 @@ export const commands: Record<string, OperatorCommand> = {
     run: (database, values) => moveCredit(database, values, 'grant'),
   },
 
+  'list-differences': {
+    usage: '',
+    does: 'What the last nightly comparison of ledger, invoices, charges and payment processor found',
+    options: {},
+    run: ({ orm }) => readLastReconciliation(orm.em),
+  },
+
   'refund-credit': {
     usage: '--account acc-… --amount 25.00 [--description D]',
     does: 'Takes unused credit back that you pay out outside of the platform',
     options: { account: text, amount: text, description: text },
     run: (database, values) => moveCredit(database, values, 'refund'),
+  },
+
+  'set-tax-rate': {
+    usage: '--account acc-… --rate 0.19',
+    does: 'The tax on invoices that are issued from now on: 0.19 is 19 %',
+    options: { account: text, rate: text },
+    async run({ orm }, values) {
+      const accountId = accountOf(values);
+      const given = required(values, 'rate');
+      const rate = readDecimal(given, 6);
+      if (rate === null || compare(rate, '1') > 0) throw new OperatorError(`${given} is not a rate from 0 to 1`);
+      const isSet = await orm.em.fork().transactional((em) => setTaxRate(em, accountId, rate));
+      if (!isSet) throw new OperatorError(`There is no account ${accountId}`);
+      return { accountId, taxRate: rate };
+    },
+  },
+
+  ...hostCommands,
+
+  ...workerVersionCommands,
+
+  ...backupCommands,
+  'refund-charge': {
+    usage: '--charge pi_… [--amount 5.00] [--description D] [--refund prf-…]',
+    does: 'Gives a charge back, or a part of it; with --refund, one whose outcome is not known is asked for again',
+    options: { charge: text, amount: text, description: text, refund: text },
+    run: giveChargeBack,
   },
 
   'list-dead-letters': {
@@ -187,6 +223,21 @@ async function moveCredit({ orm, plans }: PlatformDatabase, values: Values, acti
   await changeCredit(orm.em, { transactionId, accountId, action, amount, currency, description });
   const balance = await balanceOf(orm.em.fork(), accountId, currency);
   return { transactionId, accountId, balance, currency };
+}
+
+async function giveChargeBack({ orm, plans, settings }: PlatformDatabase, values: Values) {
+  const processor = PaymentProcessor.of(settings);
+  if (!processor) throw new OperatorError('This platform has no payment processor');
+  const paymentIntentId = required(values, 'charge');
+  const given = optional(values, 'amount');
+  const amount = given === undefined ? null : readAmount(given, plans.currency);
+  if (given !== undefined && (amount === null || !isPositive(amount))) {
+    throw new OperatorError(`${given} is not an amount of ${plans.currency}`);
+  }
+  const refundId = optional(values, 'refund') ?? newId('paymentRefund');
+  if (!isId('paymentRefund', refundId)) throw new OperatorError(`${refundId} is not the id of a refund`);
+  const description = optional(values, 'description') ?? 'By the operator of the platform';
+  return refundCharge({ orm, processor }, { refundId, paymentIntentId, amount, description });
 }
 
 async function makeResetLink({ orm, settings }: PlatformDatabase, email: string) {
@@ -232,18 +283,4 @@ function setRole({ orm }: PlatformDatabase, given: string, role: User['role']) {
     await recordAudit(em, { accountId, objectId: userId, before: { role: before }, after: { role } });
     return { email: user.email, role };
   });
-}
-
-function required(values: Values, name: string): string {
-  const value = optional(values, name);
-  if (!value) throw new OperatorError(`--${name} is missing`);
-  return value;
-}
-
-/** An id of another shape belongs to no account. */
-const accountOf = (values: Values) => required(values, 'account') as AccountId;
-
-function optional(values: Values, name: string): string | undefined {
-  const value = values[name];
-  return typeof value === 'string' ? value : undefined;
 }

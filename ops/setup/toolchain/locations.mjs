@@ -7,7 +7,7 @@ import path from 'node:path';
  * machine has. A folder's name carries the versions in it, so a new version never meets an old program.
  */
 
-/** @type {{temporal: {server: string, cli: string, ui: string}, goMinimum: string, s3TestServer: string, paymentTestServer: string, timeSkippingTestServer: string, mavenDependencyPlugin: string}} */
+/** @type {{temporal: {server: string, cli: string, ui: string}, goMinimum: string, kubernetes: {server: string, etcd: string, helm: string, cilium: string, gobgp: string}, s3TestServer: string, paymentTestServer: string, timeSkippingTestServer: string, mavenDependencyPlugin: string}} */
 export const versions = JSON.parse(fs.readFileSync(new URL('./versions.json', import.meta.url), 'utf8'));
 
 /**
@@ -61,6 +61,46 @@ export function timeSkippingTestServer(env = process.env) {
 export function s3TestServer(env = process.env) {
   const dir = path.join(cacheDir(env), 'toolchain', `versitygw-${versions.s3TestServer}-${process.arch}`);
   return { dir, program: path.join(dir, 'versitygw') };
+}
+
+/**
+ * The programs of the Kubernetes cluster of the tests. Each folder is there once all of its programs are.
+ * @param {NodeJS.ProcessEnv} [env]
+ */
+export function kubernetesPrograms(env = process.env) {
+  const { server, etcd, helm } = versions.kubernetes;
+  const toolchain = path.join(cacheDir(env), 'toolchain');
+  const kubernetes = path.join(toolchain, `kubernetes-${server}-${process.arch}`);
+  const etcdDir = path.join(toolchain, `etcd-${etcd}-${process.arch}`);
+  const helmDir = path.join(toolchain, `helm-${helm}-${process.arch}`);
+  return {
+    dirs: { kubernetes, etcd: etcdDir, helm: helmDir },
+    apiServer: path.join(kubernetes, 'kube-apiserver'),
+    controllerManager: path.join(kubernetes, 'kube-controller-manager'),
+    scheduler: path.join(kubernetes, 'kube-scheduler'),
+    kubelet: path.join(kubernetes, 'kubelet'),
+    proxy: path.join(kubernetes, 'kube-proxy'),
+    kubectl: path.join(kubernetes, 'kubectl'),
+    etcd: path.join(etcdDir, 'etcd'),
+    helm: path.join(helmDir, 'helm'),
+  };
+}
+
+/**
+ * What enforces NetworkPolicies in the cluster of the tests: Cilium's agent, its plugin for pods' networks, its kinds of
+ * objects, and the sources (`bpf` in `dir`) that the agent compiles for the kernel with the compiler in `path`.
+ * @param {NodeJS.ProcessEnv} [env]
+ */
+export function ciliumPrograms(env = process.env) {
+  const { cilium } = versions.kubernetes;
+  const dir = path.join(cacheDir(env), 'toolchain', `cilium-${cilium}-${process.arch}`);
+  return {
+    dir,
+    agent: path.join(dir, 'cilium-agent'),
+    cni: path.join(dir, 'cilium-cni'),
+    crds: path.join(dir, 'crds'),
+    path: path.join(dir, 'path'),
+  };
 }
 
 /**

@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { ensureRuntimeFolder } from '../../../runtime/oci/runtime-folder.ts';
+import { ensureRuntimeFolder } from '../../../runtime/sandbox-agent/runtime-folder.ts';
 import type { AgentOptions } from './agent.ts';
 
 /** Runs the words after the first three (scratch folder, tree, runtime folder) in a throw-away copy of the tree. */

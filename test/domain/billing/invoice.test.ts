@@ -77,6 +77,8 @@ test('a change of plan is a charge and a credit', () => {
     ['Unused time of the Pro plan', '-24.50'],
   ]);
   expect(totalsOf(lines, '0', 'USD').totalAmount).toBe('100.00');
+  const fromFree = prorationLines({ old: 'Hobby', new: 'Pro' }, { charge: '24.50', credit: '0.00' }, 'USD');
+  expect(fromFree.map(({ amount }) => amount)).toEqual(['24.50']);
 });
 
 test('a projection stretches what was used, and says nothing new in the first hour or after the end', () => {

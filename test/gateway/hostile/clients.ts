@@ -20,7 +20,7 @@ export type ClientKind = (typeof clientKinds)[number];
 export type RoundEnd = `status ${number}` | 'no status' | 'hang';
 
 /** Longer than that no client may wait for the end of what a sandbox has ended. */
-const hangMs = 5000;
+const hangMs = 30_000;
 
 /** Clients of one gateway. HTTP/2 requests share connections, as those of browsers do. */
 export class HostileClients {

@@ -4,6 +4,7 @@ import v8 from 'node:v8';
 import vm from 'node:vm';
 import { pino } from 'pino';
 import { createGateway, type Gateway } from '../../../gateway/gateway.ts';
+import { loadPageAssets } from '../../../gateway/pages/page-assets.ts';
 import { serveAsMember } from '../../../gateway/processes/serve.ts';
 import { RouteCache } from '../../../gateway/route-cache.ts';
 import { openCertificates } from '../../../gateway/tls/certificates.ts';
@@ -49,6 +50,7 @@ await serveAsMember(logger, async ({ counts, ticketKeys }) => {
     trustProxy: false,
     routes: new RouteCache(routes, routes),
     certificates: await openCertificates({ dataDir: process.env.GATEWAY_DATA_DIR!, baseDomain, ...files, logger }),
+    pages: loadPageAssets(),
     limits: JSON.parse(process.env.GATEWAY_LIMITS!),
     counts,
     ticketKeys,

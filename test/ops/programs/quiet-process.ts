@@ -12,6 +12,9 @@ if (process.env.FAIL_AT_START === name) {
   console.error('no such luck');
   process.exit(3);
 }
+/** A file that ends the wait of those who stop. */
+const { STOP_WHEN } = process.env;
+const mayEnd = () => !STOP_WHEN || fs.existsSync(STOP_WHEN);
 const { PLATFORM_URL, DATABASE_URL, DATABASE_OWNER_URL, TEMPORAL_ADDRESS } = process.env;
 fs.writeFileSync(
   path.join(dataDir, `${name}.json`),
@@ -19,7 +22,8 @@ fs.writeFileSync(
 );
 process.once('SIGTERM', () => {
   fs.appendFileSync(path.join(dataDir, 'stopped'), `${name}\n`);
-  setTimeout(() => process.exit(0), Number(process.env.STOP_TAKES_MS ?? 0));
+  const end = () => (mayEnd() ? process.exit(0) : setTimeout(end, 20));
+  end();
 });
 const ports: Record<string, string | undefined> = {
   api: process.env.PLATFORM_API_PORT,

@@ -30,7 +30,10 @@ def read_connection(api_url: str | None, api_key: str | None, gateway_url: str |
     key = api_key or os.environ.get("PLATFORM_API_KEY")
     if not url or not key:
         missing = "api_key (PLATFORM_API_KEY)" if url else "api_url (PLATFORM_URL)"
-        raise SandboxError("not_configured", f"The client needs {missing}; the platform writes both to platform.env")
+        raise SandboxError(
+            "not_configured",
+            f"The client needs {missing}; the platform writes both to platform.env: set -a; . .data/platform.env; set +a",
+        )
     return Connection(url.rstrip("/"), key, gateway_url or os.environ.get("PLATFORM_GATEWAY") or None)
 
 

@@ -10,11 +10,12 @@ import { exec } from './exec.ts';
 import { kill, pause, resume } from './life.ts';
 import { list } from './list.ts';
 import { logs } from './logs.ts';
+import { open } from './open.ts';
 import { ports } from './ports.ts';
 import { shell } from './shell.ts';
 
 const commands: CliCommand[] = [
-  ...[create, list, exec, shell, copy, logs, ports, pause, resume, kill],
+  ...[create, list, exec, shell, open, copy, logs, ports, pause, resume, kill],
   completion(() => commands),
 ];
 

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any, AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, AsyncIterator, Callable, Literal, Mapping, Sequence
+from urllib.parse import quote
 
 from .._generated.api import AddSandboxPortBody, Sandbox as SandboxInfo, SandboxSummary
 from ..connection import public_url, read_connection, server_of
@@ -138,6 +139,14 @@ class AsyncSandbox:
         """Every field of the sandbox as it is now."""
         info: SandboxInfo = await self._api.call("getSandbox", path={"sandbox_id": self.id})
         return info
+
+    def web_url(self, page: Literal["terminal", "files"] = "terminal") -> str:
+        """The link to its terminal or its files in a browser.
+
+        The access token in it stands behind the ``#``, which browsers send to no server; who has the link has the
+        sandbox.
+        """
+        return f"{self.url}/{page}#token={quote(self.access_token, safe='')}"
 
     async def run_code(
         self,

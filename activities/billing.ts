@@ -1,0 +1,61 @@
+import type { Orm } from '../db/orm.ts';
+import type { PlanCatalog } from '../db/plans.ts';
+import { findNextBillingStep, issuePeriodInvoice, renew } from '../db/repositories/billing-periods.ts';
+import { retryCharges } from '../db/repositories/invoice-payments.ts';
+import { endPlanChange, findInvoiceOfChange } from '../db/repositories/plan-changes.ts';
+import { isCharged } from '../db/repositories/subscriptions.ts';
+import type { BillingStep } from '../domain/billing/billing-step.ts';
+import type { ChargeOutcome } from '../domain/billing/payments.ts';
+import type { AccountId, InvoiceId, PlanChangeId } from '../domain/ids.ts';
+import type { PaymentProcessor } from '../payments/processor.ts';
+import { withHeartbeats } from './heartbeats.ts';
+import { cancelInvoiceCharge, chargeInvoice } from './invoice-charge.ts';
+
+/**
+ * Periods, invoices and charges. Every time is the workflow's: what an attempt writes does not depend on when it runs. All may run
+ * again.
+ */
+export function createBillingActivities(deps: {
+  orm: Orm;
+  plans: PlanCatalog;
+  processor: PaymentProcessor | null;
+  /** False: periods pass, and nothing is issued or charged, for any account. */
+  billed: boolean;
+}) {
+  const { orm, plans, billed } = deps;
+  const isBilled = async (accountId: AccountId) => billed && (await isCharged(orm.em, accountId));
+  return {
+    /** Null: the account has no subscription any more. */
+    findNextBillingStep: async (accountId: AccountId): Promise<BillingStep | null> =>
+      findNextBillingStep(orm.em, accountId, await isBilled(accountId)),
+
+    /** @returns false: a change of the plan is under way */
+    renewSubscription: async ({ accountId, atMs }: { accountId: AccountId; atMs: number }): Promise<boolean> =>
+      renew(orm.em, plans, { accountId, at: new Date(atMs), billed: await isBilled(accountId) }),
+
+    issuePeriodInvoice: ({ invoiceId, atMs }: { invoiceId: InvoiceId; atMs: number }): Promise<void> =>
+      withHeartbeats(() => issuePeriodInvoice(orm.em, invoiceId, new Date(atMs))),
+
+    chargeInvoice: ({ invoiceId, atMs }: { invoiceId: InvoiceId; atMs: number }): Promise<ChargeOutcome> =>
+      withHeartbeats(() => chargeInvoice(deps, invoiceId, new Date(atMs))),
+
+    retryCharges: ({ accountId, atMs }: { accountId: AccountId; atMs: number }): Promise<void> =>
+      retryCharges(orm.em, accountId, new Date(atMs)),
+
+    /** Charges for a plan once. A charge that fails is cancelled, so that nothing can pay it later. */
+    chargePlanChange: ({ changeId, atMs }: { changeId: PlanChangeId; atMs: number }): Promise<ChargeOutcome> =>
+      withHeartbeats(async () => {
+        const { invoiceId, chargeAttempts } = await findInvoiceOfChange(orm.em, changeId);
+        if (chargeAttempts === 0) {
+          const outcome = await chargeInvoice(deps, invoiceId, new Date(atMs));
+          if (outcome !== 'failed') return outcome;
+        }
+        return cancelInvoiceCharge(deps, invoiceId);
+      }),
+
+    endPlanChange: ({ changeId, atMs }: { changeId: PlanChangeId; atMs: number }): Promise<void> =>
+      endPlanChange(orm.em, changeId, new Date(atMs)),
+  };
+}
+
+export type BillingActivities = ReturnType<typeof createBillingActivities>;

@@ -1,0 +1,29 @@
+import { isBilled } from '../config/billing.ts';
+import type { Settings } from '../config/settings.ts';
+import type { Orm } from '../db/orm.ts';
+import type { PlanCatalog } from '../db/plans.ts';
+import { checkBudget } from '../db/repositories/budget-checks.ts';
+import { findBudgetMessage, recordBudgetMailSent } from '../db/repositories/budget-messages.ts';
+import type { AccountId } from '../domain/ids.ts';
+
+/** The rows of budgets. */
+export function createBudgetActivities({ orm, plans, settings }: { orm: Orm; plans: PlanCatalog; settings: Settings }) {
+  const rules = {
+    currency: plans.currency,
+    isBilled: isBilled(settings),
+    pausesSandboxes: settings.PLATFORM_USED_UP_BUDGET === 'pause',
+  };
+  return {
+    /**
+     * Compares the usage of an account with its budget. Times in Unix milliseconds.
+     * @returns when the next check is due; null: the account has no budget
+     */
+    checkBudget: ({ accountId, atMs }: { accountId: AccountId; atMs: number }): Promise<number | null> =>
+      checkBudget(orm.em, rules, accountId, new Date(atMs)),
+    countBudgetMailRecipients: async (messageId: string): Promise<number> =>
+      (await findBudgetMessage(orm.em, messageId))?.emailRecipients.length ?? 0,
+    recordBudgetMailSent: (messageId: string): Promise<void> => recordBudgetMailSent(orm.em, messageId),
+  };
+}
+
+export type BudgetActivities = ReturnType<typeof createBudgetActivities>;

@@ -1,0 +1,67 @@
+import { Context, log } from '@temporalio/activity';
+import type { Orm } from '../db/orm.ts';
+import {
+  beginReconciliation,
+  compareCharges,
+  compareLedger,
+  endReconciliation,
+} from '../db/repositories/reconciliations.ts';
+import type { DifferenceKind } from '../domain/billing/reconciliation.ts';
+import type { PaymentProcessor } from '../payments/processor.ts';
+
+/** Pages of charges that one activity reads. */
+const pagesAtOnce = 20;
+
+/** Compares the ledger, our invoices and charges, and the processor's charges. Corrects nothing. */
+export function createReconciliationActivities({
+  orm,
+  paymentProcessor,
+}: {
+  orm: Orm;
+  /** Null: not configured. */
+  paymentProcessor: PaymentProcessor | null;
+}) {
+  return {
+    /** @returns the times of the charges to compare, in Unix seconds; null: there is no processor */
+    async beginReconciliation(id: string): Promise<{ fromSeconds: number; untilSeconds: number } | null> {
+      const begun = await beginReconciliation(orm.em, id, paymentProcessor !== null);
+      if (!begun.readsProcessor) return null;
+      const seconds = (time: Date) => Math.floor(time.getTime() / 1000);
+      return { fromSeconds: seconds(begun.chargesFrom), untilSeconds: seconds(begun.chargesUntil) };
+    },
+    /** @returns how many differences there are */
+    compareLedger: (id: string): Promise<number> => compareLedger(orm.em, id),
+    /** Compares the next charges of the processor. @returns the last one; null: there are no more */
+    async compareProcessor(wanted: {
+      id: string;
+      fromSeconds: number;
+      untilSeconds: number;
+      after: string | null;
+    }): Promise<string | null> {
+      if (!paymentProcessor) throw new Error('The payment processor is not configured any more');
+      const { id, fromSeconds, untilSeconds } = wanted;
+      let { after } = wanted;
+      for (let page = 0; page < pagesAtOnce; page += 1) {
+        const { charges, isLast } = await paymentProcessor.listCharges({ fromSeconds, untilSeconds, after });
+        const compared = charges.map((each) => ({ ...each, amountRefunded: each.amountRefunded ?? '0' }));
+        await compareCharges(orm.em, id, compared);
+        if (isLast) return null;
+        after = charges.at(-1)!.paymentIntentId;
+        Context.current().heartbeat();
+      }
+      return after;
+    },
+    /** @returns how many differences there are of each kind */
+    async endReconciliation(id: string): Promise<{ [kind in DifferenceKind]?: number }> {
+      const differences = await endReconciliation(orm.em, id);
+      if (Object.keys(differences).length > 0) {
+        log.error('ledger, invoices, charges and payment processor differ; see `npm run admin -- list-differences`', {
+          differences,
+        });
+      }
+      return differences;
+    },
+  };
+}
+
+export type ReconciliationActivities = ReturnType<typeof createReconciliationActivities>;

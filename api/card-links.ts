@@ -1,0 +1,50 @@
+import { createSecretKey, type KeyObject } from 'node:crypto';
+import { errors, jwtVerify, SignJWT } from 'jose';
+
+/** What a link adds to, and who made it. */
+export interface CardLink {
+  setupIntentId: string;
+  /** The link works for as long as this key or session does. */
+  credentialId: string;
+}
+
+const type = 'card-link+jwt';
+const issuer = 'sandbox-platform';
+const maxLength = 1024;
+
+/**
+ * Tokens of the links to the page that adds a card. A token opens one setup intent and nothing else, so a link adds one
+ * card at most. Signed, not stored, so every replica knows them.
+ */
+export class CardLinks {
+  readonly #key: KeyObject;
+
+  /** @param key 32 bytes */
+  constructor(key: Buffer) {
+    this.#key = createSecretKey(key);
+  }
+
+  make({ setupIntentId, credentialId }: CardLink, expiresAt: Date): Promise<string> {
+    return new SignJWT({ credential: credentialId })
+      .setProtectedHeader({ alg: 'HS256', typ: type })
+      .setIssuer(issuer)
+      .setSubject(setupIntentId)
+      .setExpirationTime(expiresAt)
+      .sign(this.#key);
+  }
+
+  /** Null: the token is not genuine, or has expired. */
+  async open(token: string): Promise<CardLink | null> {
+    if (token.length > maxLength) return null;
+    try {
+      const { payload } = await jwtVerify(token, this.#key, {
+        ...{ algorithms: ['HS256'], typ: type, issuer },
+        requiredClaims: ['sub', 'credential', 'exp'],
+      });
+      return { setupIntentId: payload.sub!, credentialId: String(payload.credential) };
+    } catch (error) {
+      if (error instanceof errors.JOSEError) return null;
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,37 @@
+import type { ErrorCode } from '../domain/errors.ts';
+import type { Access } from './access.ts';
+import { ofEveryRoute } from './schemas/failures.ts';
+
+const callers: Record<Access['who'], string> = {
+  anyone: 'anyone, without a key',
+  user: 'every user',
+  account_root: 'root users of the account, and operators',
+  operator: 'operators of the platform (role `admin`)',
+};
+
+const objects: Record<Access['rows'], string> = {
+  none: '',
+  own: ', on what is their own',
+  by_role: ', on what is their own; root users on all of the account, and operators on any account',
+  account: ', on all of the account',
+  everything: ', on all accounts',
+};
+
+/**
+ * What the reference says of an operation: the text of its route, who may call it, and its errors beside those of every
+ * route, by status. The last two are what the route declares, so they cannot differ from what is enforced.
+ */
+export function describeOperation(
+  text: string,
+  access: Pick<Access, 'who' | 'rows'> | undefined,
+  codes: ReadonlyMap<number, ErrorCode[]>,
+): string {
+  const parts = [text];
+  if (access) parts.push(`**Callers:** ${callers[access.who]}${objects[access.rows]}.`);
+  const errors = [...codes].flatMap(([status, all]) => {
+    const own = all.filter((code) => !ofEveryRoute.includes(code));
+    return own.length === 0 ? [] : [`${status} ${own.map((code) => `\`${code}\``).join(', ')}`];
+  });
+  if (errors.length > 0) parts.push(`**Errors:** ${errors.join('; ')}.`);
+  return parts.join('\n\n');
+}

@@ -1,0 +1,110 @@
+import { readFileSync } from 'node:fs';
+import { z } from 'zod';
+import type { PaymentMethod } from '../../db/entities/payment-method.ts';
+import { identifyCredential } from '../../db/repositories/identities.ts';
+import { findSetup } from '../../db/repositories/payment-methods.ts';
+import { AppError } from '../../domain/errors.ts';
+import { html } from '../../domain/html.ts';
+import { anyone } from '../access.ts';
+import type { CardLink } from '../card-links.ts';
+import type { Api, ApiDependencies } from '../dependencies.ts';
+import { keepFinishedSetup } from '../payment-setups.ts';
+import { sendError } from '../plugins/errors.ts';
+import { askProcessor, requireProcessor } from '../processor-calls.ts';
+import { success } from '../schemas/envelope.ts';
+import { sendPage } from './frame.ts';
+
+export const addCardPath = '/account/add-card';
+const scriptPath = `${addCardPath}/script.js`;
+const script = readFileSync(new URL('./add-card.client.js', import.meta.url), 'utf8');
+const access = anyone({ requestsPerMinute: 120 });
+
+/**
+ * The page that adds a card. Its script takes the token of the link from behind the `#` of the address and shows it in
+ * each request; no cookie says who somebody is, so another site cannot make a browser act here.
+ */
+export function serveAddCard(api: Api, deps: ApiDependencies): void {
+  const { PLATFORM_STRIPE_SCRIPT_URL: processorScript } = deps.settings;
+  const policy = cardPagePolicy(processorScript);
+
+  api.get(addCardPath, { config: { access }, schema: { hide: true } }, (_request, reply) => {
+    requireProcessor(deps);
+    const content = html`<noscript><p class="problem">This page needs JavaScript.</p></noscript>
+<form hidden>
+<div id="card"></div>
+<button>Add the card</button>
+</form>
+<p id="state" role="status">Loading …</p>
+<p>The card goes to the payment processor and is kept there; this platform keeps its brand, its last four digits and its date of expiry.</p>
+<script src="${processorScript}"></script>
+<script type="module" src="${scriptPath}"></script>`;
+    return sendPage(reply, 200, { title: 'Add a card', content }, policy);
+  });
+
+  api.get(scriptPath, { config: { access }, schema: { hide: true } }, (_request, reply) =>
+    reply
+      .headers({ 'x-content-type-options': 'nosniff', 'cache-control': 'max-age=3600' })
+      .type('text/javascript; charset=utf-8')
+      .send(script),
+  );
+
+  // A scope of its own, in which errors are JSON.
+  api.register(async (scope) => {
+    scope.setErrorHandler((error, request, reply) => sendError(error, request, reply));
+    const schema = { hide: true, body: z.object({ token: z.string().max(2048) }) };
+    scope.addHook('onRequest', async (_request, reply) => {
+      reply.header('cache-control', 'no-store');
+    });
+
+    scope.post(`${addCardPath}/begin`, { config: { access }, schema }, async (request) => {
+      const processor = requireProcessor(deps);
+      const { token } = request.body as { token: string };
+      const { setupIntentId } = await openLink(deps, token);
+      const kept = await askProcessor(keepFinishedSetup({ orm: deps.orm, processor }, setupIntentId));
+      if (kept) return success({ method: shown(kept) });
+      const { clientSecret } = await askProcessor(processor.readSetup(setupIntentId));
+      const { publishableKey } = processor;
+      return success({ method: null, publishable_key: publishableKey, client_secret: clientSecret });
+    });
+
+    scope.post(`${addCardPath}/check`, { config: { access }, schema }, async (request) => {
+      const processor = requireProcessor(deps);
+      const { token } = request.body as { token: string };
+      const { setupIntentId } = await openLink(deps, token);
+      const kept = await askProcessor(keepFinishedSetup({ orm: deps.orm, processor }, setupIntentId));
+      return success({ method: kept && shown(kept) });
+    });
+  });
+}
+
+/** @throws {AppError} `invalid_link`; `account_suspended` */
+async function openLink({ cardLinks, orm }: ApiDependencies, token: string): Promise<CardLink> {
+  const link = await cardLinks.open(token);
+  const caller = link && (await identifyCredential(orm.em, link.credentialId));
+  const begun = link && (await findSetup(orm.em, link.setupIntentId));
+  if (!link || !caller?.isRootUser || begun?.accountId !== caller.accountId) {
+    throw new AppError('invalid_link', 'The link is not valid, or no longer. Ask for another one');
+  }
+  if (caller.isSuspended) throw new AppError('account_suspended', 'The account is suspended');
+  return link;
+}
+
+function shown({ brand, last4 }: PaymentMethod) {
+  return { brand: brand ?? null, last4: last4 ?? null };
+}
+
+/**
+ * Scripts, frames and requests of the payment processor alone, beside the page's own.
+ * https://docs.stripe.com/security/guide#content-security-policy
+ */
+function cardPagePolicy(scriptUrl: string): string {
+  const { origin } = new URL(scriptUrl);
+  const isStripe = origin === 'https://js.stripe.com';
+  const scripts = isStripe ? `${origin} https://*.js.stripe.com` : origin;
+  const frames = isStripe ? `${scripts} https://hooks.stripe.com` : origin;
+  const requests = isStripe ? 'https://api.stripe.com' : origin;
+  return [
+    ...["default-src 'none'", "style-src 'self'", `script-src 'self' ${scripts}`, `frame-src ${frames}`],
+    ...[`connect-src 'self' ${requests}`, "form-action 'none'", "base-uri 'none'", "frame-ancestors 'none'"],
+  ].join('; ');
+}

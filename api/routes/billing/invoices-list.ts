@@ -1,0 +1,37 @@
+import { z } from 'zod';
+import { listInvoices as readInvoices } from '../../../db/repositories/invoices.ts';
+import { accountRoot, scopeOf } from '../../access.ts';
+import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { accountQuery } from '../../schemas/account-filter.ts';
+import { envelope, success } from '../../schemas/envelope.ts';
+import { failures, ofPaging } from '../../schemas/failures.ts';
+import { listingOf, paginationOf, paginationSchema, pagingQuery } from '../../schemas/paging.ts';
+import { invoiceSchema, presentInvoice } from './invoice-schema.ts';
+
+/** `GET /v1/billing/invoices`. */
+export function listInvoices(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'GET',
+    url: '/v1/billing/invoices',
+    config: { access: accountRoot('account') },
+    schema: {
+      operationId: 'listInvoices',
+      tags: ['Billing'],
+      summary: 'List the invoices of the account, newest first',
+      description: 'Of periods and of changes of the plan, drafts too. Only `open` and `past_due` invoices are owed.',
+      querystring: z.object({ ...pagingQuery, ...accountQuery }),
+      response: {
+        200: envelope(
+          z.object({ invoices: z.array(invoiceSchema), pagination: paginationSchema }),
+          'A page of invoices',
+        ),
+        ...failures(ofPaging, 'root_required', 'admin_required', 'not_found'),
+      },
+    },
+    handler: async (request) => {
+      const listing = listingOf(request.query, 20);
+      const { invoices, total } = await readInvoices(deps.orm.em.fork(), scopeOf(request), listing);
+      return success({ invoices: invoices.map(presentInvoice), pagination: paginationOf(listing, total) });
+    },
+  });
+}

@@ -1,0 +1,40 @@
+import type { LastHopIdentity } from '../../domain/last-hop.ts';
+import { LastHopAuthority } from '../../last-hop/authority.ts';
+import type { Credential } from '../../last-hop/credential.ts';
+import { HostPlaces } from '../../last-hop/host-places.ts';
+import { proofOf, readJoinToken } from '../../last-hop/join-token.ts';
+import { LastHops } from '../../last-hop/last-hops.ts';
+import { checkIssued, makeKeyAndRequest } from '../../last-hop/request.ts';
+
+/** The two ends of a tunnel without a database: each process has its certificate from the authority of a folder. */
+export const benchHostId = 'host-b';
+
+export const noRevocations = { isRevoked: () => false, onChange: () => undefined };
+
+export async function credentialOf(identity: LastHopIdentity, authorityFolder: string): Promise<Credential> {
+  const authority = await LastHopAuthority.open(authorityFolder);
+  const { key, request } = await makeKeyAndRequest();
+  const token = readJoinToken(authority.joinToken(identity));
+  const issued = await authority.issue({ ...identity, request, proof: proofOf(token.key, request) }, false);
+  if ('refusal' in issued) throw new Error(issued.refusal);
+  return { key, ...checkIssued(issued.certificate, key, token) };
+}
+
+/** The host, with every address of loopback in its network. */
+export const hostPlaces = (lastHopPort: number | null) =>
+  new HostPlaces(async () => ({
+    lastHopAddress: lastHopPort === null ? null : `127.0.0.1:${lastHopPort}`,
+    sandboxNetwork: '127.0.0.0/8',
+    isLost: false,
+  }));
+
+/** The ways of a gateway on another machine. */
+export async function waysThrough(authorityFolder: string, lastHopPort: number): Promise<LastHops> {
+  const current = await credentialOf({ role: 'gateway', name: 'gateway-a' }, authorityFolder);
+  return new LastHops({
+    credential: { current },
+    places: hostPlaces(lastHopPort),
+    revocations: noRevocations,
+    localHostId: () => 'host-a',
+  });
+}

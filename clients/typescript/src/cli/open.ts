@@ -1,0 +1,15 @@
+import { type CliCommand, print, printJson, sandboxOf } from './command.ts';
+
+export const open: CliCommand = {
+  name: 'open',
+  usage: 'SANDBOX [--files]',
+  summary: 'print the link to its terminal in a browser, or to its files; it contains the access token',
+  options: { files: { type: 'boolean' } },
+  async run(invocation) {
+    const sandbox = await sandboxOf(invocation);
+    const url = sandbox.webUrl(invocation.options.files === true ? 'files' : 'terminal');
+    if (invocation.json) printJson({ url });
+    else print(url);
+    return 0;
+  },
+};

@@ -1,0 +1,14 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import type { AccountId } from '../../domain/ids.ts';
+import { query } from '../query.ts';
+import { requestSignal } from './outbox.ts';
+
+/** Has unpaid invoices charged again, because there is a new way to pay them. Does nothing where there are none. */
+export async function signalPaymentPossible(tx: EntityManager, accountId: AccountId): Promise<void> {
+  const unpaid = await query(
+    tx,
+    "select 1 from invoices where account_id = ? and kind = 'period' and status in ('open', 'past_due') limit 1",
+    [accountId],
+  );
+  if (unpaid.length > 0) requestSignal(tx, 'billing', accountId, 'paymentPossible', { accountId });
+}

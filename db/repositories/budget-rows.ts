@@ -1,0 +1,73 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import type { AlertThreshold, BudgetTerms, LimitType } from '../../domain/billing/budget.ts';
+import { decimal, inUnits } from '../../domain/billing/money.ts';
+import { AppError } from '../../domain/errors.ts';
+import type { AccountId } from '../../domain/ids.ts';
+import { query } from '../query.ts';
+
+/** What an account wants to spend on usage in a period of its subscription. An account has one at most. */
+export interface Budget extends BudgetTerms {
+  id: number;
+  /** Names the budget in events and in the audit log. */
+  key: string;
+  accountId: AccountId;
+  currency: string;
+  notificationEmails: readonly string[];
+  isRestricted: boolean;
+  /** Start of the period that is restricted. Null: none is. */
+  restrictedPeriodStartMs: number | null;
+  createdAt: Date;
+  updatedAt: Date;
+}
+
+/** Null: the account has none. */
+export async function findBudget(em: EntityManager, accountId: AccountId): Promise<Budget | null> {
+  const [row] = await query(em, 'select * from budgets where account_id = ?', [accountId]);
+  return row ? budgetOf(row) : null;
+}
+
+/** Locks the budget of an account until the transaction ends. Null: it has none. */
+export async function lockBudget(tx: EntityManager, accountId: AccountId): Promise<Budget | null> {
+  const [row] = await query(tx, 'select * from budgets where account_id = ? for no key update', [accountId]);
+  return row ? budgetOf(row) : null;
+}
+
+/**
+ * Refuses what costs money while a hard limit is used up. Call it in the transaction that makes the object, with the
+ * account's row locked.
+ * @throws {AppError} `budget_restricted`
+ */
+export async function requireBudget(tx: EntityManager, accountId: AccountId): Promise<void> {
+  const [row] = await query<{ is_restricted: boolean }>(tx, 'select is_restricted from budgets where account_id = ?', [
+    accountId,
+  ]);
+  if (row?.is_restricted) throw budgetRestricted();
+}
+
+export function budgetRestricted(): AppError {
+  return new AppError(
+    'budget_restricted',
+    "The account's budget is used up; a root user can raise it, or wait for the next period of the subscription",
+  );
+}
+
+function budgetOf(row: Record<string, unknown>): Budget {
+  const currency = row.currency as string;
+  const restrictedFrom = row.restricted_period_start as string | null;
+  return {
+    id: Number(row.id),
+    key: row.budget_key as string,
+    accountId: row.account_id as AccountId,
+    amount: inUnits(decimal(row.amount as string), currency),
+    currency,
+    alertThresholds: row.alert_thresholds as AlertThreshold[],
+    limitType: row.limit_type as LimitType,
+    notificationEmails: row.notification_emails as string[],
+    isActive: row.is_active as boolean,
+    isRestricted: row.is_restricted as boolean,
+    restrictedPeriodStartMs: restrictedFrom === null ? null : new Date(restrictedFrom).getTime(),
+    amountSetAtMs: new Date(row.amount_set_at as string).getTime(),
+    createdAt: new Date(row.created_at as string),
+    updatedAt: new Date(row.updated_at as string),
+  };
+}

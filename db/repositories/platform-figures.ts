@@ -1,0 +1,73 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import { query } from '../query.ts';
+import { countEntries } from './outbox.ts';
+import { readReconciliationState } from './reconciliations.ts';
+
+/** Counts for operators, over all accounts. Each of its statements reads an index of what is not over. */
+export async function readPlatformFigures(em: EntityManager) {
+  const [sandboxes, hosts, entries, oldest, due, endpoints, jobs, reconciliation] = await Promise.all([
+    counts(
+      em,
+      "select status as name, count(*) from sandboxes where status not in ('terminated', 'failed') group by 1",
+    ),
+    counts(
+      em,
+      `select case when lost_at is not null then 'lost' when lease_expires_at <= now() then 'away'
+                   when draining_since is not null then 'draining' else 'ready' end as name, count(*)
+         from hosts group by 1`,
+    ),
+    countEntries(em),
+    one<{ seconds: number }>(
+      em,
+      `select coalesce(extract(epoch from clock_timestamp() - min(created_at)), 0)::float8 as seconds
+         from outbox where dead_at is null`,
+    ),
+    one<{ waiting: number; seconds: number }>(
+      em,
+      `select count(*)::int as waiting,
+              greatest(0, coalesce(extract(epoch from clock_timestamp() - min(relay_at)), 0))::float8 as seconds
+         from webhook_deliveries where relay_at is not null`,
+    ),
+    one<{ delivered: number; failed: number; disabled: number }>(
+      em,
+      `select coalesce(sum(successful_deliveries), 0)::float8 as delivered, coalesce(sum(failed_deliveries), 0)::float8 as failed,
+              (count(*) filter (where not is_active and disabled_reason is not null))::int as disabled
+         from webhook_endpoints`,
+    ),
+    counts(
+      em,
+      "select status as name, count(*) from import_jobs where status not in ('completed', 'failed', 'cancelled') group by 1",
+    ),
+    readReconciliationState(em),
+  ]);
+  return {
+    sandboxes: { ...livingStatuses, ...sandboxes },
+    hosts: { ...hostStates, ...hosts },
+    outbox: { ...entries, oldestSeconds: Math.max(0, oldest.seconds) },
+    webhooks: {
+      waiting: due.waiting,
+      oldestDueSeconds: due.seconds,
+      delivered: endpoints.delivered,
+      failed: endpoints.failed,
+      disabledEndpoints: endpoints.disabled,
+    },
+    importJobs: { ...importStatuses, ...jobs },
+    reconciliation,
+  };
+}
+
+/** Shown with 0 as well, so that a graph does not end where a count does. */
+const livingStatuses = { created: 0, starting: 0, running: 0, pausing: 0, paused: 0, resuming: 0, terminating: 0 };
+
+const hostStates = { ready: 0, draining: 0, away: 0, lost: 0 };
+const importStatuses = { pending: 0, running: 0 };
+
+async function counts(em: EntityManager, sql: string): Promise<Record<string, number>> {
+  const rows = await query<{ name: string; count: string }>(em.fork(), sql);
+  return Object.fromEntries(rows.map(({ name, count }) => [name, Number(count)]));
+}
+
+async function one<Row extends object>(em: EntityManager, sql: string): Promise<Row> {
+  const [row] = await query<Row>(em.fork(), sql);
+  return row!;
+}

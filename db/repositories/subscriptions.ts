@@ -1,0 +1,183 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import { periodAt } from '../../domain/billing/periods.ts';
+import type { AccountId, Id } from '../../domain/ids.ts';
+import type { Plan } from '../../domain/plans.ts';
+import { newId } from '../new-id.ts';
+import type { PlanCatalog } from '../plans.ts';
+import { query } from '../query.ts';
+import { recordAudit } from './audit-events.ts';
+import { recordEvent } from './events.ts';
+import { requestStart } from './outbox.ts';
+
+export type SubscriptionStatus = 'active' | 'past_due' | 'canceled';
+
+/** What an account has bought, and until when. Each account has one, from its creation. */
+export interface Subscription {
+  subscriptionId: Id<'subscription'>;
+  accountId: AccountId;
+  status: SubscriptionStatus;
+  /** As it was bought. The plans' file may say something else by now, which holds from the next period. */
+  plan: Plan;
+  /** The plan that the period began with. */
+  openingPlan: Plan;
+  /** Periods are counted from here. */
+  anchor: Date;
+  periodStart: Date;
+  periodEnd: Date;
+  /** Takes effect when the period ends. Null: the present plan goes on. */
+  plannedPlanName: string | null;
+  /** A decimal in text: `0.19` is 19 %. */
+  taxRate: string;
+  createdAt: Date;
+  updatedAt: Date;
+}
+
+/** Null: there is no such account. @param em also within a transaction */
+export async function findSubscription(em: EntityManager, accountId: AccountId): Promise<Subscription | null> {
+  const [row] = await query(
+    em.isInTransaction() ? em : em.fork(),
+    'select *, trim_scale(tax_rate)::text as tax_rate from subscriptions where account_id = ?',
+    [accountId],
+  );
+  return row ? subscriptionOf(row) : null;
+}
+
+/** @throws where the account has none: `db/migrate.ts` gives one to every account */
+export async function readSubscription(em: EntityManager, accountId: AccountId): Promise<Subscription> {
+  const found = await findSubscription(em, accountId);
+  if (!found) throw new Error(`${accountId} has no subscription`);
+  return found;
+}
+
+/**
+ * The period of a moment that is not before the stored period. The stored one may have ended a moment ago, or long ago if the
+ * control workers were stopped.
+ */
+export function currentPeriod(
+  { anchor, plan, periodStart, periodEnd }: Pick<Subscription, 'anchor' | 'plan' | 'periodStart' | 'periodEnd'>,
+  at: Date,
+): { start: Date; end: Date } {
+  if (at < periodEnd) return { start: periodStart, end: periodEnd };
+  const { startMs, endMs } = periodAt(anchor.getTime(), plan.billingInterval, at.getTime());
+  return { start: new Date(startMs), end: new Date(endMs) };
+}
+
+/** Subscribes a new account to a plan, with its first period from now, in the transaction that makes the account. */
+export async function subscribe(tx: EntityManager, accountId: AccountId, plan: Plan, at = new Date()): Promise<void> {
+  const subscriptionId = newId('subscription');
+  const { startMs, endMs } = periodAt(at.getTime(), plan.billingInterval, at.getTime());
+  const terms = JSON.stringify(plan);
+  const added = await query(
+    tx,
+    `insert into subscriptions (subscription_id, account_id, plan, opening_plan, anchor, period_start, period_end)
+     values (?, ?, ?::jsonb, ?::jsonb, ?, ?, ?) on conflict (account_id) do nothing returning *, tax_rate::text`,
+    [subscriptionId, accountId, terms, terms, at, new Date(startMs), new Date(endMs)],
+  );
+  if (added.length === 0) return;
+  await recordSubscriptionEvent(tx, subscriptionOf(added[0]!), 'subscription.created');
+}
+
+/**
+ * Gives a subscription to each account that has none.
+ * @returns accounts whose plan is not among the plans; they stay without one
+ */
+export async function subscribeAccounts(em: EntityManager, plans: PlanCatalog): Promise<string[]> {
+  const accounts = await query<{ account_id: AccountId; plan_name: string }>(
+    em.fork(),
+    'select account_id, plan_name from accounts a where not exists (select from subscriptions where account_id = a.account_id)',
+  );
+  const unknown: string[] = [];
+  for (const { account_id: accountId, plan_name: planName } of accounts) {
+    const plan = plans.all.find((each) => each.planName === planName);
+    if (plan) await em.fork().transactional((tx) => subscribe(tx, accountId, plan));
+    else unknown.push(accountId);
+  }
+  return unknown;
+}
+
+/** Whether an account is charged where accounts are: one with an operator of the platform is not, so that none is locked out. */
+export async function isCharged(em: EntityManager, accountId: AccountId): Promise<boolean> {
+  const operators = await query(
+    em.isInTransaction() ? em : em.fork(),
+    "select 1 from users where account_id = ? and role = 'admin' and status = 'enabled' limit 1",
+    [accountId],
+  );
+  return operators.length === 0;
+}
+
+/** Has the periods of an account begin to pass, in the transaction that makes the account. */
+export function startBilling(tx: EntityManager, accountId: AccountId): void {
+  requestStart(tx, 'billing', accountId, { accountId });
+}
+
+/** The same for each account that has a subscription. It has no effect on those whose periods pass already. */
+export async function startBillingOfAll(em: EntityManager): Promise<void> {
+  await query(
+    em.fork(),
+    `insert into outbox (workflow_type, workflow_id, input)
+     select 'billing', account_id || '/billing', jsonb_build_object('accountId', account_id) from subscriptions
+      where status <> 'canceled'
+        and not exists (select from outbox where workflow_type = 'billing' and workflow_id = account_id || '/billing')`,
+  );
+}
+
+/** Accounts that are past due are not, where nothing is charged any more. */
+export async function forgiveAll(em: EntityManager): Promise<void> {
+  await query(em.fork(), "update subscriptions set status = 'active', updated_at = now() where status = 'past_due'");
+}
+
+/** @param rate a decimal in text, from 0 to 1 @returns false: the account has no subscription */
+export async function setTaxRate(tx: EntityManager, accountId: AccountId, rate: string): Promise<boolean> {
+  const before = await findSubscription(tx, accountId);
+  if (!before) return false;
+  await query(tx, 'update subscriptions set tax_rate = ?::numeric, updated_at = now() where account_id = ?', [
+    rate,
+    accountId,
+  ]);
+  const { subscriptionId: objectId, taxRate } = before;
+  await recordAudit(tx, { accountId, objectId, before: { tax_rate: taxRate }, after: { tax_rate: rate } });
+  return true;
+}
+
+type SubscriptionEvent = 'created' | 'upgraded' | 'downgraded' | 'renewed' | 'past_due' | 'canceled';
+
+export function recordSubscriptionEvent(
+  tx: EntityManager,
+  { subscriptionId, accountId, status, plan, periodStart, periodEnd }: Subscription,
+  type: `subscription.${SubscriptionEvent}`,
+): Promise<unknown> {
+  return recordEvent(tx, { objectId: subscriptionId, accountId, userId: null }, type, {
+    ...{ account_id: accountId, subscription_id: subscriptionId, plan_name: plan.planName, status },
+    ...{ period_start: periodStart.toISOString(), period_end: periodEnd.toISOString() },
+  });
+}
+
+/** An account with the name of its plan, and what it has bought. */
+export interface PlanHolder {
+  planName: string;
+  /** Null: it has no subscription yet. */
+  boughtPlan: Plan | null;
+}
+
+/** The limits that hold for an account: those that it has bought. */
+export function planHeldBy({ planName, boughtPlan }: PlanHolder, plans: PlanCatalog): Plan {
+  return boughtPlan ?? plans.get(planName);
+}
+
+export function subscriptionOf(row: Record<string, unknown>): Subscription {
+  const time = (column: string) => new Date(row[column] as string);
+  return {
+    subscriptionId: row.subscription_id as Id<'subscription'>,
+    accountId: row.account_id as AccountId,
+    status: row.status as SubscriptionStatus,
+    plan: row.plan as Plan,
+    openingPlan: row.opening_plan as Plan,
+    anchor: time('anchor'),
+    periodStart: time('period_start'),
+    periodEnd: time('period_end'),
+    plannedPlanName: row.planned_plan_name as string | null,
+    taxRate: row.tax_rate as string,
+    createdAt: time('created_at'),
+    updatedAt: time('updated_at'),
+  };
+}

@@ -1,0 +1,101 @@
+import type { InvoiceLine, InvoiceStatus } from './invoice.ts';
+import { type Amount, decimal, isZero } from './money.ts';
+
+/** All that an invoice or a receipt shows. Texts may be from anybody. */
+export interface Receipt {
+  invoiceId: string;
+  status: Exclude<InvoiceStatus, 'draft'>;
+  /** Who asks for the money: lines of name and address. */
+  issuer: string;
+  customer: { accountId: string; name: string; email: string };
+  periodStart: Date;
+  periodEnd: Date;
+  issuedAt: Date;
+  dueAt: Date | null;
+  paidAt: Date | null;
+  currency: string;
+  lines: readonly InvoiceLine[];
+  subtotal: Amount;
+  /** A decimal in text: `0.19` is 19 %. */
+  taxRate: string;
+  taxAmount: Amount;
+  totalAmount: Amount;
+  paidFromBalance: Amount;
+  amountRefunded: Amount;
+  /** Such as `visa •••• 4242`. Null: no card was charged. */
+  paymentMethod: string | null;
+  /** The charge at the payment processor. */
+  paymentReference: string | null;
+}
+
+/** An invoice has a receipt once it is paid. */
+export function hasReceipt<T extends { status: InvoiceStatus }>(invoice: T): invoice is T & { status: 'paid' } {
+  return invoice.status === 'paid';
+}
+
+/** What the document is called. */
+export function receiptTitle({ status }: Pick<Receipt, 'status'>): string {
+  return { paid: 'Receipt', open: 'Invoice', past_due: 'Invoice', void: 'Void invoice' }[status];
+}
+
+/** What is said of the invoice above its lines and below its sums, in pairs of a label and a text. */
+export function receiptFacts(receipt: Receipt): [label: string, text: string][] {
+  const { customer, issuedAt, dueAt, paidAt, periodStart, periodEnd } = receipt;
+  const optional = (label: string, at: Date | null): [string, string][] => (at ? [[label, dayOf(at)]] : []);
+  return [
+    ['Number', receipt.invoiceId],
+    ['Customer', shownText(customer.name)],
+    ['E-mail', shownText(customer.email)],
+    ['Account', customer.accountId],
+    ['Period', `${dayOf(periodStart)} to ${dayOf(periodEnd)}`],
+    ['Issued', dayOf(issuedAt)],
+    ...(receipt.status === 'paid' ? [] : optional('Due', dueAt)),
+    ...optional('Paid', paidAt),
+    ...(receipt.paymentMethod === null ? [] : ([['Payment', shownText(receipt.paymentMethod)]] as [string, string][])),
+    ...(receipt.paymentReference === null
+      ? []
+      : ([['Reference', shownText(receipt.paymentReference)]] as [string, string][])),
+  ];
+}
+
+/** The sums below the lines, in pairs of a label and an amount. */
+export function receiptSums(receipt: Receipt): [label: string, amount: string][] {
+  const { currency, paidFromBalance, amountRefunded } = receipt;
+  const percent = decimal(receipt.taxRate).times(100).toFixed();
+  const optional = (label: string, amount: Amount): [string, string][] =>
+    isZero(amount) ? [] : [[label, amountText(amount, currency)]];
+  return [
+    ['Subtotal', amountText(receipt.subtotal, currency)],
+    [`Tax (${percent} %)`, amountText(receipt.taxAmount, currency)],
+    ['Total', amountText(receipt.totalAmount, currency)],
+    ...optional('Paid from the balance', paidFromBalance),
+    ...optional('Given back', amountRefunded),
+  ];
+}
+
+/** The amount exactly as it is stored, and its currency. A minus is the sign of arithmetic, which is not broken at line ends. */
+export function amountText(amount: Amount, currency: string): string {
+  return `${amount.replace('-', '\u2212')} ${currency}`;
+}
+
+/** A quantity without zeros at its end. One with many digits is rounded for the eye; the amount beside it is of the exact one. */
+export function quantityText(quantity: string): string {
+  const exact = decimal(quantity);
+  const rounded = exact.round(6);
+  return `${exact.eq(rounded) ? '' : '≈ '}${rounded.toFixed()}`;
+}
+
+/** Characters that are not shown, or that change the direction of what follows: an amount must read as it is. */
+const deceiving = /[\p{Cc}\p{Zl}\p{Zp}\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]+/gu;
+const shownLength = 200;
+
+/** A text of a user as one line of at most 200 characters, without characters that change how other text is shown. */
+export function shownText(text: string): string {
+  const clean = text.toWellFormed().replace(deceiving, ' ').trim();
+  const characters = [...clean];
+  return characters.length > shownLength ? `${characters.slice(0, shownLength - 1).join('')}…` : clean;
+}
+
+function dayOf(at: Date): string {
+  return at.toISOString().slice(0, 10);
+}

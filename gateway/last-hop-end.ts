@@ -1,0 +1,39 @@
+import type { Logger } from 'pino';
+import type { Registry } from 'prom-client';
+import type { Settings } from '../config/settings.ts';
+import type { Orm } from '../db/orm.ts';
+import { OwnCredential } from '../last-hop/credential.ts';
+import { HostPlaces } from '../last-hop/host-places.ts';
+import { Revocations } from '../last-hop/revocations.ts';
+import { LastHopServer } from '../last-hop/server.ts';
+import { showTunnels } from './last-hop-metrics.ts';
+import type { RouteTable } from './routes.ts';
+
+const defaultDrainMs = 10_000;
+
+/** What of the gateway takes connections for sandboxes of this machine from other machines. */
+export interface LastHopEnd {
+  close(drainMs?: number): Promise<void>;
+}
+
+/** Null: the settings name no such address. @throws {Error} when it cannot listen, or the token is of no host */
+export async function openLastHopEnd(
+  settings: Settings,
+  { registry, ...deps }: { orm: Orm; routes: RouteTable; registry: Registry; logger: Logger },
+): Promise<LastHopEnd | null> {
+  const { PLATFORM_LAST_HOP_ADDRESS: address, PLATFORM_LAST_HOP_HOST_TOKEN_FILE: tokenFile } = settings;
+  if (!address || !tokenFile) return null;
+  const credential = await OwnCredential.of(tokenFile, 'host', deps);
+  const revocations = new Revocations(deps);
+  const server = new LastHopServer({ ...deps, credential, revocations, hosts: HostPlaces.of(deps.orm) });
+  showTunnels(registry, () => server.counts());
+  await server.listen(Number(address.slice(address.lastIndexOf(':') + 1)));
+  credential.start();
+  revocations.start();
+  return {
+    async close(drainMs = defaultDrainMs) {
+      await server.close(drainMs);
+      await Promise.all([credential.stop(), revocations.stop()]);
+    },
+  };
+}

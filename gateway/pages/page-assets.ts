@@ -1,0 +1,44 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { type PageName, pageNames } from './page-paths.ts';
+
+/** A file of a page. Its name has a hash of its content. */
+export interface PageAsset {
+  name: string;
+  type: string;
+  bytes: Buffer;
+}
+
+/** The pages as `gateway/pages/build.mjs` made them. */
+export interface PageAssets {
+  /** What a page's document loads. */
+  readonly entries: Readonly<Record<PageName, { title: string; script: string; style: string }>>;
+  readonly files: ReadonlyMap<string, PageAsset>;
+}
+
+const types: Readonly<Record<string, string>> = {
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+};
+const titles: Readonly<Record<PageName, string>> = { terminal: 'Terminal', files: 'Files' };
+
+/**
+ * Reads the built pages into memory, about half a megabyte.
+ * @throws when they have not been built
+ */
+export function loadPageAssets(folder = path.join(import.meta.dirname, 'dist')): PageAssets {
+  if (!fs.existsSync(folder)) throw new Error(`no built web pages in ${folder}: run node gateway/pages/build.mjs`);
+  const files = new Map<string, PageAsset>();
+  for (const name of fs.readdirSync(folder)) {
+    const type = types[path.extname(name)];
+    if (type) files.set(name, { name, type, bytes: fs.readFileSync(path.join(folder, name)) });
+  }
+  const fileOf = (page: PageName, extension: string) => {
+    const found = [...files.keys()].filter((name) => name.startsWith(`${page}-`) && name.endsWith(extension));
+    if (found.length !== 1) throw new Error(`${folder} has ${found.length} files ${page}-*${extension} instead of one`);
+    return found[0]!;
+  };
+  const entry = (page: PageName) => ({ title: titles[page], script: fileOf(page, '.js'), style: fileOf(page, '.css') });
+  const entries = Object.fromEntries(pageNames.map((page) => [page, entry(page)])) as PageAssets['entries'];
+  return { entries, files };
+}

@@ -1,0 +1,108 @@
+import { GatewayError } from '../error-reply.ts';
+import type { Exchange } from '../exchange.ts';
+import type { SandboxRoute } from '../routes.ts';
+import { secretsEqual } from '../signed-query.ts';
+import type { ResponseHead } from '../upstream/response-parser.ts';
+import { methodsOf, pageReplyHead, useAccessToken } from './agent-calls.ts';
+import { checkOwnOrigin } from './own-origin.ts';
+import type { PageAssets } from './page-assets.ts';
+import { documentReply, plainReply } from './page-documents.ts';
+import type { PagePath } from './page-paths.ts';
+import { sealSession, sessionCookieField, sessionEnd, sessionSeconds } from './page-session.ts';
+
+/** A call of a page that goes on to the agent. */
+export interface PageCall {
+  target: string;
+  /** Unix milliseconds at which the call is cut; null: the sandbox asks for no token. */
+  endsAtMs: number | null;
+  replyHead: (head: ResponseHead) => ResponseHead;
+}
+
+export interface PageRequest {
+  exchange: Exchange;
+  route: SandboxRoute;
+  path: PagePath;
+  /** The Host as the client sent it. */
+  host: string;
+  isRunning: boolean;
+}
+
+/** `/terminal` and `/files` on a sandbox's own name: documents, their assets, the session, and calls to the agent. */
+export class WebPages {
+  readonly #assets: PageAssets;
+
+  constructor(assets: PageAssets) {
+    this.#assets = assets;
+  }
+
+  /**
+   * Answers what has nothing private in it, in every state of the sandbox: a page that is open already explains the
+   * state and goes on when the sandbox does. A document has status 502 while the sandbox does not run.
+   * @returns whether the request was answered
+   */
+  serveStatic({ exchange, path, host, isRunning }: PageRequest): boolean {
+    if (path.kind === 'nothing') throw notFound();
+    if (path.kind !== 'document' && path.kind !== 'asset') return false;
+    requireMethod(exchange, ['GET', 'HEAD']);
+    if (path.kind === 'document') {
+      const { script, style, title } = this.#assets.entries[path.page];
+      const status = isRunning ? 200 : 502;
+      documentReply(exchange, { status, page: path.page, host: host.toLowerCase(), title, script, style });
+      return true;
+    }
+    const asset = this.#assets.files.get(path.name);
+    if (!asset) throw notFound();
+    const caching = ['Cache-Control', 'public, max-age=31536000, immutable'];
+    plainReply(exchange, 200, ['Content-Type', asset.type, ...caching], asset.bytes);
+    return true;
+  }
+
+  /**
+   * The session, or a call to the agent. The sandbox runs and its owner is not disabled.
+   * @returns the call to forward; null when the request was answered
+   * @throws {GatewayError} 401 without a session or with a wrong token, 403 `cross_origin`, 404, 405
+   */
+  serve({ exchange, route, path, host }: PageRequest): PageCall | null {
+    if (path.kind !== 'session' && path.kind !== 'agent') throw notFound();
+    if (exchange.isWebSocket) throw notFound();
+    requireMethod(exchange, path.kind === 'session' ? ['GET', 'POST'] : methodsOf[path.procedure.kind]);
+    checkOwnOrigin(exchange, host);
+    if (path.kind === 'session' && exchange.method === 'POST') {
+      this.#openSession(exchange, route);
+      return null;
+    }
+    const endsAtSeconds = sessionEnd(exchange.headers.pageSessions, route, Date.now());
+    if (route.secure && endsAtSeconds === null) {
+      throw new GatewayError(401, 'unauthenticated', 'There is no session, or it has expired: open the link again');
+    }
+    if (path.kind === 'session') {
+      plainReply(exchange, 204, ['Cache-Control', 'no-store'], null);
+      return null;
+    }
+    const { procedure, target } = path;
+    useAccessToken(exchange.headers, route);
+    return {
+      target,
+      endsAtMs: route.secure ? endsAtSeconds! * 1000 : null,
+      replyHead: (head) => pageReplyHead(head, procedure.kind),
+    };
+  }
+
+  #openSession(exchange: Exchange, { sandboxId, accessToken }: SandboxRoute): void {
+    const given = exchange.headers.accessToken;
+    if (!accessToken || given === null || !secretsEqual(given, accessToken)) {
+      throw new GatewayError(401, 'unauthenticated', 'This is not the access token of the sandbox');
+    }
+    const value = sealSession(sandboxId, accessToken, Math.floor(Date.now() / 1000) + sessionSeconds);
+    plainReply(exchange, 204, ['Set-Cookie', sessionCookieField(value), 'Cache-Control', 'no-store'], null);
+  }
+}
+
+function requireMethod({ method }: Exchange, allowed: readonly string[]): void {
+  if (allowed.includes(method)) return;
+  throw new GatewayError(405, 'method_not_allowed', `Use ${allowed.join(' or ')}`);
+}
+
+function notFound(): GatewayError {
+  return new GatewayError(404, 'not_found', 'Not found');
+}

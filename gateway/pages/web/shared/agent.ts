@@ -1,0 +1,102 @@
+import { PageError } from './page-error.ts';
+import { ask, errorOf, fieldsOf, joined, parseJson, readBytes } from './replies.ts';
+
+/** Output that waited for a reader comes as pieces of up to 1 MiB; base64 and JSON around it take some more. */
+const maxFrameBytes = 4 * 1024 * 1024;
+const endOfStream = 2;
+
+/** One message, one reply. @throws {PageError} */
+export async function callAgent(
+  path: string,
+  message: object,
+  maxReplyBytes = 256 * 1024,
+): Promise<Record<string, unknown>> {
+  const response = await ask(path, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify(message),
+  });
+  return fieldsOf(parseJson(await readBytes(response, maxReplyBytes)));
+}
+
+/**
+ * The messages of a server stream of Connect, as fast as they are asked for: a page that is behind slows the process
+ * down. @throws {PageError}
+ */
+export async function* streamFromAgent(
+  path: string,
+  message: object,
+  silenceMs: number,
+): AsyncGenerator<Record<string, unknown>, void> {
+  const text = new TextEncoder().encode(JSON.stringify(message));
+  const head = new Uint8Array(5);
+  new DataView(head.buffer).setUint32(1, text.length);
+  const response = await ask(path, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/connect+json', 'Keepalive-Ping-Interval': String(silenceMs / 3000) },
+    body: joined([head, text], head.length + text.length),
+  });
+  if (!response.body) throw new PageError('disconnected', 'The connection broke off');
+  for await (const [flags, frame] of framesOf(response.body.getReader(), silenceMs)) {
+    const said = fieldsOf(parseJson(frame));
+    if ((flags & endOfStream) === 0) yield said;
+    else if (said.error) throw errorOf(response.status, said.error);
+    else return;
+  }
+  throw new PageError('disconnected', 'The connection broke off');
+}
+
+async function* framesOf(
+  reader: ReadableStreamDefaultReader<Uint8Array>,
+  silenceMs: number,
+): AsyncGenerator<[flags: number, message: Uint8Array], void> {
+  let data = new Uint8Array();
+  try {
+    for (;;) {
+      const { done, value } = await within(reader.read(), silenceMs);
+      if (done) return;
+      data = joined([data, value], data.length + value.length);
+      while (data.length >= 5) {
+        const length = new DataView(data.buffer, data.byteOffset).getUint32(1);
+        if (length > maxFrameBytes) throw new PageError('bad_reply', 'The agent sent a message that is too long');
+        if (data.length < 5 + length) break;
+        yield [data[0]!, data.subarray(5, 5 + length)];
+        data = data.subarray(5 + length);
+      }
+    }
+  } finally {
+    // The reader may be gone with its connection.
+    reader.cancel().catch(() => undefined);
+  }
+}
+
+/** The agent breaks each silence with a keepalive; without one the connection is gone, or the sandbox stands still. */
+async function within<T>(promise: Promise<T>, timeoutMs: number): Promise<T> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new PageError('disconnected', 'The connection is silent')), timeoutMs);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } catch (error) {
+    throw error instanceof PageError ? error : new PageError('disconnected', 'The connection broke off');
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+export function fromBase64(text: string): Uint8Array {
+  let binary: string;
+  try {
+    binary = atob(text);
+  } catch {
+    throw new PageError('bad_reply', 'The agent sent output that is not base64');
+  }
+  return Uint8Array.from(binary, (character) => character.charCodeAt(0));
+}
+
+export function toBase64(text: string): string {
+  let binary = '';
+  for (const byte of new TextEncoder().encode(text)) binary += String.fromCharCode(byte);
+  return btoa(binary);
+}

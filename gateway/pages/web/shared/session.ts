@@ -1,0 +1,79 @@
+import { PageError } from './page-error.ts';
+import { ask } from './replies.ts';
+
+const longestWaitMs = 10_000;
+/** States of which another look may find the end. */
+const passingCodes = new Set([
+  ...['disconnected', 'sandbox_not_running', 'sandbox_unreachable', 'sandbox_busy', 'temporarily_unavailable'],
+  ...['sandbox_bad_response', 'too_many_requests', 'owner_disabled', 'unavailable'],
+]);
+
+/** The session of this page: the access token from the address, once exchanged for a cookie that no script can read. */
+export class Session {
+  readonly #path: string;
+  #token: string | null;
+
+  /** @param page the page's own path, such as `/terminal` */
+  constructor(page: string) {
+    this.#path = `${page}/session`;
+    this.#token = new URLSearchParams(location.hash.slice(1)).get('token');
+    // The link was opened again in this tab.
+    addEventListener('hashchange', () => location.reload());
+  }
+
+  /**
+   * Waits until the agent can be called, and calls `show` with what it waits for.
+   * @throws {PageError} what waiting does not help: no token, a wrong one, a session that has expired
+   */
+  async open(show: (error: PageError) => void): Promise<void> {
+    for (let waitMs = 500; ; waitMs = Math.min(waitMs * 1.5, longestWaitMs)) {
+      try {
+        await this.#exchange();
+        return;
+      } catch (error) {
+        if (!(error instanceof PageError) || !isPassing(error)) throw error;
+        show(error);
+      }
+      await new Promise((resolve) => setTimeout(resolve, waitMs));
+    }
+  }
+
+  async #exchange(): Promise<void> {
+    const token = this.#token;
+    if (token === null) {
+      await ask(this.#path, { method: 'GET' });
+      return;
+    }
+    await ask(this.#path, { method: 'POST', headers: { 'X-Access-Token': token } });
+    this.#token = null;
+    // Out of the address, the history and what a person copies from them.
+    history.replaceState(null, '', location.pathname);
+  }
+}
+
+/** The page goes on by itself when the state passes. */
+export function isPassing({ code }: PageError): boolean {
+  return passingCodes.has(code);
+}
+
+/** What the page says about a failure, for people. */
+export function explain(error: PageError): string {
+  switch (error.code) {
+    case 'unauthenticated':
+      return 'There is no session here, or it has expired. Open the page again by its link, which ends in #token=…';
+    case 'sandbox_not_running':
+      return 'The sandbox is paused or has ended. This page goes on when it runs again.';
+    case 'owner_disabled':
+      return 'The owner of the sandbox is disabled.';
+    case 'disconnected':
+      return 'The connection broke off. Trying again…';
+    case 'sandbox_unreachable':
+      return 'The agent in the sandbox does not answer. Trying again…';
+    case 'cross_origin':
+      return isSecureContext
+        ? 'The browser does not say that this page itself is asking. A newer one does.'
+        : 'Browsers keep the session on https and on localhost only. Open this page over https.';
+    default:
+      return error.message;
+  }
+}

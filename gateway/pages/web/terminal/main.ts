@@ -1,0 +1,111 @@
+import './page.css';
+import { FitAddon } from '@xterm/addon-fit';
+import { UnicodeGraphemesAddon } from '@xterm/addon-unicode-graphemes';
+import { Terminal } from '@xterm/xterm';
+import { button, element, topBar } from '../shared/elements.ts';
+import { PageError } from '../shared/page-error.ts';
+import { explain, isPassing, Session } from '../shared/session.ts';
+import { bindClipboard } from './clipboard.ts';
+import { InputQueue } from './input-queue.ts';
+import { Shell } from './shell.ts';
+
+/** Lines above the screen that are kept. */
+const scrollbackLines = 5000;
+
+const terminal = new Terminal({
+  // The widths of graphemes are behind this switch.
+  allowProposedApi: true,
+  cursorBlink: true,
+  fontFamily: 'ui-monospace, "DejaVu Sans Mono", "Noto Sans Mono", "Noto Color Emoji", monospace',
+  fontSize: 14,
+  // Below it the lower edge of letters is cut off.
+  lineHeight: 1.15,
+  scrollback: scrollbackLines,
+  theme: { background: '#16181d', foreground: '#e4e6ea' },
+  // Links of the sandbox's own making (OSC 8) hide where they lead.
+  linkHandler: { activate: () => undefined },
+});
+const fit = new FitAddon();
+terminal.loadAddon(fit);
+terminal.loadAddon(new UnicodeGraphemesAddon());
+
+const shell = new Shell(terminal);
+const end = button('End shell', () => {
+  shell.end().catch((error: PageError) => say(explain(error), true));
+  terminal.focus();
+});
+end.disabled = true;
+const { bar, status } = topBar({ href: '/files', label: 'Files' }, end);
+const place = element('div', { id: 'terminal' });
+document.body.replaceChildren(bar, place);
+terminal.open(place);
+bindClipboard(terminal, place);
+fit.fit();
+new ResizeObserver(() => fit.fit()).observe(place);
+
+const input = new InputQueue(shell, (error) => {
+  if (error) say(`${explain(error)} What was typed last is lost.`, true);
+  else say('');
+});
+terminal.onData((text) => input.type(text));
+terminal.onResize((size) => input.resize(size));
+
+function say(text: string, isBad = false): void {
+  status.textContent = text;
+  status.title = text;
+  status.classList.toggle('bad', isBad);
+  place.classList.toggle('off', isBad);
+}
+
+const longestWaitMs = 10_000;
+
+/** A shell, and another one after it; over any number of connections. */
+async function run(): Promise<never> {
+  const session = new Session('/terminal');
+  let waitMs = 250;
+  for (;;) {
+    try {
+      await session.open((error) => say(explain(error), true));
+      await shell.follow(() => {
+        waitMs = 250;
+        input.open();
+        end.disabled = false;
+        say('');
+        terminal.focus();
+      });
+      stop();
+      say('The shell has ended. Press Enter for a new one.');
+      await enterPressed();
+    } catch (error) {
+      stop();
+      if (!(error instanceof PageError) || error.code === 'unauthenticated') throw error;
+      if (isPassing(error)) {
+        say(explain(error), true);
+        await new Promise((resolve) => setTimeout(resolve, waitMs));
+        waitMs = Math.min(waitMs * 2, longestWaitMs);
+      } else {
+        say(`${explain(error)} Press Enter to try again.`, true);
+        await enterPressed();
+      }
+    }
+  }
+}
+
+function stop(): void {
+  input.close();
+  end.disabled = true;
+}
+
+function enterPressed(): Promise<void> {
+  return new Promise((resolve) => {
+    const waiting = terminal.onKey(({ domEvent }) => {
+      if (domEvent.key !== 'Enter') return;
+      waiting.dispose();
+      resolve();
+    });
+  });
+}
+
+run().catch((error: unknown) => {
+  say(error instanceof PageError ? explain(error) : `This page has failed: ${String(error)}`, true);
+});

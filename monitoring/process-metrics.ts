@@ -1,0 +1,33 @@
+import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+
+/** Connections of a process to Postgres. */
+export interface PoolCounts {
+  total: number;
+  idle: number;
+  /** Calls that wait for a connection. */
+  waiting: number;
+}
+
+/**
+ * What every process measures of itself: processor, memory, file descriptors, garbage collection, the delay of its event
+ * loop (`nodejs_eventloop_lag_…`), and its connections to Postgres.
+ * @param pool null: the process has none
+ */
+export function createProcessRegistry(pool: (() => PoolCounts) | null): Registry {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  if (!pool) return registry;
+  new Gauge({
+    name: 'postgres_pool_connections',
+    help: 'Connections to Postgres that are used or idle, and calls that wait for one',
+    labelNames: ['state'],
+    registers: [registry],
+    collect() {
+      const { total, idle, waiting } = pool();
+      this.set({ state: 'used' }, total - idle);
+      this.set({ state: 'idle' }, idle);
+      this.set({ state: 'waiting' }, waiting);
+    },
+  });
+  return registry;
+}

@@ -1,0 +1,166 @@
+/** Longest text of one value, and of all values of one event. */
+const [longestValue, longestLine] = [200, 600];
+
+/** An event of a history as Temporal's CLI prints it in JSON. */
+export interface HistoryEvent {
+  eventId: string;
+  eventTime: string;
+  eventType: string;
+  userMetadata?: { summary?: unknown };
+  [attributes: string]: unknown;
+}
+
+type Fields = Record<string, unknown>;
+
+/** Events that say nothing about what a workflow does. */
+const hidden = new Set([
+  'WorkflowTaskScheduled',
+  'WorkflowTaskStarted',
+  'WorkflowTaskCompleted',
+  'ActivityTaskStarted',
+]);
+
+/**
+ * One line an event: its number, time and name, what it is about, and its decoded input or result. Results name the
+ * activity or timer that an earlier event began. Long values are cut, and sealed ones left out.
+ * @param events in their order, payloads decrypted
+ */
+export function* readableLines(events: Iterable<HistoryEvent>): Generator<string> {
+  const begun = new Map<string, { subject: string; atMs: number }>();
+  for (const event of events) {
+    const name = nameOf(event.eventType);
+    const attributes = attributesOf(event);
+    const subject = subjectOf(name, attributes, event);
+    if (subject) begun.set(event.eventId, { subject, atMs: Date.parse(event.eventTime) });
+    if (hidden.has(name)) continue;
+    const about = subject || whatEnds(attributes, begun, Date.parse(event.eventTime));
+    const time = event.eventTime.replace('T', ' ').replace(/(\.\d{3})\d*Z$|Z$/, (_, ms) => ms ?? '.000');
+    const number = event.eventId.padStart(5);
+    yield [number, time, name.padEnd(34), [about, valuesOf(name, attributes)].filter(Boolean).join('  ')]
+      .join('  ')
+      .trimEnd();
+  }
+}
+
+/** `EVENT_TYPE_TIMER_STARTED` or `TimerStarted` as `TimerStarted`. */
+function nameOf(type: string): string {
+  if (!type.startsWith('EVENT_TYPE_')) return type;
+  const words = type.slice('EVENT_TYPE_'.length).toLowerCase().split('_');
+  return words.map((word) => word[0]!.toUpperCase() + word.slice(1)).join('');
+}
+
+function attributesOf(event: HistoryEvent): Fields {
+  const key = Object.keys(event).find((each) => each.endsWith('EventAttributes'));
+  return key ? fieldsOf(event[key]) : {};
+}
+
+/** What an event is about, from its own attributes. Empty: see `whatEnds`. */
+function subjectOf(name: string, attributes: Fields, event: HistoryEvent): string {
+  const summary = payloadValues(event.userMetadata?.summary).map(textOf).join(' ');
+  switch (name) {
+    case 'WorkflowExecutionStarted':
+      return textOf(fieldsOf(attributes.workflowType).name);
+    case 'ActivityTaskScheduled': {
+      const queue = textOf(fieldsOf(attributes.taskQueue).name);
+      return [textOf(fieldsOf(attributes.activityType).name), queue && `on ${queue}`].filter(Boolean).join(' ');
+    }
+    case 'TimerStarted':
+      return [`${textOf(attributes.startToFireTimeout)}`, summary && `(${summary})`].filter(Boolean).join(' ');
+    case 'MarkerRecorded':
+      return localActivityOf(attributes) || textOf(attributes.markerName);
+    case 'WorkflowExecutionSignaled':
+      return textOf(attributes.signalName);
+    case 'WorkflowExecutionUpdateAccepted':
+      return textOf(fieldsOf(fieldsOf(attributes.acceptedRequest).input).name);
+    case 'StartChildWorkflowExecutionInitiated':
+      return textOf(fieldsOf(attributes.workflowType).name);
+    default:
+      return '';
+  }
+}
+
+/** The activity, timer or update that an event ends, with how long it took. */
+function whatEnds(
+  attributes: Fields,
+  begun: ReadonlyMap<string, { subject: string; atMs: number }>,
+  atMs: number,
+): string {
+  const id = attributes.scheduledEventId ?? attributes.acceptedEventId ?? attributes.startedEventId;
+  const first = begun.get(textOf(id));
+  return first ? `${first.subject} after ${((atMs - first.atMs) / 1000).toFixed(3)} s` : '';
+}
+
+function localActivityOf(attributes: Fields): string {
+  if (attributes.markerName !== 'core_local_activity') return '';
+  const [data] = payloadValues(fieldsOf(attributes.details).data);
+  return textOf(fieldsOf(data).activity_type);
+}
+
+/** The decoded values of an event, and its failure. */
+function valuesOf(name: string, attributes: Fields): string {
+  const texts: string[] = [];
+  const add = (sign: string, payloads: unknown) => {
+    const values = payloadTexts(payloads);
+    if (values.length > 0) texts.push(`${sign}${values.join(', ')}`);
+  };
+  if (name !== 'MarkerRecorded') add('', attributes.input);
+  add('', fieldsOf(fieldsOf(attributes.acceptedRequest).input).args);
+  add('→ ', attributes.result ?? fieldsOf(attributes.details).result);
+  add('→ ', fieldsOf(attributes.outcome).success);
+  for (const failure of [attributes.failure, fieldsOf(attributes.outcome).failure]) {
+    if (failure) texts.push(`✗ ${failureText(fieldsOf(failure))}`);
+  }
+  if (attributes.searchAttributes) {
+    const indexed = Object.entries(fieldsOf(fieldsOf(attributes.searchAttributes).indexedFields));
+    texts.push(indexed.map(([key, payload]) => `${key}=${payloadTexts(payload).join()}`).join(' '));
+  }
+  const line = texts.join('  ').replaceAll(/\s*\n\s*/g, ' ');
+  return line.length > longestLine ? `${line.slice(0, longestLine)}…` : line;
+}
+
+function failureText(failure: Fields): string {
+  const type = textOf(fieldsOf(failure.applicationFailureInfo).type);
+  const cause = failure.cause ? `; ${failureText(fieldsOf(failure.cause))}` : '';
+  return `${type ? `${type}: ` : ''}${textOf(failure.message)}${cause}`;
+}
+
+function payloadTexts(given: unknown): string[] {
+  return payloadValues(given).map((value) => JSON.stringify(shortened(value)) ?? 'undefined');
+}
+
+/** The values of payloads in each of the forms that the CLI prints: messages, lists of them, and plain values. */
+function payloadValues(given: unknown): unknown[] {
+  if (given === undefined || given === null) return [];
+  if (Array.isArray(given)) return given.flatMap((each) => (isPayload(each) ? payloadValues(each) : [each]));
+  const fields = fieldsOf(given);
+  if (Array.isArray(fields.payloads)) return payloadValues(fields.payloads);
+  return [isPayload(given) ? payloadValue(given as Payload) : given];
+}
+
+interface Payload {
+  metadata?: Record<string, string>;
+  data?: string;
+}
+
+const isPayload = (value: unknown) => 'encoding' in fieldsOf(fieldsOf(value).metadata);
+
+function payloadValue({ metadata, data = '' }: Payload): unknown {
+  const encoding = Buffer.from(metadata?.encoding ?? '', 'base64').toString();
+  if (encoding === 'binary/null') return null;
+  if (encoding !== 'json/plain') return `<${encoding}>`;
+  return JSON.parse(Buffer.from(data, 'base64').toString());
+}
+
+/** The same value without sealed texts, and with long ones cut. */
+function shortened(value: unknown, key = ''): unknown {
+  if (/sealed/i.test(key) && value !== null) return '<sealed>';
+  if (typeof value === 'string' && value.length > longestValue) return `${value.slice(0, longestValue)}…`;
+  if (Array.isArray(value)) return value.map((each) => shortened(each));
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, shortened(each, name)]));
+}
+
+const fieldsOf = (value: unknown): Fields => (typeof value === 'object' && value !== null ? (value as Fields) : {});
+
+const textOf = (value: unknown): string =>
+  typeof value === 'string' || typeof value === 'number' ? String(value) : '';

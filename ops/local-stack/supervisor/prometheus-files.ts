@@ -1,0 +1,26 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { writeFileDurablySync } from '../../../config/durable-file.ts';
+import { deriveSecrets } from '../../../config/secrets.ts';
+import type { Settings } from '../../../config/settings.ts';
+import { metricsPorts, reachable } from './addresses.ts';
+
+/**
+ * Writes what a Prometheus on this machine needs into `<data folder>/prometheus`: `targets.json` for `file_sd_configs`, and
+ * `token` (mode 600) for `authorization.credentials_file`. `ops/monitoring/prometheus.yml` shows how both are used.
+ */
+export function writePrometheusFiles(
+  dataDir: string,
+  settings: Settings,
+  ports: Readonly<Record<(typeof metricsPorts)[keyof typeof metricsPorts], number>>,
+): void {
+  const folder = path.join(dataDir, 'prometheus');
+  fs.mkdirSync(folder, { recursive: true });
+  const host = reachable(settings.PLATFORM_METRICS_HOST);
+  const targets = Object.entries(metricsPorts).map(([name, port]) => ({
+    targets: [`${host}:${ports[port]}`],
+    labels: { process: name },
+  }));
+  writeFileDurablySync(path.join(folder, 'targets.json'), `${JSON.stringify(targets, null, 2)}\n`);
+  writeFileDurablySync(path.join(folder, 'token'), deriveSecrets(settings).metricsToken);
+}

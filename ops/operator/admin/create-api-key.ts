@@ -1,0 +1,66 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import { Account } from '../../../db/entities/account.ts';
+import { User } from '../../../db/entities/user.ts';
+import { newId } from '../../../db/new-id.ts';
+import { query } from '../../../db/query.ts';
+import { createApiKey } from '../../../db/repositories/api-keys.ts';
+import { recordAudit } from '../../../db/repositories/audit-events.ts';
+import { findSubscription, planHeldBy } from '../../../db/repositories/subscriptions.ts';
+import { emailKey } from '../../../domain/email-address.ts';
+import type { AccountId, UserId } from '../../../domain/ids.ts';
+import { checkApiKeyName } from '../../../domain/names.ts';
+import { accountOf, type OperatorCommand, OperatorError, optional, text, type Values } from './operator-command.ts';
+
+/** `create-api-key`: the first of a new platform, for an account whose keys are lost, or for a service of the operator. */
+export const createApiKeyCommand: OperatorCommand = {
+  usage: '[--account acc-…] [--email E] [--name N]',
+  does: 'An API key for the root user of an account, or for another of its users; shown once. --account may be left out while there is one',
+  options: { account: text, email: text, name: text },
+  async run(database, values) {
+    const { orm, plans } = database;
+    const em = orm.em.fork();
+    const account = await accountFor(em, values);
+    const { accountId } = account;
+    const user = await em.findOneOrFail(User, { accountId, userId: await ownerOf(em, accountId, values) });
+    if (user.status !== 'enabled') throw new OperatorError(`${user.email} is disabled`);
+    const name = checkApiKeyName(optional(values, 'name') ?? `operator-${new Date().toISOString().slice(0, 10)}`);
+    const owner = { accountId, userId: user.userId };
+    const keyId = newId('apiKey');
+    return em.transactional(async (tx) => {
+      const bought = await findSubscription(tx, accountId);
+      const plan = planHeldBy({ planName: account.planName, boughtPlan: bought?.plan ?? null }, plans);
+      const description = 'By the operator of the platform';
+      const { key, secret } = await createApiKey(tx, owner, { keyId, name, description }, plan.maxActiveApiKeys);
+      const after = { user_id: user.userId, name, description, is_active: true };
+      await recordAudit(tx, { accountId, objectId: keyId, before: null, after });
+      return { keyId, accountId, userId: user.userId, email: user.email, name: key.name, apiKey: secret };
+    });
+  },
+};
+
+/** The account with the given id, else the only one. */
+async function accountFor(em: EntityManager, values: Values): Promise<Account> {
+  if (optional(values, 'account') !== undefined) {
+    const accountId = accountOf(values);
+    const account = await em.findOne(Account, { accountId });
+    if (!account) throw new OperatorError(`There is no account ${accountId}`);
+    return account;
+  }
+  const [first, second] = await em.find(Account, {}, { limit: 2, orderBy: { accountId: 'asc' } });
+  if (!first) throw new OperatorError('There is no account: run db/migrate.ts first');
+  if (second) throw new OperatorError('--account is missing, and there are several accounts: see list-accounts');
+  return first;
+}
+
+/** The user with the given e-mail, else the oldest enabled root user of the account. */
+async function ownerOf(em: EntityManager, accountId: AccountId, values: Values): Promise<UserId> {
+  const email = optional(values, 'email');
+  const [found] = await query<{ user_id: UserId }>(
+    em,
+    `select user_id from users where account_id = ? and (lower(email) = ? or (?::text is null and is_root_user))
+      order by status <> 'enabled', created_at limit 1`,
+    [accountId, email ? emailKey(email) : null, email ?? null],
+  );
+  if (found) return found.user_id;
+  throw new OperatorError(email ? `${accountId} has no user ${email}` : `${accountId} has no root user`);
+}

@@ -1,0 +1,50 @@
+import { readHosts } from '../../../db/repositories/host-drains.ts';
+import { revokeLastHop } from '../../../db/repositories/last-hop-certificates.ts';
+import { changeDraining, untilDrained, viewOf } from './host-drain.ts';
+import { flag, type OperatorCommand, OperatorError, required, text } from './operator-command.ts';
+
+/** What operators do with hosts. */
+export const hostCommands: Record<string, OperatorCommand> = {
+  'list-hosts': {
+    usage: '',
+    does: 'All hosts: state, free room, sandboxes by status',
+    options: {},
+    run: ({ orm }) => readHosts(orm.em),
+  },
+
+  'drain-host': {
+    usage: '--host host-… [--pause] [--wait]',
+    does: 'It takes no more sandboxes; --pause pauses what runs; --wait ends when nothing runs',
+    options: { host: text, pause: flag, wait: flag },
+    async run({ orm }, values) {
+      const hostId = required(values, 'host');
+      await changeDraining(orm, hostId, true);
+      const [pause, wait] = [values.pause === true, values.wait === true];
+      if (pause || wait) await untilDrained(orm, hostId, { pause, wait });
+      return viewOf(orm, hostId);
+    },
+  },
+
+  'undrain-host': {
+    usage: '--host host-…',
+    does: 'It takes sandboxes again; paused ones stay paused until they are resumed',
+    options: { host: text },
+    async run({ orm }, values) {
+      const hostId = required(values, 'host');
+      await changeDraining(orm, hostId, false);
+      return viewOf(orm, hostId);
+    },
+  },
+
+  'revoke-last-hop': {
+    usage: '--role host|gateway --name …',
+    does: 'Shuts an identity out of connections between machines, for good',
+    options: { role: text, name: text },
+    async run({ orm }, values) {
+      const [role, name] = [required(values, 'role'), required(values, 'name')];
+      if (role !== 'host' && role !== 'gateway') throw new OperatorError('--role is host or gateway');
+      await revokeLastHop(orm.em, { role, name });
+      return { role, name, revoked: true };
+    },
+  },
+};

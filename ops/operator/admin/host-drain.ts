@@ -1,0 +1,68 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Orm } from '../../../db/orm.ts';
+import { recordAudit } from '../../../db/repositories/audit-events.ts';
+import { type HostView, pauseSandboxesOn, readHosts, setDraining } from '../../../db/repositories/host-drains.ts';
+import type { SandboxId } from '../../../domain/ids.ts';
+import { OperatorError, reportProgress } from './operator-command.ts';
+
+/** How often a drain looks at what still runs. */
+const lookMs = 1000;
+/** A sandbox that runs for this long after it was asked to pause is asked again. */
+const askAgainMs = 60_000;
+
+/** Begins or ends the drain of a host. @throws {OperatorError} there is no such host */
+export function changeDraining(orm: Orm, hostId: string, draining: boolean): Promise<void> {
+  return orm.em.fork().transactional(async (tx) => {
+    const was = await setDraining(tx, hostId, draining);
+    if (was === null) throw new OperatorError(`There is no host ${hostId}`);
+    const [before, after] = [{ draining: was }, { draining }];
+    await recordAudit(tx, { accountId: null, objectId: hostId, before, after });
+  });
+}
+
+/**
+ * Reports what still runs whenever that changes, and with `wait` ends when nothing does. With `pause` it also pauses what
+ * was starting when it began.
+ * @param options.onAsked gets each sandbox that is asked to pause
+ */
+export async function untilDrained(
+  orm: Orm,
+  hostId: string,
+  { pause, wait, onAsked }: { pause: boolean; wait: boolean; onAsked?: (sandboxId: SandboxId) => void },
+): Promise<void> {
+  const asked = new Map<SandboxId, number>();
+  let reported = '';
+  for (;;) {
+    if (pause) {
+      for (const [id, atMs] of asked) if (performance.now() - atMs > askAgainMs) asked.delete(id);
+      for (const id of await pauseSandboxesOn(orm.em, hostId, asked.keys())) {
+        asked.set(id, performance.now());
+        onAsked?.(id);
+      }
+    }
+    const { sandboxes, state } = await viewOf(orm, hostId);
+    if (state === 'ready') throw new OperatorError(`The drain of ${hostId} was ended by somebody else`);
+    const line = progressOf(sandboxes);
+    if (line !== reported) reportProgress(`${hostId}: ${line}`);
+    reported = line;
+    if (!wait || busyCount(sandboxes) === 0) return;
+    await delay(lookMs);
+  }
+}
+
+/** Sandboxes that need the processes of their host. */
+function busyCount({ paused: _, ...busy }: HostView['sandboxes']): number {
+  return Object.values(busy).reduce((sum, amount) => sum + amount, 0);
+}
+
+function progressOf(sandboxes: HostView['sandboxes']): string {
+  const counts = Object.entries(sandboxes).map(([status, amount]) => `${amount} ${status}`);
+  return counts.length === 0 ? 'no sandboxes' : counts.sort().join(', ');
+}
+
+/** @throws {OperatorError} there is no such host */
+export async function viewOf(orm: Orm, hostId: string): Promise<HostView> {
+  const [host] = await readHosts(orm.em, hostId);
+  if (!host) throw new OperatorError(`There is no host ${hostId}`);
+  return host;
+}

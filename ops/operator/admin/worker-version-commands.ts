@@ -1,0 +1,78 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { isGrpcServiceError } from '@temporalio/client';
+import { deriveSecrets } from '../../../config/secrets.ts';
+import type { Settings } from '../../../config/settings.ts';
+import { createTemporalClient } from '../../../temporal/client.ts';
+import { WorkerDeployment } from '../../../temporal/worker-deployment.ts';
+import { flag, type OperatorCommand, OperatorError, reportProgress, required, text } from './operator-command.ts';
+
+/** What operators do with versions of control workers. */
+export const workerVersionCommands: Record<string, OperatorCommand> = {
+  'list-worker-versions': {
+    usage: '',
+    does: 'Versions of the control workers, newest first, and the open workflows pinned to each',
+    options: {},
+    run: ({ settings }) => withDeployment(settings, (deployment) => deployment.versions()),
+  },
+
+  'set-worker-version': {
+    usage: '--build B [--wait]',
+    does: 'Makes a version current; --wait ends when all others are drained, after minutes at least',
+    options: { build: text, wait: flag },
+    run: ({ settings }, values) =>
+      withDeployment(settings, async (deployment) => {
+        const buildId = required(values, 'build');
+        await requireVersion(deployment, buildId);
+        await deployment.setCurrent(buildId);
+        if (values.wait === true) await untilOthersAreDrained(deployment);
+        return deployment.versions();
+      }),
+  },
+
+  'release-pinned-workflows': {
+    usage: '--build B',
+    does: 'The open workflows pinned to a version go on with the current one, for when its workers are gone',
+    options: { build: text },
+    run: ({ settings }, values) =>
+      withDeployment(settings, async (deployment) => {
+        const buildId = required(values, 'build');
+        await requireVersion(deployment, buildId);
+        return { released: await deployment.releasePinned(buildId) };
+      }),
+  },
+};
+
+async function withDeployment<Result>(
+  settings: Settings,
+  act: (deployment: WorkerDeployment) => Promise<Result>,
+): Promise<Result> {
+  const name = settings.PLATFORM_WORKER_DEPLOYMENT;
+  if (!name) throw new OperatorError('Workers have no versions here: PLATFORM_WORKER_DEPLOYMENT is not set');
+  const client = createTemporalClient(settings, deriveSecrets(settings));
+  try {
+    return await act(new WorkerDeployment(client, name));
+  } catch (error) {
+    if (isGrpcServiceError(error)) throw new OperatorError(`Temporal: ${error.details}`);
+    throw error;
+  } finally {
+    await client.connection.close();
+  }
+}
+
+async function requireVersion(deployment: WorkerDeployment, buildId: string): Promise<void> {
+  const known = (await deployment.versions()).map((version) => version.buildId);
+  if (known.includes(buildId)) return;
+  throw new OperatorError(`No worker has the version ${buildId}; there are: ${known.join(', ') || 'none'}`);
+}
+
+async function untilOthersAreDrained(deployment: WorkerDeployment): Promise<void> {
+  let reported = '';
+  for (;;) {
+    const open = (await deployment.versions()).filter(({ status }) => status === 'draining');
+    if (open.length === 0) return;
+    const line = open.map(({ buildId, pinnedWorkflows }) => `${buildId}: ${pinnedWorkflows} open workflows`).join(', ');
+    if (line !== reported) reportProgress(line);
+    reported = line;
+    await delay(1000);
+  }
+}

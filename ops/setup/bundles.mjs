@@ -1,0 +1,55 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { runCommand } from './command.mjs';
+import { projectNode } from './npm-packages.mjs';
+
+/**
+ * The program inside each sandbox, bundled.
+ * @param {string} root
+ */
+export function agentBundle(root) {
+  return bundle(root, { title: 'Agent bundle', folder: 'agent', what: 'building the agent' });
+}
+
+/**
+ * The web pages that the gateway serves, bundled.
+ * @param {string} root
+ */
+export function webPagesBundle(root) {
+  return bundle(root, { title: 'Web pages', folder: 'gateway/pages', what: 'building the web pages' });
+}
+
+/**
+ * What a folder's `build.mjs` makes in its `dist`. Made again when a source of it is newer, or the Node that runs it.
+ * @param {string} root
+ * @param {{ title: string, folder: string, what: string }} bundled
+ * @returns {import('./progress.mjs').Step}
+ */
+function bundle(root, { title, folder, what }) {
+  const source = path.join(root, folder);
+  const dist = path.join(source, 'dist');
+  /** Dated by the last build that went well. */
+  const stamp = path.join(dist, '.made');
+  return {
+    title,
+    isDone() {
+      const madeMs = modifiedMs(stamp);
+      const sources = fs
+        .readdirSync(source, { recursive: true, withFileTypes: true })
+        .filter((entry) => entry.isFile())
+        // Older releases of Node 20 know the folder of an entry by its former name only.
+        .map((entry) => path.join(entry.parentPath ?? entry.path, entry.name))
+        .filter((file) => !file.startsWith(`${dist}${path.sep}`));
+      return [...sources, projectNode(root)].every((file) => modifiedMs(file) <= madeMs);
+    },
+    async run() {
+      await runCommand(projectNode(root), [path.join(source, 'build.mjs')], { cwd: root, what });
+      fs.writeFileSync(stamp, '');
+    },
+  };
+}
+
+/** 0 for a file that is not there. */
+function modifiedMs(file) {
+  return fs.statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+}

@@ -1,0 +1,55 @@
+import type { SandboxId } from '../domain/ids.ts';
+import { DriverError } from './driver.ts';
+import type { KeyedLock } from './process/keyed-lock.ts';
+
+/** What a driver does with sandboxes, one work of a sandbox at a time. */
+export class CancellableWork {
+  readonly #lock: KeyedLock;
+  readonly #underway = new Map<SandboxId, Set<AbortController>>();
+
+  constructor(lock: KeyedLock) {
+    this.#lock = lock;
+  }
+
+  /** Some work is under way or waits for its turn. */
+  get isBusy(): boolean {
+    return this.#underway.size > 0;
+  }
+
+  /** Work of this sandbox is under way or waits for its turn. */
+  isBusyWith(sandboxId: SandboxId): boolean {
+    return this.#underway.has(sandboxId);
+  }
+
+  /**
+   * Runs work on a sandbox alone. The caller's signal and `cancel` end it, also while it waits for its turn.
+   * @throws {DriverError} `aborted`
+   */
+  async run<Result>(
+    sandboxId: SandboxId,
+    callersSignal: AbortSignal | undefined,
+    work: (signal: AbortSignal) => Promise<Result>,
+  ): Promise<Result> {
+    const stopper = new AbortController();
+    const signal = callersSignal ? AbortSignal.any([callersSignal, stopper.signal]) : stopper.signal;
+    const underway = this.#underway.get(sandboxId) ?? new Set();
+    this.#underway.set(sandboxId, underway.add(stopper));
+    try {
+      return await this.#lock.run(sandboxId, async () => {
+        signal.throwIfAborted();
+        return work(signal);
+      });
+    } catch (error) {
+      if (!signal.aborted || error instanceof DriverError) throw error;
+      throw new DriverError('aborted', 'The work was cancelled', { cause: error });
+    } finally {
+      underway.delete(stopper);
+      if (underway.size === 0) this.#underway.delete(sandboxId);
+    }
+  }
+
+  /** Cancels all work of a sandbox. `message` says why, in the error `aborted`. */
+  cancel(sandboxId: SandboxId, message: string): void {
+    for (const stopper of this.#underway.get(sandboxId) ?? []) stopper.abort(new DriverError('aborted', message));
+  }
+}

@@ -1,0 +1,133 @@
+import path from 'node:path';
+import type { DriverLogger } from '../driver-logger.ts';
+import type { HostImageState, HostImages } from '../host-driver.ts';
+import type { BaseImageOptions } from './base-image.ts';
+import { cachedCodeInterpreterImage, ensureCodeInterpreterImage } from './code-interpreter-image.ts';
+import { ImageBuildError } from './image-build-error.ts';
+import type { UnpackedImage } from './unpacked-image.ts';
+
+/** The recipes of built-in templates for code, by image. */
+export const interpreterRecipes: Readonly<Record<string, string>> = Object.fromEntries(
+  ['code-interpreter', 'code-interpreter-all'].map((name) => [`builtin:${name}`, path.join(import.meta.dirname, name)]),
+);
+
+type Recipe = {
+  cached: () => Promise<UnpackedImage | null>;
+  ensure: (options: Pick<BaseImageOptions, 'signal' | 'onProgress'>) => Promise<UnpackedImage>;
+};
+
+/**
+ * The images that this host makes itself. Of each there is one build at a time, which all who ask for the image wait for;
+ * one who stops waiting leaves the build to the others. Other processes that share the cache wait for it, too.
+ */
+export class BuiltinImages implements HostImages {
+  readonly #recipes: ReadonlyMap<string, Recipe>;
+  readonly #logger: DriverLogger;
+  readonly #builds = new Map<string, Promise<UnpackedImage>>();
+  readonly #stopping = new AbortController();
+  #listener: (state: HostImageState) => void = () => {};
+
+  constructor(options: { recipes: ReadonlyMap<string, Recipe>; logger: DriverLogger }) {
+    this.#recipes = options.recipes;
+    this.#logger = options.logger;
+  }
+
+  /** Of the recipes in these folders, by image. */
+  static of(base: BaseImageOptions, folders: Readonly<Record<string, string>>, logger: DriverLogger): BuiltinImages {
+    const recipe = (recipeDir: string): Recipe => ({
+      cached: () => cachedCodeInterpreterImage({ ...base, recipeDir }),
+      ensure: (options) => ensureCodeInterpreterImage({ ...base, ...options, recipeDir }),
+    });
+    const recipes = new Map(Object.entries(folders).map(([image, folder]) => [image, recipe(folder)]));
+    return new BuiltinImages({ recipes, logger });
+  }
+
+  get names(): string[] {
+    return [...this.#recipes.keys()];
+  }
+
+  /** Calls back when a build begins, and how it ended. An end by `close` is none. */
+  onChange(listener: (state: HostImageState) => void): void {
+    this.#listener = listener;
+  }
+
+  /** Whether it is in the cache. */
+  async isMade(image: string): Promise<boolean> {
+    return (await this.#recipe(image).cached()) !== null;
+  }
+
+  /**
+   * The image from the cache, or from the build that is under way or begins now.
+   * @param signal ends the wait, not the build
+   * @throws {ImageBuildError} the build failed
+   */
+  async get(image: string, signal: AbortSignal): Promise<UnpackedImage> {
+    signal.throwIfAborted();
+    const made = this.#builds.has(image) ? null : await this.#recipe(image).cached();
+    if (made) return made;
+    return unlessAborted(this.#build(image), signal);
+  }
+
+  /** Ends the builds that are under way, with all that they have started. */
+  async close(): Promise<void> {
+    this.#stopping.abort();
+    await Promise.allSettled(this.#builds.values());
+  }
+
+  #recipe(image: string): Recipe {
+    const recipe = this.#recipes.get(image);
+    if (!recipe) throw new ImageBuildError(`This host cannot make the image ${image}`);
+    return recipe;
+  }
+
+  #build(image: string): Promise<UnpackedImage> {
+    const present = this.#builds.get(image);
+    if (present) return present;
+    const build = this.#make(image).finally(() => this.#builds.delete(image));
+    this.#builds.set(image, build);
+    // Callers that wait for the build get its failure; there may be no caller.
+    build.catch(() => {});
+    return build;
+  }
+
+  async #make(image: string): Promise<UnpackedImage> {
+    const signal = this.#stopping.signal;
+    signal.throwIfAborted();
+    const startedMs = performance.now();
+    const seconds = () => Math.round((performance.now() - startedMs) / 1000);
+    let last = '';
+    const onProgress: BaseImageOptions['onProgress'] = ({ message, fraction }) => {
+      if (message === last) return;
+      last = message;
+      this.#logger.info(
+        { image, step: message, percent: Math.round(fraction * 100) },
+        'making the image of a template',
+      );
+    };
+    this.#listener({ image, status: 'building', message: null });
+    try {
+      const made = await this.#recipe(image).ensure({ signal, onProgress });
+      this.#logger.info({ image, seconds: seconds() }, 'the image of a template is made');
+      this.#listener({ image, status: 'available', message: null });
+      return made;
+    } catch (error) {
+      if (signal.aborted) throw error;
+      this.#logger.error({ err: error, image, seconds: seconds() }, 'the image of a template could not be made');
+      const message = error instanceof ImageBuildError ? error.message : 'The image could not be made on its host';
+      this.#listener({ image, status: 'failed', message });
+      throw error;
+    }
+  }
+}
+
+/** @throws the signal's reason, as soon as it is aborted */
+async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const abort = () => reject(signal.reason);
+  signal.addEventListener('abort', abort, { once: true });
+  try {
+    return await Promise.race([work, promise]);
+  } finally {
+    signal.removeEventListener('abort', abort);
+  }
+}

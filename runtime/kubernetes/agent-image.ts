@@ -1,0 +1,56 @@
+import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { chmod, copyFile, cp, mkdir, readdir, readFile, rm } from 'node:fs/promises';
+import path from 'node:path';
+import { renameDurably } from '../../config/durable-file.ts';
+import { runCommand } from '../process/command.ts';
+import { withFileLock } from '../process/file-lock.ts';
+import { ensureRuntimeFolder, librariesOf, runtimeMount } from '../sandbox-agent/runtime-folder.ts';
+
+/** What puts an image on a disk, with owners, links and attributes: not every image has them. */
+const programs = ['cp', 'sync'];
+const scriptsFolder = path.join(import.meta.dirname, 'in-pod');
+
+/**
+ * The files of the image that brings the agent into a pod: what a sandbox on a machine sees at `/.platform`, with the
+ * programs and scripts that prepare a pod. An image of nothing but this folder at `/.platform` is an agent image.
+ * @param agentDir the built agent
+ * @returns a folder of the cache, made once for each content
+ */
+export async function ensureAgentImageFolder(cacheDir: string, agentDir: string): Promise<string> {
+  const runtimeFolder = await ensureRuntimeFolder(cacheDir, agentDir);
+  const scripts = (await readdir(scriptsFolder)).sort();
+  const hash = createHash('sha256').update(runtimeFolder);
+  for (const script of scripts) hash.update(await readFile(path.join(scriptsFolder, script)));
+  const folder = path.join(cacheDir, 'kubernetes-agent', hash.digest('hex').slice(0, 16));
+  if (existsSync(folder)) return folder;
+  await mkdir(path.dirname(folder), { recursive: true });
+  return withFileLock(path.join(cacheDir, 'kubernetes-agent', 'lock'), async () => {
+    if (existsSync(folder)) return folder;
+    const draft = `${folder}.draft`;
+    await rm(draft, { recursive: true, force: true });
+    await cp(runtimeFolder, draft, { recursive: true });
+    await cp(scriptsFolder, path.join(draft, 'kubernetes'), { recursive: true });
+    const lib = `${runtimeMount}/lib`;
+    for (const name of programs) {
+      const source = `/usr/bin/${name}`;
+      const libraries = await librariesOf([source]);
+      for (const library of libraries) await copyFile(library, path.join(draft, 'lib', path.basename(library)));
+      const loader = libraries.map((library) => path.basename(library)).find((file) => file.startsWith('ld-linux'))!;
+      const patched = path.join(draft, 'bin', name);
+      await copyFile(source, patched);
+      await runCommand('patchelf', [
+        '--set-interpreter',
+        `${lib}/${loader}`,
+        '--force-rpath',
+        '--set-rpath',
+        lib,
+        patched,
+      ]);
+      await chmod(patched, 0o755);
+    }
+    await runCommand('sync', ['-f', draft]);
+    await renameDurably(draft, folder);
+    return folder;
+  });
+}

@@ -1,0 +1,153 @@
+import type {
+  KubeConfig,
+  KubernetesObject,
+  ListPromise,
+  ListWatch,
+  V1PersistentVolumeClaim,
+  V1Pod,
+  V1Service,
+} from '@kubernetes/client-node';
+import type { DriverLogger } from '../driver-logger.ts';
+import type { Cluster } from './cluster.ts';
+import { againAfterMs, listWatch } from './list-watch.ts';
+
+/**
+ * The pods and disks of one host as the cluster reports them, and its Services where it has some: one list of each, then
+ * a watch. Reads are from memory.
+ */
+export class ClusterWatch {
+  readonly #pods: ListWatch<V1Pod>;
+  readonly #disks: ListWatch<V1PersistentVolumeClaim>;
+  /** Null: this host has none, and may have no right to read them. */
+  readonly #services: ListWatch<V1Service> | null;
+  readonly #namespace: string;
+  readonly #logger: DriverLogger;
+  /** Called after each change of a pod or a disk of that name. */
+  readonly #waiting = new Map<string, Set<() => void>>();
+  readonly #timers = new Set<NodeJS.Timeout>();
+  #closed = false;
+
+  constructor(
+    config: KubeConfig,
+    cluster: Cluster,
+    of: { namespace: string; selector: string; hasServices?: boolean; logger: DriverLogger },
+  ) {
+    const { namespace, selector, hasServices } = of;
+    this.#namespace = namespace;
+    this.#logger = of.logger;
+    const watch = <Type extends KubernetesObject>(kind: string, list: ListPromise<Type>) => {
+      const path = `/api/v1/namespaces/${namespace}/${kind}`;
+      return listWatch<Type>({ config, path, list, labelSelector: selector, isClosed: () => this.#closed });
+    };
+    this.#pods = watch('pods', () => cluster.listPods(selector));
+    this.#disks = watch('persistentvolumeclaims', () => cluster.listDisks(selector));
+    this.#services = hasServices ? watch('services', () => cluster.listServices(selector)) : null;
+  }
+
+  /**
+   * Returns when all are listed.
+   * @param onPod called with each pod after each change; `isGone`: after it was removed
+   * @throws {Error} when the cluster does not answer, or does not allow it
+   */
+  async open(onPod: (pod: V1Pod, isGone: boolean) => void): Promise<void> {
+    const first = Promise.withResolvers<never>();
+    first.promise.catch(() => {});
+    this.#pods.on('change', (pod) => this.#wake(pod.metadata!.name!));
+    this.#pods.on('add', (pod) => onPod(pod, false));
+    this.#pods.on('update', (pod) => onPod(pod, false));
+    this.#pods.on('delete', (pod) => onPod(pod, true));
+    this.#disks.on('change', (disk) => this.#wake(disk.metadata!.name!));
+    let isOpen = false;
+    for (const informer of this.#informers()) {
+      informer.on('error', (error) => {
+        if (!isOpen) return first.reject(error);
+        if (this.#closed) return;
+        this.#logger.warn({ err: error }, 'the watch of the cluster ended; it begins again');
+        const timer = setTimeout(() => {
+          this.#timers.delete(timer);
+          if (!this.#closed) void informer.start();
+        }, againAfterMs);
+        this.#timers.add(timer);
+      });
+      await Promise.race([informer.start(), first.promise]);
+    }
+    isOpen = true;
+  }
+
+  pod(name: string): V1Pod | null {
+    return this.#pods.get(name, this.#namespace) ?? null;
+  }
+
+  disk(name: string): V1PersistentVolumeClaim | null {
+    return this.#disks.get(name, this.#namespace) ?? null;
+  }
+
+  pods(): readonly V1Pod[] {
+    return this.#pods.list(this.#namespace);
+  }
+
+  disks(): readonly V1PersistentVolumeClaim[] {
+    return this.#disks.list(this.#namespace);
+  }
+
+  service(name: string): V1Service | null {
+    return this.#services?.get(name, this.#namespace) ?? null;
+  }
+
+  services(): readonly V1Service[] {
+    return this.#services?.list(this.#namespace) ?? [];
+  }
+
+  /**
+   * Asks again after each change of the pod or the disk of this name, until there is an answer.
+   * @param answer undefined: not yet; what it throws ends the wait
+   * @throws {Error} with `late` after the time; the signal's reason when it aborts
+   */
+  async until<Answer>(
+    name: string,
+    answer: () => Answer | undefined,
+    { seconds, late, signal }: { seconds: number; late: () => Error; signal?: AbortSignal },
+  ): Promise<Answer> {
+    const found = Promise.withResolvers<Answer>();
+    const look = () => {
+      try {
+        const value = answer();
+        if (value !== undefined) found.resolve(value);
+      } catch (error) {
+        found.reject(error);
+      }
+    };
+    const abort = () => found.reject(signal?.reason);
+    const timer = setTimeout(() => found.reject(late()), seconds * 1000);
+    const waiting = this.#waiting.get(name) ?? new Set();
+    this.#waiting.set(name, waiting.add(look));
+    signal?.addEventListener('abort', abort, { once: true });
+    if (signal?.aborted) abort();
+    look();
+    try {
+      return await found.promise;
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', abort);
+      waiting.delete(look);
+      if (waiting.size === 0) this.#waiting.delete(name);
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    for (const timer of this.#timers) clearTimeout(timer);
+    await Promise.all(this.#informers().map((informer) => informer.stop()));
+  }
+
+  #informers() {
+    return [this.#pods, this.#disks, ...(this.#services ? [this.#services] : [])];
+  }
+
+  #wake(name: string): void {
+    // A deletion is reported before the object has left the list of a watch that begins again.
+    queueMicrotask(() => {
+      for (const look of [...(this.#waiting.get(name) ?? [])]) look();
+    });
+  }
+}

@@ -1,0 +1,292 @@
+import https from 'node:https';
+import { Readable, Writable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  ApiException,
+  CoordinationV1Api,
+  CoreV1Api,
+  Exec,
+  type KubeConfig,
+  NetworkingV1Api,
+  PatchStrategy,
+  setHeaderOptions,
+  V1MicroTime,
+  type V1NetworkPolicy,
+  type V1Node,
+  type V1PersistentVolumeClaim,
+  type V1Pod,
+  type V1ResourceQuota,
+  type V1Service,
+  type V1Status,
+} from '@kubernetes/client-node';
+import type { LeaseReading } from './lease-watch.ts';
+import { fieldManager, labels, sandboxesOf } from './names.ts';
+
+const applyOptions = setHeaderOptions('Content-Type', PatchStrategy.ServerSideApply);
+const mergeOptions = setHeaderOptions('Content-Type', PatchStrategy.MergePatch);
+const execTimeoutMs = 20_000;
+/** An API server that restarts, or is busy, is asked again. */
+const triesAgainAfterMs = [100, 300, 1000, 3000];
+
+/** The API server did not give the summary of a node. */
+export class SummaryRefused extends Error {
+  override name = 'SummaryRefused';
+  readonly status: number;
+
+  constructor(status: number) {
+    super(
+      status === 403
+        ? 'the platform may not read what nodes use: it needs the verb get on nodes/proxy'
+        : `the summary of a node was answered with ${status}`,
+    );
+    this.status = status;
+  }
+}
+
+/** What the driver reads of a cluster, and writes to one namespace of it. */
+export class Cluster {
+  readonly #config: KubeConfig;
+  readonly #core: CoreV1Api;
+  readonly #coordination: CoordinationV1Api;
+  readonly #networking: NetworkingV1Api;
+  readonly #exec: Exec;
+  readonly #namespace: string;
+
+  constructor(config: KubeConfig, namespace: string) {
+    this.#config = config;
+    this.#coordination = config.makeApiClient(CoordinationV1Api);
+    this.#core = config.makeApiClient(CoreV1Api);
+    this.#networking = config.makeApiClient(NetworkingV1Api);
+    this.#exec = new Exec(config);
+    this.#namespace = namespace;
+  }
+
+  applyPod(pod: V1Pod, signal: AbortSignal): Promise<V1Pod> {
+    return asked(() => this.#core.patchNamespacedPod(this.#apply(pod), applyOptions), signal);
+  }
+
+  applyDisk(disk: V1PersistentVolumeClaim, signal: AbortSignal): Promise<V1PersistentVolumeClaim> {
+    return asked(() => this.#core.patchNamespacedPersistentVolumeClaim(this.#apply(disk), applyOptions), signal);
+  }
+
+  applyPolicy(policy: V1NetworkPolicy, signal: AbortSignal): Promise<V1NetworkPolicy> {
+    return asked(() => this.#networking.patchNamespacedNetworkPolicy(this.#apply(policy), applyOptions), signal);
+  }
+
+  applyService(service: V1Service, signal: AbortSignal): Promise<V1Service> {
+    return asked(() => this.#core.patchNamespacedService(this.#apply(service), applyOptions), signal);
+  }
+
+  /** Asks whether the cluster would take it; nothing is made. */
+  tryService(service: V1Service, signal: AbortSignal): Promise<V1Service> {
+    const of = { ...this.#apply(service), dryRun: 'All' };
+    return asked(() => this.#core.patchNamespacedService(of, applyOptions), signal);
+  }
+
+  /** @param uid of the pod that is meant: another one of this name stays as it is */
+  async annotatePod(name: string, uid: string, annotations: Record<string, string>): Promise<void> {
+    const body = { metadata: { uid, annotations } };
+    await asked(() => this.#core.patchNamespacedPod({ name, namespace: this.#namespace, body }, mergeOptions));
+  }
+
+  /** Begins to end a pod. @returns its uid; null: there is none */
+  async deletePod(name: string): Promise<string | null> {
+    const answer = await unlessGone(() => this.#core.deleteNamespacedPod({ name, namespace: this.#namespace }));
+    return answer?.metadata?.uid ?? null;
+  }
+
+  /** Read from the API server, not from a watch. */
+  async isThere(name: string, uid: string): Promise<boolean> {
+    const pod = await unlessGone(() => this.#core.readNamespacedPod({ name, namespace: this.#namespace }));
+    return pod?.metadata?.uid === uid;
+  }
+
+  async deleteDisk(name: string): Promise<void> {
+    await unlessGone(() => this.#core.deleteNamespacedPersistentVolumeClaim({ name, namespace: this.#namespace }));
+  }
+
+  async deletePolicy(name: string): Promise<void> {
+    await unlessGone(() => this.#networking.deleteNamespacedNetworkPolicy({ name, namespace: this.#namespace }));
+  }
+
+  async deleteService(name: string): Promise<void> {
+    await unlessGone(() => this.#core.deleteNamespacedService({ name, namespace: this.#namespace }));
+  }
+
+  listPods(selector: string) {
+    return this.#core.listNamespacedPod({ namespace: this.#namespace, labelSelector: selector });
+  }
+
+  listDisks(selector: string) {
+    return this.#core.listNamespacedPersistentVolumeClaim({ namespace: this.#namespace, labelSelector: selector });
+  }
+
+  listServices(selector: string) {
+    return this.#core.listNamespacedService({ namespace: this.#namespace, labelSelector: selector });
+  }
+
+  /** Ends all pods of the sandboxes of a host, and returns at once. */
+  async endSandboxPods(hostId: string): Promise<void> {
+    const of = { namespace: this.#namespace, labelSelector: sandboxesOf(hostId) };
+    await asked(() => this.#core.deleteCollectionNamespacedPod(of));
+  }
+
+  /**
+   * Says for how long from now on the sandboxes of a host may run.
+   * @throws {Error} when the cluster does not answer within the time
+   */
+  async renewLease(hostId: string, seconds: number, timeoutMs: number): Promise<void> {
+    const body = {
+      apiVersion: 'coordination.k8s.io/v1',
+      kind: 'Lease',
+      metadata: { name: hostId, labels: { [labels.managedBy]: fieldManager, [labels.host]: hostId } },
+      spec: { holderIdentity: hostId, leaseDurationSeconds: seconds, renewTime: new V1MicroTime() },
+    };
+    // Not sent again later, when it would no longer be true.
+    const signal = AbortSignal.timeout(timeoutMs);
+    const renew = () => this.#coordination.patchNamespacedLease(this.#apply(body), applyOptions);
+    await within(asked(renew, signal), timeoutMs);
+  }
+
+  /** Null: there is none. @throws {Error} when the cluster does not answer within the time */
+  async readLease(hostId: string, timeoutMs: number): Promise<LeaseReading | null> {
+    const read = unlessGone(() => this.#coordination.readNamespacedLease({ name: hostId, namespace: this.#namespace }));
+    const lease = await within(read, timeoutMs);
+    const { renewTime, leaseDurationSeconds: seconds } = lease?.spec ?? {};
+    return renewTime && seconds ? { renewal: `${renewTime} ${seconds}`, seconds } : null;
+  }
+
+  /** @throws {Error} also when the cluster does not answer within the time */
+  async listNodes(timeoutMs: number): Promise<V1Node[]> {
+    return (
+      await within(
+        asked(() => this.#core.listNode()),
+        timeoutMs,
+      )
+    ).items;
+  }
+
+  /** @throws {Error} also when the cluster does not answer within the time */
+  async listQuotas(timeoutMs: number): Promise<V1ResourceQuota[]> {
+    const of = { namespace: this.#namespace };
+    return (
+      await within(
+        asked(() => this.#core.listNamespacedResourceQuota(of)),
+        timeoutMs,
+      )
+    ).items;
+  }
+
+  /** What a node's kubelet says of itself and its pods. @throws {Error} also when it says too much, or not in time */
+  async nodeSummary(node: string, { maxBytes, timeoutMs }: { maxBytes: number; timeoutMs: number }): Promise<string> {
+    const { server } = this.#config.getCurrentCluster()!;
+    const url = new URL(`${server.replace(/\/$/, '')}/api/v1/nodes/${encodeURIComponent(node)}/proxy/stats/summary`);
+    const options: https.RequestOptions = { signal: AbortSignal.timeout(timeoutMs) };
+    await this.#config.applyToHTTPSOptions(options);
+    const answer = Promise.withResolvers<string>();
+    const request = https.get(url, options, (response) => {
+      const chunks: Buffer[] = [];
+      let bytes = 0;
+      response.on('error', answer.reject);
+      response.on('data', (chunk: Buffer) => {
+        bytes += chunk.length;
+        if (bytes > maxBytes) return request.destroy(new Error('the summary of a node is too large'));
+        chunks.push(chunk);
+      });
+      response.on('end', () => {
+        if (response.statusCode === 200) answer.resolve(Buffer.concat(chunks).toString());
+        else answer.reject(new SummaryRefused(response.statusCode ?? 0));
+      });
+    });
+    request.on('error', answer.reject);
+    return answer.promise;
+  }
+
+  listPolicies(selector: string) {
+    return this.#networking.listNamespacedNetworkPolicy({ namespace: this.#namespace, labelSelector: selector });
+  }
+
+  /**
+   * Runs a command in a container, with a text on standard input.
+   * @throws {Error} when it cannot be run, fails, or takes longer than 20 s
+   */
+  async run(pod: string, container: string, words: string[], input: Buffer, signal: AbortSignal): Promise<void> {
+    const ended = Promise.withResolvers<V1Status>();
+    const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
+    const socket = await this.#exec.exec(
+      this.#namespace,
+      pod,
+      container,
+      words,
+      nowhere,
+      null,
+      // Not ended: an API server of before 1.30 would take the end of the input for the end of all.
+      Readable.from(
+        (async function* () {
+          yield input;
+          await ended.promise.catch(() => {});
+        })(),
+      ),
+      false,
+      ended.resolve,
+    );
+    const abort = AbortSignal.any([signal, AbortSignal.timeout(execTimeoutMs)]);
+    const fail = () => ended.reject(abort.reason);
+    socket.addEventListener('close', () => ended.reject(new Error('the connection to the container was closed')));
+    socket.addEventListener('error', () => ended.reject(new Error('the connection to the container failed')));
+    abort.addEventListener('abort', fail, { once: true });
+    if (abort.aborted) fail();
+    try {
+      const { status, message } = await ended.promise;
+      if (status !== 'Success') throw new Error(`${words[0]} in the container: ${message ?? status}`);
+    } finally {
+      abort.removeEventListener('abort', fail);
+      socket.close();
+    }
+  }
+
+  #apply<Body extends { metadata?: { name?: string } }>(body: Body) {
+    // The driver's fields win over those that another client has written to its objects.
+    return { name: body.metadata!.name!, namespace: this.#namespace, body, fieldManager, force: true };
+  }
+}
+
+/** Asks again while the API server is away or busy; every request here may be sent twice. */
+async function asked<Answer>(ask: () => Promise<Answer>, signal?: AbortSignal): Promise<Answer> {
+  for (const pauseMs of triesAgainAfterMs) {
+    signal?.throwIfAborted();
+    try {
+      return await ask();
+    } catch (error) {
+      if (!mayPass(error)) throw error;
+      await sleep(pauseMs, undefined, { signal });
+    }
+  }
+  return ask();
+}
+
+/** Ends the wait after the time; the request itself continues. @throws {Error} after the time */
+async function within<Answer>(work: Promise<Answer>, timeoutMs: number): Promise<Answer> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => late.reject(new Error('the API server did not answer in time')), timeoutMs);
+  work.catch(() => {});
+  try {
+    return await Promise.race([work, late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function unlessGone<Answer>(ask: () => Promise<Answer>): Promise<Answer | null> {
+  try {
+    return await asked(ask);
+  } catch (error) {
+    if (error instanceof ApiException && error.code === 404) return null;
+    throw error;
+  }
+}
+
+/** Whether the same request may succeed later: no answer at all, too many requests, or an error of the server. */
+function mayPass(error: unknown): boolean {
+  return !(error instanceof ApiException) || error.code === 429 || error.code >= 500;
+}

@@ -1,0 +1,297 @@
+import type {
+  V1Container,
+  V1NetworkPolicy,
+  V1NetworkPolicyEgressRule,
+  V1NetworkPolicyIngressRule,
+  V1PersistentVolumeClaim,
+  V1Pod,
+  V1PodSpec,
+  V1SecurityContext,
+} from '@kubernetes/client-node';
+import { closedIpv4Ranges } from '../../domain/outbound-addresses.ts';
+import type { SandboxSpec } from '../driver.ts';
+import { agentPort } from '../sandbox-agent/agent-client.ts';
+import { initWords, runtimeMount } from '../sandbox-agent/runtime-folder.ts';
+import type { ImageFacts } from './image-facts.ts';
+import { annotations, fieldManager, labels, sandboxContainer } from './names.ts';
+import type { KubernetesDriverOptions } from './options.ts';
+
+/** The container that puts the image on the disk. */
+export const diskContainer = 'disk';
+/** The volume of a sandbox's disk. */
+export const diskVolume = 'disk';
+const platformContainer = 'platform';
+const diskMount = '/.platform-disk';
+const node = `${runtimeMount}/bin/node`;
+/** Scripts of `in-pod/` in every sandbox. */
+const scripts = `${runtimeMount}/kubernetes`;
+/** The agent keeps the last output of the template's command there, and the kubelet reads it at the end. */
+const tailFile = '/run/platform/command.tail';
+/** What a pod may write beside its disk: folders that are not on it, and its logs. */
+const ephemeralMb = 512;
+
+/** Root's capabilities in a sandbox, as on a machine: nothing that has effect beyond its own files and processes. */
+const capabilities = [
+  ...['AUDIT_WRITE', 'CHOWN', 'DAC_OVERRIDE', 'FOWNER', 'FSETID', 'KILL', 'NET_BIND_SERVICE', 'SETFCAP', 'SETGID'],
+  ...['SETPCAP', 'SETUID', 'SYS_CHROOT'],
+];
+
+/** Runs a script of `in-pod/`. */
+export const nodeWords = ([script, ...args]: readonly string[]) => [node, `${scripts}/${script}`, ...args];
+
+/** Starts the agent in a sandbox; its boot document comes on standard input. */
+export const startAgentWords = (documentBytes: number) => [node, `${scripts}/start-agent.cjs`, `${documentBytes}`];
+
+/** The parts of the options that objects are made from. */
+export type ManifestOptions = Pick<
+  KubernetesDriverOptions,
+  | 'agentImage'
+  | 'clientNamespaces'
+  | 'clientRanges'
+  | 'closedRanges'
+  | 'dns'
+  | 'hostId'
+  | 'imageOf'
+  | 'namespace'
+  | 'openServers'
+  | 'ownUsers'
+  | 'pullSecret'
+  | 'requestShare'
+  | 'runtimeClass'
+  | 'storageClass'
+>;
+
+/** The disk of a sandbox, with which other objects of it go. */
+export interface OwnerDisk {
+  name: string;
+  uid: string;
+}
+
+export const ownedBy = (disk: OwnerDisk) => [{ apiVersion: 'v1', kind: 'PersistentVolumeClaim', ...disk }];
+
+/** The disk of a sandbox, which outlives its pods. */
+export function diskOf(spec: SandboxSpec, facts: ImageFacts, options: ManifestOptions): V1PersistentVolumeClaim {
+  return {
+    apiVersion: 'v1',
+    kind: 'PersistentVolumeClaim',
+    metadata: { ...metadataOf(spec, options), annotations: { [annotations.image]: JSON.stringify(facts) } },
+    spec: {
+      accessModes: ['ReadWriteOnce'],
+      resources: { requests: { storage: `${spec.storageGb}Gi` } },
+      ...(options.storageClass !== undefined && { storageClassName: options.storageClass }),
+    },
+  };
+}
+
+/** The processes of one start or resume of a sandbox. */
+export function podOf(spec: SandboxSpec, facts: ImageFacts, options: ManifestOptions): V1Pod {
+  const image = options.imageOf(spec.image);
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { ...metadataOf(spec, options), annotations: { [annotations.run]: `${spec.run ?? 0}` } },
+    spec: {
+      ...commonSpec(options),
+      hostname: spec.sandboxId,
+      initContainers: [
+        platformOf(options),
+        {
+          name: diskContainer,
+          image,
+          command: [node, `${scripts}/prepare-disk.cjs`, diskMount, ...facts.folders],
+          securityContext: rootContext,
+          resources: resourcesOf(spec, options),
+          volumeMounts: [platformVolumeMount, { name: diskVolume, mountPath: diskMount }],
+        },
+      ],
+      containers: [
+        {
+          name: sandboxContainer,
+          image,
+          command: initWords,
+          workingDir: '/',
+          env: [
+            { name: 'AGENT_PORT', value: `${agentPort}` },
+            { name: 'AGENT_COMMAND_TAIL', value: tailFile },
+          ],
+          ports: [{ name: 'agent', containerPort: agentPort }],
+          resources: resourcesOf(spec, options),
+          securityContext: rootContext,
+          terminationMessagePath: tailFile,
+          volumeMounts: [
+            platformVolumeMount,
+            ...facts.folders.map((folder) => ({
+              name: diskVolume,
+              mountPath: `/${folder}`,
+              subPath: `rootfs/${folder}`,
+            })),
+          ],
+        },
+      ],
+      volumes: [platformVolume, { name: diskVolume, persistentVolumeClaim: { claimName: spec.sandboxId } }],
+    },
+  };
+}
+
+/** A pod that says in its termination message what an image is like. */
+export function lookPodOf(name: string, image: string, options: ManifestOptions): V1Pod {
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name, namespace: options.namespace, labels: ownerLabels(options) },
+    spec: {
+      ...commonSpec(options),
+      initContainers: [platformOf(options)],
+      containers: [
+        {
+          name: sandboxContainer,
+          image,
+          command: [node, `${scripts}/describe-image.cjs`],
+          securityContext: { ...rootContext, runAsUser: undefined, runAsGroup: undefined },
+          resources: { limits: { cpu: '1', memory: '128Mi' }, requests: { cpu: '10m', memory: '64Mi' } },
+          volumeMounts: [platformVolumeMount],
+        },
+      ],
+      volumes: [platformVolume],
+    },
+  };
+}
+
+/**
+ * Who reaches a sandbox, and whom it reaches: the platform reaches it; it reaches the public internet or nothing, and
+ * never the API server, nodes, metadata services, other sandboxes or the platform.
+ * @param disk its owner: the policy goes with it
+ */
+export function policyOf(
+  spec: Pick<SandboxSpec, 'sandboxId' | 'allowInternetAccess'>,
+  disk: OwnerDisk,
+  options: ManifestOptions,
+): V1NetworkPolicy {
+  return {
+    apiVersion: 'networking.k8s.io/v1',
+    kind: 'NetworkPolicy',
+    metadata: {
+      ...metadataOf(spec, options),
+      ownerReferences: ownedBy(disk),
+    },
+    spec: {
+      podSelector: { matchLabels: { [labels.sandbox]: spec.sandboxId } },
+      policyTypes: ['Ingress', 'Egress'],
+      ingress: ingressOf(options),
+      egress: spec.allowInternetAccess ? internet(options) : [],
+    },
+  };
+}
+
+function ingressOf({ clientRanges, clientNamespaces = [] }: ManifestOptions): V1NetworkPolicyIngressRule[] {
+  const peers = [
+    ...clientRanges.map((cidr) => ({ ipBlock: { cidr } })),
+    // Some network plugins, such as Cilium, take addresses of pods for no part of a range.
+    ...clientNamespaces.map((name) => ({
+      namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': name } },
+    })),
+  ];
+  // A rule without peers is open to all. An object is sent as it is, and the client's type has another name for `from`.
+  return peers.length === 0 ? [] : [{ from: peers } as V1NetworkPolicyIngressRule];
+}
+
+function internet({ closedRanges = [], dns = [], openServers = [] }: ManifestOptions): V1NetworkPolicyEgressRule[] {
+  const except = [...closedIpv4Ranges, ...closedRanges];
+  const resolvers = dns.map((address) => ({ ipBlock: { cidr: `${address}/32` } }));
+  const ports = [
+    { protocol: 'UDP', port: 53 },
+    { protocol: 'TCP', port: 53 },
+  ];
+  return [
+    { to: [{ ipBlock: { cidr: '0.0.0.0/0', except } }] },
+    ...(resolvers.length > 0 ? [{ to: resolvers, ports }] : []),
+    ...openServers.map(({ address, port }) => ({
+      to: [{ ipBlock: { cidr: `${address}/32` } }],
+      ports: [
+        { protocol: 'TCP', port },
+        { protocol: 'UDP', port },
+      ],
+    })),
+  ];
+}
+
+const platformVolume = { name: 'platform', emptyDir: {} };
+const platformVolumeMount = { name: 'platform', mountPath: runtimeMount, readOnly: true };
+
+const rootContext: V1SecurityContext = {
+  runAsUser: 0,
+  runAsGroup: 0,
+  privileged: false,
+  capabilities: { drop: ['ALL'], add: capabilities },
+  seccompProfile: { type: 'RuntimeDefault' },
+};
+
+/** Brings the agent in, with its own loader and C library, so that it runs in any image. */
+const platformOf = ({ agentImage }: ManifestOptions): V1Container => ({
+  name: platformContainer,
+  image: agentImage,
+  command: [`${runtimeMount}/bin/cp`, '-a', `${runtimeMount}/.`, '/target/'],
+  securityContext: {
+    ...rootContext,
+    capabilities: { drop: ['ALL'], add: ['CHOWN', 'DAC_OVERRIDE', 'FOWNER'] },
+    allowPrivilegeEscalation: false,
+  },
+  resources: { limits: { cpu: '1', memory: '128Mi' }, requests: { cpu: '10m', memory: '32Mi' } },
+  volumeMounts: [{ name: 'platform', mountPath: '/target' }],
+});
+
+/** What all pods have: no token of a service account, nothing of the node, and they are not started again. */
+export function commonSpec({
+  dns,
+  ownUsers,
+  pullSecret,
+  runtimeClass,
+}: ManifestOptions): Omit<V1PodSpec, 'containers'> {
+  return {
+    automountServiceAccountToken: false,
+    enableServiceLinks: false,
+    restartPolicy: 'Never',
+    terminationGracePeriodSeconds: 1,
+    // A sandbox of a node that is away is paused after a minute, not after the cluster's five.
+    tolerations: ['not-ready', 'unreachable'].map((state) => ({
+      key: `node.kubernetes.io/${state}`,
+      operator: 'Exists',
+      effect: 'NoExecute',
+      tolerationSeconds: 20,
+    })),
+    ...(pullSecret !== undefined && { imagePullSecrets: [{ name: pullSecret }] }),
+    ...(runtimeClass !== undefined && { runtimeClassName: runtimeClass }),
+    ...(ownUsers && { hostUsers: false }),
+    ...(dns !== undefined && { dnsPolicy: 'None', dnsConfig: { nameservers: [...dns] } }),
+  };
+}
+
+/** What a pod asks its node for, as a share of its limit. */
+export const requestShareOf = ({ requestShare }: Pick<ManifestOptions, 'requestShare'>) =>
+  requestShare ?? { cpu: 1 / 16, memory: 1 / 4 };
+
+function resourcesOf(spec: SandboxSpec, options: ManifestOptions): V1Container['resources'] {
+  const { cpu, memory } = requestShareOf(options);
+  return {
+    limits: { cpu: `${spec.cpuCount}`, memory: `${spec.memoryMb}Mi`, 'ephemeral-storage': `${ephemeralMb}Mi` },
+    requests: {
+      cpu: `${Math.max(1, Math.round(spec.cpuCount * 1000 * cpu))}m`,
+      memory: `${Math.ceil(spec.memoryMb * memory)}Mi`,
+      'ephemeral-storage': '64Mi',
+    },
+  };
+}
+
+export const ownerLabels = ({ hostId }: Pick<ManifestOptions, 'hostId'>) => ({
+  [labels.managedBy]: fieldManager,
+  [labels.host]: hostId,
+});
+
+export const metadataOf = (
+  { sandboxId }: Pick<SandboxSpec, 'sandboxId'>,
+  options: Pick<ManifestOptions, 'hostId' | 'namespace'>,
+) => ({
+  name: sandboxId,
+  namespace: options.namespace,
+  labels: { ...ownerLabels(options), [labels.sandbox]: sandboxId },
+});

@@ -1,0 +1,143 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** How deep below the root the kubelet's group may lie. */
+const deepest = 4;
+const pollMs = 1;
+/** A state that does not change is written again: a process that was forking may have escaped it. */
+const writeAgainMs = 50;
+
+/** Where one version of control groups keeps the state. */
+interface Freezer {
+  file: string;
+  frozen: string;
+  thawed: string;
+  isFrozen: (group: string) => boolean;
+}
+
+const version1: Freezer = {
+  file: 'freezer.state',
+  frozen: 'FROZEN',
+  thawed: 'THAWED',
+  isFrozen: (group) => read(group, 'freezer.state').startsWith('FROZEN'),
+};
+const version2: Freezer = {
+  file: 'cgroup.freeze',
+  frozen: '1',
+  thawed: '0',
+  isFrozen: (group) => /^frozen 1$/m.test(read(group, 'cgroup.events')),
+};
+
+/** The control groups of a node's containers, of version 1 or 2, with the kubelet's driver `cgroupfs` or `systemd`. */
+export class NodeGroups {
+  readonly #root: string;
+  readonly #freezer: Freezer;
+  /** The kubelet's groups above all pods, as they were found last. */
+  #bases: string[] = [];
+
+  private constructor(root: string, freezer: Freezer) {
+    this.#root = root;
+    this.#freezer = freezer;
+  }
+
+  /**
+   * @param folder where the control groups are: with a folder `freezer` of version 1, or of version 2 themselves
+   * @throws {Error} when there is none that freezes
+   */
+  static at(folder: string): NodeGroups {
+    const hierarchy = path.join(folder, 'freezer');
+    if (fs.existsSync(path.join(hierarchy, 'cgroup.procs'))) return new NodeGroups(hierarchy, version1);
+    if (fs.existsSync(path.join(folder, 'cgroup.controllers'))) return new NodeGroups(folder, version2);
+    throw new Error(`${folder} has no control groups that freeze`);
+  }
+
+  /**
+   * The group of one container of one pod.
+   * @param podUid as the API server gives it
+   * @param containerId 64 hexadecimal digits
+   * @returns null: there is none now
+   */
+  find(podUid: string, containerId: string): string | null {
+    // Both become parts of paths.
+    if (!/^[0-9a-f-]{36}$/.test(podUid) || !/^[0-9a-f]{64}$/.test(containerId)) return null;
+    const found = this.#findBelow(this.#bases, podUid, containerId);
+    if (found) return found;
+    this.#bases = basesBelow(this.#root, deepest);
+    return this.#findBelow(this.#bases, podUid, containerId);
+  }
+
+  /** Whether all of its processes stand still. A group that is gone has none. */
+  isFrozen(group: string): boolean {
+    return unlessGone(() => this.#freezer.isFrozen(group)) ?? false;
+  }
+
+  /**
+   * Freezes or thaws a group, and returns when the kernel has done so.
+   * @returns whether it has, within the time; false for a group that is gone
+   */
+  async set(group: string, state: 'frozen' | 'thawed', timeoutMs: number, signal: AbortSignal): Promise<boolean> {
+    const write = () => {
+      fs.writeFileSync(path.join(group, this.#freezer.file), this.#freezer[state]);
+      return true;
+    };
+    const fromMs = performance.now();
+    for (let writtenMs = Number.NEGATIVE_INFINITY; performance.now() - fromMs < timeoutMs; ) {
+      signal.throwIfAborted();
+      if (performance.now() - writtenMs > writeAgainMs) {
+        if (!unlessGone(write)) return false;
+        writtenMs = performance.now();
+      }
+      const isFrozen = unlessGone(() => this.#freezer.isFrozen(group));
+      if (isFrozen === null) return false;
+      if (isFrozen === (state === 'frozen')) return true;
+      await sleep(pollMs, undefined, { signal });
+    }
+    return false;
+  }
+
+  #findBelow(bases: readonly string[], podUid: string, containerId: string): string | null {
+    const isPod = (name: string) =>
+      name === `pod${podUid}` || name.endsWith(`-pod${podUid.replaceAll('-', '_')}.slice`);
+    const isContainer = (name: string) => name === containerId || name.endsWith(`-${containerId}.scope`);
+    for (const base of bases) {
+      // Pods are below the group of their class, or directly below the base where they have all they may use.
+      for (const parent of [base, ...foldersIn(base)]) {
+        for (const pod of foldersIn(parent).filter((folder) => isPod(path.basename(folder)))) {
+          const container = foldersIn(pod).find((folder) => isContainer(path.basename(folder)));
+          if (container) return container;
+        }
+      }
+    }
+    return null;
+  }
+}
+
+/** `kubepods`, `kubepods.slice`, and with a root of the kubelet's own `<root>-kubepods.slice`. */
+const isBase = (folder: string) => /^(?:.*-)?kubepods(?:\.slice)?$/.test(path.basename(folder));
+
+function basesBelow(folder: string, levels: number): string[] {
+  return foldersIn(folder).flatMap((each) => {
+    if (isBase(each)) return [each];
+    return levels > 1 ? basesBelow(each, levels - 1) : [];
+  });
+}
+
+function foldersIn(folder: string): string[] {
+  const entries = unlessGone(() => fs.readdirSync(folder, { withFileTypes: true })) ?? [];
+  return entries.filter((entry) => entry.isDirectory()).map(({ name }) => path.join(folder, name));
+}
+
+function read(group: string, file: string): string {
+  return fs.readFileSync(path.join(group, file), 'utf8');
+}
+
+/** Null: the group went meanwhile. */
+function unlessGone<Answer>(act: () => Answer): Answer | null {
+  try {
+    return act();
+  } catch (error) {
+    if (['ENOENT', 'ENODEV'].includes((error as NodeJS.ErrnoException).code!)) return null;
+    throw error;
+  }
+}

@@ -1,0 +1,103 @@
+import type { V1NetworkPolicy, V1Service } from '@kubernetes/client-node';
+import type { SandboxId } from '../../domain/ids.ts';
+import type { UdpMapping } from '../../domain/ports.ts';
+import { type ManifestOptions, metadataOf, type OwnerDisk, ownedBy, ownerLabels } from './manifests.ts';
+import { labels } from './names.ts';
+import type { UdpOptions } from './options.ts';
+
+/** The parts of the options that these objects are made from. */
+export type UdpManifestOptions = Pick<ManifestOptions, 'hostId' | 'namespace'> & { udp: UdpOptions };
+
+/** The policy that opens UDP ports of a sandbox, beside the one that closes the rest. */
+export const udpPolicyName = (sandboxId: SandboxId) => `${sandboxId}-udp`;
+
+/**
+ * Leads UDP ports of the nodes, or of a load balancer, to the pod of a sandbox, now and after each new start of it.
+ * @param disk its owner: the Service goes with it
+ */
+export function udpServiceOf(
+  sandboxId: SandboxId,
+  ports: readonly UdpMapping[],
+  disk: OwnerDisk,
+  options: UdpManifestOptions,
+): V1Service {
+  return {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: {
+      ...metadataOf({ sandboxId }, options),
+      ...annotationsOf(options.udp),
+      ownerReferences: ownedBy(disk),
+    },
+    spec: {
+      ...kindOf(options.udp),
+      selector: { [labels.sandbox]: sandboxId },
+      // Two ports of a sandbox may lead to the same one inside, so each is known by the port that clients use.
+      ports: ports.map(({ hostPort, servicePort }) => ({
+        name: `udp-${hostPort}`,
+        ...outerPort(hostPort, options.udp),
+        targetPort: servicePort,
+      })),
+    },
+  };
+}
+
+/** Opens exactly these ports of a sandbox, for every address. */
+export function udpPolicyOf(
+  sandboxId: SandboxId,
+  ports: readonly UdpMapping[],
+  disk: OwnerDisk,
+  options: UdpManifestOptions,
+): V1NetworkPolicy {
+  const inner = [...new Set(ports.map(({ servicePort }) => servicePort))];
+  return {
+    apiVersion: 'networking.k8s.io/v1',
+    kind: 'NetworkPolicy',
+    metadata: {
+      ...metadataOf({ sandboxId }, options),
+      name: udpPolicyName(sandboxId),
+      ownerReferences: ownedBy(disk),
+    },
+    spec: {
+      podSelector: { matchLabels: { [labels.sandbox]: sandboxId } },
+      policyTypes: ['Ingress'],
+      ingress: [{ ports: inner.map((port) => ({ protocol: 'UDP', port })) }],
+    },
+  };
+}
+
+/** A Service that leads nowhere, by which the driver finds out whether the cluster takes such a port. */
+export function trialServiceOf(port: number, options: UdpManifestOptions): V1Service {
+  return {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: {
+      name: `udp-trial-${options.hostId}`.slice(0, 63).replace(/-+$/, ''),
+      namespace: options.namespace,
+      labels: ownerLabels(options),
+      ...annotationsOf(options.udp),
+    },
+    spec: { ...kindOf(options.udp), ports: [outerPort(port, options.udp)] },
+  };
+}
+
+/** The ports of a Service that the driver has made. */
+export function udpMappingsOf({ spec }: V1Service): UdpMapping[] {
+  return (spec?.ports ?? []).map(({ port, targetPort }) => ({ hostPort: port, servicePort: Number(targetPort) }));
+}
+
+const annotationsOf = ({ annotations = {} }: UdpOptions) =>
+  Object.keys(annotations).length > 0 ? { annotations: { ...annotations } } : {};
+
+const kindOf = ({ service, trafficPolicy, loadBalancerClass }: UdpOptions) => ({
+  type: service,
+  externalTrafficPolicy: trafficPolicy,
+  ...(service === 'LoadBalancer' && loadBalancerClass !== undefined && { loadBalancerClass }),
+});
+
+/** The node ports of load balancers are the cluster's choice: no client uses them. */
+const outerPort = (port: number, { service }: UdpOptions) => ({
+  protocol: 'UDP',
+  port,
+  ...(service === 'NodePort' && { nodePort: port }),
+});

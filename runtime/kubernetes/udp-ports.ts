@@ -1,0 +1,168 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ApiException, type V1PersistentVolumeClaim, type V1Service } from '@kubernetes/client-node';
+import type { SandboxId } from '../../domain/ids.ts';
+import type { UdpMapping } from '../../domain/ports.ts';
+import { DriverError } from '../driver.ts';
+import type { PortRange } from '../host-driver.ts';
+import { isOverQuota } from './api-errors.ts';
+import type { Cluster } from './cluster.ts';
+import type { ClusterWatch } from './cluster-watch.ts';
+import { sandboxOf } from './names.ts';
+import {
+  trialServiceOf,
+  type UdpManifestOptions,
+  udpMappingsOf,
+  udpPolicyName,
+  udpPolicyOf,
+  udpServiceOf,
+} from './udp-manifests.ts';
+
+const askAgainMs = 200;
+/** What makes load balancers may keep a Service for a while that was deleted. Less than a change of ports may take. */
+const goneWithinMs = 6000;
+const trialMs = 20_000;
+
+/**
+ * Leads UDP ports from outside of the cluster to sandboxes: a Service for each sandbox that has some, and a NetworkPolicy that
+ * opens them. Both go with the sandbox's disk, at the latest. Call it for one sandbox once at a time.
+ */
+export class UdpPorts {
+  readonly range: PortRange;
+  readonly #cluster: Cluster;
+  readonly #watch: ClusterWatch;
+  readonly #options: UdpManifestOptions;
+  /** What the cluster has taken, by sandbox. A Service of the watch may be one of a moment ago. */
+  readonly #led = new Map<SandboxId, readonly UdpMapping[]>();
+
+  constructor(cluster: Cluster, watch: ClusterWatch, options: UdpManifestOptions) {
+    this.range = options.udp.range;
+    this.#cluster = cluster;
+    this.#watch = watch;
+    this.#options = options;
+  }
+
+  /**
+   * Call it when the watch is open.
+   * @throws {Error} when the cluster does not take such Services, or has other node ports
+   */
+  async open(): Promise<void> {
+    await this.#tryOut();
+    for (const service of this.#watch.services()) {
+      const sandboxId = sandboxOf(service);
+      if (sandboxId) this.#led.set(sandboxId, udpMappingsOf(service));
+    }
+  }
+
+  /** Those that have a Service. */
+  get sandboxes(): readonly SandboxId[] {
+    return [...this.#led.keys()];
+  }
+
+  /**
+   * Leads these ports, and no others, to the pod of a sandbox, whether there is one now or not.
+   * @param disk of the sandbox
+   * @throws {DriverError} `no_capacity` when a port is in use on the cluster; then nothing has changed
+   */
+  async lead(
+    { metadata }: V1PersistentVolumeClaim,
+    ports: readonly UdpMapping[],
+    signal: AbortSignal = new AbortController().signal,
+  ): Promise<void> {
+    const sandboxId = metadata!.name as SandboxId;
+    if (ports.length === 0) return this.remove(sandboxId);
+    const owner = { name: sandboxId, uid: metadata!.uid! };
+    try {
+      await this.#applyService(udpServiceOf(sandboxId, ports, owner, this.#options), signal);
+      await this.#cluster.applyPolicy(udpPolicyOf(sandboxId, ports, owner, this.#options), signal);
+    } catch (error) {
+      throw signal.aborted ? error : failureOf(error);
+    }
+    this.#led.set(sandboxId, [...ports]);
+  }
+
+  /** The policy first: a Service alone is found again by a driver that is opened after this one was killed. */
+  async remove(sandboxId: SandboxId): Promise<void> {
+    if (!this.#led.has(sandboxId) && !this.#watch.service(sandboxId)) return;
+    await this.#cluster.deletePolicy(udpPolicyName(sandboxId));
+    await this.#cluster.deleteService(sandboxId);
+    this.#led.delete(sandboxId);
+  }
+
+  /** The ports that a sandbox should have, if its Service lacks some or is gone. Null: the Service is right. */
+  lost(sandboxId: SandboxId): readonly UdpMapping[] | null {
+    const ports = this.#led.get(sandboxId);
+    if (!ports) return null;
+    const service = this.#watch.service(sandboxId);
+    const isThere = service !== null && !service.metadata!.deletionTimestamp;
+    return isThere && textOf(udpMappingsOf(service)) === textOf(ports) ? null : ports;
+  }
+
+  async #applyService(service: V1Service, signal: AbortSignal): Promise<void> {
+    for (const endMs = performance.now() + goneWithinMs; ; ) {
+      const { metadata } = await this.#cluster.applyService(service, signal);
+      if (!metadata?.deletionTimestamp) return;
+      if (performance.now() > endMs) throw stillGoing();
+      await sleep(askAgainMs, undefined, { signal });
+    }
+  }
+
+  /** The range of the cluster's node ports can be read nowhere: Services with its first and its last port show it. */
+  async #tryOut(): Promise<void> {
+    const { range, service } = this.#options.udp;
+    if (service === 'LoadBalancer') {
+      return this.#try(range.first, (trial, signal) => this.#cluster.tryService(trial, signal));
+    }
+    for (const port of [range.first, range.last]) {
+      await this.#try(port, async (trial, signal) => {
+        await this.#cluster.applyService(trial, signal);
+        await this.#cluster.deleteService(trial.metadata!.name!);
+      });
+    }
+  }
+
+  async #try(port: number, act: (trial: V1Service, signal: AbortSignal) => Promise<unknown>): Promise<void> {
+    try {
+      await act(trialServiceOf(port, this.#options), AbortSignal.timeout(trialMs));
+    } catch (cause) {
+      const { takenPort, nodePorts } = readRefusal(cause);
+      const { first, last } = this.range;
+      if (nodePorts) {
+        throw new Error(`the UDP ports ${first}-${last} are not all node ports of the cluster, ${nodePorts}`, {
+          cause,
+        });
+      }
+      // What sandboxes have already is taken.
+      if (!takenPort && !isOverQuota(cause)) throw new Error('the cluster takes no Services for UDP ports', { cause });
+    }
+  }
+}
+
+const textOf = (ports: readonly UdpMapping[]) =>
+  ports
+    .map(({ hostPort, servicePort }) => `${hostPort}:${servicePort}`)
+    .sort()
+    .join();
+
+/** The API server has words alone for these. */
+function readRefusal(error: unknown) {
+  const text = error instanceof ApiException ? error.message : '';
+  return {
+    takenPort: /Invalid value: (\d+): provided port is already allocated/.exec(text)?.[1] ?? null,
+    nodePorts: /provided port is not in the valid range.*?(\d+-\d+)/.exec(text)?.[1] ?? null,
+  };
+}
+
+function failureOf(error: unknown): DriverError {
+  if (error instanceof DriverError) return error;
+  const { takenPort } = readRefusal(error);
+  const refused = (message: string) => new DriverError('no_capacity', message, { cause: error });
+  if (takenPort) return refused(`UDP port ${takenPort} of the cluster is in use by something else; try again`);
+  if (isOverQuota(error)) return refused('The cluster has no room for more UDP ports now; try again later');
+  const message = 'The cluster did not take the UDP ports of the sandbox; try again later';
+  return new DriverError('start_failed', message, { cause: error, retryable: true });
+}
+
+const stillGoing = () =>
+  new DriverError('start_failed', 'The cluster still removes UDP ports that the sandbox had; try again later', {
+    retryable: true,
+  });

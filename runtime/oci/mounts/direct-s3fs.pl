@@ -1,0 +1,50 @@
+# The direct form of a mount, for hold-mount.pl: s3fs is the image's own program and runs in the sandbox, within all its
+# walls. It gets the descriptor of the mount that fuse-mount.pl made.
+package DirectS3fs;
+use strict;
+use warnings;
+use POSIX ();
+
+my $folder = '/.platform/agent/fuse';    # in the sandbox: `fusermount`, and an empty folder
+
+# A file of memory that has no name, which the sandbox's root may read.
+sub credentials {
+    my ($arg, $text) = @_;
+    my $name = 'credentials';
+    my $memory = FuseMount::handle('memfd_create', $name, 1);
+    chmod 0600, $memory or die "credentials: $!\n";
+    chown $arg->{owner}, $arg->{owner}, $memory or die "credentials: $!\n";
+    syswrite($memory, $text) == length $text or die "credentials: $!\n";
+    return $memory;
+}
+
+# Has the container's runtime start s3fs in the sandbox. Returns its process on the host.
+sub start {
+    my ($arg, $credentials, $fuse, $output, @options) = @_;
+    my $pid_file = "/mnt/s3fs-$$.pid";
+    my @runtime = ($arg->{runtime}, '--root', '/mnt/run', 'exec', '--detach', '--pid-file', $pid_file);
+    my @env = ("PATH=$folder:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 'HOME=/root', 'LC_ALL=C');
+    my @setting = map { ('--env', $_) } @env, 'PLATFORM_FUSE_FD=4';
+    my @s3fs = ($arg->{s3fs}, $arg->{source}, "$folder/bucket", '-f', map { ('-o', $_) } 'auto_unmount', @options);
+    pipe my $input, my $nobody or die $!;    # never the host's /dev/null: the sandbox's root gets these
+    my $pid = fork // die "fork: $!\n";
+    if (!$pid) {
+        $SIG{$_} = 'DEFAULT' for qw(PIPE HUP INT TERM);
+        FuseMount::call('prctl', 1, 9, 0, 0, 0);
+        my $shim = FuseMount::namespace($arg->{shim}, 'mnt');
+        # The runtime knows the container's process by its start, which it must read in the time of the one that made it.
+        my $time = -e '/proc/self/ns/time' && FuseMount::namespace($arg->{shim}, 'time_for_children');
+        FuseMount::call('setns', fileno $time, 0x80) if $time;
+        FuseMount::call('setns', fileno $shim, 0x20000);
+        FuseMount::move_to(0 => $input, 1 => $output, 2 => $output, 3 => $credentials, 4 => $fuse);
+        exec { $runtime[0] } @runtime, '--preserve-fds', 2, @setting, '--cwd', '/', $arg->{id}, @s3fs or POSIX::_exit(127);
+    }
+    waitpid $pid, 0;
+    my $seen = "/proc/$arg->{shim}/root$pid_file";
+    return undef if !open my $in, '<', $seen;
+    my $s3fs = <$in>;
+    unlink $seen;
+    return $s3fs;
+}
+
+1;

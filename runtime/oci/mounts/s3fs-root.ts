@@ -1,0 +1,67 @@
+import { existsSync } from 'node:fs';
+import { chmod, copyFile, mkdir, rename, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { runCommand } from '../../process/command.ts';
+import { withFileLock } from '../../process/file-lock.ts';
+import { identityOf, librariesOf } from '../../sandbox-agent/runtime-folder.ts';
+
+/** Perl starts s3fs and replaces `fusermount`. */
+const programs = ['s3fs', 'perl'];
+const fusermountFile = path.join(import.meta.dirname, 'fusermount.pl');
+/** Mount points in the container of s3fs. */
+const folders = ['bucket', 'buffers', 'dev', 'etc/ssl/certs', 'proc', 'root', 'tmp'];
+const accounts = { passwd: 'root:x:0:0::/root:/bin/false\n', group: 'root:x:0:\n' };
+
+/** The same folder for every mount of this process while it exists. */
+export function s3fsRootIn(cacheDir: string): () => Promise<string> {
+  let known: string | null = null;
+  return async () => {
+    if (known === null || !existsSync(known)) known = await ensureS3fsRoot(cacheDir);
+    return known;
+  };
+}
+
+/**
+ * The root folder of the host's s3fs in its container: s3fs, the libraries it loads, and no file that says anything
+ * about this machine. Made once, and again when one of the files has changed.
+ * @throws {Error} when s3fs is missing
+ */
+async function ensureS3fsRoot(cacheDir: string): Promise<string> {
+  const files = await Promise.all(programs.map(pathOf));
+  const libraries = await librariesOf(files);
+  const key = identityOf([...files, ...libraries, fusermountFile]);
+  const folder = path.join(cacheDir, 'runtime', `s3fs-${key}`);
+  if (existsSync(folder)) return folder;
+  return withFileLock(path.join(cacheDir, 'runtime', 's3fs.lock'), async () => {
+    if (existsSync(folder)) return folder;
+    const draft = `${folder}.draft`;
+    await rm(draft, { recursive: true, force: true });
+    for (const each of folders) await mkdir(path.join(draft, each), { recursive: true });
+    for (const [index, name] of programs.entries()) {
+      await mkdir(path.join(draft, 'usr/bin'), { recursive: true });
+      await copyFile(files[index]!, path.join(draft, 'usr/bin', name));
+    }
+    await copyFile(fusermountFile, path.join(draft, 'usr/bin/fusermount'));
+    await chmod(path.join(draft, 'usr/bin/fusermount'), 0o755);
+    for (const library of libraries) {
+      const copy = path.join(draft, library);
+      await mkdir(path.dirname(copy), { recursive: true });
+      await copyFile(library, copy);
+    }
+    for (const [name, text] of Object.entries(accounts)) await writeFile(path.join(draft, 'etc', name), text);
+    await writeFile(path.join(draft, 'etc/nsswitch.conf'), 'passwd: files\ngroup: files\nhosts: files\n');
+    await writeFile(path.join(draft, 'etc/hosts'), '');
+    await runCommand('chmod', ['-R', 'a+rX,go-w', draft]);
+    await runCommand('sync', ['-f', draft]);
+    await rename(draft, folder);
+    return folder;
+  });
+}
+
+async function pathOf(program: string): Promise<string> {
+  const found = ['/usr/local/bin', '/usr/bin', '/bin']
+    .map((folder) => path.join(folder, program))
+    .find((file) => existsSync(file));
+  if (!found) throw new Error(`${program} is missing`);
+  return found;
+}

@@ -1,0 +1,104 @@
+/** A sandbox that may run on some of a host's processors. */
+export interface Pinned {
+  instance: string;
+  processors: readonly number[];
+  /** What it used of late, in processors. */
+  used: number;
+}
+
+/** Its share of a processor above which that processor has nothing left. */
+const saturated = 0.9;
+/** Sandboxes that use this share of what the busiest one on a full processor uses want as much as they can get. */
+const wanting = 0.7;
+/** Loads that differ by less are even. */
+const even = 0.5;
+const movesAtOnce = 16;
+
+/** The processors for one more sandbox: those that the fewest have. */
+export function chooseProcessors(
+  available: readonly number[],
+  present: Iterable<readonly number[]>,
+  count: number,
+): number[] {
+  const holders = new Map(available.map((processor) => [processor, 0]));
+  for (const each of present) {
+    for (const processor of each) if (holders.has(processor)) holders.set(processor, holders.get(processor)! + 1);
+  }
+  const byHolders = [...available].sort((a, b) => holders.get(a)! - holders.get(b)! || a - b);
+  return byHolders.slice(0, Math.max(1, count)).sort((a, b) => a - b);
+}
+
+/**
+ * Evens out what sandboxes want of processors: the kernel moves a process only between those that its sandbox has.
+ * @returns the sandboxes to move, with their processors from now on
+ */
+export function evenOut(available: readonly number[], sandboxes: readonly Pinned[]): Map<string, number[]> {
+  const places = new Map(sandboxes.map(({ instance, processors }) => [instance, [...processors]]));
+  const wants = wantsOf(available, sandboxes);
+  const loads = new Map(available.map((processor) => [processor, 0]));
+  for (const [instance, processors] of places) {
+    for (const processor of processors) loads.set(processor, (loads.get(processor) ?? 0) + wants.get(instance)!);
+  }
+  const moved = new Map<string, number[]>();
+  for (let moves = 0; moves < movesAtOnce; moves += 1) {
+    const [most, least] = extremes(available, loads);
+    const gap = loads.get(most)! - loads.get(least)!;
+    if (gap <= even) break;
+    // The largest that makes both loads more even.
+    const best = [...places]
+      .filter(([instance, processors]) => {
+        const want = wants.get(instance)!;
+        return processors.includes(most) && !processors.includes(least) && want > 0.05 && want < gap - 0.05;
+      })
+      .sort(([a], [b]) => Math.abs(gap / 2 - wants.get(a)!) - Math.abs(gap / 2 - wants.get(b)!))[0];
+    if (!best) break;
+    const [instance, processors] = best;
+    const next = processors.map((each) => (each === most ? least : each)).sort((a, b) => a - b);
+    const want = wants.get(instance)!;
+    loads.set(most, loads.get(most)! - want);
+    loads.set(least, loads.get(least)! + want);
+    places.set(instance, next);
+    moved.set(instance, next);
+  }
+  return moved;
+}
+
+/** What each sandbox wants of each of its processors. On a full one, those that get the most would take more. */
+function wantsOf(available: readonly number[], sandboxes: readonly Pinned[]): Map<string, number> {
+  const share = ({ used, processors }: Pinned) => used / processors.length;
+  const onProcessor = new Map(available.map((processor) => [processor, { sum: 0, most: 0 }]));
+  for (const sandbox of sandboxes) {
+    for (const processor of sandbox.processors) {
+      const found = onProcessor.get(processor);
+      if (!found) continue;
+      found.sum += share(sandbox);
+      found.most = Math.max(found.most, share(sandbox));
+    }
+  }
+  return new Map(
+    sandboxes.map((sandbox) => {
+      const isHeldBack = sandbox.processors.some((processor) => {
+        const found = onProcessor.get(processor);
+        return found !== undefined && found.sum >= saturated && share(sandbox) >= wanting * found.most;
+      });
+      return [sandbox.instance, isHeldBack ? 1 : Math.min(1, share(sandbox))];
+    }),
+  );
+}
+
+function extremes(available: readonly number[], loads: Map<number, number>): [most: number, least: number] {
+  const sorted = [...available].sort((a, b) => loads.get(b)! - loads.get(a)!);
+  return [sorted[0]!, sorted.at(-1)!];
+}
+
+/** `0-2,5` as `[0, 1, 2, 5]`. */
+export function readProcessorList(text: string): number[] {
+  return text
+    .trim()
+    .split(',')
+    .filter(Boolean)
+    .flatMap((part) => {
+      const [first, last = first] = part.split('-').map(Number);
+      return Array.from({ length: last! - first! + 1 }, (_, at) => first! + at);
+    });
+}

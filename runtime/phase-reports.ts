@@ -1,0 +1,22 @@
+import type { CreatePhase } from './driver.ts';
+
+/** Reports the phases of a create in their order; the work does not wait for the listener. */
+export class PhaseReports {
+  readonly #listener: ((phase: CreatePhase) => void | Promise<void>) | undefined;
+  #reported: Promise<void> = Promise.resolve();
+
+  constructor(listener: ((phase: CreatePhase) => void | Promise<void>) | undefined) {
+    this.#listener = listener;
+  }
+
+  report(phase: CreatePhase): void {
+    this.#reported = this.#reported.then(() => this.#listener?.(phase));
+    // `finish` throws the listener's error.
+    this.#reported.catch(() => {});
+  }
+
+  /** Waits until every phase is reported. @throws the listener's error */
+  async finish(): Promise<void> {
+    await this.#reported;
+  }
+}

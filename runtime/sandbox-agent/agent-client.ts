@@ -1,0 +1,97 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { SandboxId } from '../../domain/ids.ts';
+import { type AgentEndpoint, callAgent } from '../../sandbox-agent-client/platform-call.ts';
+import { canConnect, UnusableReply } from '../../sandbox-agent-client/sandbox-exchange.ts';
+
+/** The port of the agent in every sandbox. */
+export const agentPort = 49983;
+
+const maxReplyBytes = 64 * 1024;
+const firstPollMs = 4;
+const connectPatienceMs = 20;
+const replyTimeoutSeconds = 5;
+
+/** The boot document of an agent; see agent/BOOT.md. */
+export interface AgentInit {
+  sandboxId: SandboxId;
+  accessToken: string | null;
+  env: Record<string, string>;
+  command: { entrypoint: string[]; cmd: string[] } | null;
+  cwd?: string;
+  user?: string;
+}
+
+/** The agent gave no usable reply. The reply comes from inside a sandbox and is not repeated. */
+export class AgentError extends Error {
+  override name = 'AgentError';
+}
+
+/** The platform's own paths of one sandbox's agent. Replies are untrusted: bounded in size and time. */
+export class AgentClient {
+  readonly #agent: AgentEndpoint;
+
+  constructor(address: string, platformToken: string) {
+    this.#agent = { address, port: agentPort, platformToken };
+  }
+
+  /**
+   * Waits until the agent listens and knows its sandbox.
+   * @throws {AgentError} when it serves another sandbox, or does not answer in time; the signal's reason when it aborts
+   */
+  async whenReady(sandboxId: SandboxId, timeoutSeconds: number, signal: AbortSignal): Promise<void> {
+    const start = performance.now();
+    const end = start + timeoutSeconds * 1000;
+    for (;;) {
+      const leftSeconds = Math.max(0.1, (end - performance.now()) / 1000);
+      const patienceSeconds = Math.min(replyTimeoutSeconds, leftSeconds);
+      try {
+        const elapsedMs = performance.now() - start;
+        // A connect costs a tenth of a request. Its timeout is short: the first packet to a new interface may be lost,
+        // and the kernel would resend it only after a second.
+        if (!(await canConnect(this.#agent, Math.max(connectPatienceMs, elapsedMs / 4), signal)))
+          throw new AgentError('the agent does not listen');
+        const state = await this.#ask('GET', '/platform/state', undefined, patienceSeconds, signal);
+        if ((state as { sandboxId?: unknown }).sandboxId === sandboxId) return;
+        throw new AgentError('the agent serves another sandbox');
+      } catch (error) {
+        if (!(error instanceof AgentError) || performance.now() > end) throw error;
+      }
+      // When many start at once each takes longer, and frequent requests would slow them down further.
+      await sleep(Math.max(firstPollMs, (performance.now() - start) / 10), undefined, { signal });
+    }
+  }
+
+  /** Runs a command inside. @returns its exit code. */
+  async probe(command: string[], timeoutSeconds: number, signal: AbortSignal): Promise<number> {
+    const reply = await this.#ask('POST', '/platform/probe', { command, timeoutSeconds }, timeoutSeconds + 1, signal);
+    return Number((reply as { exitCode?: unknown }).exitCode);
+  }
+
+  /** @returns a JSON object or array, of any shape */
+  async #ask(
+    method: string,
+    path: string,
+    body: object | undefined,
+    timeoutSeconds: number,
+    signal: AbortSignal,
+  ): Promise<object> {
+    try {
+      const { status, json } = await callAgent(this.#agent, {
+        method,
+        path,
+        ...(body && { body }),
+        deadlineMs: Math.ceil(timeoutSeconds * 1000),
+        maxReplyBytes,
+        signal,
+      });
+      if (status !== 200) throw new AgentError(`${method} ${path} was answered with ${status}`);
+      if (typeof json !== 'object' || json === null)
+        throw new AgentError(`${method} ${path} was not answered with an object`);
+      return json;
+    } catch (error) {
+      if (error instanceof UnusableReply)
+        throw new AgentError(`${method} ${path} had no usable answer`, { cause: error });
+      throw error;
+    }
+  }
+}

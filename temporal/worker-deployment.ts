@@ -1,0 +1,148 @@
+import { type Client, isGrpcServiceError } from '@temporalio/client';
+import type { temporal } from '@temporalio/proto';
+
+/** `VERSION_DRAINAGE_STATUS_DRAINED` of Temporal's API. */
+const drained = 2;
+
+/** Error codes of gRPC. */
+const notFound = 5;
+const failedPrecondition = 9;
+
+/** A version of the workers of a deployment. */
+export interface WorkerVersion {
+  buildId: string;
+  /**
+   * `current`: new workflows, and those that upgrade by themselves, run on it. `draining`: pinned workflows that began on it
+   * are open; keep its workers. `drained`: its workers may be stopped. `inactive`: it has never been current.
+   */
+  status: 'current' | 'draining' | 'drained' | 'inactive';
+  /** Open workflows that are pinned to it. */
+  pinnedWorkflows: number;
+  /** RFC 3339: since when it has been current. Null: it is not. */
+  currentSince: string | null;
+}
+
+type VersionSummary = temporal.api.deployment.v1.WorkerDeploymentInfo.IWorkerDeploymentVersionSummary;
+
+/** What Temporal knows about the worker deployment of a platform. */
+export class WorkerDeployment {
+  readonly #client: Client;
+  readonly #name: string;
+
+  constructor(client: Client, deploymentName: string) {
+    this.#client = client;
+    this.#name = deploymentName;
+  }
+
+  /** Newest first. Empty: no worker of it has ever polled. */
+  async versions(): Promise<WorkerVersion[]> {
+    const found = await this.#describe();
+    const summaries = found?.info.versionSummaries ?? [];
+    const madeMs = ({ createTime: at }: VersionSummary) => Number(at?.seconds ?? 0) * 1000 + (at?.nanos ?? 0) / 1e6;
+    const sorted = [...summaries].sort((a, b) => madeMs(b) - madeMs(a));
+    return Promise.all(
+      sorted.map(async (summary) => {
+        const buildId = summary.deploymentVersion!.buildId!;
+        const status = statusOf(summary, found!.current);
+        const since = status === 'current' ? summary.currentSinceTime : null;
+        return {
+          buildId,
+          status,
+          pinnedWorkflows: (await this.#client.workflow.count(this.#pinnedTo(buildId))).count,
+          currentSince: since ? new Date(Number(since.seconds) * 1000).toISOString() : null,
+        };
+      }),
+    );
+  }
+
+  /**
+   * Has new workflows, and those that upgrade by themselves, run on the workers of a version.
+   * @throws a gRPC error where no worker of it polls
+   */
+  async setCurrent(buildId: string): Promise<void> {
+    await this.#setCurrent(buildId, null);
+  }
+
+  /**
+   * Makes a version current where none is, so that the first workers of a deployment have work without an operator.
+   * @returns `unknown`: Temporal has not heard of the version yet, ask again; `other`: another version is current
+   */
+  async setFirst(buildId: string): Promise<'current' | 'other' | 'unknown'> {
+    const found = await this.#describe();
+    if (found?.current) return found.current === buildId ? 'current' : 'other';
+    const isKnown = found?.info.versionSummaries?.some(
+      ({ deploymentVersion }) => deploymentVersion?.buildId === buildId,
+    );
+    if (!isKnown) return 'unknown';
+    try {
+      await this.#setCurrent(buildId, found!.conflictToken);
+      return 'current';
+    } catch (error) {
+      // Another worker was quicker: the next look says with what.
+      if (hasCode(error, failedPrecondition)) return 'unknown';
+      throw error;
+    }
+  }
+
+  /**
+   * Has the open workflows that are pinned to a version go on with the current one, as the others do.
+   * @returns how many
+   */
+  async releasePinned(buildId: string): Promise<number> {
+    let released = 0;
+    for await (const { workflowId, runId } of this.#client.workflow.list({ query: this.#pinnedTo(buildId) })) {
+      try {
+        await this.#client.workflowService.updateWorkflowExecutionOptions({
+          namespace: this.#client.options.namespace,
+          workflowExecution: { workflowId, runId },
+          workflowExecutionOptions: { versioningOverride: { autoUpgrade: true } },
+          updateMask: { paths: ['versioning_override'] },
+        });
+        released++;
+      } catch (error) {
+        // It has ended meanwhile.
+        if (!hasCode(error, notFound)) throw error;
+      }
+    }
+    return released;
+  }
+
+  #pinnedTo(buildId: string): string {
+    const version = `${this.#name}:${buildId}`;
+    return `TemporalWorkerDeploymentVersion = '${version}' and TemporalWorkflowVersioningBehavior = 'Pinned' and ExecutionStatus = 'Running'`;
+  }
+
+  async #setCurrent(buildId: string, conflictToken: Uint8Array | null): Promise<void> {
+    await this.#client.workflowService.setWorkerDeploymentCurrentVersion({
+      namespace: this.#client.options.namespace,
+      deploymentName: this.#name,
+      buildId,
+      conflictToken,
+      identity: 'sandbox-platform',
+    });
+  }
+
+  /** Null: Temporal does not know it. */
+  async #describe() {
+    try {
+      const { workerDeploymentInfo, conflictToken } = await this.#client.workflowService.describeWorkerDeployment({
+        namespace: this.#client.options.namespace,
+        deploymentName: this.#name,
+      });
+      const current = workerDeploymentInfo!.routingConfig?.currentDeploymentVersion?.buildId || null;
+      return { info: workerDeploymentInfo!, conflictToken: conflictToken!, current };
+    } catch (error) {
+      if (hasCode(error, notFound)) return null;
+      throw error;
+    }
+  }
+}
+
+/** Temporal counts what is open every few minutes; until then a version that was current is draining. */
+function statusOf(summary: VersionSummary, current: string | null): WorkerVersion['status'] {
+  if (summary.deploymentVersion!.buildId === current) return 'current';
+  if (summary.drainageStatus === drained) return 'drained';
+  return summary.firstActivationTime ? 'draining' : 'inactive';
+}
+
+const hasCode = (error: unknown, code: number) => isGrpcServiceError(error) && (error.code as number) === code;

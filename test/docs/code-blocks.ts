@@ -1,0 +1,72 @@
+import fs from 'node:fs';
+import path from 'node:path';
+
+const root = path.resolve(import.meta.dirname, '../..');
+
+/** A block of code on a page. */
+export interface CodeBlock {
+  page: string;
+  line: number;
+  /** The first word behind the fence. */
+  language: string;
+  /** The other words: which operation's reply a `json` block shows. */
+  about: string[];
+  source: string;
+  /** The reason of `<!-- not run: … -->` in front of the block. */
+  notRun: string | null;
+  /** Of the `output` block behind it: what the block prints, where `…` stands for anything in its line. */
+  output: string | null;
+}
+
+/** Pages whose every block has to run. */
+export function documentationPages(): string[] {
+  const docs = fs.readdirSync(path.join(root, 'docs')).filter((name) => name.endsWith('.md'));
+  const clients = fs.globSync('clients/{,*/}README.md', { cwd: root });
+  return ['README.md', 'CONTRIBUTING.md', ...docs.map((name) => `docs/${name}`), ...clients].sort();
+}
+
+/** @throws where code has no fence with a language, or an `output` block stands behind nothing */
+export function codeBlocksOf(page: string): CodeBlock[] {
+  const blocks: CodeBlock[] = [];
+  const lines = fs.readFileSync(path.join(root, page), 'utf8').split('\n');
+  let open: { block: CodeBlock; indent: string; fence: string; lines: string[] } | null = null;
+  for (const [index, line] of lines.entries()) {
+    const where = `${page}:${index + 1}`;
+    const [, indent = '', fence, info = ''] = /^( *)(`{3,})(.*)$/.exec(line) ?? [];
+    if (open) {
+      if (fence !== open.fence) open.lines.push(line.replace(new RegExp(`^ {0,${open.indent.length}}`), ''));
+      else {
+        finish(blocks, { ...open.block, source: open.lines.map((each) => `${each}\n`).join('') });
+        open = null;
+      }
+    } else if (fence) {
+      const [language, ...about] = info.trim().split(/\s+/);
+      if (!language) throw new Error(`${where}: name the language of the block behind its fence`);
+      const notRun = /^\s*<!-- not run: (.*\S) -->$/.exec(lines[index - 1] ?? '')?.[1] ?? null;
+      const block = { page, line: index + 1, language, about, source: '', notRun, output: null };
+      open = { block, indent, fence, lines: [] };
+    } else if (/^ {4}\S/.test(line) && (lines[index - 1] ?? '').trim() === '') {
+      throw new Error(`${where}: put the code between fences with a language, instead of indenting it`);
+    }
+  }
+  if (open) throw new Error(`${page}:${open.block.line}: the block has no end`);
+  return blocks;
+}
+
+function finish(blocks: CodeBlock[], block: CodeBlock): void {
+  if (block.language !== 'output') {
+    blocks.push(block);
+    return;
+  }
+  const before = blocks.at(-1);
+  if (!before || before.output !== null || before.notRun !== null) {
+    throw new Error(`${block.page}:${block.line}: there is no block that this is the output of`);
+  }
+  before.output = block.source;
+}
+
+/** A pattern for what a block prints. */
+export function outputPattern(output: string): RegExp {
+  const escaped = output.trimEnd().replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&');
+  return new RegExp(`^${escaped.replaceAll('…', '.*')}\\s*$`);
+}

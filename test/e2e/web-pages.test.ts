@@ -1,0 +1,428 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { jest } from '@jest/globals';
+import { hostOf, type StartedGateway, startGateway } from '../gateway/started-gateway.ts';
+import { startHttpUpstream } from '../gateway/upstream-server.ts';
+import { BrowserTab } from '../support/browser-tab.ts';
+import { freePort } from '../support/free-port.ts';
+import { until } from '../support/until.ts';
+
+/** The web pages in Chromium, through a real gateway to a real agent; screenshots go to `WEB_PAGES_SCREENSHOTS`. */
+jest.setTimeout(120_000);
+
+const id = 'sbx-web';
+const token = 'token-of-the-sandbox';
+const agentProgram = path.join(import.meta.dirname, '../../agent/dist/agent.cjs');
+let started: StartedGateway;
+let agent: ChildProcess;
+let home: string;
+let tab: BrowserTab;
+let origin: string;
+
+beforeAll(async () => {
+  home = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-web-'));
+  [started, tab] = await Promise.all([startGateway(), BrowserTab.open()]);
+  origin = `http://${hostOf(id)}:${started.port}`;
+  const agentPort = await freePort();
+  // The agent's home is that of its user: an account file of its own, which nothing else on this machine sees.
+  fs.writeFileSync(path.join(home, '.passwd'), `root:x:0:0:root:${home}:/bin/bash\n`);
+  fs.writeFileSync(path.join(home, '.bash_profile'), "PS1='$ '\n");
+  const bound = ['--mount', 'sh', '-c', 'mount --bind "$HOME/.passwd" /etc/passwd && exec "$0" "$1"'];
+  agent = spawn('unshare', [...bound, process.execPath, agentProgram], {
+    env: {
+      ...{ PATH: process.env.PATH, HOME: home, LANG: 'C.UTF-8' },
+      ...{ AGENT_PORT: String(agentPort), AGENT_LISTEN: '127.0.0.1', AGENT_SANDBOX_ID: id },
+      ...{ AGENT_ACCESS_TOKEN: token, AGENT_COMMAND_TAIL: path.join(home, '.tail') },
+    },
+    stdio: ['ignore', 'inherit', 'inherit'],
+  });
+  started.routes.set({ sandboxId: id as never, agentPort, secure: true, accessToken: token });
+  await until(() =>
+    fetch(`http://127.0.0.1:${agentPort}/health`).then(
+      ({ ok }) => ok,
+      () => false,
+    ),
+  );
+  await tab.resize(1000, 640);
+  await tab.grant(origin, 'clipboardReadWrite', 'clipboardSanitizedWrite');
+}, 120_000);
+
+afterAll(async () => {
+  await tab?.close();
+  const ended = once(agent, 'exit');
+  agent.kill();
+  await ended;
+  await started?.stop();
+  fs.rmSync(home, { recursive: true });
+});
+
+afterEach(() =>
+  expect(tab.reported.splice(0).filter((text) => /Content Security Policy|Trusted ?Type/i.test(text))).toEqual([]),
+);
+
+const status = () => tab.evaluate<string>(`document.querySelector('.status')?.textContent ?? ''`);
+const shot = async (name: string) => {
+  const folder = process.env.WEB_PAGES_SCREENSHOTS;
+  if (folder) await tab.screenshot(path.join(folder, `${name}.png`));
+};
+
+describe('the terminal', () => {
+  const screen = () =>
+    tab.evaluate<string>(
+      `[...document.querySelectorAll('.xterm-rows > div')].map((row) => row.textContent.replaceAll('\\u00a0', ' ').trimEnd()).join('\\n')`,
+    );
+  const shows = async (text: string | RegExp) => {
+    let last = '';
+    const isThere = async () => {
+      last = await screen();
+      return typeof text === 'string' ? last.includes(text) : text.test(last);
+    };
+    await until(isThere).catch(async () => {
+      throw new Error(`the terminal does not show ${text}, but (${await status()}):\n${last}`);
+    });
+    return last;
+  };
+  const toClipboard = (text: string) => tab.evaluate(`navigator.clipboard.writeText(${JSON.stringify(text)})`);
+  const paste = () => tab.press('v', { modifiers: 2, command: 'paste' });
+  /** With Ctrl+C. Waits for the prompt: what is typed before it is dropped with the interrupted program. */
+  const interrupt = async () => {
+    await tab.press('c', { modifiers: 2 });
+    await until(async () => (await screen()).trimEnd().endsWith('\n$'));
+  };
+  const clear = async () => {
+    await tab.type('clear\n');
+    await until(async () => (await screen()).trim() === '$');
+  };
+
+  test('opens by its link, takes the token out of the address, and runs what is typed', async () => {
+    await tab.goTo(`${origin}/terminal#token=${token}`);
+    await shows('$');
+    expect(await tab.evaluate('location.href')).toBe(`${origin}/terminal`);
+    expect(await tab.evaluate('document.cookie')).toBe('');
+    await tab.type('echo $((6 * 7)) > answer; cat answer\n');
+    await shows(/^42$/m);
+    expect(fs.readFileSync(path.join(home, 'answer'), 'utf8')).toBe('42\n');
+    await tab.type(
+      "ls --color=always -d /etc; printf '\\033[1;32mgreen\\033[0m \\033[38;2;255;120;0mtrue color\\033[0m\\n'\n",
+    );
+    await shows(/^green true color/m);
+    await shot('terminal');
+  });
+
+  test('gives wide, combining and joined characters the cells that they have', async () => {
+    await clear();
+    await tab.type("printf '日本e\\u0301👍🏽ü\\033[6n'; IFS='[;' read -rs -d R _ _ column; echo \" column=$column\"\n");
+    // 2 + 2 + 1 + 2 + 1 cells.
+    await shows('column=9');
+    await tab.type('echo żółć-مرحبا-👩‍💻\n');
+    await shows(/^żółć-مرحبا-👩‍💻$/m);
+    await shot('terminal-unicode');
+  });
+
+  test('tells programs its size when the window changes', async () => {
+    await clear();
+    const size = async () => {
+      await tab.type('stty size\n');
+      const [last] = [...(await shows(/^\d+ \d+$/m)).matchAll(/^(\d+) (\d+)$/gm)].slice(-1);
+      return [Number(last![1]), Number(last![2])];
+    };
+    const [rows, columns] = await size();
+    await tab.resize(700, 400);
+    await clear();
+    await until(async () => {
+      const [newRows, newColumns] = await size();
+      return newRows! < rows! && newColumns! < columns!;
+    });
+    await tab.resize(1000, 640);
+    await clear();
+    // The width of a cell is rounded over all columns, so two fits may differ by one.
+    const isAsBefore = ([newRows, newColumns]: number[]) =>
+      Math.abs(newRows! - rows!) <= 1 && Math.abs(newColumns! - columns!) <= 1;
+    await until(async () => isAsBefore(await size())).catch(async () => {
+      throw new Error(`${await size()} instead of ${rows},${columns}`);
+    });
+    const shownRows = await tab.evaluate<number>(`document.querySelectorAll('.xterm-rows > div').length`);
+    expect((await size())[0]).toBe(shownRows);
+  });
+
+  test('pastes lines as one text, and copies what is selected', async () => {
+    await clear();
+    await toClipboard('echo pasted 1\necho pasted 2');
+    await paste();
+    expect(await shows('echo pasted 2')).not.toMatch(/^pasted 1$/m);
+    await tab.type('\n');
+    await shows(/^pasted 1\npasted 2$/m);
+    await clear();
+    await tab.type('word');
+    await shows('$ word');
+    // The third cell of the first line.
+    await tab.doubleClick(36, 58);
+    await tab.press('c', { modifiers: 2 });
+    await paste();
+    await shows('$ wordword');
+    // Nothing is selected: Ctrl+C interrupts.
+    await interrupt();
+    await tab.type('echo begun; sleep 1000; echo over\n');
+    await shows(/^begun$/m);
+    await interrupt();
+    expect(await screen()).not.toMatch(/^over$/m);
+  });
+
+  test('keeps its shell over a reload, and over a pause of the sandbox, and says what happens', async () => {
+    await clear();
+    await tab.type('kept=yes; (while :; do sleep 0.1; done) & echo\n');
+    await shows(/^\[1\] \d+$/m);
+    await tab.reload();
+    await shows('$');
+    await tab.type('echo "kept=$kept"\n');
+    await shows(/^kept=yes$/m);
+    started.routes.set({ sandboxId: id as never, status: 'paused' });
+    await until(async () => (await status()).includes('paused'));
+    await shot('terminal-paused');
+    await tab.reload();
+    await until(async () => (await status()).includes('paused'));
+    started.routes.set({ sandboxId: id as never, status: 'running' });
+    await until(async () => (await status()) === '');
+    await tab.type('kill %1; echo "still=$kept"\n');
+    await shows(/^still=yes$/m);
+  });
+
+  test('begins another shell when one has ended, and says how it ended', async () => {
+    await tab.type('exit 7\n');
+    await shows('ended with 7');
+    expect(await status()).toContain('Enter');
+    await tab.press('Enter', { text: '\r', code: 13 });
+    await until(async () => (await status()) === '');
+    await tab.type('echo "new=$kept."\n');
+    await shows(/^new=\.$/m);
+  });
+
+  test('output without end does not stop it, and a key still interrupts', async () => {
+    await tab.type('yes without end\n');
+    await shows(/^without end$/m);
+    await interrupt();
+    await tab.type('echo over\n');
+    await shows(/^over$/m);
+    const held = await tab.evaluate<number>('performance.memory.usedJSHeapSize');
+    expect(held).toBeLessThan(200e6);
+  });
+
+  test('the sandbox reaches neither clipboard, title nor a window of its own', async () => {
+    await clear();
+    await toClipboard('# mine');
+    await tab.type(
+      "printf '\\033]52;c;ZXZpbA==\\007\\033]0;evil\\007\\033]8;;https://evil.example\\033\\\\link\\033]8;;\\033\\\\'; echo; echo done\n",
+    );
+    await shows(/^done$/m);
+    await paste();
+    await shows('$ # mine');
+    expect(await tab.evaluate('document.title')).toBe('Terminal');
+  });
+
+  test('without a session it says how to get one', async () => {
+    await tab.goTo(`${origin}/terminal#token=wrong`);
+    await until(async () => (await status()).includes('Open the page again by its link'));
+    await shot('terminal-wrong-token');
+  });
+});
+
+describe('the files', () => {
+  const entries = () =>
+    tab.evaluate<string[]>(`[...document.querySelectorAll('.entry')].map((entry) => entry.textContent)`);
+  const choose = (name: string) =>
+    tab.evaluate(
+      `[...document.querySelectorAll('.entry')].find((entry) => entry.textContent === ${JSON.stringify(name)}).click()`,
+    );
+  const press = (label: string) =>
+    until(() =>
+      tab.evaluate<boolean>(`(() => {
+        const found = [...document.querySelectorAll('button')].find((each) => each.textContent === ${JSON.stringify(label)});
+        if (found.matches(':disabled')) return false;
+        found.click();
+        return true;
+      })()`),
+    );
+  const has = (name: string) => until(async () => (await entries()).includes(name));
+  const text = () => tab.evaluate<string | null>(`document.querySelector('textarea')?.value ?? null`);
+  const file = (name: string) => path.join(home, name);
+  const picture = Buffer.from(
+    'iVBORw0KGgoAAAANSUhEUgAAAAQAAAAECAIAAAAmkwkpAAAAEElEQVR42mOQCrsNRwzEcQAOIhSx2klzDQAAAABJRU5ErkJggg==',
+    'base64',
+  );
+
+  beforeAll(async () => {
+    fs.mkdirSync(file('folder/below'), { recursive: true });
+    fs.writeFileSync(file('folder/below/deep.txt'), 'deep');
+    fs.writeFileSync(file('notes.txt'), 'first\r\nsecond\r\n');
+    fs.writeFileSync(
+      file('page.html'),
+      '<script>document.title = "evil"</script><img src=x onerror="document.title = 1">',
+    );
+    fs.writeFileSync(file('picture.svg'), '<svg xmlns="http://www.w3.org/2000/svg" onload="document.title = 2"/>');
+    fs.writeFileSync(file('picture.bin'), picture);
+    fs.writeFileSync(file('random.bin'), Buffer.from([0, 1, 2, 255]));
+    fs.writeFileSync(file('<img src=x onerror=alert(1)>'), 'harmless');
+    fs.writeFileSync(file('gpj.\u202eexe\nname'), 'turned');
+    fs.writeFileSync(Buffer.concat([Buffer.from(`${home}/stray-`), Buffer.from([0xff])]), 'stray');
+    await tab.goTo(`${origin}/files#token=${token}`);
+    await has('notes.txt');
+  });
+
+  afterAll(() => fs.rmSync(Buffer.concat([Buffer.from(`${home}/stray-`), Buffer.from([0xff])])));
+
+  test('shows the home folder, folders first, with hostile names made harmless', async () => {
+    const names = (await entries()).filter((name) => !name.startsWith('.') && name !== 'answer');
+    expect(names).toEqual([
+      ...[
+        'folder',
+        '<img src=x onerror=alert(1)>',
+        'gpj.\\u{202e}exe\\u{a}name',
+        'notes.txt',
+        'page.html',
+        'picture.bin',
+      ],
+      ...['picture.svg', 'random.bin', 'stray-\\xff'],
+    ]);
+    for (const [name, content] of [
+      ['gpj.\\u{202e}exe\\u{a}name', 'turned'],
+      ['stray-\\xff', 'stray'],
+      ['<img src=x onerror=alert(1)>', 'harmless'],
+    ]) {
+      await choose(name!);
+      await until(async () => (await text()) === content);
+    }
+    await choose('folder');
+    await has('below');
+    await choose('below');
+    await has('deep.txt');
+    await shot('files');
+  });
+
+  test('edits a text, keeps its line ends, and asks before it replaces what has changed meanwhile', async () => {
+    await choose('notes.txt');
+    await until(async () => (await text()) === 'first\nsecond\n');
+    await tab.evaluate(`document.querySelector('textarea').focus()`);
+    await tab.type('typed ');
+    await shot('files-editor');
+    await press('Save');
+    await until(async () => (await status()).startsWith('Saved'));
+    const saved = fs.readFileSync(file('notes.txt'), 'utf8');
+    expect([saved.includes('typed '), saved.replace('typed ', '')]).toEqual([true, 'first\r\nsecond\r\n']);
+    fs.writeFileSync(file('notes.txt'), 'of another program');
+    await tab.type('again ');
+    await press('Save');
+    await until(() => tab.asked.some((question) => question.includes('has changed')));
+    expect(fs.readFileSync(file('notes.txt'), 'utf8')).toBe('of another program');
+    tab.answers.push('');
+    await press('Save');
+    await until(() => fs.readFileSync(file('notes.txt'), 'utf8').includes('again '));
+    // The page knows that it is saved.
+    await until(() =>
+      tab.evaluate<boolean>(
+        `[...document.querySelectorAll('button')].find((each) => each.textContent === 'Save').disabled`,
+      ),
+    );
+  });
+
+  test('HTML and SVG are text, and nothing in them runs', async () => {
+    await choose('page.html');
+    await until(async () => (await text())?.startsWith('<script>') ?? false);
+    await shot('files-html');
+    await choose('picture.svg');
+    await until(async () => (await text())?.startsWith('<svg') ?? false);
+    await choose('random.bin');
+    await until(async () => (await text()) === null);
+    expect(await tab.evaluate('document.title')).toBe('Files');
+  });
+
+  test('shows a picture by what it is, not by its name', async () => {
+    await choose('picture.bin');
+    const size = () => tab.evaluate<number>(`document.querySelector('.content img')?.naturalWidth ?? 0`);
+    await until(async () => (await size()) === 4);
+    expect(await tab.evaluate(`document.querySelector('.content img').src.startsWith('blob:')`)).toBe(true);
+    await shot('files-picture');
+  });
+
+  test('uploads what is dropped, and downloads it again', async () => {
+    const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-drop-'));
+    try {
+      const bytes = Buffer.alloc(3_000_000, 'dropped');
+      fs.writeFileSync(path.join(folder, 'dropped ä.bin'), bytes);
+      await tab.drop([path.join(folder, 'dropped ä.bin')]);
+      await has('dropped ä.bin');
+      expect(fs.readFileSync(file('dropped ä.bin')).equals(bytes)).toBe(true);
+      fs.rmSync(path.join(folder, 'dropped ä.bin'));
+      await tab.downloadTo(folder);
+      await choose('dropped ä.bin');
+      await press('Download');
+      const there = path.join(folder, 'dropped ä.bin');
+      await until(() => fs.existsSync(there) && fs.statSync(there).size === bytes.length);
+      expect(fs.readFileSync(there).equals(bytes)).toBe(true);
+    } finally {
+      fs.rmSync(folder, { recursive: true });
+    }
+  });
+
+  test('makes, renames and deletes', async () => {
+    tab.answers.push('made.txt');
+    await press('New file');
+    await until(async () => (await text()) === '');
+    await has('made.txt');
+    tab.answers.push(file('renamed.txt'));
+    await press('Rename');
+    await has('renamed.txt');
+    expect([fs.existsSync(file('made.txt')), fs.existsSync(file('renamed.txt'))]).toEqual([false, true]);
+    await choose('renamed.txt');
+    await until(async () => (await text()) === '');
+    await press('Delete');
+    await until(() => tab.asked.some((question) => question.startsWith('Delete ')));
+    expect(fs.existsSync(file('renamed.txt'))).toBe(true);
+    tab.answers.push('');
+    await press('Delete');
+    await until(() => !fs.existsSync(file('renamed.txt')));
+  });
+});
+
+test('a page of a port of the sandbox gets nothing from the pages, with the cookie in the browser', async () => {
+  const script = `
+    const tried = [];
+    for (const [method, path] of [['GET', '/files/session'], ['POST', '/terminal/agent/Process/Start'], ['GET', '/files/agent/download/%2Fetc%2Fpasswd']]) {
+      await fetch('${origin}' + path, { method, credentials: 'include', mode: 'no-cors' }).then((reply) => tried.push(reply.type), () => tried.push('failed'));
+    }
+    const frame = document.createElement('iframe');
+    frame.src = '${origin}/terminal';
+    document.body.append(frame);
+    await new Promise((resolve) => { frame.onload = resolve; });
+    let inside = 'closed';
+    try { inside = frame.contentDocument?.body.innerHTML ?? 'closed'; } catch { /* another origin */ }
+    document.title = JSON.stringify({ tried, inside });`;
+  const cookies: (string | undefined)[] = [];
+  const port = await startHttpUpstream((request, response) => {
+    cookies.push(request.headers.cookie);
+    response.setHeader('content-type', 'text/html');
+    response.end(`<!doctype html><body><script type="module">${script}</script>`);
+  });
+  try {
+    const ports = [{ port: 3000, servicePort: port.port, protocol: 'TCP' as const, isProtected: false }];
+    started.routes.set({ sandboxId: id as never, ports });
+    const { length } = started.log;
+    await tab.goTo(`http://${hostOf(id, 3000)}:${started.port}/`);
+    const outcome = async () => JSON.parse((await tab.evaluate<string>('document.title')) || 'null');
+    await until(async () => (await outcome()) !== null);
+    expect((await outcome()).inside).toBe('closed');
+    expect(cookies.every((cookie) => cookie === undefined)).toBe(true);
+    const tried = ['/files/session', '/terminal/agent/Process/Start', '/files/agent/download/%2Fetc%2Fpasswd'];
+    const statuses = () => {
+      const served = started.log.slice(length).map((line) => JSON.parse(line));
+      return served.filter(({ path: asked }) => tried.includes(asked)).map((line) => line.status);
+    };
+    await until(() => statuses().length >= 3);
+    expect(statuses()).toEqual([403, 403, 403]);
+    tab.reported.splice(0);
+  } finally {
+    await port.stop();
+  }
+});

@@ -1,0 +1,144 @@
+import pg from 'pg';
+import type { AccountId } from '../../domain/ids.ts';
+import type { ProcessorMoment, TestProcessor } from '../support/payment-processor.ts';
+import type { FaultyPlatform } from './faulty-platform.ts';
+
+/** Requests of a charge to the processor. */
+const calls = {
+  prepare: /^POST \/v1\/payment_intents$/,
+  confirm: /^POST \/v1\/payment_intents\/\w+\/confirm$/,
+  read: /^GET \/v1\/payment_intents\/\w+$/,
+};
+
+/** Locks that make a statement wait. `$1` is the account. */
+const locks = {
+  account: 'select 1 from accounts where account_id = $1 for no key update',
+  subscription: 'select 1 from subscriptions where account_id = $1 for update',
+  invoice: 'select 1 from invoices where account_id = $1 for update',
+  charge: 'select 1 from payment_intents where account_id = $1 for update',
+  /** The invoice's only charge, which another one waits for. */
+  newCharge: `insert into payment_intents (payment_intent_id, account_id, amount, currency, status, intent_type, invoice_id)
+    select 'held ' || invoice_id, account_id, 1, 'USD', 'canceled', 'invoice', invoice_id from invoices where account_id = $1`,
+};
+
+/** Where the work for an account stands still. */
+export interface HoldPoint {
+  name: string;
+  /** The processor has got a request and not carried it out, or has carried it out and not answered. */
+  request?: { call: keyof typeof calls; moment: ProcessorMoment['when'] };
+  /** A statement waits for a lock, which is taken by `holdStatement`, or when the processor gets or has carried out a request. */
+  statement?: { lock: keyof typeof locks; takenAt?: { call: keyof typeof calls; moment: ProcessorMoment['when'] } };
+  /** The reply to the confirmation is lost before, so the charge is read. */
+  isConfirmationLost?: boolean;
+}
+
+interface Subject {
+  point: HoldPoint;
+  charges: Set<string>;
+  /** Requests that stand still, the last one last. */
+  requests: { isGone(): boolean; release(): void }[];
+  isOver: boolean;
+  /** The processor's library repeats a request whose connection was cut, once. */
+  cutsLeft: number;
+  locker: pg.Client | null;
+}
+
+/** Has the charges of many accounts stand still, each at a point of its own. */
+export class Holds {
+  readonly #platform: FaultyPlatform;
+  readonly #subjects = new Map<AccountId, Subject>();
+  readonly #ownerOf = new Map<string, AccountId>();
+
+  constructor(processor: TestProcessor, platform: FaultyPlatform) {
+    this.#platform = platform;
+    processor.atRequest = (moment) => this.#meet(moment);
+  }
+
+  add(accountId: AccountId, point: HoldPoint): void {
+    const cutsLeft = point.isConfirmationLost ? 2 : 0;
+    this.#subjects.set(accountId, { point, charges: new Set(), requests: [], isOver: false, cutsLeft, locker: null });
+  }
+
+  /** Charges that the processor made for an account. */
+  chargesOf(accountId: AccountId): string[] {
+    return [...this.#subjects.get(accountId)!.charges];
+  }
+
+  /** Has the next statement that needs the lock of an account's point wait. */
+  async holdStatement(accountId: AccountId): Promise<void> {
+    const subject = this.#subjects.get(accountId)!;
+    const locker = new pg.Client({ connectionString: this.#platform.settings.DATABASE_URL });
+    // A killed Postgres ends it.
+    locker.on('error', () => {});
+    await locker.connect();
+    await locker.query('begin');
+    await locker.query(locks[subject.point.statement!.lock], [accountId]);
+    subject.locker = locker;
+  }
+
+  /** What stands still at this moment, and where: the request, or the statement that waits. */
+  async held(): Promise<Map<AccountId, string>> {
+    const lockers = [...this.#subjects.values()].flatMap(({ locker }) => locker ?? []);
+    const pidOf = (locker: pg.Client) => (locker as unknown as { processID: number }).processID;
+    const waiting = new Map<number, string>();
+    if (lockers.length > 0) {
+      const rows = await this.#platform.rows<{ locker: number; query: string }>(
+        `select b.locker, a.query from pg_stat_activity a, unnest(pg_blocking_pids(a.pid)) b (locker)
+          where b.locker = any(?::int[])`,
+        [`{${lockers.map(pidOf).join(',')}}`],
+      );
+      for (const { locker, query } of rows) waiting.set(locker, query.replaceAll(/\s+/g, ' ').slice(0, 70));
+    }
+    const held = new Map<AccountId, string>();
+    for (const [accountId, { point, requests, locker }] of this.#subjects) {
+      const isWaiting = requests.some(({ isGone }) => !isGone());
+      if (isWaiting) held.set(accountId, `${point.request!.call} ${point.request!.moment}`);
+      const statement = locker && waiting.get(pidOf(locker));
+      if (statement) held.set(accountId, statement);
+    }
+    return held;
+  }
+
+  /** Lets everything go on, and holds nothing any more. */
+  async release(): Promise<void> {
+    for (const subject of this.#subjects.values()) {
+      subject.isOver = true;
+      for (const { release } of subject.requests) release();
+      // Its transaction is rolled back. It has ended already where Postgres was killed.
+      await subject.locker?.end().catch(() => {});
+    }
+  }
+
+  async #meet(moment: ProcessorMoment): Promise<'cut' | null> {
+    const accountId = this.#owner(moment);
+    const subject = accountId && this.#subjects.get(accountId);
+    if (!subject || subject.isOver) return null;
+    const { point } = subject;
+    const isAt = (at: { call: keyof typeof calls; moment: string } | undefined) =>
+      at !== undefined && at.moment === moment.when && calls[at.call].test(moment.name);
+    if (subject.cutsLeft > 0 && isAt({ call: 'confirm', moment: 'done' })) {
+      subject.cutsLeft -= 1;
+      return 'cut';
+    }
+    if (!subject.locker && isAt(point.statement?.takenAt)) await this.holdStatement(accountId);
+    if (isAt(point.request)) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      subject.requests.push({ isGone: moment.isGone, release: resolve });
+      await promise;
+    }
+    return null;
+  }
+
+  #owner({ name, body, answer }: ProcessorMoment): AccountId | null {
+    const id = /^\w+ \/v1\/payment_intents\/(\w+)/.exec(name)?.[1];
+    if (id) return this.#ownerOf.get(id) ?? null;
+    if (!calls.prepare.test(name)) return null;
+    const accountId = new URLSearchParams(body).get('metadata[account_id]') as AccountId;
+    if (answer !== null) {
+      const made = JSON.parse(answer).id;
+      this.#ownerOf.set(made, accountId);
+      this.#subjects.get(accountId)?.charges.add(made);
+    }
+    return accountId;
+  }
+}

@@ -1,0 +1,126 @@
+import type http from 'node:http';
+import { afterEach, expect, test } from '@jest/globals';
+import { imageTypeOf, textOf } from '../../gateway/pages/web/files/content-kinds.ts';
+import { callAgent, fromBase64, streamFromAgent, toBase64 } from '../../gateway/pages/web/shared/agent.ts';
+import { visibleText } from '../../gateway/pages/web/shared/page-error.ts';
+import { startHttpUpstream } from './upstream-server.ts';
+
+/** What the web pages make of an agent that root in the sandbox has replaced. Chromium runs them in test/e2e. */
+const stops: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  await Promise.all(stops.splice(0).map((stop) => stop()));
+});
+
+async function agentThat(answer: (response: http.ServerResponse) => void): Promise<string> {
+  const server = await startHttpUpstream((_request, response) => answer(response));
+  stops.push(() => server.stop());
+  return `http://${server.address}:${server.port}/`;
+}
+
+function frame(message: string, flags = 0): Buffer {
+  const head = Buffer.alloc(5);
+  head[0] = flags;
+  head.writeUInt32BE(Buffer.byteLength(message), 1);
+  return Buffer.concat([head, Buffer.from(message)]);
+}
+
+async function read(url: string, silenceMs = 60_000): Promise<unknown[]> {
+  const messages: unknown[] = [];
+  for await (const message of streamFromAgent(url, {}, silenceMs)) messages.push(message);
+  return messages;
+}
+const codeOf = (work: Promise<unknown>) =>
+  work.then(
+    () => null,
+    (error) => error.code,
+  );
+
+test('messages arrive whole, however they are cut', async () => {
+  const bytes = Buffer.concat([frame('{"a":"żółć"}'), frame('{"b":2}'), frame('{}', 2)]);
+  const url = await agentThat(async (response) => {
+    for (const byte of bytes) {
+      response.write(Buffer.from([byte]));
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    response.end();
+  });
+  expect(await read(url)).toEqual([{ a: 'żółć' }, { b: 2 }]);
+});
+
+test.each<[string, (response: http.ServerResponse) => void, string]>([
+  ['a message that is too long', (response) => response.write(Buffer.from([0, 0xff, 0xff, 0xff, 0xff])), 'bad_reply'],
+  ['no JSON', (response) => response.end(frame('<html>')), 'bad_reply'],
+  ['an end amid a message', (response) => response.end(frame('{"a":1}').subarray(0, 8)), 'disconnected'],
+  ['an end without saying so', (response) => response.end(frame('{"a":1}')), 'disconnected'],
+  ['an error at the end', (response) => response.end(frame('{"error":{"code":"not_found"}}', 2)), 'not_found'],
+  ['a broken connection', (response) => response.destroy(), 'disconnected'],
+  ['a status and no reason', (response) => response.writeHead(500).end('<html>'), 'http_500'],
+  ['a redirect', (response) => response.writeHead(302, { location: '/' }).end(), 'disconnected'],
+])('a stream with %s fails with a code', async (_, answer, code) => {
+  expect(await codeOf(read(await agentThat(answer)))).toBe(code);
+});
+
+test('a stream without keepalives is over', async () => {
+  const url = await agentThat((response) => response.write(frame('{"a":1}')));
+  expect(await codeOf(read(url, 300))).toBe('disconnected');
+});
+
+test('of a reply without end no more is read than may be held', async () => {
+  let isClosed = false;
+  const url = await agentThat((response) => {
+    const more = () => {
+      if (!response.destroyed && response.write('x'.repeat(65_536))) setImmediate(more);
+    };
+    response.on('drain', more).on('close', () => {
+      isClosed = true;
+    });
+    more();
+  });
+  expect(await codeOf(callAgent(url, {}, 1_000_000))).toBe('too_large');
+  while (!isClosed) await new Promise((resolve) => setImmediate(resolve));
+});
+
+test('a reply that is no object has no fields', async () => {
+  for (const reply of ['null', '7', '"text"', '[]']) {
+    expect(await callAgent(await agentThat((response) => response.end(reply)), {})).not.toHaveProperty('entries');
+  }
+  expect(await codeOf(callAgent(await agentThat((response) => response.end('{"a":')), {}))).toBe('bad_reply');
+});
+
+test('texts of the sandbox show what they are made of, on one line and not without end', () => {
+  expect(visibleText('a\u202eb\nc\u001b[2Jd\u200be\u0000')).toBe('a\\u{202e}b\\u{a}c\\u{1b}[2Jd\\u{200b}e\\u{0}');
+  expect(visibleText('stray-\uf7ff\uf780')).toBe('stray-\\xff\\x80');
+  expect(visibleText('żółć 日本 👩‍💻 <b>')).toBe('żółć 日本 👩‍💻 <b>');
+  expect(visibleText('x'.repeat(10_000))).toHaveLength(301);
+});
+
+test.each<[string, Parameters<typeof textOf>[0], ReturnType<typeof textOf>]>([
+  ['lines', Buffer.from('a\nb'), { text: 'a\nb', lineEnd: '\n' }],
+  ['lines of Windows', Buffer.from('a\r\nb\r\n'), { text: 'a\r\nb\r\n', lineEnd: '\r\n' }],
+  ['mixed lines', Buffer.from('a\r\nb\n'), { text: 'a\r\nb\n', lineEnd: null }],
+  ['lines of long ago', Buffer.from('a\rb'), { text: 'a\rb', lineEnd: null }],
+  ['a byte order mark', Buffer.from('\ufeffa'), { text: '\ufeffa', lineEnd: '\n' }],
+  ['bytes', Buffer.from([0x61, 0xff]), null],
+  ['a zero', Buffer.from('a\0b'), null],
+])('%s are text that can be written as it was, or none', (_, bytes, text) => {
+  expect(textOf(bytes)).toEqual(text);
+});
+
+test('pictures are known by their bytes, and SVG is none', () => {
+  const types = [
+    '\x89PNG\r\n\x1a\n',
+    '\xff\xd8\xff\xe0',
+    'GIF89a',
+    'RIFF\0\0\0\0WEBPVP8 ',
+    '<svg xmlns=',
+    'BM',
+    '',
+  ].map((start) => imageTypeOf(Buffer.from(start, 'latin1')));
+  expect(types).toEqual(['image/png', 'image/jpeg', 'image/gif', 'image/webp', null, null, null]);
+});
+
+test('keys and output survive base64', () => {
+  expect(Buffer.from(toBase64('żółć\x03👩‍💻'), 'base64').toString()).toBe('żółć\x03👩‍💻');
+  expect([...fromBase64('/wD+')]).toEqual([255, 0, 254]);
+  expect(() => fromBase64('*')).toThrow('base64');
+});

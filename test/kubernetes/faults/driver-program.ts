@@ -1,0 +1,78 @@
+import { KubeConfig } from '@kubernetes/client-node';
+import type { SandboxId } from '../../../domain/ids.ts';
+import type { DriverErrorCode, SandboxSpec } from '../../../runtime/driver.ts';
+import { type KubernetesDriver, openKubernetesDriver } from '../../../runtime/kubernetes/driver.ts';
+
+/** The driver in a process of its own, as a host worker has it: takes calls from its parent until it is killed. */
+export interface ProgramOptions {
+  kubeConfigFile: string;
+  namespace: string;
+  agentImage: string;
+}
+
+export interface Call {
+  id: number;
+  method: 'create' | 'pause' | 'resume' | 'restart' | 'stop' | 'remove' | 'inspect' | 'list' | 'reconcile';
+  argument: unknown;
+}
+
+/** What the parent hears. */
+export type Message =
+  | { ready: true }
+  | { id: number; result: unknown }
+  | { id: number; error: { message: string; code: DriverErrorCode | null; retryable: boolean } }
+  | { ended: { sandboxId: SandboxId; run: number | null; reason: string } }
+  | { warning: string };
+
+const send = (message: Message) => process.send!(message);
+
+async function open({ kubeConfigFile, namespace, agentImage }: ProgramOptions): Promise<KubernetesDriver> {
+  const config = new KubeConfig();
+  config.loadFromFile(kubeConfigFile);
+  const warn = (fields: object, message: string) => {
+    const { err } = fields as { err?: Error };
+    send({ warning: err ? `${message}: ${err.message}` : message });
+  };
+  const driver = await openKubernetesDriver({
+    config,
+    namespace,
+    hostId: namespace,
+    agentImage,
+    imageOf: (reference) => reference,
+    storageClass: namespace,
+    clientRanges: ['0.0.0.0/0'],
+    podNetwork: '10.0.0.0/8',
+    logger: { debug: () => {}, info: () => {}, warn, error: warn },
+  });
+  driver.onEnd(({ sandboxId, run, reason }) => send({ ended: { sandboxId, run, reason } }));
+  return driver;
+}
+
+async function answer(driver: KubernetesDriver, { id, method, argument }: Call): Promise<void> {
+  try {
+    const acts: Record<Call['method'], () => Promise<unknown>> = {
+      create: () => driver.create(argument as SandboxSpec),
+      resume: () => driver.resume(argument as SandboxSpec),
+      restart: () => driver.restart(argument as SandboxSpec),
+      pause: () => driver.pause(argument as SandboxId),
+      stop: () => driver.stop(argument as SandboxId),
+      remove: () => driver.remove(argument as SandboxId),
+      inspect: () => driver.inspect(argument as SandboxId),
+      list: () => driver.list(),
+      reconcile: () => driver.reconcile(argument as SandboxId[]),
+    };
+    send({ id, result: (await acts[method]()) ?? null });
+  } catch (error) {
+    const { message, code, retryable } = error as Error & { code?: DriverErrorCode; retryable?: boolean };
+    const { cause } = error as { cause?: Error };
+    const text = cause ? `${message} (${cause.message})` : message;
+    // An error without a code is any fault of the way there; the caller asks again, as Temporal does.
+    send({ id, error: { message: text, code: code ?? null, retryable: retryable ?? true } });
+  }
+}
+
+const driver = await open(JSON.parse(process.argv[2]!));
+process.on('message', (call: Call) => void answer(driver, call));
+// Without its parent it has nothing to do.
+process.on('disconnect', () => process.exit());
+send({ ready: true });

@@ -1,0 +1,29 @@
+import { type MoveName, moveNames } from './moving-sandboxes.ts';
+
+export interface Outcome {
+  fault: string;
+  move: MoveName;
+  ended: string;
+}
+
+/** How many of each kind, as text: faults down, moves across. */
+export function faultTable(outcomes: readonly Outcome[]): string {
+  const faults = [...new Set(outcomes.map(({ fault }) => fault))];
+  const cell = (fault: string, move: MoveName) => {
+    const ends = outcomes.filter((each) => each.fault === fault && each.move === move).map(({ ended }) => ended);
+    const count = (start: string) => ends.filter((ended) => ended.startsWith(start)).length;
+    return `${count('as asked')}/${count('done')}/${count('failed')}/${count('WRONG')}`;
+  };
+  const rows = [
+    ['fault', ...moveNames],
+    ...faults.map((fault) => [fault, ...moveNames.map((move) => cell(fault, move))]),
+  ];
+  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
+  const lines = rows.map((row) =>
+    row
+      .map((word, column) => word.padEnd(widths[column]!))
+      .join('  ')
+      .trimEnd(),
+  );
+  return `as asked / done when asked again / failed with a reason / wrong\n${lines.join('\n')}`;
+}

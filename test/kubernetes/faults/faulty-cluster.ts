@@ -1,0 +1,136 @@
+import type { SandboxId } from '../../../domain/ids.ts';
+import type { SandboxInspection } from '../../../runtime/driver.ts';
+import { until } from '../../support/until.ts';
+import { DriverHost, pushAgentImage } from '../support/driver-host.ts';
+import { KubernetesCluster } from '../support/kubernetes-cluster.ts';
+import { pushBusybox } from '../support/pods.ts';
+import { nodeThings, objectsOf, podsWithProcesses, viewOf } from './cluster-inventory.ts';
+import { DriverProcess } from './driver-process.ts';
+
+/** What can be killed. */
+export const partNames = ['kubelet', 'containerd', 'kube-apiserver', 'host worker'] as const;
+export type PartName = (typeof partNames)[number];
+
+const equalTimeoutMs = 120_000;
+/** The kubelet collects containers that have ended once a minute. */
+const goneTimeoutMs = 180_000;
+
+/** A cluster with a driver in a process of its own, each part of which can be killed and started again. */
+export class FaultyCluster {
+  readonly cluster: KubernetesCluster;
+  readonly image: string;
+  readonly driver: DriverProcess;
+  /** For its namespace and disks; its own driver is closed. */
+  readonly host: DriverHost;
+  #nodeBefore: Set<string> = new Set();
+
+  private constructor(cluster: KubernetesCluster, image: string, host: DriverHost, agentImage: string) {
+    this.cluster = cluster;
+    this.image = image;
+    this.host = host;
+    const { namespace } = host;
+    this.driver = new DriverProcess({ kubeConfigFile: cluster.kubeConfigFile, namespace, agentImage });
+  }
+
+  static async start(): Promise<FaultyCluster> {
+    const cluster = await KubernetesCluster.start();
+    try {
+      const [image, agentImage] = [await pushBusybox(cluster), await pushAgentImage(cluster.registry)];
+      const host = await DriverHost.open(cluster, agentImage);
+      await host.driver.close();
+      const faulty = new FaultyCluster(cluster, image, host, agentImage);
+      faulty.#nodeBefore = new Set(await nodeThings(cluster));
+      await faulty.driver.start();
+      return faulty;
+    } catch (error) {
+      await cluster.stop();
+      throw error;
+    }
+  }
+
+  /** `kill -9`. */
+  async kill(part: PartName): Promise<void> {
+    if (part === 'host worker') await this.driver.kill();
+    else await this.cluster.node.program(part).kill('SIGKILL');
+  }
+
+  /** Starts a part again after its end; returns when it answers. */
+  async up(part: PartName): Promise<void> {
+    if (part === 'host worker') await this.driver.start();
+    else if (part === 'kubelet') await this.cluster.startKubelet();
+    else await this.cluster.startAgain(part);
+  }
+
+  /**
+   * Waits until the driver, the API server's objects and the node's processes say the same of every sandbox.
+   * @returns where they do not, after the time; by sandbox
+   */
+  async disagreement(): Promise<string[]> {
+    let different: string[] = [];
+    const agree = async () => {
+      const { states, runningPods } = await viewOf(this.cluster, this.host.namespace);
+      const said = await this.driver.call<SandboxInspection[]>('list');
+      const ids = new Set<SandboxId>([...states.keys(), ...said.map(({ sandboxId }) => sandboxId)]);
+      different = [...ids].flatMap((sandboxId) => {
+        const driver = said.find((each) => each.sandboxId === sandboxId)?.state ?? 'absent';
+        const cluster = states.get(sandboxId) ?? 'absent';
+        return driver === cluster ? [] : [`${sandboxId}: the driver says ${driver}, the cluster ${cluster}`];
+      });
+      const withProcesses = podsWithProcesses(this.cluster);
+      if (String(withProcesses) !== String(runningPods)) {
+        different.push(`pods with processes: ${withProcesses}; running: ${runningPods}`);
+      }
+      return different.length === 0;
+    };
+    await until(agree, equalTimeoutMs, 200).catch((error) => {
+      if (different.length === 0) throw error;
+    });
+    return different;
+  }
+
+  /** Objects that are there after the time, but of these sandboxes. */
+  async leftObjects(kept: readonly SandboxId[]): Promise<string[]> {
+    return this.#left(async () => {
+      const lines = await objectsOf(this.cluster, this.host.namespace);
+      return lines.filter((line) => !kept.some((sandboxId) => line.endsWith(` ${sandboxId}`)));
+    });
+  }
+
+  /** What the node has after the time that it had not before the first sandbox, but what its kubelet has forgotten. */
+  async leftOnNode(): Promise<string[]> {
+    return this.#left(async () => {
+      const lines = (await nodeThings(this.cluster)).filter((line) => !this.#nodeBefore.has(line));
+      const forgotten = podsWithSubPaths(lines);
+      return lines.filter((line) => !line.includes('/volume-subpaths/') && !forgotten.has(line.split(' ').at(-1)!));
+    });
+  }
+
+  /**
+   * Uids of pods whose `subPath` mounts are on the node. A kubelet that is killed while it makes or removes such mounts
+   * of a hostPath volume forgets them (kubernetes/kubernetes#135698, open); the disks of these tests are such volumes.
+   */
+  async podsWithSubPaths(): Promise<string[]> {
+    return [...podsWithSubPaths(await nodeThings(this.cluster))];
+  }
+
+  async stop(): Promise<void> {
+    await this.driver.kill();
+    await this.cluster.stop();
+  }
+
+  async #left(look: () => Promise<string[]>): Promise<string[]> {
+    let left: string[] = [];
+    const isEmpty = async () => {
+      left = await look();
+      return left.length === 0;
+    };
+    await until(isEmpty, goneTimeoutMs, 500).catch((error) => {
+      if (left.length === 0) throw error;
+    });
+    return left;
+  }
+}
+
+function podsWithSubPaths(lines: readonly string[]): Set<string> {
+  return new Set(lines.flatMap((line) => /^mount .*\/pods\/([^/]+)\/volume-subpaths\//.exec(line)?.[1] ?? []));
+}

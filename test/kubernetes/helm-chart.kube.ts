@@ -1,0 +1,235 @@
+import { execFile } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { loadAllYaml } from '@kubernetes/client-node';
+import { loadSettings } from '../../config/settings.ts';
+import { kubernetesPrograms } from '../../ops/setup/toolchain/locations.mjs';
+import { KubernetesCluster } from './support/kubernetes-cluster.ts';
+
+/** The chart against a real API server, which runs none of its pods: no host, no Postgres, no Temporal is there. */
+const run = promisify(execFile);
+const chart = path.resolve(import.meta.dirname, '../../ops/helm/sandbox-platform');
+
+const needed = {
+  image: { repository: 'registry.test/sandbox-platform' },
+  url: 'https://api.example.com',
+  baseDomain: 'sandbox.example.com',
+  secret: 'platform',
+  gateway: { tlsSecret: 'gateway-tls' },
+  temporal: { address: 'temporal.example.com:7233' },
+};
+
+const everything = {
+  ...needed,
+  settings: { PLATFORM_REGION: 'eu', PLATFORM_RATE_LIMIT_PER_KEY: 100, PLATFORM_TRUST_PROXY: true },
+  migrations: { ownerSecret: 'owner' },
+  temporal: {
+    address: 'name.account.tmprl.cloud:7233',
+    namespace: 'name.account',
+    prepareNamespace: false,
+    tls: { enabled: true, caSecret: 'temporal-ca', clientSecret: 'temporal-client', serverName: 'name.account' },
+    apiKeySecret: { name: 'temporal-key' },
+  },
+  registry: {
+    address: 'harbor.example.com/sandboxes',
+    username: 'platform',
+    passwordSecret: 'registry',
+    caSecret: 'registry-ca',
+  },
+  api: { ingress: { enabled: true, className: 'nginx', tlsSecret: 'api-tls' } },
+  worker: { deployment: 'platform', previousTags: ['v0.0.9_rc.1'] },
+  lastHop: { gatewayTokenSecret: 'join-token', authoritySecret: 'authority' },
+  sandboxes: {
+    enabled: true,
+    hostId: 'cluster-one',
+    // The API server, which makes nothing here, asks for the namespace of a role.
+    namespace: 'default',
+    createNamespace: false,
+    replicas: 2,
+    agentImage: 'registry.test/agent:1',
+    templateImages: { 'code-interpreter': 'registry.test/code-interpreter:1' },
+    podNetwork: '10.244.0.0/16',
+    closedRanges: ['203.0.113.0/24'],
+    pullSecret: 'pull',
+    storageClass: 'fast',
+    runtimeClass: 'gvisor',
+    udp: {
+      ports: '30100-30199',
+      publicAddress: '192.0.2.1',
+      service: 'LoadBalancer',
+      loadBalancerClass: 'example.com/one',
+      annotations: { 'example.com/shared': 'a "name", or two' },
+    },
+  },
+  host: { enabled: true, tolerations: [{ key: 'sandboxes', operator: 'Exists' }] },
+  networkPolicies: { metricsFrom: [{ namespaceSelector: { matchLabels: { name: 'monitoring' } } }] },
+};
+
+let cluster: KubernetesCluster;
+
+beforeAll(async () => {
+  cluster = await KubernetesCluster.start({ kind: 'api-only' });
+}, 300_000);
+
+afterAll(async () => {
+  await cluster?.stop();
+}, 120_000);
+
+function valuesFile(name: string, values: object): string {
+  const file = path.join(cluster.place.folder, `${name}.json`);
+  fs.writeFileSync(file, JSON.stringify(values));
+  return file;
+}
+
+const helm = async (...words: string[]) => (await run(kubernetesPrograms().helm, words)).stdout;
+
+interface Rendered {
+  kind: string;
+  metadata: { name: string };
+  data: Record<string, string>;
+  spec: {
+    template: {
+      spec: {
+        automountServiceAccountToken?: boolean;
+        serviceAccountName?: string;
+        containers: { env: { name: string; value?: string }[]; envFrom: object[] }[];
+        initContainers?: object[];
+      };
+    };
+  };
+}
+
+async function rendered(name: string, values: object): Promise<{ text: string; objects: Rendered[] }> {
+  const text = await helm('template', 'platform', chart, '--values', valuesFile(name, values));
+  return { text, objects: (loadAllYaml(text) as Rendered[]).filter(Boolean) };
+}
+
+test.each([
+  ['needed', needed],
+  ['everything', everything],
+  ['for sandboxes that are pods', { ...needed, nodeHelper: { enabled: true, sandboxNamespace: 'default' } }],
+])('with what is %s it has no fault, and the API server takes each of its objects', async (name, values) => {
+  await helm('lint', '--strict', chart, '--values', valuesFile(name, values));
+  const { text, objects } = await rendered(name, values);
+  const file = path.join(cluster.place.folder, `${name}.yaml`);
+  fs.writeFileSync(file, text);
+  const kubectl = ['--kubeconfig', cluster.kubeConfigFile, 'apply', '--server-side', '--dry-run=server'];
+  const { stdout } = await run(kubernetesPrograms().kubectl, [...kubectl, '--validate=strict', '--filename', file]);
+  expect(stdout.trim().split('\n')).toHaveLength(objects.length);
+});
+
+test('its settings are those that the processes read, and secrets are in references alone', async () => {
+  const { text, objects } = await rendered('settings', everything);
+  const { data } = objects.find(({ kind, metadata }) => kind === 'ConfigMap' && metadata.name === 'platform-settings')!;
+  const secrets = { PLATFORM_SECRET_KEY: Buffer.alloc(32, 1).toString('base64'), DATABASE_URL: 'postgres://x' };
+  const settings = loadSettings({ ...data, ...secrets }) as unknown as Record<string, unknown>;
+  // A name that is wrong would be ignored.
+  for (const name of Object.keys(data)) expect(Object.keys(settings)).toContain(name);
+  expect(settings).toMatchObject({
+    TEMPORAL_TLS: true,
+    TEMPORAL_TLS_CA_FILE: '/secrets/temporal-ca/ca.crt',
+    PLATFORM_API_HOST: '0.0.0.0',
+    PLATFORM_REGION: 'eu',
+    PLATFORM_RATE_LIMIT_PER_KEY: 100,
+    PLATFORM_TRUST_PROXY: true,
+    PLATFORM_WORKER_METRICS_PORT: 9464,
+    PLATFORM_WORKER_DEPLOYMENT: 'platform',
+  });
+  const workloads = objects.filter(({ kind }) => ['Deployment', 'DaemonSet', 'Job'].includes(kind));
+  const ofCluster = workloads.find(({ metadata }) => metadata.name === 'platform-sandboxes')!;
+  const { env } = ofCluster.spec.template.spec.containers[0]!;
+  const given = Object.fromEntries(env.map(({ name, value }) => [name, value ?? '']));
+  const { HOME: _home, ...own } = given;
+  const host = loadSettings({ ...data, ...secrets, ...own }) as unknown as Record<string, unknown>;
+  for (const name of Object.keys(own)) expect(Object.keys(host)).toContain(name);
+  expect(host).toMatchObject({
+    PLATFORM_DRIVER: 'kubernetes',
+    PLATFORM_HOST_ID: 'cluster-one',
+    PLATFORM_HOST_LEASE_SECONDS: 60,
+    PLATFORM_KUBERNETES_CLIENT_RANGES: ['10.244.0.0/16'],
+    PLATFORM_KUBERNETES_TEMPLATE_IMAGES: { 'code-interpreter': ['registry.test/code-interpreter:1'] },
+    PLATFORM_UDP_PORTS: { first: 30_100, last: 30_199 },
+    PLATFORM_HOST_PUBLIC_ADDRESS: '192.0.2.1',
+    PLATFORM_KUBERNETES_UDP_SERVICE: 'LoadBalancer',
+    PLATFORM_KUBERNETES_UDP_TRAFFIC_POLICY: 'Cluster',
+    PLATFORM_KUBERNETES_UDP_LOAD_BALANCER_CLASS: 'example.com/one',
+    PLATFORM_KUBERNETES_UDP_ANNOTATIONS: { 'example.com/shared': 'a "name", or two' },
+  });
+  expect(workloads.map(({ metadata }) => metadata.name).sort()).toEqual(
+    ['api', 'gateway', 'host', 'migrations', 'sandboxes', 'worker-0-1-0', 'worker-v0-0-9-rc-1'].map(
+      (part) => `platform-${part}`,
+    ),
+  );
+  for (const { metadata, spec } of workloads) {
+    const [container] = spec.template.spec.containers;
+    expect(container!.env.map(({ name }) => name)).toContain('TEMPORAL_API_KEY');
+    expect(container!.envFrom).toContainEqual({ secretRef: { name: 'platform' } });
+    // Only migrations may act as the owner of the tables.
+    expect(JSON.stringify(spec).includes('"owner"')).toBe(metadata.name === 'platform-migrations');
+    // Only the host worker of the cluster asks its API server.
+    const { automountServiceAccountToken: token, serviceAccountName: account } = spec.template.spec;
+    expect([token, account]).toEqual(
+      metadata.name === 'platform-sandboxes' ? [undefined, 'platform-sandboxes'] : [false, undefined],
+    );
+    // Only control workers may issue certificates.
+    expect(JSON.stringify(spec).includes('"authority"')).toBe(metadata.name.startsWith('platform-worker'));
+    expect(spec.template.spec.initContainers).toBeUndefined();
+  }
+  expect(text).not.toContain('kind: Secret\n');
+});
+
+test('UDP ports need an address; without them the host worker has no right to Services', async () => {
+  const { sandboxes } = everything;
+  const withUdp = (udp: object) => valuesFile('udp', { ...everything, sandboxes: { ...sandboxes, udp } });
+  const nowhere = helm('template', 'platform', chart, '--values', withUdp({ ports: '30100-30199' }));
+  await expect(nowhere).rejects.toThrow("at '/sandboxes/udp/publicAddress'");
+  const rightsOf = async (udp: object) => {
+    const { objects } = await rendered('udp', { ...everything, sandboxes: { ...sandboxes, udp } });
+    const role = objects.find(({ kind, metadata }) => kind === 'Role' && metadata.name === 'platform-sandboxes');
+    return (role as unknown as { rules: { resources: string[] }[] }).rules.flatMap(({ resources }) => resources);
+  };
+  expect(await rightsOf({})).not.toContain('services');
+  expect(await rightsOf(sandboxes.udp)).toContain('services');
+});
+
+test('without a value that is needed, it says which', async () => {
+  const failed = helm('template', 'platform', chart, '--values', valuesFile('without', { ...needed, secret: '' }));
+  await expect(failed).rejects.toThrow("at '/secret'");
+});
+
+test('Prometheus’ operator is asked for where that is wanted', async () => {
+  const wanted = { ...needed, metrics: { serviceMonitor: { enabled: true, tokenSecret: 'metrics-token' } } };
+  const { objects } = await rendered('monitor', wanted);
+  const monitor = objects.find(({ kind }) => kind === 'ServiceMonitor') as unknown as { spec: { endpoints: object[] } };
+  expect(monitor.spec.endpoints).toEqual([
+    { port: 'metrics', interval: '15s', authorization: { credentials: { name: 'metrics-token', key: 'token' } } },
+  ]);
+  expect((await rendered('plain', needed)).objects.map(({ kind }) => kind)).not.toContain('ServiceMonitor');
+});
+
+test('workers of a former tag go on beside those of the new one, each with pods of its own', async () => {
+  const { objects } = await rendered('versions', everything);
+  const workers = (kind: string) =>
+    objects.filter((each) => each.kind === kind && each.metadata.name.includes('worker-'));
+  interface Versioned {
+    spec: {
+      selector: { matchLabels: Record<string, string> };
+      template: { spec: { containers: { image: string }[] } };
+    };
+  }
+  const deployments = workers('Deployment') as unknown as Versioned[];
+  expect(deployments.map(({ spec }) => spec.template.spec.containers[0]!.image)).toEqual([
+    'registry.test/sandbox-platform:0.1.0',
+    'registry.test/sandbox-platform:v0.0.9_rc.1',
+  ]);
+  const versions = ['0.1.0', 'v0.0.9_rc.1'];
+  for (const each of [deployments, workers('PodDisruptionBudget') as unknown as Versioned[]]) {
+    expect(each.map(({ spec }) => spec.selector.matchLabels['sandbox-platform/version'])).toEqual(versions);
+  }
+  const { objects: plain } = await rendered('plain-workers', needed);
+  expect(plain.filter(({ metadata }) => metadata.name.startsWith('platform-worker')).map(({ kind }) => kind)).toEqual(
+    expect.arrayContaining(['Deployment', 'PodDisruptionBudget', 'NetworkPolicy']),
+  );
+});

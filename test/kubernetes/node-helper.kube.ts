@@ -1,0 +1,237 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { AuthorizationV1Api, type V1Pod } from '@kubernetes/client-node';
+import type { SandboxSpec } from '../../runtime/driver.ts';
+import { annotations } from '../../runtime/kubernetes/names.ts';
+import { shell } from '../runtime/local-host.ts';
+import { until } from '../support/until.ts';
+import { DriverHost, pushAgentImage } from './support/driver-host.ts';
+import { KubernetesCluster } from './support/kubernetes-cluster.ts';
+import { freezerStates, InstalledNodeHelper } from './support/node-helper.ts';
+import { pushBusybox, readyPod } from './support/pods.ts';
+
+let cluster: KubernetesCluster;
+let image: string;
+let host: DriverHost;
+let helper: InstalledNodeHelper;
+
+beforeAll(async () => {
+  cluster = await KubernetesCluster.start();
+  const [busybox, agentImage] = [await pushBusybox(cluster), await pushAgentImage(cluster.registry)];
+  image = busybox;
+  host = await DriverHost.open(cluster, agentImage, { helperTimeoutSeconds: 60 });
+}, 300_000);
+afterAll(async () => {
+  await host?.close();
+  await cluster?.stop();
+}, 120_000);
+
+const podOf = async ({ sandboxId }: SandboxSpec): Promise<V1Pod> =>
+  host.core.readNamespacedPod({ name: sandboxId, namespace: host.namespace });
+const annotationOf = async (spec: SandboxSpec, name: string) => (await podOf(spec)).metadata?.annotations?.[name];
+/** The states of the sandbox's container, and of the one that holds its network, as the kernel has them. */
+async function statesOf(spec: SandboxSpec): Promise<{ own: string; others: string[] }> {
+  const pod = await podOf(spec);
+  const id = pod.status!.containerStatuses![0]!.containerID!.split('://')[1]!;
+  const { [id]: own, ...others } = freezerStates(cluster, pod);
+  return { own: own!, others: Object.values(others) };
+}
+/** A process that knows something that is nowhere else: it answers with it when it gets a signal. */
+const remember = 'word=kept-in-memory; trap "echo \\$word >/tmp/answer" USR1; while :; do sleep 0.1; done';
+const begin = `sh -c '${remember}' </dev/null >/dev/null 2>&1 & echo $!`;
+const recall = (pid: string) =>
+  `kill -USR1 ${pid} && for i in 1 2 3 4 5 6 7 8 9 10; do [ -f /tmp/answer ] && break; sleep 0.2; done; cat /tmp/answer`;
+
+async function remembering(overrides: Partial<SandboxSpec> = {}) {
+  const spec = await host.spec(image, overrides);
+  const place = await host.driver.create(spec);
+  const { output: pid } = await shell(place, spec, begin);
+  expect(pid).toMatch(/^\d+$/);
+  return { spec, pid };
+}
+
+test('without a helper a pause keeps the disk alone', async () => {
+  const spec = await host.spec(image);
+  await host.driver.create(spec);
+  expect(await annotationOf(spec, annotations.frozenNow)).toBeUndefined();
+  expect(await host.driver.pause(spec.sandboxId)).toEqual({ kept: 'disk' });
+  await host.driver.remove(spec.sandboxId);
+}, 120_000);
+
+test('a pause keeps the memory: all processes of the sandbox stand still, and a resume lets them go on', async () => {
+  // Sandboxes that are there before the helper are served, too.
+  const { spec, pid } = await remembering();
+  helper = await InstalledNodeHelper.install(cluster, host.namespace);
+  await until(async () => (await annotationOf(spec, annotations.frozenNow)) === 'false');
+
+  expect(await host.driver.pause(spec.sandboxId)).toEqual({ kept: 'memory' });
+  expect(await statesOf(spec)).toEqual({ own: 'FROZEN', others: ['THAWED'] });
+  expect(await host.driver.inspect(spec.sandboxId)).toMatchObject({ state: 'paused', run: 1 });
+  expect(await host.driver.pause(spec.sandboxId)).toEqual({ kept: 'memory' });
+
+  const place = await host.driver.resume({ ...spec, run: 2 });
+  expect(place).toMatchObject({ from: 'thaw' });
+  expect(await statesOf(spec)).toMatchObject({ own: 'THAWED' });
+  expect(await host.driver.inspect(spec.sandboxId)).toMatchObject({ state: 'running', run: 2 });
+  expect((await shell(place, spec, recall(pid))).output).toBe('kept-in-memory');
+  expect(await host.driver.resume({ ...spec, run: 2 })).toMatchObject({ from: 'existing' });
+
+  // Each answer is that of the request before it, not of an earlier one.
+  for (let run = 3; run < 13; run += 1) {
+    expect(await host.driver.pause(spec.sandboxId)).toEqual({ kept: 'memory' });
+    expect(await statesOf(spec)).toMatchObject({ own: 'FROZEN' });
+    expect(await host.driver.resume({ ...spec, run })).toMatchObject({ from: 'thaw' });
+    expect(await statesOf(spec)).toMatchObject({ own: 'THAWED' });
+  }
+  await host.driver.remove(spec.sandboxId);
+}, 240_000);
+
+test('a helper whose node had no news for more than a minute freezes at once', async () => {
+  const { spec } = await remembering();
+  await until(async () => (await annotationOf(spec, annotations.frozenNow)) === 'false');
+  await host.driver.close();
+  await host.start({ helperTimeoutSeconds: 5 });
+  // Longer than several watches that see nothing.
+  await delay(75_000);
+  expect(await host.driver.pause(spec.sandboxId)).toEqual({ kept: 'memory' });
+  await host.driver.close();
+  await host.start({ helperTimeoutSeconds: 60 });
+  await host.driver.remove(spec.sandboxId);
+}, 240_000);
+
+test('a helper that is killed between the request and the freeze freezes once it is back', async () => {
+  const { spec, pid } = await remembering();
+  await until(async () => (await annotationOf(spec, annotations.frozenNow)) === 'false');
+  await helper.signal('SIGSTOP');
+  const pausing = host.driver.pause(spec.sandboxId);
+  await until(async () => (await annotationOf(spec, annotations.frozen)) === 'true');
+  expect(await statesOf(spec)).toMatchObject({ own: 'THAWED' });
+  await helper.kill();
+  expect(await pausing).toEqual({ kept: 'memory' });
+  expect(await statesOf(spec)).toMatchObject({ own: 'FROZEN' });
+
+  // And what it froze stays frozen without it, and is thawed by the next one.
+  await helper.signal('SIGSTOP');
+  const resuming = host.driver.resume({ ...spec, run: 2 });
+  await until(async () => (await annotationOf(spec, annotations.frozen)) === 'false');
+  await helper.kill();
+  const place = await resuming;
+  expect((await shell(place, spec, recall(pid))).output).toBe('kept-in-memory');
+  await host.driver.remove(spec.sandboxId);
+}, 240_000);
+
+test('what a killed worker has asked for is done, and the next worker finds it paused', async () => {
+  const { spec, pid } = await remembering();
+  await until(async () => (await annotationOf(spec, annotations.frozenNow)) === 'false');
+  await helper.signal('SIGSTOP');
+  const worker = pausingWorker(spec);
+  await until(async () => (await annotationOf(spec, annotations.frozen)) === 'true');
+  const ended = once(worker, 'exit');
+  worker.kill('SIGKILL');
+  await ended;
+  expect(await statesOf(spec)).toMatchObject({ own: 'THAWED' });
+  await helper.signal('SIGCONT');
+  await until(async () => (await annotationOf(spec, annotations.frozenNow)) === 'true');
+  await host.driver.close();
+  await host.start({ helperTimeoutSeconds: 60 });
+  expect(await host.driver.inspect(spec.sandboxId)).toMatchObject({ state: 'paused', run: 1 });
+  expect(await host.driver.pause(spec.sandboxId)).toEqual({ kept: 'memory' });
+  const place = await host.driver.resume({ ...spec, run: 2 });
+  expect((await shell(place, spec, recall(pid))).output).toBe('kept-in-memory');
+  await host.driver.remove(spec.sandboxId);
+}, 240_000);
+
+test('a helper that does not answer costs the memory, not the pause', async () => {
+  const { spec } = await remembering();
+  await until(async () => (await annotationOf(spec, annotations.frozenNow)) === 'false');
+  await host.driver.close();
+  await host.start({ helperTimeoutSeconds: 1 });
+  await helper.signal('SIGSTOP');
+  expect(await host.driver.pause(spec.sandboxId)).toEqual({ kept: 'disk' });
+  await helper.signal('SIGCONT');
+  await host.driver.close();
+  await host.start({ helperTimeoutSeconds: 60 });
+  const place = await host.driver.resume({ ...spec, run: 2 });
+  expect(place).toMatchObject({ from: 'cold' });
+  expect((await shell(place, spec, 'cat /tmp/answer || echo nothing')).output).toContain('nothing');
+  await host.driver.remove(spec.sandboxId);
+}, 240_000);
+
+test('a resume whose agent does not know the platform freezes the sandbox again, and says so', async () => {
+  const { spec } = await remembering();
+  await until(async () => (await annotationOf(spec, annotations.frozenNow)) === 'false');
+  expect(await host.driver.pause(spec.sandboxId)).toEqual({ kept: 'memory' });
+  const wrong = { ...spec, run: 2, platformToken: 'not-its-token' };
+  await expect(host.driver.resume(wrong)).rejects.toMatchObject({ code: 'agent_not_answering' });
+  expect(await statesOf(spec)).toMatchObject({ own: 'FROZEN' });
+  expect(await host.driver.inspect(spec.sandboxId)).toMatchObject({ state: 'paused' });
+  expect(await host.driver.resume({ ...spec, run: 3 })).toMatchObject({ from: 'thaw' });
+  await host.driver.remove(spec.sandboxId);
+}, 240_000);
+
+test('a frozen sandbox ends: stopped, removed, deleted by hand, and restarted on its disk', async () => {
+  const all = await Promise.all([remembering(), remembering(), remembering()]);
+  const [stopped, byHand, restarted] = all.map(({ spec }) => spec);
+  for (const { spec } of all) {
+    await until(async () => (await annotationOf(spec, annotations.frozenNow)) === 'false');
+    expect(await host.driver.pause(spec.sandboxId)).toEqual({ kept: 'memory' });
+  }
+  await host.driver.stop(stopped!.sandboxId);
+  expect((await host.objects()).pods).not.toContain(stopped!.sandboxId);
+  await host.core.deleteNamespacedPod({ name: byHand!.sandboxId, namespace: host.namespace });
+  await until(async () => !(await host.objects()).pods.includes(byHand!.sandboxId));
+  await until(async () => (await host.driver.inspect(byHand!.sandboxId)).state === 'exited');
+  expect(await host.driver.restart({ ...restarted!, run: 2 })).toMatchObject({ from: 'cold' });
+  expect(await statesOf(restarted!)).toMatchObject({ own: 'THAWED' });
+  await Promise.all(all.map(({ spec }) => host.driver.remove(spec.sandboxId)));
+}, 240_000);
+
+test('pods without the labels of a sandbox, and those of other namespaces, are never touched', async () => {
+  const ours = { 'app.kubernetes.io/managed-by': 'sandbox-platform', 'sandbox-platform/sandbox': 'sbx-somebody' };
+  const asking = (name: string, namespace: string, labels: Record<string, string>): V1Pod => ({
+    metadata: { name, namespace, labels, annotations: { [annotations.frozen]: 'true' } },
+    spec: {
+      containers: [{ name: 'sandbox', image, command: ['sleep', '1000000'] }],
+      terminationGracePeriodSeconds: 0,
+    },
+  });
+  const foreign = [
+    await readyPod(cluster, asking('unlabelled', host.namespace, {})),
+    await readyPod(cluster, asking('elsewhere', 'default', ours)),
+  ];
+  // One that is frozen after them: the helper has seen them by then.
+  const { spec } = await remembering();
+  await until(async () => (await annotationOf(spec, annotations.frozenNow)) === 'false');
+  expect(await host.driver.pause(spec.sandboxId)).toEqual({ kept: 'memory' });
+  for (const { metadata } of foreign) {
+    const pod = await host.core.readNamespacedPod({ name: metadata!.name!, namespace: metadata!.namespace! });
+    expect(Object.values(freezerStates(cluster, pod))).toEqual(['THAWED', 'THAWED']);
+    expect(pod.metadata!.annotations).not.toHaveProperty([annotations.frozenNow]);
+    await host.core.deleteNamespacedPod({ name: metadata!.name!, namespace: metadata!.namespace! });
+  }
+  await host.driver.remove(spec.sandboxId);
+}, 240_000);
+
+test('its account may read pods and write their status in the namespace of the sandboxes, and nothing else', async () => {
+  const reviews = cluster.config.makeApiClient(AuthorizationV1Api);
+  const may = async (verb: string, resource: string, { subresource = '', namespace = host.namespace } = {}) => {
+    const resourceAttributes = { verb, resource, namespace, ...(subresource && { subresource }) };
+    const spec = { user: 'system:serviceaccount:default:platform-node-helper', resourceAttributes };
+    return (await reviews.createSubjectAccessReview({ body: { spec } })).status!.allowed;
+  };
+  expect(await may('watch', 'pods')).toBe(true);
+  expect(await may('patch', 'pods', { subresource: 'status' })).toBe(true);
+  expect(await may('patch', 'pods')).toBe(false);
+  expect(await may('delete', 'pods')).toBe(false);
+  expect(await may('create', 'pods', { subresource: 'exec' })).toBe(false);
+  expect(await may('get', 'secrets')).toBe(false);
+  expect(await may('list', 'pods', { namespace: 'default' })).toBe(false);
+});
+
+function pausingWorker({ sandboxId }: SandboxSpec): ChildProcess {
+  const script = path.join(import.meta.dirname, 'support/pausing-worker.ts');
+  const words = [script, cluster.kubeConfigFile, host.namespace, sandboxId];
+  return spawn(process.execPath, ['--disable-warning=ExperimentalWarning', ...words], { stdio: 'inherit' });
+}

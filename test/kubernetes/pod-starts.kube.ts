@@ -1,0 +1,81 @@
+import { Watch } from '@kubernetes/client-node';
+import type { AccountId, SandboxId } from '../../domain/ids.ts';
+import type { DriverError, SandboxSpec } from '../../runtime/driver.ts';
+import { diskOf } from '../../runtime/kubernetes/manifests.ts';
+import { until } from '../support/until.ts';
+import { DriverHost } from './support/driver-host.ts';
+import { KubernetesCluster } from './support/kubernetes-cluster.ts';
+
+/** On a cluster without nodes no pod ever runs, so each start ends when its time is over. */
+const startsAtOnce = 4;
+const facts = { folders: ['etc', 'root'], user: '0:0', cwd: '/' };
+const image = 'registry.example/image';
+let cluster: KubernetesCluster;
+let host: DriverHost;
+let watch: AbortController;
+/** Sandboxes that had a pod, in the order of their pods, and those that have one now. */
+const made: SandboxId[] = [];
+const present = new Set<SandboxId>();
+const mostAtOnce = { all: 0, first: 0 };
+let ofFirst: SandboxSpec[];
+
+beforeAll(async () => {
+  cluster = await KubernetesCluster.start({ kind: 'api-only' });
+  host = await DriverHost.open(cluster, 'registry.example/agent', { startsAtOnce, podStartTimeoutSeconds: 8 });
+  const { namespace } = host;
+  // A controller makes this account elsewhere; the API server alone refuses pods without it.
+  await host.core.createNamespacedServiceAccount({ namespace, body: { metadata: { name: 'default' } } });
+  const note = (phase: string, pod: { metadata: { name: SandboxId } }) => {
+    const { name } = pod.metadata;
+    if (phase === 'ADDED') made.push(name);
+    if (phase === 'ADDED') present.add(name);
+    if (phase === 'DELETED') present.delete(name);
+    mostAtOnce.all = Math.max(mostAtOnce.all, present.size);
+    const first = ofFirst.filter(({ sandboxId }) => present.has(sandboxId)).length;
+    mostAtOnce.first = Math.max(mostAtOnce.first, first);
+  };
+  watch = await new Watch(cluster.config).watch(`/api/v1/namespaces/${namespace}/pods`, {}, note, () => {});
+}, 120_000);
+afterAll(async () => {
+  watch?.abort();
+  await host?.driver.close();
+  await cluster?.stop();
+}, 60_000);
+
+/** With a disk, which knows what its image is like. */
+async function specOf(accountId: AccountId): Promise<SandboxSpec> {
+  const spec = await host.spec(image, { accountId });
+  const { namespace } = host;
+  await host.core.createNamespacedPersistentVolumeClaim({ namespace, body: diskOf(spec, facts, host.options) });
+  await until(async () => (await host.driver.inspect(spec.sandboxId)).state === 'exited');
+  return spec;
+}
+
+test('starts beyond the bound wait, their time begins with their pod, and one account has half of the places', async () => {
+  ofFirst = await Promise.all(Array.from({ length: 6 }, () => specOf('acc-first')));
+  const [ofSecond, cancelled] = [await specOf('acc-second'), await specOf('acc-first')];
+  const failureOf = (spec: SandboxSpec, signal?: AbortSignal) =>
+    host.driver.create(spec, { signal }).then(
+      () => null,
+      (error: DriverError) => error,
+    );
+  const first = ofFirst.map((spec) => failureOf(spec));
+  await until(() => made.length >= 2);
+  const caller = new AbortController();
+  const refused = failureOf(cancelled, caller.signal);
+  const second = failureOf(ofSecond);
+  await until(() => present.has(ofSecond.sandboxId));
+  // It waits behind those of its account.
+  caller.abort();
+  expect(await refused).toMatchObject({ code: 'aborted' });
+  const failures = await Promise.all([...first, second]);
+  for (const failure of failures) {
+    expect(failure).toMatchObject({ code: 'start_failed', retryable: true });
+    expect((failure!.cause as Error).message).toBe('the cluster did not start its pod in time');
+  }
+  // Nobody's time was over before there was a pod, and the second account did not wait for the first.
+  expect([...made].sort()).toEqual([...ofFirst, ofSecond].map(({ sandboxId }) => sandboxId).sort());
+  expect(made.at(-1)).not.toBe(ofSecond.sandboxId);
+  expect(mostAtOnce).toEqual({ all: 3, first: 2 });
+  await until(() => present.size === 0);
+}, 120_000);

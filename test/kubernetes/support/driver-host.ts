@@ -1,0 +1,145 @@
+import { randomBytes } from 'node:crypto';
+import fs from 'node:fs';
+import path from 'node:path';
+import { CoreV1Api, type KubeConfig } from '@kubernetes/client-node';
+import type { SandboxSpec } from '../../../runtime/driver.ts';
+import { ensureAgentImageFolder } from '../../../runtime/kubernetes/agent-image.ts';
+import { type KubernetesDriver, openKubernetesDriver } from '../../../runtime/kubernetes/driver.ts';
+import type { KubernetesDriverOptions } from '../../../runtime/kubernetes/options.ts';
+import { cacheDir } from '../../runtime/local-host.ts';
+import { digestOf, pushImage } from '../../support/pushed-image.ts';
+import { layerOf, tar } from '../../support/tar-layer.ts';
+
+const repository = path.resolve(import.meta.dirname, '../../..');
+
+/** The cluster of a test, as far as a driver needs it. */
+export interface DrivenCluster {
+  config: KubeConfig;
+  place: { network: { pods: string } };
+  /** Plain HTTP. */
+  registry: string;
+}
+
+/** Puts the image into the registry that brings the agent in. @returns its reference */
+export async function pushAgentImage(registry: string): Promise<string> {
+  const folder = await ensureAgentImageFolder(cacheDir(), path.join(repository, 'agent/dist'));
+  const entries = fs
+    .readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => {
+      const file = path.join(entry.parentPath, entry.name);
+      const name = path.join('.platform', path.relative(folder, file));
+      return { name, content: fs.readFileSync(file), mode: fs.statSync(file).mode & 0o777 };
+    });
+  const { digest } = await pushImage(`http://${registry}`, 'platform-agent', {
+    layers: [layerOf(entries)],
+    config: { config: {}, rootfs: { type: 'layers', diff_ids: [digestOf(tar(entries))] } },
+  });
+  return `${registry}/platform-agent@${digest}`;
+}
+
+/** A driver with a namespace of its own on a cluster, and disks to give to its sandboxes. */
+export class DriverHost {
+  readonly namespace = `host-${randomBytes(6).toString('hex')}`;
+  readonly warnings: unknown[] = [];
+  readonly #cluster: DrivenCluster;
+  readonly #agentImage: string;
+  #disks = 0;
+  driver!: KubernetesDriver;
+
+  private constructor(cluster: DrivenCluster, agentImage: string) {
+    this.#cluster = cluster;
+    this.#agentImage = agentImage;
+  }
+
+  static async open(
+    cluster: DrivenCluster,
+    agentImage: string,
+    options: Partial<KubernetesDriverOptions> = {},
+  ): Promise<DriverHost> {
+    const host = new DriverHost(cluster, agentImage);
+    await host.core.createNamespace({ body: { metadata: { name: host.namespace } } });
+    await host.start(options);
+    return host;
+  }
+
+  get core(): CoreV1Api {
+    return this.#cluster.config.makeApiClient(CoreV1Api);
+  }
+
+  /** Opens the driver as a host worker does when it starts. */
+  async start(options: Partial<KubernetesDriverOptions> = {}): Promise<void> {
+    this.driver = await openKubernetesDriver({ ...this.options, ...options });
+  }
+
+  /** Of a driver that is opened without others. */
+  get options(): KubernetesDriverOptions {
+    const warn = (fields: object, message: string) => this.warnings.push({ ...fields, message });
+    return {
+      config: this.#cluster.config,
+      namespace: this.namespace,
+      hostId: this.namespace,
+      agentImage: this.#agentImage,
+      imageOf: (reference) => reference,
+      storageClass: this.namespace,
+      clientRanges: ['0.0.0.0/0'],
+      podNetwork: this.#cluster.place.network.pods,
+      logger: { debug: () => {}, info: () => {}, warn, error: warn },
+    };
+  }
+
+  /** A sandbox that nobody else has, and a volume on the node for its disk. */
+  async spec(image: string, overrides: Partial<SandboxSpec> = {}): Promise<SandboxSpec> {
+    this.#disks += 1;
+    const name = `${this.namespace}-${this.#disks}`;
+    await this.core.createPersistentVolume({
+      body: {
+        metadata: { name },
+        spec: {
+          accessModes: ['ReadWriteOnce'],
+          capacity: { storage: '1Gi' },
+          hostPath: { path: `/run/${name}`, type: 'DirectoryOrCreate' },
+          persistentVolumeReclaimPolicy: 'Retain',
+          storageClassName: this.namespace,
+        },
+      },
+    });
+    return {
+      sandboxId: `sbx-${randomBytes(8).toString('hex')}`,
+      run: 1,
+      accountId: 'acc-test',
+      image,
+      cpuCount: 1,
+      memoryMb: 256,
+      storageGb: 1,
+      allowInternetAccess: false,
+      env: { GREETING: 'hello' },
+      accessToken: 'access-token-of-the-test',
+      platformToken: 'platform-token-of-the-test',
+      command: null,
+      readyProbe: null,
+      udpPorts: [],
+      ...overrides,
+    };
+  }
+
+  /** What there is of this host's sandboxes, read from the API server. */
+  async objects(): Promise<{ pods: string[]; disks: string[] }> {
+    const of = { namespace: this.namespace };
+    const [pods, disks] = await Promise.all([
+      this.core.listNamespacedPod(of),
+      this.core.listNamespacedPersistentVolumeClaim(of),
+    ]);
+    const names = (items: { metadata?: { name?: string } }[]) => items.map(({ metadata }) => metadata!.name!);
+    return { pods: names(pods.items), disks: names(disks.items) };
+  }
+
+  async close(): Promise<void> {
+    await this.driver.reconcile([]);
+    await this.driver.close();
+    for (let disk = 1; disk <= this.#disks; disk += 1) {
+      await this.core.deletePersistentVolume({ name: `${this.namespace}-${disk}` });
+    }
+    await this.core.deleteNamespace({ name: this.namespace });
+  }
+}

@@ -1,0 +1,131 @@
+import { execFile } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import type { V1Pod } from '@kubernetes/client-node';
+import { build } from 'esbuild';
+import { kubernetesPrograms } from '../../../ops/setup/toolchain/locations.mjs';
+import { ensureAgentImageFolder } from '../../../runtime/kubernetes/agent-image.ts';
+import { cacheDir } from '../../runtime/local-host.ts';
+import { digestOf, pushImage } from '../../support/pushed-image.ts';
+import { layerOf, tar } from '../../support/tar-layer.ts';
+import { until } from '../../support/until.ts';
+import type { KubernetesCluster } from './kubernetes-cluster.ts';
+
+const run = promisify(execFile);
+const repository = path.resolve(import.meta.dirname, '../../..');
+const script = 'runtime/kubernetes/node-helper/main.ts';
+
+/** The node helper on a cluster, installed by the chart's own manifests. */
+export class InstalledNodeHelper {
+  readonly #cluster: KubernetesCluster;
+
+  private constructor(cluster: KubernetesCluster) {
+    this.#cluster = cluster;
+  }
+
+  /** @param sandboxNamespace the namespace that is there already, whose sandboxes it serves */
+  static async install(cluster: KubernetesCluster, sandboxNamespace: string): Promise<InstalledNodeHelper> {
+    await pushPlatformImage(cluster.registry);
+    const chart = path.join(repository, 'ops/helm/sandbox-platform');
+    const values = {
+      image: { repository: `${cluster.registry}/platform`, tag: 'latest' },
+      url: 'https://api.example.com',
+      baseDomain: 'sandbox.example.com',
+      secret: 'platform',
+      gateway: { tlsSecret: 'gateway-tls' },
+      temporal: { address: 'temporal.example.com:7233' },
+      nodeHelper: { enabled: true, sandboxNamespace },
+    };
+    const file = path.join(cluster.place.folder, 'node-helper.json');
+    fs.writeFileSync(file, JSON.stringify(values));
+    const of = ['--namespace', 'default', '--values', file, '--show-only', 'templates/node-helper.yaml'];
+    const { stdout } = await run(kubernetesPrograms().helm, ['template', 'platform', chart, ...of]);
+    const manifests = path.join(cluster.place.folder, 'node-helper.yaml');
+    fs.writeFileSync(manifests, stdout);
+    const apply = ['--kubeconfig', cluster.kubeConfigFile, 'apply', '--server-side'];
+    await run(kubernetesPrograms().kubectl, [...apply, '--filename', manifests]);
+    const helper = new InstalledNodeHelper(cluster);
+    await until(async () => (await helper.pod()) !== null, 90_000);
+    return helper;
+  }
+
+  /** The pod on the only node, once its container runs. */
+  async pod(): Promise<V1Pod | null> {
+    const labelSelector = 'app.kubernetes.io/component=node-helper';
+    const { items } = await this.#cluster.core.listNamespacedPod({ namespace: 'default', labelSelector });
+    return items.find(({ status }) => status?.containerStatuses?.[0]?.state?.running) ?? null;
+  }
+
+  /** Sends a signal to its processes. @returns the container's id */
+  async signal(signal: 'SIGSTOP' | 'SIGCONT' | 'SIGKILL'): Promise<string> {
+    const pod = (await this.pod())!;
+    const id = pod.status!.containerStatuses![0]!.containerID!.split('://')[1]!;
+    for (const pid of processesOf(this.#cluster, pod, id)) process.kill(pid, signal);
+    return id;
+  }
+
+  /** Kills it as `kill -9` does, and waits until the kubelet has started it again. */
+  async kill(): Promise<void> {
+    const id = await this.signal('SIGKILL');
+    await until(async () => {
+      const now = (await this.pod())?.status?.containerStatuses?.[0]?.containerID;
+      return now !== undefined && !now.endsWith(id);
+    }, 90_000);
+  }
+}
+
+/** Numbers, on this machine, of the processes of a container of a pod. */
+export function processesOf(cluster: KubernetesCluster, pod: V1Pod, containerId: string): number[] {
+  const procs = path.join(freezerOf(cluster, pod), containerId, 'cgroup.procs');
+  return fs.readFileSync(procs, 'utf8').split('\n').filter(Boolean).map(Number);
+}
+
+/** What the kernel says of each container of a pod, by the container's id. */
+export function freezerStates(cluster: KubernetesCluster, pod: V1Pod): Record<string, string> {
+  const folder = freezerOf(cluster, pod);
+  const containers = fs.readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isDirectory());
+  const stateOf = (name: string) => fs.readFileSync(path.join(folder, name, 'freezer.state'), 'utf8').trim();
+  return Object.fromEntries(containers.map(({ name }) => [name, stateOf(name)]));
+}
+
+function freezerOf(cluster: KubernetesCluster, { metadata }: V1Pod): string {
+  const pods = path.join(cluster.place.groups.folder('freezer'), 'kubepods');
+  const folders = ['', 'burstable', 'besteffort'].map((kind) => path.join(pods, kind, `pod${metadata!.uid}`));
+  const found = folders.find((folder) => fs.existsSync(folder));
+  if (!found) throw new Error(`${metadata!.name} has no control group`);
+  return found;
+}
+
+/** An image that starts this script as the platform's does: its Node, and the script with all that it imports. */
+async function pushPlatformImage(registry: string): Promise<void> {
+  const bundle = await build({
+    entryPoints: [path.join(repository, script)],
+    bundle: true,
+    platform: 'node',
+    format: 'esm',
+    write: false,
+    banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
+  });
+  const folder = await ensureAgentImageFolder(cacheDir(), path.join(repository, 'agent/dist'));
+  const files = fs
+    .readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => path.join(entry.parentPath, entry.name));
+  const entries = [
+    ...files.map((file) => ({
+      name: path.join('.platform', path.relative(folder, file)),
+      content: fs.readFileSync(file),
+      mode: fs.statSync(file).mode & 0o777,
+    })),
+    { name: `app/${script}`, content: Buffer.from(bundle.outputFiles[0]!.contents), mode: 0o644 },
+    { name: 'app/package.json', content: Buffer.from('{"type":"module"}'), mode: 0o644 },
+  ];
+  await pushImage(`http://${registry}`, 'platform', {
+    layers: [layerOf(entries)],
+    config: {
+      config: { WorkingDir: '/app', Entrypoint: ['/.platform/bin/node', '--disable-warning=ExperimentalWarning'] },
+      rootfs: { type: 'layers', diff_ids: [digestOf(tar(entries))] },
+    },
+  });
+}

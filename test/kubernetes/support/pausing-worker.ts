@@ -1,0 +1,20 @@
+import { KubeConfig } from '@kubernetes/client-node';
+import type { SandboxId } from '../../../domain/ids.ts';
+import { openKubernetesDriver } from '../../../runtime/kubernetes/driver.ts';
+
+/** Pauses a sandbox as a host worker does, for a test that kills it meanwhile: <kubeconfig> <namespace> <sandbox>. */
+const [kubeConfig, namespace, sandboxId] = process.argv.slice(2) as [string, string, SandboxId];
+const config = new KubeConfig();
+config.loadFromFile(kubeConfig);
+const log = () => {};
+const driver = await openKubernetesDriver({
+  config,
+  namespace,
+  hostId: namespace,
+  agentImage: 'not-used',
+  imageOf: (reference) => reference,
+  clientRanges: [],
+  podNetwork: '10.0.0.0/8',
+  logger: { debug: log, info: log, warn: log, error: log },
+});
+await driver.pause(sandboxId);

@@ -1,0 +1,108 @@
+import { execFile } from 'node:child_process';
+import fs from 'node:fs';
+import http from 'node:http';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { expect, test } from '@jest/globals';
+import { serveMetrics } from '../../monitoring/metrics-server.ts';
+import { PlatformGauges } from '../../monitoring/platform-gauges.ts';
+import { createProcessRegistry } from '../../monitoring/process-metrics.ts';
+
+const root = path.resolve(import.meta.dirname, '../..');
+const folder = path.join(root, 'ops/monitoring');
+const run = promisify(execFile);
+const promtool = (...args: string[]) =>
+  run('promtool', args, { cwd: folder }).then(
+    ({ stdout, stderr }) => ({ code: 0, output: stdout + stderr }),
+    ({ code, stdout, stderr }) => ({ code, output: stdout + stderr }),
+  );
+const alertNames = () =>
+  [...fs.readFileSync(path.join(folder, 'alerts.yml'), 'utf8').matchAll(/- alert: (\w+)/g)].map(([, name]) => name!);
+
+test('promtool takes the alert rules', async () => {
+  const checked = await promtool('check', 'rules', 'alerts.yml');
+  expect(checked).toMatchObject({ code: 0, output: expect.stringContaining(`${alertNames().length} rules found`) });
+});
+
+test('each alert fires for what it is about, and none fires when all is well', async () => {
+  const cases = fs.readFileSync(path.join(folder, 'alerts.test.yml'), 'utf8');
+  for (const name of alertNames()) {
+    expect(cases).toContain(`- name: ${name}\n`);
+    expect(cases).toContain(`{ eval_time: 35m, alertname: ${name} }`);
+  }
+  expect(await promtool('test', 'rules', 'alerts.test.yml')).toMatchObject({ code: 0 });
+});
+
+test('each alert has a runbook, and no runbook is of an alert that is gone', () => {
+  const page = fs.readFileSync(path.join(root, 'docs/operations.md'), 'utf8');
+  const runbooks = [...page.matchAll(/^### (\w+)$/gm)].map(([, name]) => name);
+  expect(runbooks).toEqual(alertNames());
+});
+
+test('metrics are served to those who have the token, and a failed collection is an error', async () => {
+  let fails = false;
+  const errors: unknown[] = [];
+  const server = await serveMetrics({
+    host: '127.0.0.1',
+    port: 0,
+    token: 'the-token',
+    collect: async () => {
+      if (fails) throw new Error('no figures');
+      return 'up 1\n';
+    },
+    onError: (error) => errors.push(error),
+  });
+  try {
+    const ask = (headers: http.OutgoingHttpHeaders, target = '/metrics', method = 'GET') =>
+      new Promise<number>((resolve, reject) => {
+        const options = { host: '127.0.0.1', port: server!.port, path: target, method, headers, agent: false };
+        const request = http.request(options, (reply) => {
+          reply.resume();
+          resolve(reply.statusCode!);
+        });
+        request.once('error', reject);
+        request.end();
+      });
+    const token = { authorization: 'Bearer the-token' };
+    expect(await ask(token)).toBe(200);
+    expect(await ask({})).toBe(401);
+    expect(await ask({ authorization: 'Bearer the-tokem' })).toBe(401);
+    expect(await ask(token, '/other')).toBe(404);
+    expect(await ask({ ...token, 'content-length': 5 }, '/metrics', 'POST')).toBe(413);
+    fails = true;
+    expect(await ask(token)).toBe(500);
+    expect(errors).toEqual([new Error('no figures')]);
+  } finally {
+    await server!.close();
+  }
+});
+
+test('figures that cannot be read are absent, not old, until they can be read again', async () => {
+  const registry = createProcessRegistry(null);
+  const figures = {
+    sandboxes: { running: 3 },
+    hosts: { ready: 1 },
+    outbox: { waiting: 0, dead: 1, oldestSeconds: 0 },
+    webhooks: { waiting: 0, oldestDueSeconds: 0, delivered: 0, failed: 0, disabledEndpoints: 0 },
+    importJobs: {},
+    reconciliation: null,
+  };
+  let answer = Promise.resolve(figures);
+  const gauges = new PlatformGauges(
+    registry,
+    () => answer,
+    () => undefined,
+  );
+  const shown = async () => {
+    await gauges.refresh();
+    return (await registry.metrics())
+      .split('\n')
+      .filter((line) => /^(sandboxes|platform_figures_up|outbox_oldest)/.test(line));
+  };
+  const good = ['platform_figures_up 1', 'sandboxes{status="running"} 3', 'outbox_oldest_seconds 0'];
+  expect(await shown()).toEqual(good);
+  answer = Promise.reject(new Error('no database'));
+  expect(await shown()).toEqual(['platform_figures_up 0']);
+  answer = Promise.resolve(figures);
+  expect(await shown()).toEqual(good);
+});

@@ -1,0 +1,175 @@
+import { execFileSync } from 'node:child_process';
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import type { HostImageState } from '../../runtime/host-driver.ts';
+import { ensureBaseImage } from '../../runtime/images/base-image.ts';
+import { baseRecipeDigest } from '../../runtime/images/base-recipe.ts';
+import { BuiltinImages } from '../../runtime/images/builtin-images.ts';
+import { imageFolder, rootfsOf, writeUnpackedImage } from '../../runtime/images/unpacked-image.ts';
+import { until } from '../support/until.ts';
+import { cacheDir } from './local-host.ts';
+
+/**
+ * A cache of its own over a small base image, with a recipe that takes as long as the test wants. The whole base image
+ * is copied and installed on by `agent-contexts/code-interpreter-image.test.ts`.
+ */
+let folder: string;
+let cache: string;
+let base: string;
+const opened: BuiltinImages[] = [];
+
+/** What the base image needs to run pip and a shell script; each build of the tests copies it. */
+const basePaths = [
+  ...['bin', 'lib', 'lib64', 'sbin', 'proc', 'sys', 'dev', 'tmp', 'root', 'etc'],
+  ...['cat', 'dash', 'python3*', 'setsid', 'sh', 'sleep', 'touch'].map((name) => `usr/bin/${name}`),
+  ...['ld-linux*', 'libc.so*', 'libm.so*', 'libz.so*', 'libexpat.so*'].map((name) => `usr/lib/*-linux-gnu/${name}`),
+  ...['usr/lib64', 'usr/lib/ld-linux*', 'usr/lib/python3*', 'usr/local'],
+];
+
+beforeAll(async () => {
+  base = mkdtempSync(path.join(os.tmpdir(), 'small-base-'));
+  const { rootfs: whole, config } = await ensureBaseImage({ cacheDir: cacheDir() });
+  const script = 'shopt -s nullglob; tree=$1; cd "$2"; shift 2; cp -a --parents $* "$tree"';
+  mkdirSync(rootfsOf(base));
+  execFileSync('bash', ['-ec', script, 'bash', rootfsOf(base), whole, ...basePaths]);
+  await writeUnpackedImage(base, baseRecipeDigest(), config);
+}, 300_000);
+afterAll(() => rmSync(base, { recursive: true, force: true }));
+
+beforeEach(() => {
+  folder = mkdtempSync(path.join(os.tmpdir(), 'builtin-images-'));
+  cache = path.join(folder, 'cache');
+  const place = imageFolder(cache, baseRecipeDigest());
+  mkdirSync(path.dirname(place), { recursive: true });
+  symlinkSync(base, place);
+});
+afterEach(async () => {
+  for (const images of opened.splice(0)) await images.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const never = new AbortController().signal;
+const image = 'builtin:tried';
+
+/** @param finish runs in the tree, as root, with the new tree as its root */
+function recipe(finish: string, requirements = ''): string {
+  const recipeDir = path.join(folder, 'tried');
+  mkdirSync(recipeDir, { recursive: true });
+  writeFileSync(path.join(recipeDir, 'npm-version'), readFileSync('runtime/images/code-interpreter/npm-version'));
+  writeFileSync(path.join(recipeDir, 'requirements.txt'), requirements);
+  writeFileSync(path.join(recipeDir, 'finish.sh'), finish);
+  return recipeDir;
+}
+
+function open(recipeDir: string) {
+  const log: string[] = [];
+  const states: HostImageState[] = [];
+  const line = (fields: object, message: string) => log.push(`${message} ${JSON.stringify(fields)}`);
+  const logger = { debug: line, info: line, warn: line, error: line };
+  const images = BuiltinImages.of({ cacheDir: cache }, { [image]: recipeDir }, logger);
+  images.onChange((state) => states.push(state));
+  opened.push(images);
+  return { images, states, log };
+}
+
+/** Folders of images that are there or half made, beside the base image and locks. */
+const folders = () =>
+  readdirSync(path.join(cache, 'images')).filter(
+    (name) => !name.endsWith('.lock') && name !== path.basename(imageFolder(cache, baseRecipeDigest())),
+  );
+
+/** Processes that have the cache's folder as their root or working folder. */
+const processesInside = () =>
+  readdirSync('/proc').filter((pid) => {
+    if (!/^\d+$/.test(pid)) return false;
+    try {
+      return readdirSync(`/proc/${pid}/root/tmp`).includes('mark-of-the-test');
+    } catch {
+      return false; // It has just ended.
+    }
+  });
+
+test('one build serves all who ask at once, in two processes of one cache, and says how far it is', async () => {
+  const made = recipe('echo once >> /built; cat /proc/self/status > /status');
+  const [first, second] = [open(made), open(made)];
+  const asked = [first, first, second].map(({ images }) => images.get(image, never));
+  const [one, two, three] = await Promise.all(asked);
+  expect(one!.rootfs).toBe(three!.rootfs);
+  expect(two!.digest).toBe(one!.digest);
+  expect(readFileSync(path.join(one!.rootfs, 'built'), 'utf8')).toBe('once\n');
+  expect(first.states.map(({ status }) => status)).toEqual(['building', 'available']);
+  const steps = /copying the base image[\s\S]*installing the Python packages[\s\S]*is made/;
+  // One of the two builds, and the other waits for it.
+  expect([first, second].map(({ log }) => steps.test(log.join('\n'))).sort()).toEqual([false, true]);
+  expect(await first.images.isMade(image)).toBe(true);
+  expect(folders()).toHaveLength(1);
+  // Only what installers of packages need: neither mounts, nor devices, nor a way out of the tree.
+  const status = readFileSync(path.join(one!.rootfs, 'status'), 'utf8');
+  expect(status).toMatch(/^CapEff:\t0{14}fb$/m);
+  expect(status).toMatch(/^CapBnd:\t0{14}fb$/m);
+  expect(status).toMatch(/^NoNewPrivs:\t1$/m);
+  expect(readdirSync(path.join(one!.rootfs, 'tmp'))).toEqual([]);
+  expect(readdirSync(path.join(one!.rootfs, 'proc'))).toEqual([]);
+}, 300_000);
+
+test('a failure reaches all who wait, names the step, and leaves nothing half-made', async () => {
+  const { images, states, log } = open(recipe('echo the reason >&2; exit 7'));
+  const asked = await Promise.allSettled([images.get(image, never), images.get(image, never)]);
+  for (const each of asked) {
+    expect(each).toMatchObject({
+      status: 'rejected',
+      reason: { message: 'The image of the template tried could not be made (installing the Python packages)' },
+    });
+  }
+  expect(states.at(-1)).toMatchObject({ status: 'failed', message: expect.stringContaining('could not be made') });
+  expect(JSON.stringify(states)).not.toContain('the reason');
+  expect(log.at(-1)).toContain('could not be made');
+  expect(folders()).toEqual([]);
+}, 300_000);
+
+test('one who stops waiting leaves the build; the end of the host ends it with all that it has started', async () => {
+  const wait = 'touch /tmp/mark-of-the-test; (setsid sleep 1000 >/dev/null 2>&1 &); sleep 1000; true';
+  const { images, states } = open(recipe(wait));
+  const leaving = new AbortController();
+  const left = images.get(image, leaving.signal);
+  const stays = images.get(image, never);
+  stays.catch(() => {});
+  await until(() => processesInside().length >= 2, 240_000);
+  leaving.abort(new Error('left'));
+  await expect(left).rejects.toThrow('left');
+  expect(processesInside().length).toBeGreaterThanOrEqual(2);
+  await images.close();
+  await expect(stays).rejects.toThrow('aborted');
+  expect(processesInside()).toEqual([]);
+  expect(folders()).toEqual([]);
+  // It is no failure of the image.
+  expect(states.map(({ status }) => status)).toEqual(['building']);
+  await expect(images.get(image, never)).rejects.toThrow('aborted');
+}, 300_000);
+
+test('what a build left that was killed is removed by the next one', async () => {
+  const made = recipe('true');
+  const first = open(made);
+  const begun = first.images.get(image, never);
+  begun.catch(() => {});
+  // The draft has the name of the image's folder.
+  await until(() => folders().some((name) => name.endsWith('.draft')));
+  const draft = path.join(cache, 'images', folders().find((name) => name.endsWith('.draft'))!);
+  await first.images.close();
+  expect(folders()).toEqual([]);
+  mkdirSync(path.join(rootfsOf(draft), 'half'), { recursive: true });
+  chmodSync(path.join(rootfsOf(draft), 'half'), 0);
+  const again = await open(made).images.get(image, never);
+  expect(readdirSync(again.rootfs)).not.toContain('half');
+  expect(folders()).toEqual([path.basename(draft, '.draft')]);
+}, 300_000);

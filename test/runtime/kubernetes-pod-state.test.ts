@@ -1,0 +1,62 @@
+import type { V1ContainerState, V1Pod, V1PodStatus } from '@kubernetes/client-node';
+import { addressOf, endOf, startFailureOf } from '../../runtime/kubernetes/pod-state.ts';
+
+const pod = (status: Partial<V1PodStatus>, metadata: V1Pod['metadata'] = {}): V1Pod => ({ metadata, status });
+const withState = (state: V1ContainerState, more: Partial<V1PodStatus> = {}, metadata: V1Pod['metadata'] = {}) =>
+  pod({ ...more, containerStatuses: [{ name: 'sandbox', state } as never] }, metadata);
+const running = { running: {} };
+const disrupted = (reason: string) => ({ conditions: [{ type: 'DisruptionTarget', status: 'True', reason }] as never });
+
+test.each<[string, V1Pod, string, number | null]>([
+  ['its first process ended', withState({ terminated: { exitCode: 3 } }), 'exited', 3],
+  ['killed for memory', withState({ terminated: { exitCode: 137, reason: 'OOMKilled' } }), 'out_of_memory', 137],
+  ['evicted by the kubelet', pod({ phase: 'Failed', reason: 'Evicted' }), 'evicted', null],
+  ['evicted over the API', withState(running, disrupted('EvictionByEvictionAPI'), deleted()), 'evicted', null],
+  ['pre-empted', withState(running, disrupted('PreemptionByScheduler')), 'evicted', null],
+  ['the node is away', withState(running, disrupted('DeletionByTaintManager'), deleted()), 'node_lost', null],
+  ['deleted by hand', withState(running, {}, deleted()), 'deleted', null],
+  ['deleted by hand, and ended', withState({ terminated: { exitCode: 143 } }, {}, deleted()), 'deleted', 143],
+])('the reason of an end: %s', (_, ended, reason, exitCode) => {
+  expect(endOf(ended)).toMatchObject({ reason, exitCode });
+  expect(addressOf(ended)).toBeNull();
+});
+
+test('a pod that runs, or is being made, has no end', () => {
+  expect(endOf(withState(running, { podIP: '10.0.0.9' }))).toBeNull();
+  expect(addressOf(withState(running, { podIP: '10.0.0.9' }))).toBe('10.0.0.9');
+  const waiting = withState({ waiting: { reason: 'PodInitializing' } }, { podIP: '10.0.0.9' });
+  expect([endOf(waiting), addressOf(waiting), startFailureOf(waiting)]).toEqual([null, null, null]);
+});
+
+test('the last output of the command comes with the end', () => {
+  expect(endOf(withState({ terminated: { exitCode: 1, message: 'no such file' } }))).toMatchObject({
+    output: 'no such file',
+  });
+});
+
+const waitingFor = (reason: string, message: string) => withState({ waiting: { reason, message } });
+test.each<[string, V1Pod, string, boolean]>([
+  ['an image that is not there', waitingFor('ErrImagePull', 'not found'), 'image_pull_failed', false],
+  ['a registry that does not answer', waitingFor('ErrImagePull', 'i/o timeout'), 'image_pull_failed', true],
+  ['a name that is none', waitingFor('InvalidImageName', ''), 'image_pull_failed', false],
+  ['a container that cannot be made', waitingFor('CreateContainerError', 'x'), 'start_failed', true],
+  ['deleted meanwhile', withState(running, {}, deleted()), 'start_failed', true],
+  ['ended meanwhile', withState({ terminated: { exitCode: 1 } }), 'runtime_exited', false],
+  [
+    'an image that does not fit',
+    pod({ initContainerStatuses: [prepared('disk', 'cp: No space left on device')] }),
+    'image_refused',
+    false,
+  ],
+  ['a disk that cannot be prepared', pod({ initContainerStatuses: [prepared('disk', 'x')] }), 'start_failed', true],
+])('why a pod does not start: %s', (_, starting, code, retryable) => {
+  expect(startFailureOf(starting)).toMatchObject({ code, retryable });
+});
+
+function deleted(): V1Pod['metadata'] {
+  return { deletionTimestamp: new Date() };
+}
+
+function prepared(name: string, message: string) {
+  return { name, state: { terminated: { exitCode: 1, message } } } as never;
+}

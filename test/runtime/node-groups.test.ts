@@ -1,0 +1,113 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes, randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import fs from 'node:fs';
+import path from 'node:path';
+import { NodeGroups } from '../../runtime/kubernetes/node-helper/node-groups.ts';
+import { until } from '../support/until.ts';
+
+/** What can freeze here: version 1's hierarchy, and version 2 beside or instead of it; each with its root. */
+const freezers = fs
+  .readFileSync('/proc/mounts', 'utf8')
+  .split('\n')
+  .map((line) => line.split(' ') as [string, string, string, string])
+  .flatMap(([, root, type, options]) => {
+    if (type === 'cgroup2') return [{ root, folder: root }];
+    return type === 'cgroup' && options.split(',').includes('freezer') ? [{ root, folder: path.dirname(root) }] : [];
+  });
+
+const never = new AbortController().signal;
+const made: string[] = [];
+const children: ChildProcess[] = [];
+
+/** A control group with its parents, as a kubelet makes them below a root of the test. */
+function makeGroup(root: string, ...names: string[]): string {
+  return names.reduce((parent, name) => {
+    const folder = path.join(parent, name);
+    if (!fs.existsSync(folder)) {
+      fs.mkdirSync(folder);
+      made.push(folder);
+    }
+    return folder;
+  }, root);
+}
+
+/** A process of the group that writes a dot all the time. */
+function dotsIn(group: string): { count: () => number } {
+  const child = spawn('sh', ['-c', 'while :; do printf .; sleep 0.01; done'], { stdio: ['ignore', 'pipe', 'ignore'] });
+  children.push(child);
+  let dots = 0;
+  child.stdout!.on('data', (bytes: Buffer) => {
+    dots += bytes.length;
+  });
+  fs.writeFileSync(path.join(group, 'cgroup.procs'), `${child.pid}`);
+  return { count: () => dots };
+}
+
+afterEach(async () => {
+  const ended = children.splice(0).map(async (child) => {
+    const exit = once(child, 'exit');
+    child.kill('SIGKILL');
+    await exit;
+  });
+  await Promise.all(ended);
+  for (const folder of made.splice(0).reverse()) {
+    // The shell's own child goes last.
+    await until(() => {
+      for (const pid of fs.readFileSync(path.join(folder, 'cgroup.procs'), 'utf8').split('\n').filter(Boolean)) {
+        process.kill(Number(pid), 'SIGKILL');
+      }
+      return fs.readFileSync(path.join(folder, 'cgroup.procs'), 'utf8') === '';
+    });
+    fs.rmdirSync(folder);
+  }
+});
+
+test.each(freezers)(
+  'a container below $root is found, frozen and thawed, and no other one',
+  async ({ root, folder }) => {
+    const [uid, otherUid] = [randomUUID(), randomUUID()];
+    const [id, otherId] = [randomBytes(32).toString('hex'), randomBytes(32).toString('hex')];
+    const own = `node-groups-${randomBytes(6).toString('hex')}`;
+    const cgroupfs = makeGroup(root, own, 'kubepods', 'burstable', `pod${uid}`, id);
+    const systemd = makeGroup(
+      root,
+      own,
+      'kubepods.slice',
+      'kubepods-besteffort.slice',
+      `kubepods-besteffort-pod${otherUid.replaceAll('-', '_')}.slice`,
+      `cri-containerd-${otherId}.scope`,
+    );
+    const groups = NodeGroups.at(folder);
+    expect(groups.find(uid, id)).toBe(cgroupfs);
+    expect(groups.find(otherUid, otherId)).toBe(systemd);
+    expect(groups.find(uid, otherId)).toBeNull();
+    expect(groups.find(`${uid}/..`, id)).toBeNull();
+
+    const [dots, otherDots] = [dotsIn(cgroupfs), dotsIn(systemd)];
+    await until(() => dots.count() > 0 && otherDots.count() > 0);
+    expect(groups.isFrozen(cgroupfs)).toBe(false);
+    expect(await groups.set(cgroupfs, 'frozen', 10_000, never)).toBe(true);
+    expect(groups.isFrozen(cgroupfs)).toBe(true);
+    expect(groups.isFrozen(systemd)).toBe(false);
+    // What it wrote before may still be on its way: it is over when another one has written much more.
+    const [before, others] = [dots.count(), otherDots.count()];
+    await until(() => otherDots.count() > others + 20);
+    const settled = dots.count();
+    await until(() => otherDots.count() > others + 40);
+    expect(dots.count()).toBe(settled);
+    expect(settled - before).toBeLessThan(20);
+
+    expect(await groups.set(cgroupfs, 'thawed', 10_000, never)).toBe(true);
+    await until(() => dots.count() > settled);
+  },
+);
+
+test('a group that is gone is not frozen, and nothing waits for it', async () => {
+  const { root, folder } = freezers[0]!;
+  const groups = NodeGroups.at(folder);
+  const gone = path.join(root, `node-groups-${randomBytes(6).toString('hex')}`);
+  expect(groups.isFrozen(gone)).toBe(false);
+  expect(await groups.set(gone, 'frozen', 10_000, never)).toBe(false);
+  expect(() => NodeGroups.at('/proc')).toThrow('no control groups');
+});

@@ -1,0 +1,24 @@
+import type { EntityManager } from '@mikro-orm/postgresql';
+import { newId } from '../../db/new-id.ts';
+import type { AccountId } from '../../domain/ids.ts';
+
+/** Adds usage that costs exactly `cost`. @param at its end, by default now */
+export async function addUsage(em: EntityManager, accountId: AccountId, cost: string, at = new Date()): Promise<void> {
+  // Events do not reach from one hour into the next.
+  const until = Math.max(at.getTime(), Math.floor(at.getTime() / 3_600_000) * 3_600_000 + 2);
+  const times = [until - 1, until].map((ms) => new Date(ms).toISOString());
+  await em.fork().execute(
+    `insert into usage_events (resource_id, account_id, user_id, project_id, usage_type, period_start, period_end, amount,
+                               unit_price) values (?, ?, '', '', 'cpu_seconds', ?, ?, 1000, ?::numeric)`,
+    [newId('sandbox'), accountId, ...times, cost],
+  );
+}
+
+/** Moves the period of an account's subscription, which is a month, into the past: it began `age` ago. */
+export async function ageAccount(em: EntityManager, accountId: AccountId, age: string): Promise<void> {
+  await em.fork().execute(
+    `update subscriptions set anchor = started.at, period_start = started.at, period_end = started.at + interval '1 month'
+       from (select date_trunc('milliseconds', now() - ?::interval) as at) started where account_id = ?`,
+    [age, accountId],
+  );
+}

@@ -1,0 +1,149 @@
+import { execFileSync } from 'node:child_process';
+import { randomBytes, randomInt } from 'node:crypto';
+import path from 'node:path';
+import { ChildProgram, type ProgramHome } from '../../ops/local-stack/embedded/child-program.ts';
+import { readLogLine } from '../../ops/local-stack/supervisor/log-line.ts';
+import { TcpRelay } from './tcp-relay.ts';
+
+const root = path.resolve(import.meta.dirname, '../..');
+
+/** A fresh view of the kernel's devices for a network namespace, with the control groups where they were. */
+const ownSys = `set -e
+kept=$(mktemp -d)
+mount --rbind /sys/fs/cgroup "$kept"
+umount -R -l /sys
+mount -t sysfs sysfs /sys
+mount --rbind "$kept" /sys/fs/cgroup
+umount -R -l "$kept"
+rmdir "$kept"
+exec "$@"`;
+
+/**
+ * Another machine: a network namespace that this machine sees by one link. Neither has a route to anything behind the
+ * other's address.
+ */
+export class SecondMachine {
+  readonly namespace: string;
+  /** This machine's address on the link. */
+  readonly near: string;
+  /** The other machine's. */
+  readonly far: string;
+  /** For its sandboxes: a host that chooses by itself does not take it, and it cannot see what hosts here have taken. */
+  readonly sandboxSubnet: string;
+  readonly #link: string;
+  /** Takes away what was made so far. */
+  readonly #undo = new DisposableStack();
+
+  private constructor() {
+    const name = randomBytes(4).toString('hex');
+    this.namespace = `second-${name}`;
+    this.#link = `sec${name}`;
+    // A network for tests of networks (RFC 2544), so sandboxes are never in it.
+    const subnet = `198.18.${randomInt(256)}`;
+    const first = randomInt(64) * 4;
+    this.near = `${subnet}.${first + 1}`;
+    this.far = `${subnet}.${first + 2}`;
+    this.sandboxSubnet = `10.${randomInt(224, 240)}.${randomInt(256)}.0/24`;
+  }
+
+  static make(): SecondMachine {
+    const machine = new SecondMachine();
+    try {
+      machine.#join();
+      return machine;
+    } catch (error) {
+      machine.close();
+      throw error;
+    }
+  }
+
+  #join(): void {
+    ip('netns', 'add', this.namespace);
+    this.#undo.defer(() => ip('netns', 'delete', this.namespace));
+    ip('link', 'add', this.#link, 'type', 'veth', 'peer', 'name', 'up0', 'netns', this.namespace);
+    // By itself it would go with the namespace's last process only.
+    this.#undo.defer(() => ip('link', 'delete', this.#link));
+    ip('address', 'add', `${this.near}/30`, 'dev', this.#link);
+    ip('link', 'set', this.#link, 'up');
+    ip('-n', this.namespace, 'link', 'set', 'lo', 'up');
+    ip('-n', this.namespace, 'address', 'add', `${this.far}/30`, 'dev', 'up0');
+    ip('-n', this.namespace, 'link', 'set', 'up0', 'up');
+  }
+
+  /** Makes what listens on loopback of this machine reachable on the link. @returns `address:port` */
+  async relay(address: string): Promise<string> {
+    const relay = await TcpRelay.open(address, this.near);
+    this.#undo.defer(() => relay.close());
+    return relay.address;
+  }
+
+  /**
+   * Starts a program of the platform there and waits until it says that it is ready.
+   * @param script from the project's root: `worker/host.ts`
+   * @throws {ProgramError} when it does not get ready
+   */
+  async start(options: {
+    name: string;
+    script: string;
+    env: NodeJS.ProcessEnv;
+    home: ProgramHome;
+  }): Promise<ChildProgram> {
+    const { name, script, env, home } = options;
+    const ready = Promise.withResolvers<void>();
+    const words = [`--net=/run/netns/${this.namespace}`, 'unshare', '--mount', 'sh', '-c', ownSys, 'sh'];
+    const program = await ChildProgram.start({
+      ...{ name, env, home },
+      command: 'nsenter',
+      args: [...words, process.execPath, path.join(root, script)],
+      stopTimeoutMs: 20_000,
+      onLine: (line) => {
+        if (readLogLine(line)?.isReady) ready.resolve();
+      },
+    });
+    await program.whenReady(() => ready.promise);
+    return program;
+  }
+
+  /** From now on nothing that is sent arrives, in either direction. */
+  cut(): void {
+    ip('-n', this.namespace, 'link', 'set', 'up0', 'down');
+  }
+
+  restore(): void {
+    ip('-n', this.namespace, 'link', 'set', 'up0', 'up');
+  }
+
+  /** The devices by which routes of this machine, or of the other, lead to an address. */
+  devicesTo(address: string, { from }: { from: 'near' | 'far' }): (string | undefined)[] {
+    const there = from === 'far' ? ['-n', this.namespace] : [];
+    const routes = ip(...there, '-json', 'route', 'show', 'to', 'match', address) || '[]';
+    return (JSON.parse(routes) as { dev?: string }[]).map(({ dev }) => dev);
+  }
+
+  /** The name of the link at this machine, and at the other. */
+  get links(): { near: string; far: string } {
+    return { near: this.#link, far: 'up0' };
+  }
+
+  /** Interfaces there. */
+  interfaces(): string[] {
+    const found = JSON.parse(ip('-n', this.namespace, '-json', 'link', 'show')) as { ifname: string }[];
+    return found.map(({ ifname }) => ifname);
+  }
+
+  /** Connections that are open there to a port of its own, as `ss` lists them. */
+  connectionsTo(port: number): string[] {
+    const asked = ['ss', '-Htn', 'state', 'established', 'sport', '=', `:${port}`];
+    const listed = execFileSync('nsenter', [`--net=/run/netns/${this.namespace}`, ...asked], { encoding: 'utf8' });
+    return listed.split('\n').filter(Boolean);
+  }
+
+  /** Removes it. Its programs must have ended. */
+  close(): void {
+    this.#undo.dispose();
+  }
+}
+
+function ip(...words: string[]): string {
+  return execFileSync('ip', words, { encoding: 'utf8' });
+}

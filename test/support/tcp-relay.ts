@@ -1,0 +1,48 @@
+import { once } from 'node:events';
+import net from 'node:net';
+
+/** Makes what listens on loopback of this machine reachable at another of its addresses. */
+export class TcpRelay {
+  /** `address:port` where it listens. */
+  readonly address: string;
+  readonly #server: net.Server;
+  readonly #connections: Set<net.Socket>;
+
+  private constructor(address: string, server: net.Server, connections: Set<net.Socket>) {
+    this.address = address;
+    this.#server = server;
+    this.#connections = connections;
+  }
+
+  /**
+   * @param target `host:port`
+   * @param at the address to listen at; the port is a free one
+   */
+  static async open(target: string, at: string): Promise<TcpRelay> {
+    const { hostname, port } = new URL(`tcp://${target}`);
+    const connections = new Set<net.Socket>();
+    const server = net.createServer((from) => {
+      const to = net.connect(Number(port), hostname);
+      from.pipe(to).pipe(from);
+      for (const [socket, other] of [
+        [from, to],
+        [to, from],
+      ] as const) {
+        // Connections that a cut left hanging must not keep the test's process.
+        socket.unref();
+        connections.add(socket);
+        socket.on('error', () => other.destroy());
+        socket.on('close', () => connections.delete(socket));
+      }
+    });
+    server.listen(0, at);
+    await once(server, 'listening');
+    server.unref();
+    return new TcpRelay(`${at}:${(server.address() as net.AddressInfo).port}`, server, connections);
+  }
+
+  close(): void {
+    this.#server.close();
+    for (const socket of this.#connections) socket.destroy();
+  }
+}

@@ -1,0 +1,77 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { newId } from '../../db/new-id.ts';
+import { workflowKinds } from '../../domain/workflow-registry.ts';
+import { startOptions } from '../../temporal/workflow-starts.ts';
+import { startApi, type TestApi } from '../api/test-api.ts';
+import { startTimeSkippingPlane } from '../support/control-plane.ts';
+import { MailServer, tokenIn } from '../support/mail-server.ts';
+import { MemoryDriver } from '../support/memory-driver.ts';
+import { recordHistory } from '../support/recorded-histories.ts';
+
+/** What becomes of links that nobody uses. Time jumps to their end. */
+let mails: MailServer;
+let skipping: Awaited<ReturnType<typeof startTimeSkippingPlane>>;
+let api: TestApi;
+beforeAll(async () => {
+  mails = await MailServer.start();
+  const env = { SMTP_URL: mails.url, PLATFORM_MAIL_FROM: 'no-reply@platform.test' };
+  skipping = await startTimeSkippingPlane(new MemoryDriver(), env);
+  const { orm, account, commands } = skipping.plane;
+  api = await startApi({ env: { ...env, PLATFORM_RATE_LIMIT_PER_ADDRESS: '0' }, on: { orm, account, commands } });
+}, 120_000);
+afterAll(async () => {
+  await api?.stop();
+  await skipping?.stop();
+  await mails?.stop();
+});
+
+test("a change of the account's e-mail that nobody confirms is over when its links expire", async () => {
+  const { environment, plane } = skipping;
+  const root = await api.addAccount();
+  const { accountId, userId } = root;
+  const { email } = (await api.send(root, 'GET', '/v1/users/me')).body.data.account;
+  const changeId = newId('emailChange');
+  const next = 'never-confirmed@example.com';
+  const execute = (sql: string, values: unknown[]) => plane.orm.em.fork().execute(sql, values);
+  // As a request stores it, by the clock that jumps.
+  const expiresAt = new Date((await environment.currentTimeMs()) + 30 * 60_000);
+  await execute(
+    `insert into email_changes (change_id, account_id, requested_by, current_email, new_email, expires_at)
+     values (?, ?, ?, ?, ?, ?)`,
+    [changeId, accountId, userId, email, next, expiresAt],
+  );
+  const options = startOptions('emailChange', accountId, { accountId, changeId });
+  const handle = await plane.client.workflow.start('emailChange', options);
+  const tokens = { current: tokenIn(await mails.take(email)), new: tokenIn(await mails.take(next)) };
+  const confirm = (token: string) =>
+    api.send(null, 'POST', '/v1/user-management/account/confirm-email-change', { token });
+  expect((await confirm(tokens.new)).body.data.status).toBe('pending');
+  await environment.sleep('31m');
+  await handle.result();
+  expect((await confirm(tokens.current)).body.code).toBe('invalid_link');
+  const status = await api.send(root, 'GET', '/v1/user-management/account/email-change-status');
+  expect(status.body.data).toEqual({ has_pending_request: false, status: 'none_confirmed' });
+  expect(await execute('select status from email_changes where change_id = ?', [changeId])).toEqual([
+    { status: 'expired' },
+  ]);
+  if (process.env.RECORD_HISTORIES === '1') {
+    const { workflowId } = workflowKinds.emailChange;
+    await recordHistory(plane.client, 'email-change-expired', workflowId(accountId));
+  }
+});
+
+test('a reset that nobody uses is over after 30 minutes, and another may begin', async () => {
+  const { environment, plane } = skipping;
+  const { userId } = plane.account;
+  const options = startOptions('passwordReset', userId, { userId });
+  const { workflowId } = options;
+  const reset = () => plane.client.workflow.start('passwordReset', options);
+  await reset();
+  await environment.sleep('29m');
+  await expect(reset()).rejects.toThrow('already started');
+  await environment.sleep('61s');
+  await expect(plane.client.workflow.getHandle(workflowId).result()).resolves.toBeUndefined();
+  if (process.env.RECORD_HISTORIES === '1') await recordHistory(plane.client, 'password-reset-expired', workflowId);
+  // The last act: an activity that is under way when its workflow is terminated stops the jumps for good.
+  await (await reset()).terminate();
+});

@@ -1,0 +1,53 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Client } from '@temporalio/client';
+import type { WorkerDeploymentVersion } from '@temporalio/common';
+import type { Logger } from 'pino';
+import type { Settings } from '../config/settings.ts';
+import { WorkerDeployment } from '../temporal/worker-deployment.ts';
+import { hashSources } from './workflow-bundle.ts';
+
+const root = path.resolve(import.meta.dirname, '..');
+
+/**
+ * The version of this code's workers. Its build id is the release's number and a hash of what workflows are made from, so
+ * a release that leaves the workflows as they are has the version of the one before.
+ * @returns null: workers have no versions here
+ */
+export function workerVersion({
+  PLATFORM_WORKER_DEPLOYMENT: deploymentName,
+}: Pick<Settings, 'PLATFORM_WORKER_DEPLOYMENT'>): WorkerDeploymentVersion | null {
+  if (!deploymentName) return null;
+  const { version } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
+  return { deploymentName, buildId: `${version}-${hashSources().slice(0, 12)}` };
+}
+
+/**
+ * Makes the version of a worker that polls current where none is yet, and leaves the choice to the operator otherwise.
+ * Resolves when a version is current, or at the signal.
+ */
+export async function takeFirstWork(
+  client: Client,
+  { deploymentName, buildId }: WorkerDeploymentVersion,
+  logger: Logger,
+  stopping: AbortSignal,
+): Promise<void> {
+  const deployment = new WorkerDeployment(client, deploymentName);
+  for (let waitMs = 200; !stopping.aborted; waitMs = Math.min(waitMs * 1.5, 10_000)) {
+    try {
+      const outcome = await deployment.setFirst(buildId);
+      if (outcome === 'other') {
+        logger.warn(
+          { version: buildId },
+          'another version of workers is current: this one has no new work until it is',
+        );
+      }
+      if (outcome !== 'unknown') return;
+    } catch (error) {
+      logger.warn({ err: error, version: buildId }, 'the current version of workers could not be read or set');
+    }
+    // Ends early when the worker stops.
+    await delay(waitMs, undefined, { signal: stopping }).catch(() => {});
+  }
+}

@@ -1,0 +1,42 @@
+import type { Logger } from 'pino';
+import type { Registry } from 'prom-client';
+import { deriveSecrets } from '../config/secrets.ts';
+import type { Settings } from '../config/settings.ts';
+import { type MetricsServer, serveMetrics } from '../monitoring/metrics-server.ts';
+
+const sdkTimeoutMs = 5000;
+
+/**
+ * Serves the metrics of a worker, followed by those of its Temporal SDK.
+ * @param port 0: not at all
+ * @param sdkPort where the SDK serves its own, on loopback
+ * @returns null: not served
+ */
+export async function serveWorkerMetrics(options: {
+  settings: Settings;
+  port: number;
+  sdkPort: number | null;
+  registry: Registry;
+  beforeCollecting?: () => Promise<void>;
+  logger: Logger;
+}): Promise<MetricsServer | null> {
+  const { settings, port, sdkPort, registry, beforeCollecting, logger } = options;
+  if (!port) return null;
+  return serveMetrics({
+    host: settings.PLATFORM_METRICS_HOST,
+    port,
+    token: deriveSecrets(settings).metricsToken,
+    async collect() {
+      await beforeCollecting?.();
+      const [own, ofSdk] = await Promise.all([registry.metrics(), sdkPort === null ? '' : readSdkMetrics(sdkPort)]);
+      return `${own}\n${ofSdk}`;
+    },
+    onError: (error) => logger.warn({ err: error }, 'the metrics are not served'),
+  });
+}
+
+async function readSdkMetrics(port: number): Promise<string> {
+  const reply = await fetch(`http://127.0.0.1:${port}/metrics`, { signal: AbortSignal.timeout(sdkTimeoutMs) });
+  if (!reply.ok) throw new Error(`the SDK answers ${reply.status} for its metrics`);
+  return reply.text();
+}

@@ -1,0 +1,23 @@
+import { proxyActivities, workflowInfo } from '@temporalio/workflow';
+import type { ReconciliationActivities } from '../activities/reconciliation.ts';
+import { outside, upkeep } from './activity-profiles.ts';
+
+const rows = proxyActivities<ReconciliationActivities>(upkeep);
+const processor = proxyActivities<ReconciliationActivities>(outside.records);
+
+/**
+ * Compares the ledger with our invoices and charges, and the charges with the payment processor's. What differs is kept as rows, logged and counted by
+ * a metric; people decide what to do. The schedule of the same name starts it each night.
+ * @returns how many differences there are of each kind
+ */
+export async function reconciliation(): Promise<Record<string, number>> {
+  const id = `rec-${workflowInfo().runId}`;
+  const times = await rows.beginReconciliation(id);
+  await rows.compareLedger(id);
+  if (times) {
+    let after: string | null = null;
+    do after = await processor.compareProcessor({ id, ...times, after });
+    while (after !== null);
+  }
+  return rows.endReconciliation(id);
+}
