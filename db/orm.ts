@@ -61,6 +61,7 @@ import { Migration20261223BuiltinImages } from './migrations/20261223-builtin-im
 import { Migration20261224HostDraining } from './migrations/20261224-host-draining.ts';
 import { Migration20261225LateUsage } from './migrations/20261225-late-usage.ts';
 import { Migration20261227LastHop } from './migrations/20261227-last-hop.ts';
+import { Migration20261228UsageRollUpPlan } from './migrations/20261228-usage-roll-up-plan.ts';
 import { ReticentDriver } from './reticent-driver.ts';
 import { limitSessions, reclaimLostConnections, type SessionLimits } from './session-pool.ts';
 
@@ -163,6 +164,7 @@ export async function createOrm(
         { name: '20261224-host-draining', class: Migration20261224HostDraining },
         { name: '20261225-late-usage', class: Migration20261225LateUsage },
         { name: '20261227-last-hop', class: Migration20261227LastHop },
+        { name: '20261228-usage-roll-up-plan', class: Migration20261228UsageRollUpPlan },
       ],
     },
     discovery: { warnWhenNoEntities: false },

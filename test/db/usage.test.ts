@@ -274,6 +274,31 @@ test('two that move sums at once move each event once', async () => {
   expect(counted).toEqual({ pending: 0, hours: counted!.events, days: counted!.events, events: expect.any(Number) });
 });
 
+test('events that a session moves after many small rounds are found by their places, not by a scan for each', async () => {
+  const account = await newAccount();
+  const { sandboxId } = await startedSandbox(account, moment(0));
+  await orm.em.fork().transactional(async (em) => {
+    for (let round = 0; round < 10; round += 1) await em.execute('select roll_up_usage(20000)');
+    await em.execute(
+      `insert into usage_pending
+       select ?, 'cpu_core_seconds', ?::timestamptz + make_interval(hours => n), ?, ?, ?, 1, 0
+         from generate_series(1, 5000) n`,
+      [sandboxId, moment(0).toISOString(), account.accountId, account.userId, account.projectId],
+    );
+    const scans = async () => {
+      const [table] = await em.execute<{ scans: string }[]>(
+        "select seq_scan as scans from pg_stat_xact_user_tables where relname = 'usage_pending'",
+      );
+      return Number(table!.scans);
+    };
+    const before = await scans();
+    await em.execute('select roll_up_usage(20000)');
+    expect((await scans()) - before).toBe(1);
+    await em.execute('delete from usage_hours where account_id = ?', [account.accountId]);
+    await em.execute('delete from usage_days where account_id = ?', [account.accountId]);
+  });
+});
+
 describe('a round of upkeep', () => {
   test('records the disks of paused sandboxes, beside their own transitions', async () => {
     const account = await newAccount();

@@ -1,0 +1,12 @@
+import { Migration } from '@mikro-orm/migrations';
+
+/**
+ * Plans the move of pending usage anew each time. A session that has moved few events five times keeps one plan, which
+ * reads the whole table and compares each row with each place: 20,000 events then take longer than a statement may.
+ * See https://www.postgresql.org/docs/current/plpgsql-implementation.html#PLPGSQL-PLAN-CACHING.
+ */
+export class Migration20261228UsageRollUpPlan extends Migration {
+  override up(): void {
+    this.addSql("alter function roll_up_usage(integer) set plan_cache_mode = 'force_custom_plan'");
+  }
+}
