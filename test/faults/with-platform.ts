@@ -15,5 +15,5 @@ export function withPlatform(onStart: (platform: FaultyPlatform) => void, given:
   afterAll(async () => {
     await platform?.stop();
     await platform?.removeData();
-  }, 60_000);
+  }, 180_000);
 }
