@@ -117,7 +117,7 @@ test('a backup is restored into an empty data folder only, and from a whole back
   fs.mkdirSync(half);
   expect(await restore(half, restored)).toMatchObject({ code: 1, stderr: expect.stringContaining('no whole backup') });
   expect(fs.existsSync(restored)).toBe(false);
-}, 60_000);
+}, 180_000);
 
 test('the restored platform has accounts, keys, disks, images and workflows of that instant', async () => {
   await until(() => receiver.received.length >= 5);

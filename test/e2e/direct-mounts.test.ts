@@ -85,7 +85,7 @@ test.each([
     expect(JSON.stringify(sandbox)).toContain(reason);
     await api.deleteSandbox(sandbox.sandbox_id);
   },
-  60_000,
+  180_000,
 );
 
 test('a template of the platform brings no s3fs, so the direct mount is ignored', async () => {

@@ -64,7 +64,7 @@ test('a key for an existing account works at once', async () => {
   const made = JSON.parse((await admin('create-api-key', '--account', account.accountId)).stdout);
   const me = await platform.client(made.apiKey).request('GET', '/v1/users/me');
   expect([me.status, me.body.data]).toEqual([200, expect.objectContaining({ user_id: made.userId })]);
-}, 60_000);
+}, 180_000);
 
 test('`workflow show` prints one decoded line an event, and the list queries are ones that Temporal takes', async () => {
   const { sandbox_id: id } = await api.createSandbox({ ...small, timeout: 300 });

@@ -144,8 +144,9 @@ describe('the terminal', () => {
     await until(async () => isAsBefore(await size())).catch(async () => {
       throw new Error(`${await size()} instead of ${rows},${columns}`);
     });
-    const shownRows = await tab.evaluate<number>(`document.querySelectorAll('.xterm-rows > div').length`);
-    expect((await size())[0]).toBe(shownRows);
+    const shownRows = () => tab.evaluate<number>(`document.querySelectorAll('.xterm-rows > div').length`);
+    // The last size that is on the screen may be of the question before.
+    await until(async () => (await size())[0] === (await shownRows()));
   });
 
   test('pastes lines as one text, and copies what is selected', async () => {
@@ -232,19 +233,18 @@ describe('the terminal', () => {
 describe('the files', () => {
   const entries = () =>
     tab.evaluate<string[]>(`[...document.querySelectorAll('.entry')].map((entry) => entry.textContent)`);
-  const choose = (name: string) =>
-    tab.evaluate(
-      `[...document.querySelectorAll('.entry')].find((entry) => entry.textContent === ${JSON.stringify(name)}).click()`,
-    );
-  const press = (label: string) =>
+  /** Clicks what a person would click once it is there and works. */
+  const click = (selector: string, label: string) =>
     until(() =>
       tab.evaluate<boolean>(`(() => {
-        const found = [...document.querySelectorAll('button')].find((each) => each.textContent === ${JSON.stringify(label)});
-        if (found.matches(':disabled')) return false;
+        const found = [...document.querySelectorAll('${selector}')].find((each) => each.textContent === ${JSON.stringify(label)});
+        if (!found || found.matches(':disabled')) return false;
         found.click();
         return true;
       })()`),
     );
+  const choose = (name: string) => click('.entry', name);
+  const press = (label: string) => click('button', label);
   const has = (name: string) => until(async () => (await entries()).includes(name));
   const text = () => tab.evaluate<string | null>(`document.querySelector('textarea')?.value ?? null`);
   const file = (name: string) => path.join(home, name);
@@ -353,7 +353,7 @@ describe('the files', () => {
       fs.writeFileSync(path.join(folder, 'dropped ä.bin'), bytes);
       await tab.drop([path.join(folder, 'dropped ä.bin')]);
       await has('dropped ä.bin');
-      expect(fs.readFileSync(file('dropped ä.bin')).equals(bytes)).toBe(true);
+      await until(() => fs.readFileSync(file('dropped ä.bin')).equals(bytes));
       fs.rmSync(path.join(folder, 'dropped ä.bin'));
       await tab.downloadTo(folder);
       await choose('dropped ä.bin');

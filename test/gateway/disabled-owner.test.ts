@@ -72,6 +72,7 @@ const closeOf = (emitter: EventEmitter) => new Promise((resolve) => emitter.once
 
 test('exchanges with private ports end at once, those with public ports continue', async () => {
   const session = http2.connect(`http://127.0.0.1:${started.port}`);
+  session.on('error', () => undefined);
   const stream = session.request({ ':path': '/endless', ':authority': hostOf(id, protectedPort), ...headers });
   stream.on('error', () => undefined);
   stream.resume();

@@ -119,6 +119,7 @@ test.each([
             })
           : net.connect(started.port, '127.0.0.1'),
     });
+    session.on('error', () => undefined);
     ends.push(() => session.destroy());
     const call = async (path: string, body = Buffer.alloc(0)) => {
       const stream = session.request({ ':path': path, ':method': 'POST', 'x-large': 'x'.repeat(2000) });

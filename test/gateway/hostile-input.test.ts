@@ -1,5 +1,6 @@
 import net from 'node:net';
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals';
+import { until } from '../support/until.ts';
 import { RawConnection, send, sendRaw } from './client.ts';
 import { hostOf, type StartedGateway, startGateway, testDomain } from './started-gateway.ts';
 import { startRawUpstream, type UpstreamServer } from './upstream-server.ts';
@@ -229,11 +230,13 @@ test('a connection that begins like HTTP/2 and goes no further keeps nothing bus
     connection.write(start);
     return connection;
   });
-  await new Promise((resolve) => setTimeout(resolve, 100));
-  const before = process.cpuUsage();
-  await new Promise((resolve) => setTimeout(resolve, 300));
-  const used = process.cpuUsage(before);
-  expect((used.user + used.system) / 1000).toBeLessThan(150);
+  // Collections of garbage may be under way; a connection that is read without end is busy in every window.
+  await until(async () => {
+    const before = process.cpuUsage();
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    const used = process.cpuUsage(before);
+    return (used.user + used.system) / 1000 < 150;
+  });
   expect((await send({ port: started.port, host: sandboxHost })).text).toBe('reached');
   for (const connection of idle) connection.destroy();
 });

@@ -112,6 +112,7 @@ test('over HTTP/2 every known field may be doubled: in a 1xx, a head, a trailer,
   const session = http2.connect(`http://${sandboxHost}`, {
     createConnection: () => net.connect(started.port, '127.0.0.1'),
   });
+  session.on('error', () => undefined);
   stops.push(() => session.destroy());
   await once(session, 'remoteSettings');
   const stream = session.request({
@@ -207,6 +208,7 @@ test('1xx replies without end to clients that do not read cost no memory, and en
     const sessions: http2.ClientHttp2Session[] = [];
     for (let i = 0; i < 50; i++) {
       const socket = net.connect(gateway.port, '127.0.0.1').pause();
+      socket.on('error', () => undefined);
       socket.write(`GET / HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`);
       sockets.push(socket);
       const silent = net.connect(gateway.port, '127.0.0.1');

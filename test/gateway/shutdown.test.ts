@@ -40,6 +40,7 @@ test('requests under way end, idle connections are closed, new ones are refused'
   const session = http2.connect(`http://${sandboxHost}`, {
     createConnection: () => net.connect(started.port, '127.0.0.1'),
   });
+  session.on('error', () => undefined);
   const stream = session.request({ ':authority': sandboxHost, ':path': '/wait' });
   await until(() => waiting.length === 2);
 

@@ -251,6 +251,7 @@ test('over HTTP/2 with TLS the pages work the same, and gRPC gets a reply like a
     servername: hostOf(id),
     ca: started.ca.certificatePem,
   });
+  session.on('error', () => undefined);
   stops.push(() => session.close());
   const ask = (headers: http2.OutgoingHttpHeaders, body = '') =>
     new Promise<http2.IncomingHttpHeaders>((resolve, reject) => {

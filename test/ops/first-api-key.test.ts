@@ -56,4 +56,4 @@ test('migrations make the first account without a key; the operator makes its fi
 test('a caller that keeps the output to itself gets the first key with the account', async () => {
   const made = await migrate(databases[1]!, '--print-api-key');
   expect(made).toEqual({ created: true, apiKey: expect.stringMatching(/^spk_/), email: 'root@example.com' });
-}, 60_000);
+});

@@ -14,11 +14,27 @@ export async function addUsage(em: EntityManager, accountId: AccountId, cost: st
   );
 }
 
-/** Moves the period of an account's subscription, which is a month, into the past: it began `age` ago. */
+/**
+ * Moves the period of an account's subscription, which is a month, into the past: it began `age` ago.
+ * @param age less than 28 days, or more than a month: between the two the length of the month decides
+ */
 export async function ageAccount(em: EntityManager, accountId: AccountId, age: string): Promise<void> {
   await em.fork().execute(
     `update subscriptions set anchor = started.at, period_start = started.at, period_end = started.at + interval '1 month'
        from (select date_trunc('milliseconds', now() - ?::interval) as at) started where account_id = ?`,
     [age, accountId],
+  );
+}
+
+/** Moves the period of an account's subscription, which is a month, so that it ends in `rest`, also on the last days of a month. */
+export async function endPeriodIn(em: EntityManager, accountId: AccountId, rest: string): Promise<void> {
+  // The anchor is in the January of the year before: that month has every day on which a period can end.
+  await em.fork().execute(
+    `update subscriptions set anchor = (ends - months) at time zone 'UTC', period_end = ends at time zone 'UTC',
+                              period_start = (ends - months + (months - interval '1 month')) at time zone 'UTC'
+       from (select date_trunc('milliseconds', (now() + ?::interval) at time zone 'UTC') as ends) e,
+            lateral (select (extract(month from ends) + 11) * interval '1 month' as months) m
+      where account_id = ?`,
+    [rest, accountId],
   );
 }

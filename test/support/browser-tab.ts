@@ -73,7 +73,8 @@ export class BrowserTab {
     this.asked.push(params.message);
     const promptText = this.answers.shift();
     const accept = promptText !== undefined || params.type === 'beforeunload';
-    void this.#send('Page.handleJavaScriptDialog', { accept, promptText: promptText ?? '' });
+    // The page tells by what it does whether it was answered.
+    this.#send('Page.handleJavaScriptDialog', { accept, promptText: promptText ?? '' }).catch(() => undefined);
   }
 
   /** Types into what has the focus. Line ends are the key Enter. */
@@ -179,8 +180,7 @@ export class BrowserTab {
         params.frameId === id &&
         params.loaderId !== loaderId,
     );
-    await start();
-    await loaded;
+    await Promise.all([loaded, start()]);
   }
 
   async #send(method: string, params: object = {}): Promise<unknown> {

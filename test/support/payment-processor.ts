@@ -102,7 +102,10 @@ export class TestProcessor {
   /** Methods that are declined when they are charged, with the reason. */
   readonly #declines = new Map<string, string>();
   readonly #gone = new Set<string>();
-  readonly #server = http.createServer((request, response) => void this.#serve(request, response));
+  readonly #server = http.createServer((request, response) => {
+    // Its client has left, or localstripe has ended: there is no answer.
+    this.#serve(request, response).catch(() => request.socket.destroy());
+  });
   #faults: Fault[] = [];
   #child: ChildProcess | null = null;
   #upstream = '';

@@ -85,7 +85,10 @@ test('versions take over from workers without one, then from each other, and pin
   await plane.commands.pause(await plane.row(between.sandboxId), { wait: true });
   const after = await running();
   for (const { handle } of [old, between, after]) expect(await versionOf(handle)).toBe('2');
-  await until(async () => (await deployment.versions())[1]!.pinnedWorkflows === 1);
+  await until(async () => {
+    const [, before] = await deployment.versions();
+    return before!.pinnedWorkflows === 1 && before!.status === 'draining';
+  });
   expect(await deployment.versions()).toEqual([
     { buildId: '2', status: 'current', pinnedWorkflows: 0, currentSince: expect.stringMatching(/^20/) },
     { buildId: '1', status: 'draining', pinnedWorkflows: 1, currentSince: null },

@@ -51,7 +51,7 @@ test('webhooks reach opened ranges, but no service of the settings and no sandbo
   });
   const sender = createWebhookSender(settings, orm);
   const errorOf = async (url: string) =>
-    (await sender.send({ url, headers: { 'webhook-id': 'evt-1' }, body: '{}', timeoutSeconds: 10 })).error;
+    (await sender.send({ url, headers: { 'webhook-id': 'evt-1' }, body: '{}', timeoutSeconds: 60 })).error;
   const refused = 'The endpoint could not be reached';
   try {
     expect(await errorOf(receiver.url)).toBeNull();
@@ -76,7 +76,7 @@ test("certificates of the operator's CA file are accepted beside the usual ones"
   const outcomes: (string | null)[] = [];
   for (const more of [{ PLATFORM_WEBHOOK_CA_FILE: caFile }, {}]) {
     const sender = createWebhookSender(loadSettings({ ...common(), ...more }), orm);
-    outcomes.push((await sender.send({ url, headers: {}, body: '{}', timeoutSeconds: 10 })).error);
+    outcomes.push((await sender.send({ url, headers: {}, body: '{}', timeoutSeconds: 60 })).error);
     await sender.close();
   }
   expect(outcomes).toEqual([null, expect.stringMatching(/^The endpoint's TLS is not accepted/)]);

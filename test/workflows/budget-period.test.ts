@@ -4,7 +4,7 @@ import { findBudget } from '../../db/repositories/budget-rows.ts';
 import { createBudget, deleteBudget } from '../../db/repositories/budgets.ts';
 import { defaultAlertThresholds } from '../../domain/billing/budget.ts';
 import { startOptions } from '../../temporal/workflow-starts.ts';
-import { addUsage, ageAccount } from '../support/added-usage.ts';
+import { addUsage, endPeriodIn } from '../support/added-usage.ts';
 import { type ControlPlane, startTimeSkippingPlane } from '../support/control-plane.ts';
 import { MemoryDriver } from '../support/memory-driver.ts';
 import { recordHistory } from '../support/recorded-histories.ts';
@@ -22,7 +22,7 @@ afterAll(() => stop?.());
 test('a new period lifts a restriction the moment it begins, with nobody asking', async () => {
   const { accountId } = plane.account;
   const { em } = plane.orm;
-  await ageAccount(em, accountId, '1 month -12 minutes');
+  await endPeriodIn(em, accountId, '12 minutes');
   await addUsage(em, accountId, '10');
   const wish = { amount: '10.00', limitType: 'hard' as const, notificationEmails: [] };
   await createBudget(em.fork(), { currency: 'USD', isBilled: true, pausesSandboxes: false }, accountId, 'bgt-period', {

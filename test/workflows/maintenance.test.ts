@@ -89,8 +89,13 @@ test('a control worker starts one round at once and schedules one each hour; a s
 
   const { spec } = await plane.client.schedule.getHandle('maintenance').describe();
   expect(spec.intervals).toEqual([expect.objectContaining({ every: 3_600_000 })]);
-  const schedules: string[] = [];
-  for await (const each of plane.client.schedule.list()) schedules.push(each.scheduleId);
+  let schedules: string[] = [];
+  // The list of schedules is a moment behind.
+  await until(async () => {
+    schedules = [];
+    for await (const each of plane.client.schedule.list()) schedules.push(each.scheduleId);
+    return schedules.length > 0;
+  });
   expect(schedules).toEqual(['maintenance']);
 }, 180_000);
 

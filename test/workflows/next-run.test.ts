@@ -66,7 +66,8 @@ test('the billing of an account goes on in a next run, without losing a period',
   const firstRun = started.firstExecutionRunId;
   const billing = plane.client.workflow.getHandle(`${accountId}/billing`);
   for (let signals = 0; (await billing.describe()).runId === firstRun; signals += 1) {
-    expect(signals).toBeLessThan(500);
+    // The workflow reads them when its worker has a turn.
+    expect(signals).toBeLessThan(5000);
     await billing.signal(paymentPossibleSignal, { accountId });
   }
   const secondRun = (await billing.describe()).runId;

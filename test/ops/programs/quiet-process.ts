@@ -16,10 +16,13 @@ if (process.env.FAIL_AT_START === name) {
 const { STOP_WHEN } = process.env;
 const mayEnd = () => !STOP_WHEN || fs.existsSync(STOP_WHEN);
 const { PLATFORM_URL, DATABASE_URL, DATABASE_OWNER_URL, TEMPORAL_ADDRESS } = process.env;
+// In one step: a test may read it at any time.
+const file = path.join(dataDir, `${name}.json`);
 fs.writeFileSync(
-  path.join(dataDir, `${name}.json`),
+  `${file}.new`,
   JSON.stringify({ pid: process.pid, PLATFORM_URL, DATABASE_URL, DATABASE_OWNER_URL, TEMPORAL_ADDRESS }),
 );
+fs.renameSync(`${file}.new`, file);
 process.once('SIGTERM', () => {
   fs.appendFileSync(path.join(dataDir, 'stopped'), `${name}\n`);
   const end = () => (mayEnd() ? process.exit(0) : setTimeout(end, 20));
