@@ -157,9 +157,15 @@ export class Listener {
   }
 
   #sniff(socket: net.Socket): void {
-    const timer = setTimeout(() => socket.destroy(), this.#options.limits.headersTimeoutMs);
+    let isWaiting = true;
+    const giveUp = () => {
+      if (isWaiting) socket.destroy();
+    };
+    // Where this process stood still, timers come before the bytes that have arrived meanwhile: these are read first.
+    const timer = setTimeout(() => setImmediate(giveUp), this.#options.limits.headersTimeoutMs);
     this.#silent.add(socket);
     const stopWaiting = () => {
+      isWaiting = false;
       clearTimeout(timer);
       this.#silent.delete(socket);
     };

@@ -199,6 +199,17 @@ test.each([
   expect((await send({ port: started.port, host: sandboxHost })).text).toBe('ok');
 });
 
+test('a gateway that stood still reads what has come meanwhile before it gives a client up', async () => {
+  const { started } = await start({ headersTimeoutMs: 1500 });
+  const connection = new RawConnection(started.port);
+  await until(() => started.gateway.stats().connections === 1);
+  connection.write(`GET / HTTP/1.1\r\nHost: ${sandboxHost}\r\n\r\n`);
+  // Nothing else of this process, which is the gateway's too, runs for longer than the limit.
+  for (const endsAt = performance.now() + 2000; performance.now() < endsAt; );
+  await connection.expect('200 OK');
+  connection.destroy();
+});
+
 test('a client that trickles its headers is not waited for', async () => {
   const { started } = await start({ headersTimeoutMs: 500 });
   const connection = open(started);
@@ -280,6 +291,7 @@ test('streams of one HTTP/2 connection count as requests', async () => {
   const session = http2.connect(`http://${sandboxHost}`, {
     createConnection: () => net.connect(started.port, '127.0.0.1'),
   });
+  session.on('error', () => undefined);
   const statuses: number[] = [];
   const streams = Array.from({ length: 15 }, () => {
     const stream = session.request({ ':authority': sandboxHost, ':path': '/wait' });
