@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { on, once } from 'node:events';
+import { once } from 'node:events';
 
 /**
  * Mounts at `/mnt` of a sandbox a file system whose server never answers: who asks it for anything waits where no signal
@@ -17,10 +17,17 @@ export async function hangMount(initPid: number): Promise<{ asked: Promise<void>
     syswrite F, pack('L l a8 L4 S2 L2 S2 a32', 80, 0, substr($request, 8, 8), 7, 31, 0, 0, 1, 1, 4096, 1, 1, 0, '');
     print 'mounted'; sysread F, $request, 65536; print 'asked'; 1 while sysread F, $request, 65536`;
   const server = spawn('perl', ['-e', stuck], { stdio: ['ignore', 'pipe', 'inherit'] });
-  const output = on(server.stdout, 'data');
-  await output.next();
+  // Both words may arrive together.
+  const words = { mounted: Promise.withResolvers<void>(), asked: Promise.withResolvers<void>() };
+  let said = '';
+  server.stdout.setEncoding('utf8').on('data', (text: string) => {
+    said += text;
+    for (const word of ['mounted', 'asked'] as const) if (said.includes(word)) words[word].resolve();
+  });
+  server.once('close', () => words.mounted.reject(new Error('the file system was not mounted')));
+  await words.mounted.promise;
   return {
-    asked: output.next().then(() => {}),
+    asked: words.asked.promise,
     letGo: async () => {
       server.kill();
       await once(server, 'close');
