@@ -67,6 +67,8 @@ export interface ControlPlane {
   controls: readonly Worker[];
   addControl(version: WorkerDeploymentVersion): Promise<Worker>;
   settings: Settings;
+  /** Ends the workers of the host, as a host that is away has none; its lease stays. */
+  stopHosts(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -139,7 +141,12 @@ export async function startControlPlane(options: {
     createHostWorkers({ ...common, hostId, driver: options.driver, registry, ...options.hostWorker }),
   ]);
   const controls = [control];
-  const running = [control.run(), ...hosts.map((host) => host.run())];
+  const running = [control.run()];
+  const hostsRunning = hosts.map((host) => host.run());
+  const stopHosts = async () => {
+    for (const host of hosts) if (host.getState() === 'RUNNING') host.shutdown();
+    await Promise.all(hostsRunning);
+  };
   const lease = new HostLease({
     databaseUrl: database.url,
     fence: { isClosed: false, keepOpenUntil: async () => {}, open: async () => true },
@@ -213,12 +220,12 @@ export async function startControlPlane(options: {
       return added;
     },
     row: (sandboxId) => orm.em.fork().findOneOrFail(Sandbox, { sandboxId }),
+    stopHosts,
     async stop() {
       await Promise.all([relay.stop(), webhookRelay.stop()]);
       facts.stop();
       for (const each of controls) if (each.getState() === 'RUNNING') each.shutdown();
-      for (const host of hosts) host.shutdown();
-      await Promise.all(running);
+      await Promise.all([...running, stopHosts()]);
       await webhooks.sender.close();
       await lease.giveUp();
       await own?.close();

@@ -184,3 +184,38 @@ describe('a host that restarted', () => {
     expect((await plane.row(sandbox.sandboxId)).status).toBe('running');
   });
 });
+
+/** The last tests of this file: nothing starts, pauses or resumes here any more. */
+describe('a host whose workers are gone', () => {
+  /** Waits until the workflow has asked the host. */
+  async function whenAsked(sandboxId: SandboxId, activity: 'pauseSandbox' | 'resumeSandbox'): Promise<void> {
+    const handle = plane.client.workflow.getHandle(sandboxId);
+    await until(async () => {
+      const { events } = await handle.fetchHistory();
+      return events!.some((event) => event.activityTaskScheduledEventAttributes?.activityType?.name === activity);
+    });
+  }
+
+  test('is unavailable to a pause or resume that it has not taken after 20 seconds, and nothing changes', async () => {
+    const running = await runningSandbox();
+    const paused = await runningSandbox();
+    await plane.commands.pause(paused, { wait: true });
+    await plane.stopHosts();
+    const calls = driver.calls.length;
+
+    const asked = [plane.commands.pause(running, { wait: true }), plane.commands.resume(paused, { wait: true })];
+    const refusals = Promise.allSettled(asked);
+    await whenAsked(running.sandboxId, 'pauseSandbox');
+    await whenAsked(paused.sandboxId, 'resumeSandbox');
+    await environment.sleep('21s');
+    const refused = { status: 'rejected', reason: expect.objectContaining({ code: 'host_unavailable' }) };
+    expect(await refusals).toEqual([refused, refused]);
+    expect(await plane.row(running.sandboxId)).toMatchObject({
+      status: 'running',
+      reason: 'pause_failed',
+      pausingAt: null,
+    });
+    expect(await plane.row(paused.sandboxId)).toMatchObject({ status: 'paused', reason: 'user_requested' });
+    expect(driver.calls).toHaveLength(calls);
+  }, 180_000);
+});

@@ -51,7 +51,7 @@ export const settledUpdate = defineUpdate<StatusReply, []>('settled');
 
 /**
  * Freezes the processes. Replies at `pausing`, or with `wait` at `paused`. Refused: `sandbox_not_running`,
- * `pause_failed`.
+ * `pause_failed`, `host_unavailable`.
  */
 export const pauseUpdate = defineUpdate<StatusReply, [{ wait: boolean }]>('pause');
 

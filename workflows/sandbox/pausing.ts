@@ -2,8 +2,8 @@ import { CancellationScope, isCancellation } from '@temporalio/workflow';
 import type { PauseResult } from '../../activities/sandbox-host.ts';
 import { cleaningOn, pausingOn, rows } from './activities.ts';
 import { fail, mayBeCancelledByEnd } from './ending.ts';
-import { asRefusal, endingRefusal, refused } from './failure.ts';
-import { HostLostError, hostLostFailure } from './host-loss.ts';
+import { asRefusal, endingRefusal, neverStarted, refused } from './failure.ts';
+import { HostLostError, hostLostFailure, hostUnavailable } from './host-loss.ts';
 import type { Pause, SandboxState } from './state.ts';
 
 /** After this many auto-pauses that could not freeze the processes, the next one ends them and keeps the disk. */
@@ -37,7 +37,8 @@ export async function pause(state: SandboxState, request: Pause): Promise<void> 
     await rows.recordPauseFailed(state.id);
     if (reason === 'auto_pause') state.failedAutoPauses += 1;
     state.setStatus('running', 'pause_failed');
-    request.refusal = state.isEnding() ? endingRefusal() : asRefusal(error, 'pause_failed');
+    if (state.isEnding()) request.refusal = endingRefusal();
+    else request.refusal = neverStarted(error) ? hostUnavailable() : asRefusal(error, 'pause_failed');
   } finally {
     state.cancellableWork = null;
     request.done = true;

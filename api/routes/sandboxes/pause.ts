@@ -29,7 +29,17 @@ export function pauseSandbox(api: Api, deps: ApiDependencies): void {
       body: pauseBody,
       response: {
         200: envelope(sandboxSchema, 'The sandbox, paused or about to be'),
-        ...failures(ofMutations, 'not_found', 'sandbox_not_running', 'sandbox_busy', 'sandbox_ended', 'pause_failed'),
+        ...failures(
+          ofMutations,
+          ...([
+            'not_found',
+            'sandbox_not_running',
+            'sandbox_busy',
+            'sandbox_ended',
+            'pause_failed',
+            'host_unavailable',
+          ] as const),
+        ),
       },
     },
     handler: async (request) => {
