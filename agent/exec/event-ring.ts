@@ -9,8 +9,11 @@ const maxPieceBytes = 48 * 1024;
 const joinedBytes = 4 * 1024;
 /** How far the fastest reader may lag before the process waits for it. */
 const comfortableLagBytes = maxBytes / 2;
-/** How long the process waits for readers that take nothing, once per stall. */
-const patienceMs = 5000;
+/**
+ * How long the process waits for readers that take nothing, once per stall: so many times a second. A machine or a
+ * sandbox that stands still for longer spends one of them.
+ */
+const patienceSeconds = 5;
 /** How long a process with much output waits for its first reader, which connects a moment after the start. */
 const firstReaderMs = 3000;
 /** Readers wait for events without a time limit. */
@@ -144,9 +147,17 @@ export class EventRing {
       const foremost = Math.max(...reading.map((reader) => reader.readTo));
       if (reading.length === 0 || this.#allBytes - foremost <= comfortableLagBytes) return;
       if (this.#end || this.#isClosed) return;
-      if (await this.#progress.within(patienceMs)) continue;
+      if (await this.#isTakenFrom()) continue;
       for (const reader of reading) reader.hasStopped = true;
     }
+  }
+
+  /** Whether a reader takes something in time. */
+  async #isTakenFrom(): Promise<boolean> {
+    for (let second = 0; second < patienceSeconds; second += 1) {
+      if (await this.#progress.within(1000)) return true;
+    }
+    return false;
   }
 
   #addPiece(type: OutputChannel, piece: Buffer): void {

@@ -2,6 +2,7 @@ import fs from 'node:fs';
 import { Code } from '@connectrpc/connect';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { Process, Signal } from '../../agent/proto/gen/sandboxagent_pb.js';
+import { readIfThere } from '../support/read-if-there.ts';
 import { eventually, type Protocol, TestAgent } from './support/agent.ts';
 import { Terminal, type WindowSize } from './support/terminal.ts';
 
@@ -54,7 +55,7 @@ test('Ctrl-C interrupts the foreground process, and the shell continues', async 
   const terminal = shell();
   await terminal.shows(/ready> /);
   await terminal.type('sleep 600; echo "code $?"\n');
-  await eventually(() => foregroundOf(terminal.pid) !== terminal.pid);
+  await eventually(() => readIfThere(`/proc/${foregroundOf(terminal.pid)}/comm`) === 'sleep\n');
   await terminal.type('\x03');
   await terminal.type('echo "still $((1 + 1))"\n');
   await terminal.shows(/still 2/);
@@ -74,7 +75,7 @@ test('when the shell is killed, its foreground process gets SIGHUP', async () =>
   const terminal = shell();
   await terminal.shows(/ready> /);
   await terminal.type('sleep 600\n');
-  await eventually(() => foregroundOf(terminal.pid) !== terminal.pid);
+  await eventually(() => readIfThere(`/proc/${foregroundOf(terminal.pid)}/comm`) === 'sleep\n');
   const foreground = foregroundOf(terminal.pid);
   await agent.client(Process).sendSignal({ process: terminal.process, signal: Signal.SIGKILL });
   await terminal.finished;

@@ -455,7 +455,7 @@ test('a reader that takes nothing for the time it has is let go, and the command
     stalled.pause();
     await until(async () => (await connections()) === 0);
     // What was on its way is still to be read; the end is not among it.
-    const closed = new Promise((resolve) => stalled.once('close', resolve));
+    const closed = new Promise((resolve) => (stalled.closed ? resolve(null) : stalled.once('close', resolve)));
     stalled.on('data', (chunk) => {
       received += chunk;
     });
@@ -498,8 +498,9 @@ test('readers learn that the sandbox has ended, or that its agent is lost', asyn
   });
   await one.orm.em.fork().nativeUpdate(Sandbox, { sandboxId: sandboxes[0] }, { status: 'terminated' });
   await doomed.stop();
-  for (const [index, [, code, message]] of cases.entries()) {
-    expect(eventsIn(await texts[index]!).at(-1)).toEqual({ id: undefined, type: 'error', data: { code, message } });
+  for (const [index, text] of (await Promise.all(texts)).entries()) {
+    const [, code, message] = cases[index]!;
+    expect(eventsIn(text).at(-1)).toEqual({ id: undefined, type: 'error', data: { code, message } });
   }
   refuses(
     await one.send(member, 'POST', `/v1/sandboxes/${sandboxes[1]}/exec`, { command: 'true' }),

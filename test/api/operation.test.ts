@@ -1,5 +1,6 @@
 import net from 'node:net';
 import { User } from '../../db/entities/user.ts';
+import { freePort } from '../support/free-port.ts';
 import { until } from '../support/until.ts';
 import { startApi, type TestApi } from './test-api.ts';
 
@@ -132,8 +133,8 @@ async function startProxy() {
     client.pipe(upstream).pipe(client);
   });
   const listen = (port: number) => new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
-  await listen(0);
-  const { port } = server.address() as net.AddressInfo;
+  const port = await freePort();
+  await listen(port);
   return {
     through(url: string) {
       const parsed = new URL(url);

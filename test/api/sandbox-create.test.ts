@@ -80,7 +80,7 @@ describe('what is asked is what is made', () => {
       web_terminal_available: true,
       web_files_available: true,
       template_name: 'base',
-      uptime: 0,
+      uptime: expect.any(Number),
       persistence_days: 7,
     });
     expect(body.data.envd_access_token).toBe(`token-of-${body.data.sandbox_id}`);

@@ -15,6 +15,7 @@ import { LocalHost, nothing, onHost, shell } from '../runtime/local-host.ts';
 import { OutsideNetwork } from '../runtime/outside-network.ts';
 import { freePort } from '../support/free-port.ts';
 import { Canary } from '../support/hostile-storage.ts';
+import { until } from '../support/until.ts';
 
 /**
  * A tenant names the platform's own services as the endpoint of a bucket, in every spelling of their address, while the
@@ -33,7 +34,7 @@ let place: SandboxPlace;
 let resolve: () => ReturnType<typeof ownServices>;
 
 beforeAll(async () => {
-  outside = new OutsideNetwork(141);
+  outside = new OutsideNetwork(91);
   for (const name of names) services.set(name, await Canary.start('::'));
   other = await Canary.start('::');
   const port = (name: (typeof names)[number]) => services.get(name)!.port;
@@ -151,8 +152,13 @@ test('a port that is closed, one that is filtered and another program look the s
   const refusals = await Promise.all(ports.map((each) => refusalOf(`http://${each}`)));
   expect(refusals.map(({ message }) => message)).toEqual(ports.map(() => words));
   expect(Math.min(...refusals.map(({ seconds }) => seconds))).toBeGreaterThan(timeoutSeconds / 2 - 0.2);
-  // What is no service of the platform is reached, for the operator opened its range.
-  expect(other.connections).toBeGreaterThan(before);
+  // What is no service of the platform is reached, for the operator opened its range. The time of a mount may be too
+  // short for that on a busy machine.
+  await until(async () => {
+    if (other.connections > before) return true;
+    await refusalOf(`http://127.0.0.1:${other.port}`);
+    return false;
+  });
 }, 120_000);
 
 test('the firewall refuses them to the group of the relays, and to sandboxes, without the relay', async () => {

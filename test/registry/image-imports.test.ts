@@ -84,7 +84,7 @@ async function copy(
       seen.lines.push(line);
       more.onLine?.();
     },
-    signal: more.signal ?? AbortSignal.timeout(60_000),
+    signal: more.signal ?? AbortSignal.timeout(110_000),
   });
   return { image, ...seen };
 }
@@ -157,13 +157,13 @@ test('after a kill in the middle no tool goes on, and the next copy does not cop
   const tools = running('skopeo', child.pid);
   child.kill('SIGKILL');
   await once(child, 'close');
+  await until(() => tools.every((pid) => !fs.existsSync(`/proc/${pid}`)));
   front.fault = {};
   front.bytesSent = 0;
   const { image } = await copy();
   expect(image.digest).toBe(digest);
   // A chunk of a connection that is not known to be closed yet may count.
   expect(front.bytesSent).toBeLessThan(sizeBytes - 400_000);
-  await until(() => tools.every((pid) => !fs.existsSync(`/proc/${pid}`)));
 });
 
 test('a layer that is not what its digest says is refused', async () => {

@@ -13,6 +13,7 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import type { SandboxExit, SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
+import { endIfThere } from '../support/end-if-there.ts';
 import { until } from '../support/until.ts';
 import { LocalHost, nothing, onHost, shell } from './local-host.ts';
 
@@ -53,7 +54,8 @@ async function restartAfter(change: () => unknown): Promise<void> {
 /** Every process of a sandbox ends without a trace, as in a power cut. */
 async function cutPower(): Promise<void> {
   const { shims, processes } = await host.driver.inventory();
-  for (const pid of [...shims, ...processes]) process.kill(pid, 'SIGKILL');
+  // The first process of a sandbox takes the others with it.
+  for (const pid of [...shims, ...processes]) endIfThere(pid);
   await until(async () => (await host.driver.inventory()).loopDevices.length === 0);
 }
 

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { PackedLayer, SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
 import { packLayer } from '../../runtime/images/pack-layer.ts';
 import { layerInFile, unpackLayers } from '../../runtime/images/unpack-layers.ts';
+import { endIfThere } from '../support/end-if-there.ts';
 import { until } from '../support/until.ts';
 import { LocalHost, onHost, shell } from './local-host.ts';
 
@@ -97,7 +98,7 @@ test('the copy is of one moment, while processes write on all the time, and they
   await inside(`mkdir -p /opt/pair; cd /opt/pair; cat >write <<'END'
 at=0; while :; do at=$((at+1)); echo $at >>first; echo $at >>second; [ $((at % 50)) = 0 ] && sleep 0.01; done
 END
-    nohup sh write >/dev/null 2>&1 & echo $! >/opt/writer; sleep 0.3`);
+    nohup sh write >/dev/null 2>&1 & echo $! >/opt/writer; until [ -s second ]; do sleep 0.02; done`);
   for (let round = 0; round < 3; round += 1) {
     const tree = await unpacked(await build());
     const lines = (name: string) => readFileSync(path.join(tree, 'opt/pair', name), 'utf8').split('\n');
@@ -149,7 +150,7 @@ test('a copy whose program or whose caller is ended leaves a sandbox that goes o
       hasEnded = true;
     });
   await until(() => hasEnded || copying(host.dataDir).length > 0);
-  for (const pid of copying(host.dataDir)) process.kill(pid, 'SIGKILL');
+  for (const pid of copying(host.dataDir)) endIfThere(pid);
   expect(['snapshot_failed', 'done']).toContain(await killed);
   expect(await isRunning()).toBe(true);
   await inside('true');

@@ -5,10 +5,10 @@ import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { freeLoopbackPort } from '../../config/free-port.ts';
 import { probePodOf, probePolicyOf, selectorOfProbes } from '../../runtime/kubernetes/isolation-manifests.ts';
 import { IsolationError, isolationOf } from '../../runtime/kubernetes/isolation-probe.ts';
 import type { ManifestOptions } from '../../runtime/kubernetes/manifests.ts';
+import { freePort } from '../support/free-port.ts';
 import { until } from '../support/until.ts';
 
 const run = promisify(execFile);
@@ -50,7 +50,7 @@ test('a cluster in which nobody reaches anybody shows nothing, and is not called
 test('the scripts of the probe tell an address that answers from one that refuses, is silent or is somebody else', async () => {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'isolation-'));
   const servers: net.Server[] = [];
-  const listener = await freeLoopbackPort();
+  const listener = await freePort();
   const running = execFile(process.execPath, [path.join(inPod, 'isolation-listener.cjs'), `${listener}`, 'word']);
   const listen = async (answer: (socket: net.Socket) => void) => {
     const server = net.createServer(answer).listen(0, '127.0.0.1');
@@ -65,7 +65,7 @@ test('the scripts of the probe tell an address that answers from one that refuse
     const at = (port: number) => ({ host: '127.0.0.1', port, word: 'word' });
     const targets = {
       open: { ...at(listener), wanted: 'reached' },
-      refused: { ...at(await freeLoopbackPort()), wanted: 'closed' },
+      refused: { ...at(await freePort()), wanted: 'closed' },
       silent: { ...at(silent), wanted: 'closed' },
       other: { ...at(other), wanted: 'closed' },
       apiServer: { wanted: 'reached' },

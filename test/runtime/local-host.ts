@@ -95,12 +95,15 @@ export function cacheDir(): string {
   return path.resolve(process.env.PLATFORM_CACHE_DIR || path.join(base, 'sandbox-platform'));
 }
 
-/** What a shell script run in a sandbox wrote, both streams together, and how it ended. */
+/**
+ * What a shell script run in a sandbox wrote, both streams together, and how it ended.
+ * @param timeoutSeconds a bound against hanging, not on speed
+ */
 export async function shell(
   place: SandboxPlace,
   spec: SandboxSpec,
   script: string,
-  timeoutSeconds = 60,
+  timeoutSeconds = 150,
 ): Promise<{ exitCode: number; output: string }> {
   const base = `http://${place.address}:${place.agentPort}`;
   const output = `/dev/shm/output-${Math.random().toString(36).slice(2)}`;

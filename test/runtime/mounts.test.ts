@@ -27,7 +27,8 @@ afterAll(async () => {
 }, 180_000);
 afterAll(() => host.closeEmpty(), 180_000);
 
-const options = () => ({ outboundRanges: ['127.0.0.1/32'], mountTimeoutSeconds: 16, pauseTimeoutSeconds: 8 });
+/** A mount that works takes a second, and half of its time passes before one is given up. */
+const options = () => ({ outboundRanges: ['127.0.0.1/32'], mountTimeoutSeconds: 30, pauseTimeoutSeconds: 16 });
 const mounted = new MountedSandboxes(() => ({ host, s3 }));
 const { slot, key, anew, kept, withSandbox, specOf } = mounted;
 

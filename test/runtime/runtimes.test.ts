@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { endIfThere } from '../support/end-if-there.ts';
 import { until } from '../support/until.ts';
 import { LocalHost, nothing, shell } from './local-host.ts';
 
@@ -9,15 +10,6 @@ function procFile(pid: number, file: 'cmdline' | 'status'): string {
   } catch (error) {
     if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return '';
     throw error;
-  }
-}
-
-/** A member of the pool may end between the look and the signal. */
-function endIfThere(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
   }
 }
 

@@ -11,7 +11,7 @@ export const successfulWaits = () => waits;
  */
 export async function until(
   isTrue: () => boolean | Promise<boolean>,
-  timeoutMs = 45_000,
+  timeoutMs = 90_000,
   intervalMs = 25,
 ): Promise<void> {
   const deadline = Date.now() + timeoutMs;

@@ -16,6 +16,8 @@ export class TestContexts {
     this.contexts = new Contexts({
       environment: { variables: () => variables, home: () => this.home },
       scripts: path.resolve(import.meta.dirname, '../../../agent/contexts/kernels'),
+      // No test waits for its end, and a machine that stands still must not cost a kernel its life.
+      interruptGraceMs: 60_000,
       ...options,
     });
   }

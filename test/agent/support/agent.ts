@@ -155,7 +155,7 @@ export function sandbox(changes: object = {}): object {
   return { sandboxId: 'sbx-test', accessToken: token, env: {}, command: null, ...changes };
 }
 
-const patienceMs = 45_000;
+const patienceMs = 90_000;
 
 /** Resolves with the first value that is true, or stands for it. */
 export async function eventually<T>(look: () => T | Promise<T>): Promise<NonNullable<T>> {
