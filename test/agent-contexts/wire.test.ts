@@ -31,7 +31,7 @@ beforeAll(async () => {
 }, makingMs);
 afterAll(async () => {
   await agent?.stop();
-  fs.rmSync(bundle, { recursive: true, force: true });
+  if (bundle) fs.rmSync(bundle, { recursive: true, force: true });
 });
 
 async function execute(

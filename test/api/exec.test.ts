@@ -664,7 +664,7 @@ test('a replica that stops lets its readers go without a last event, so that the
   stream.on('data', (chunk) => {
     received += chunk;
   });
-  const ended = once(stream, 'close');
+  const ended = new Promise((resolve) => stream.once('close', resolve));
   await until(() => received.includes('stdout'));
   await third.stop();
   await ended;

@@ -141,12 +141,12 @@ test('one who stops waiting leaves the build; the end of the host ends it with a
   const wait = 'touch /tmp/mark-of-the-test; (setsid sleep 1000 >/dev/null 2>&1 &); sleep 1000; true';
   const { images, states } = open(recipe(wait));
   const leaving = new AbortController();
-  const left = images.get(image, leaving.signal);
+  const left = expect(images.get(image, leaving.signal)).rejects.toThrow('left');
   const stays = images.get(image, never);
   stays.catch(() => {});
   await until(() => processesInside().length >= 2, 240_000);
   leaving.abort(new Error('left'));
-  await expect(left).rejects.toThrow('left');
+  await left;
   expect(processesInside().length).toBeGreaterThanOrEqual(2);
   await images.close();
   await expect(stays).rejects.toThrow('aborted');

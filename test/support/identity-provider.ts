@@ -49,7 +49,8 @@ export class IdentityProviderServer {
 
   /** Its address, at which it answers from `serve` on. */
   static async listen(): Promise<IdentityProviderServer> {
-    const server = http.createServer();
+    // Longer than any test keeps a connection idle: one that is closed just as it is used again fails a sign-in.
+    const server = http.createServer({ keepAliveTimeout: 60_000 });
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
     return new IdentityProviderServer(server, `http://127.0.0.1:${(server.address() as AddressInfo).port}`);

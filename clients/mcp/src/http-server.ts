@@ -26,6 +26,8 @@ export function createHttpServer({ apiUrl, gatewayUrl, allowedOrigins }: HttpSer
   server.headersTimeout = 10_000;
   server.requestTimeout = 30_000;
   server.maxConnections = 500;
+  // Longer than clients and load balancers keep a connection idle: they would use one that is just being closed.
+  server.keepAliveTimeout = 65_000;
 
   async function serve(request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
     const { pathname } = new URL(request.url ?? '/', 'http://mcp');

@@ -7,8 +7,8 @@ import { madeOnce } from '../../support/made-once.ts';
 const run = promisify(execFile);
 const root = path.resolve(import.meta.dirname, '../../..');
 
-/** How long making them may take on a machine that has none yet: Python half a minute, R a minute. */
-export const makingMs = 300_000;
+/** For making them on a machine that has none yet, which may be busy: Python takes half a minute otherwise, R a minute. */
+export const makingMs = 900_000;
 
 /**
  * The `bin` folder of a Python with what the code-interpreter template has, and a Java kernel; made once a machine
