@@ -106,7 +106,7 @@ print(tried)`;
 async function attack(place: SandboxPlace, spec: SandboxSpec): Promise<void> {
   arrived();
   const script = `cat > /tmp/send.py <<'END'\n${sendAll()}\nEND\nexport RES_OPTIONS='timeout:1 attempts:1'; python3 /tmp/send.py`;
-  expect(await shell(place, spec, script, 50)).toEqual({ exitCode: 0, output: '61' });
+  expect(await shell(place, spec, script)).toEqual({ exitCode: 0, output: '61' });
 }
 
 test('not one packet leaves without internet access, from the pool and after a start on its disk', async () => {

@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
+import { readIfThere } from '../support/read-if-there.ts';
 import { LocalHost, onHost, shell } from './local-host.ts';
 
 /** What a sandbox is kept from, tried from inside as its root. */
@@ -33,9 +34,10 @@ test('its root is nobody on the host, and each sandbox has ids of its own', asyn
   await host.driver.create(other);
   const owners = new Set<string>();
   for (const pid of await processes()) {
-    const [, uid] = /^Uid:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))!;
+    const [, uid] = /^Uid:\s+(\d+)/m.exec(readIfThere(`/proc/${pid}/status`)) ?? [];
+    if (uid === undefined) continue;
     expect(Number(uid)).toBeGreaterThanOrEqual(0x7000_0000);
-    owners.add(uid!);
+    owners.add(uid);
   }
   expect(owners.size).toBe(2);
   expect(await says('id -u')).toBe('0');
@@ -53,7 +55,7 @@ test('it has namespaces of its own', async () => {
 test('no secret is in an argument or in the environment of its processes', async () => {
   for (const pid of [...(await processes()), ...(await host.driver.inventory()).shims]) {
     for (const file of ['cmdline', 'environ']) {
-      expect(readFileSync(`/proc/${pid}/${file}`, 'latin1')).not.toMatch(/-token-of-the-test/);
+      expect(readIfThere(`/proc/${pid}/${file}`)).not.toMatch(/-token-of-the-test/);
     }
   }
   const kept = onHost('grep', '-rlaE', '--exclude=disk.ext4', 'sbx-', path.join(host.dataDir, 'oci/sandboxes'));

@@ -45,7 +45,10 @@ test('processor, memory, disk and network are those of the sandbox alone', async
   expect(after.busy.memoryBytes - before.busy.memoryBytes).toBeGreaterThan(58 * mib);
   expect(after.busy.memoryBytes - before.busy.memoryBytes).toBeLessThan(110 * mib);
 
-  expect(after.idle.cpuSeconds - before.idle.cpuSeconds).toBeLessThan(0.2);
+  // The idle one may still be busy with its start.
+  expect(after.idle.cpuSeconds - before.idle.cpuSeconds).toBeLessThan(
+    (after.busy.cpuSeconds - before.busy.cpuSeconds) / 2,
+  );
   expect(after.idle.diskBytes - before.idle.diskBytes).toBeLessThan(2 * mib);
 
   const body = new FormData();
