@@ -186,7 +186,7 @@ test('a host worker that is killed in the middle of a create leaves nothing that
   expect(finished).toBeLessThan(9);
   expect(exits).toEqual([]);
   await host.start();
-}, 240_000);
+}, 600_000);
 
 /** Kills it so long after it began to create; null: once it has. @returns whether it had finished by then. */
 async function killAfter(worker: ChildProcess, delayMs: number | null): Promise<boolean> {
