@@ -10,7 +10,7 @@ export default {
   },
   testMatch: ['<rootDir>/test/**/*.test.ts'],
   // A bound against hanging, not on speed: other programs may keep the machine busy.
-  testTimeout: 120_000,
+  testTimeout: 300_000,
   // Otherwise Jest reports a rejection as unhandled when a test handles it in its last turn of the event loop.
   waitForUnhandledRejections: true,
   modulePathIgnorePatterns: ['<rootDir>/.data', '<rootDir>/agent/dist'],

@@ -90,7 +90,7 @@ describe.each(Object.keys(images) as (keyof typeof images)[])('in %s', (name) =>
     ]);
     user = new AgentClient(`${place.address}:5000`, 'of-the-user');
     await until(async () => (await user.request('/health').catch(() => undefined))?.status === 200);
-  }, 120_000);
+  }, 300_000);
 
   afterAll(() => {
     root?.close();
@@ -164,7 +164,7 @@ test('when many small processes use the memory up, they are ended and the agent 
   expect(await agentsPid()).toBe(before);
   expect(await host.driver.inspect(spec.sandboxId)).toMatchObject({ state: 'running' });
   agent.close();
-}, 180_000);
+}, 300_000);
 
 /** How many processes of the sandbox the kernel has ended for lack of memory, as its control group counts them. */
 async function killed(agent: AgentClient): Promise<number> {

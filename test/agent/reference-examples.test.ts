@@ -104,7 +104,7 @@ test('with curl', async () => {
     }
   }
   for (const { pid, exitCode } of streams) if (exitCode === null) process.kill(-pid!);
-}, 120_000);
+}, 300_000);
 
 test.each(['Connect', 'gRPC'])(
   'with a %s client',
@@ -133,7 +133,7 @@ test.each(['Connect', 'gRPC'])(
       expectLike(operation, messages[0]![1]);
     }
   },
-  120_000,
+  300_000,
 );
 
 test('every procedure of the agent is in the reference, with a description and examples', () => {

@@ -165,7 +165,7 @@ test('when events are lost, the stream and the poll say so', async () => {
   await expect(poll()).rejects.toMatchObject({ code: Code.DataLoss });
   fs.writeFileSync(`${folder}/afterwards`, '');
   await eventually(async () => (await poll()).events.some(({ name }) => name === 'afterwards'));
-}, 180_000);
+}, 300_000);
 
 test('polling gives each event once, and none after the watcher was removed', async () => {
   const folder = makeFolder('polled');

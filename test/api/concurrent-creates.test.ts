@@ -19,4 +19,4 @@ test('projects, API keys and sandboxes that one user makes at the same time do n
   const failed = replies.filter(({ status }) => status >= 500);
   expect(failed.map(({ status, body }) => `${status} ${body.code}`)).toEqual([]);
   expect(api.log.filter((line) => line.includes('deadlock'))).toEqual([]);
-}, 180_000);
+}, 300_000);

@@ -475,7 +475,7 @@ describe('a charge', () => {
     processor.heal();
     expect((await direct.readCharge(paymentIntentId)).status).toBe('succeeded');
     expect(await moved(paymentIntentId)).toHaveLength(1);
-  }, 180_000);
+  }, 300_000);
 
   test('is reported in any order, late and several times, and ends the same', async () => {
     await addCard(cards.declinedLater);

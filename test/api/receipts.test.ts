@@ -19,7 +19,7 @@ beforeAll(async () => {
   plane = await startControlPlane({ driver: new MemoryDriver(), env: processor.env });
   const env = { PLATFORM_RATE_LIMIT_PER_KEY: '0', PLATFORM_INVOICE_ISSUER: 'Sandboxes GmbH\\n10115 Berlin' };
   api = await startApi({ on: plane, env: { ...processor.env, ...env } });
-}, 120_000);
+}, 300_000);
 afterAll(async () => {
   await api.stop();
   await plane.stop();
@@ -237,4 +237,4 @@ test('an account that requests many PDFs at once is refused some of them, and de
   expect(text).toContain('10.00 USD');
   // Its turns are free again.
   expect((await download(caller, long)).statusCode).toBe(200);
-}, 120_000);
+}, 300_000);

@@ -29,7 +29,7 @@ beforeAll(async () => {
   const env = { ...processor.env, SMTP_URL: mails.url, PLATFORM_MAIL_FROM: 'no-reply@platform.test' };
   plane = await startControlPlane({ driver: new MemoryDriver(), env });
   api = await startApi({ on: plane, env: { ...processor.env, PLATFORM_RATE_LIMIT_PER_KEY: '0' } });
-}, 120_000);
+}, 300_000);
 afterAll(async () => {
   await api.stop();
   await plane.stop();

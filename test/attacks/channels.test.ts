@@ -18,7 +18,7 @@ describe.each(['crun', 'runc'] as const)('with %s', (runtime) => {
       return { spec, place: await host.driver.create(spec) };
     };
     [listener, sender] = [await tenant(), await tenant()];
-  }, 180_000);
+  }, 300_000);
 
   afterAll(async () => {
     await host.driver.reconcile([]);

@@ -74,7 +74,7 @@ beforeAll(async () => {
     const { output } = await shell(place, spec, script, 100);
     outcomes[as] = JSON.parse(output.slice(output.indexOf('{')));
   }
-}, 240_000);
+}, 300_000);
 
 afterAll(async () => {
   hostServer.close();

@@ -7,7 +7,7 @@ import { LocalHost, onHost, shell } from '../runtime/local-host.ts';
 import { OutsideNetwork } from '../runtime/outside-network.ts';
 import { until } from '../support/until.ts';
 
-jest.setTimeout(240_000);
+jest.setTimeout(300_000);
 
 /**
  * A sandbox without internet access sends whatever could carry data out, to the resolver in its resolv.conf and to another
@@ -41,12 +41,12 @@ beforeAll(async () => {
   }`;
   execFileSync(...outside.command('nft', '-f', '-'), { input: rules });
   host = await LocalHost.open({ dns: [outside.far], warmPoolSize: 1 });
-}, 180_000);
+}, 300_000);
 
-afterAll(() => host.closeEmpty(), 180_000);
+afterAll(() => host.closeEmpty(), 300_000);
 afterAll(async () => {
   outside.remove();
-}, 180_000);
+}, 300_000);
 
 /** Packets that arrived since it was last asked. */
 function arrived(): Record<(typeof kinds)[number], number> {

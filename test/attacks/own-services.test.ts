@@ -56,7 +56,7 @@ beforeAll(async () => {
   host = await LocalHost.open({ outboundRanges: everything, ownServices: resolve });
   spec = host.spec({ memoryMb: 1024, allowInternetAccess: true });
   place = await host.driver.create(spec);
-}, 180_000);
+}, 300_000);
 
 afterAll(async () => {
   await host.driver.reconcile([]);
@@ -64,7 +64,7 @@ afterAll(async () => {
   await host.close();
   for (const each of [...services.values(), other]) await each.stop();
   outside.remove();
-}, 120_000);
+}, 300_000);
 
 /** Hosts that mean this machine. */
 const spellings = () => [
@@ -139,11 +139,11 @@ async function expectRefusals(endpoints: string[]): Promise<void> {
 test('each of them is refused in the words and at the time of a closed port', async () => {
   const ports = [...services.values()].map(({ port }) => port);
   await expectRefusals(ports.flatMap((port) => [`127.0.0.1:${port}`, `${host.driver.hostAddress}:${port}`]));
-}, 120_000);
+}, 300_000);
 
 test('one of them is refused in every spelling of its address', async () => {
   await expectRefusals(spellings().map((each) => `${each}:${services.get('temporal')!.port}`));
-}, 120_000);
+}, 300_000);
 
 test('a port that is closed, one that is filtered and another program look the same', async () => {
   const closed = await freePort();
@@ -159,7 +159,7 @@ test('a port that is closed, one that is filtered and another program look the s
     await refusalOf(`http://127.0.0.1:${other.port}`);
     return false;
   });
-}, 120_000);
+}, 300_000);
 
 test('the firewall refuses them to the group of the relays, and to sandboxes, without the relay', async () => {
   const gid = 0x6000_0000 + Number.parseInt(host.driver.copyId, 16);
@@ -190,4 +190,4 @@ test('the firewall refuses them to the group of the relays, and to sandboxes, wi
   );
   expect((await shell(place, spec, `bash -c '${attempts.join('; ')}'; :`)).output).toBe('');
   for (const canary of services.values()) expect(canary.connections).toBe(0);
-}, 120_000);
+}, 300_000);

@@ -6,7 +6,7 @@ import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
 import { hostOf, type StartedGateway, startGateway } from '../gateway/started-gateway.ts';
 import { LocalHost, nothing, onHost, shell } from '../runtime/local-host.ts';
 
-jest.setTimeout(180_000);
+jest.setTimeout(300_000);
 
 /** Dots and links that should lead out of a sandbox: by its gateway, and by what its host writes when it starts. */
 const secret = 'a secret of the host';
@@ -31,13 +31,13 @@ beforeAll(async () => {
   const { sandboxId, accessToken } = spec;
   gateway.routes.set({ sandboxId, address: place.address, agentPort: place.agentPort, secure: true, accessToken });
   agent = new AgentClient(`${hostOf(sandboxId)}:${gateway.port}`, accessToken);
-}, 180_000);
+}, 300_000);
 
 afterAll(async () => {
   agent.close();
   await gateway.stop();
-}, 180_000);
-afterAll(() => host.closeEmpty(), 180_000);
+}, 300_000);
+afterAll(() => host.closeEmpty(), 300_000);
 
 /** What something that got out would have changed. */
 function stateOfHost(): object {
@@ -208,5 +208,5 @@ test.each(['crun', 'runc'] as const)(
       await own.close();
     }
   },
-  240_000,
+  300_000,
 );

@@ -32,7 +32,7 @@ beforeAll(async () => {
   inside = await startHttpUpstream((request, reply) =>
     request.url === '/stream' ? reply.write('on') : reply.end('on'),
   );
-}, 180_000);
+}, 300_000);
 afterAll(async () => {
   await Promise.all(gateways.map((each) => each.stop()));
   for (const each of gateways) each.removeData();

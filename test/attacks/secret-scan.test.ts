@@ -30,7 +30,7 @@ import { until } from '../support/until.ts';
 import { ProcessWatch, type SeenProcess } from './process-watch.ts';
 import { SecretSearch } from './secret-search.ts';
 
-jest.setTimeout(180_000);
+jest.setTimeout(300_000);
 
 /**
  * The whole platform as its processes, in which keys, sandboxes, commands and mounts live and end, with callers who put
@@ -129,7 +129,7 @@ afterAll(async () => {
   await identities?.stop();
   rmSync(clientDir, { recursive: true, force: true });
   await s3?.stop();
-}, 180_000);
+}, 300_000);
 
 async function made<Data = SandboxView>(method: string, url: string, body?: unknown, headers = {}): Promise<Data> {
   const reply = await api.request<Data>(method, url, body, headers);

@@ -11,7 +11,7 @@ beforeAll(async () => {
   host = await LocalHost.open();
   spec = host.spec();
   neighbourPlace = await host.driver.create(spec);
-}, 180_000);
+}, 300_000);
 
 afterAll(() => host.closeEmpty());
 

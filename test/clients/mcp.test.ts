@@ -20,14 +20,14 @@ let program: string;
 
 beforeAll(async () => {
   await Promise.all([platform.start(), install()]);
-}, 180_000);
+}, 300_000);
 
 afterAll(async () => {
   await platform.stop();
   await platform.hostRemains();
   platform.removeData();
   fs.rmSync(dir, { recursive: true });
-}, 180_000);
+}, 300_000);
 
 /** As a user does: build, pack, install the archive into an empty project. */
 async function install(): Promise<void> {
@@ -166,4 +166,4 @@ test('over HTTP each caller brings a key, and pages of other origins are refused
     server.kill();
     await once(server, 'exit');
   }
-}, 180_000);
+}, 300_000);

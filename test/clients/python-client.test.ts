@@ -22,7 +22,7 @@ afterAll(async () => {
   await platform.hostRemains();
   platform.removeData();
   python?.remove();
-}, 180_000);
+}, 300_000);
 
 const runPython = (...args: string[]) => {
   const { PLATFORM_URL, PLATFORM_API_KEY } = platform.env;
@@ -55,7 +55,7 @@ test.each(['sync', 'async'])(
       'done',
     ]);
   },
-  180_000,
+  300_000,
 );
 
 test('every program of the README runs', async () => {
@@ -74,4 +74,4 @@ test('every program of the README runs', async () => {
     Ports: expect.stringMatching(/^http:\/\/8000-sbx-.*signature=v1_.*\n200\n$/),
     Life: "running\n['running']\n",
   });
-}, 180_000);
+}, 300_000);

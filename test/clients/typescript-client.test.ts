@@ -36,7 +36,7 @@ beforeAll(async () => {
     envs: { GREETING: 'hello' },
     metadata: { made: 'here' },
   });
-}, 180_000);
+}, 300_000);
 
 afterAll(async () => {
   project?.remove();
@@ -44,7 +44,7 @@ afterAll(async () => {
   await platform.stop();
   await platform.hostRemains();
   platform.removeData();
-}, 180_000);
+}, 300_000);
 
 const codeOf = (work: Promise<unknown>) =>
   work.then(
@@ -263,7 +263,7 @@ describe('the packed archive in an empty project', () => {
       Code: '42 null\n',
       Ports: expect.stringMatching(/^http:\/\/8000-sbx-.*signature=v1_.*\n200\n$/),
     });
-  }, 180_000);
+  }, 300_000);
 
   test('runs the commands of the README', async () => {
     // The block before it packs the client, as this test has done.
@@ -272,7 +272,7 @@ describe('the packed archive in an empty project', () => {
     const { stdout } = await run('bash', ['-euc', source], { cwd: project.dir, env, timeout: 100_000 });
     expect(stdout).toMatch(/^sandbox-platform COMMAND[\s\S]*from sbx-\w+\nexit code 3\n\/root\/note.txt\n\[/);
     expect(stdout).toMatch(/termina\w+\n$/);
-  }, 120_000);
+  }, 300_000);
 });
 
 describe('the command line', () => {
@@ -302,7 +302,7 @@ describe('the command line', () => {
     expect(await cli('exec', id)).toEqual(['', expect.stringContaining('Name a command'), 2]);
     expect(await cli('none')).toEqual(['', expect.stringContaining('no command none'), 2]);
     await (await Sandbox.get(id, options)).delete();
-  }, 180_000);
+  }, 300_000);
 
   test('copies files and folders in both directions', async () => {
     const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'client-cp-'));
@@ -322,7 +322,7 @@ describe('the command line', () => {
     await cli('cp', `${sandbox.id}:/etc/hostname`, dir);
     expect(fs.readFileSync(path.join(dir, 'hostname'), 'utf8')).toContain('sbx-');
     fs.rmSync(dir, { recursive: true });
-  }, 120_000);
+  }, 300_000);
 
   test('opens a terminal that follows the size of its own', async () => {
     const terminal = pty.spawn(process.execPath, [cliScript, 'shell', sandbox.id], {
@@ -347,7 +347,7 @@ describe('the command line', () => {
     );
     terminal.write('exit 9\n');
     expect(await exited).toBe(9);
-  }, 120_000);
+  }, 300_000);
 
   test('follows a process, completes words, and runs through npx', async () => {
     const ticking = 'while ! read -t 0.1 line; do echo tick; done; echo "$line"; exit 6';
@@ -362,7 +362,7 @@ describe('the command line', () => {
     expect((await run('bash', ['-c', words])).stdout).toBe('ports pause\n');
     const help = await run('npx', ['--no-install', 'sandbox-platform', '--help'], { cwd: project.dir });
     expect(help.stdout).toContain('sandbox-platform COMMAND');
-  }, 120_000);
+  }, 300_000);
 });
 
 const connection = () => ({ PLATFORM_URL: options.apiUrl!, PLATFORM_API_KEY: options.apiKey! });

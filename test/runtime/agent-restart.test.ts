@@ -99,7 +99,7 @@ const leftover = `python3 -m http.server 8000 >/dev/null 2>&1 & sleep 3600 >/dev
   while ! wget -q -O /dev/null http://127.0.0.1:8000/ 2>/dev/null && ! python3 -c 'import socket; socket.create_connection(("127.0.0.1", 8000))' 2>/dev/null; do sleep 0.05; done`;
 
 describe.each(['crun', 'runc'] as const)('with %s', (runtime) => {
-  beforeEach(() => open({ runtime }), 180_000);
+  beforeEach(() => open({ runtime }), 300_000);
 
   test('the agent comes back with its walls and tokens; processes, servers and files stay; the command runs once', async () => {
     const spec = host.spec({
@@ -133,7 +133,7 @@ describe.each(['crun', 'runc'] as const)('with %s', (runtime) => {
     expect(host.driver.withoutAgent([spec.sandboxId])).toEqual([]);
     expect(host.warnings).toMatchObject([{ sandboxId: spec.sandboxId, count: 1 }]);
     expect(exits).toEqual([]);
-  }, 180_000);
+  }, 300_000);
 
   test('one that ended while it was frozen is there after the resume, and pause and stop work without it', async () => {
     const spec = host.spec();
@@ -155,7 +155,7 @@ describe.each(['crun', 'runc'] as const)('with %s', (runtime) => {
     await killAgent();
     await host.driver.stop(spec.sandboxId);
     expect(await host.driver.inspect(spec.sandboxId)).toMatchObject({ state: 'exited', exit: null });
-  }, 180_000);
+  }, 300_000);
 });
 
 describe('on a host', () => {
@@ -172,7 +172,7 @@ describe('on a host', () => {
     expect(performance.now() - began).toBeGreaterThan(7000);
     expect(host.warnings).toMatchObject([1, 2, 3, 4].map((count) => ({ count })));
     expect((await host.driver.inspect(spec.sandboxId)).state).toBe('running');
-  }, 180_000);
+  }, 300_000);
 
   test.each([
     ['', []],
@@ -193,7 +193,7 @@ describe('on a host', () => {
       await untilHealthy(place, spec);
       expect((await pids()).init).toBe(init);
     },
-    180_000,
+    300_000,
   );
 
   test('a running agent whose file is lost continues, and its file is written again', async () => {
@@ -208,7 +208,7 @@ describe('on a host', () => {
     await until('the file is back', () => readIfThere(file) === text);
     expect(await pids()).toEqual(before);
     expect(host.driver.withoutAgent([spec.sandboxId])).toEqual([]);
-  }, 180_000);
+  }, 300_000);
 
   test("what root puts in place of the agent's log leads the next agent to no file of the host", async () => {
     await open();
@@ -225,7 +225,7 @@ describe('on a host', () => {
       for (const fd of [1, 2]) expect(readlinkSync(`/proc/${agent}/fd/${fd}`)).toMatch(/agent\.log \(deleted\)$/);
     }
     expect(readFileSync(target, 'latin1')).toBe('untouched');
-  }, 180_000);
+  }, 300_000);
 
   test('a create that is cancelled at any moment leaves no process', async () => {
     await open();
@@ -247,7 +247,7 @@ describe('on a host', () => {
         loopDevices: [],
       });
     }
-  }, 180_000);
+  }, 300_000);
 
   test('on a full disk its agent comes back, too, and the end of the sandbox is recorded', async () => {
     disk = new TightDisk('2G', ['-m', '0']);
@@ -272,7 +272,7 @@ describe('on a host', () => {
       containers: [],
       loopDevices: [],
     });
-  }, 180_000);
+  }, 300_000);
 
   test('a member of the warm pool whose agent ended is not claimed', async () => {
     await open({ warmPoolSize: 1 });
@@ -280,5 +280,5 @@ describe('on a host', () => {
     // Killed and frozen, it may end only when it is thawed.
     process.kill((await pids()).agent!, 'SIGKILL');
     expect((await host.driver.create(host.spec({ storageGb: 10 }))).from).toBe('cold');
-  }, 180_000);
+  }, 300_000);
 });

@@ -23,7 +23,7 @@ let exits: SandboxExit[];
 beforeEach(async () => {
   host = await LocalHost.open();
   exits = [];
-}, 180_000);
+}, 300_000);
 afterEach(async () => {
   await host.driver.reconcile([]);
   expect(await host.driver.inventory()).toMatchObject(nothing);
@@ -113,7 +113,7 @@ test('a sandbox with a damaged record continues to run, and its neighbours are n
     containers: [neighbour.spec.sandboxId],
     folders: [neighbour.spec.sandboxId],
   });
-}, 180_000);
+}, 300_000);
 
 test('after a power cut a sandbox whose record is damaged starts again on its disk', async () => {
   const neighbour = await created();
@@ -133,7 +133,7 @@ test('after a power cut a sandbox whose record is damaged starts again on its di
   }
   expect((await host.driver.resume(neighbour.spec)).from).toBe('cold');
   expect(exits).toEqual([]);
-}, 180_000);
+}, 300_000);
 
 test('a folder of a sandbox that is a file, a link or empty concerns that sandbox alone', async () => {
   const neighbour = await created();

@@ -19,14 +19,14 @@ beforeAll(async () => {
   s3 = await S3Server.startIn(outside, 'data', 'more');
   image = await S3fsImage.start();
   host = await LocalHost.open(options());
-}, 180_000);
+}, 300_000);
 
-afterAll(() => host.closeEmpty(), 180_000);
+afterAll(() => host.closeEmpty(), 300_000);
 afterAll(async () => {
   await image.stop();
   await s3.stop();
   outside.remove();
-}, 180_000);
+}, 300_000);
 
 const options = () => ({
   registryInsecureHttp: true,
@@ -71,7 +71,7 @@ test("the image's own s3fs serves the bucket from inside", async () => {
       expect(s3.read('more', 'm')).toBe('m\n');
     },
   );
-}, 180_000);
+}, 300_000);
 
 test('the program that libfuse 3 looks for exists, though the image has none', async () => {
   await withSandbox({ ...anew(slot()), direct: { s3fsPath: '/opt/s3fs-fuse3' } }, async (place, spec) => {
@@ -82,7 +82,7 @@ test('the program that libfuse 3 looks for exists, though the image has none', a
     );
     expect(output).toBe('by 3\n/usr/bin/fusermount');
   });
-}, 180_000);
+}, 300_000);
 
 test('s3fs has the walls of every process of the sandbox, and its key is in no file, environment or argument', async () => {
   await withSandbox(anew(slot()), async (place, spec) => {
@@ -117,7 +117,7 @@ test('s3fs has the walls of every process of the sandbox, and its key is in no f
       expect(readFileSync(`${folder}/${name}`, 'latin1')).not.toContain(s3.secretKey);
     }
   });
-}, 180_000);
+}, 300_000);
 
 test.each<[string, () => WantedMounts, RegExp]>([
   [
@@ -156,7 +156,7 @@ test.each<[string, () => WantedMounts, RegExp]>([
     expect((await host.driver.inventory()).bucketProcesses).toEqual([]);
     await host.driver.remove(spec.sandboxId);
   },
-  120_000,
+  300_000,
 );
 
 test('a pause freezes s3fs with the sandbox, and a resume changes the mounts as its patch says', async () => {
@@ -168,11 +168,11 @@ test('a pause freezes s3fs with the sandbox, and a resume changes the mounts as 
     expect(await s3fsPids()).toHaveLength(2);
     await mounted.changeAtResumes(spec);
   });
-}, 180_000);
+}, 300_000);
 
 test('mounts outlive the host worker, and end with processes that are started again without credentials', async () => {
   await mounted.restartHostWorker(options());
-}, 180_000);
+}, 300_000);
 
 test('a pause while files are being written keeps the mount', async () => {
   await withSandbox(anew(slot()), async (place, spec) => {
@@ -186,7 +186,7 @@ test('a pause while files are being written keeps the mount', async () => {
     const back = await host.driver.resume({ ...spec, storage: kept(slot()) });
     expect((await shell(back, spec, 'echo on > /mnt/data/on; cat /mnt/data/on')).output).toBe('on');
   });
-}, 180_000);
+}, 300_000);
 
 test('an s3fs that is killed inside leaves a mount that a resume makes again', async () => {
   await withSandbox(anew(slot()), async (place, spec) => {
@@ -198,7 +198,7 @@ test('an s3fs that is killed inside leaves a mount that a resume makes again', a
     const back = await host.driver.resume({ ...spec, storage: anew(slot()) });
     expect((await shell(back, spec, 'echo again > /mnt/data/again; cat /mnt/data/again')).output).toBe('again');
   });
-}, 180_000);
+}, 300_000);
 
 const withKey = (fields: Partial<MountCredentials>): WantedMounts => ({
   ...anew(slot()),

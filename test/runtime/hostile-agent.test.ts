@@ -14,7 +14,7 @@ import { LocalHost, nothing, shell } from './local-host.ts';
 let host: LocalHost;
 beforeEach(async () => {
   host = await LocalHost.open();
-}, 180_000);
+}, 300_000);
 afterEach(async () => {
   await host.driver.reconcile([]);
   expect(await host.driver.inventory()).toMatchObject(nothing);
@@ -52,7 +52,7 @@ test.each(hostileAnswers)(
     expect([await resuming, await waiting]).toMatchObject([{ code: 'aborted' }, { code: 'aborted' }]);
     expect((await host.driver.inspect(spec.sandboxId)).state).toBe('exited');
   },
-  120_000,
+  300_000,
 );
 
 test('cold starts of one account that never end leave another its usual time, and can be stopped', async () => {
@@ -86,4 +86,4 @@ test('cold starts of one account that never end leave another its usual time, an
   await Promise.all(specs.map(({ sandboxId }) => host.driver.remove(sandboxId)));
   expect(performance.now() - asked).toBeLessThan(40_000);
   for (const outcome of await Promise.all(resumes)) expect(outcome).toMatchObject({ code: 'aborted' });
-}, 180_000);
+}, 300_000);

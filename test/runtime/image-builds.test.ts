@@ -23,7 +23,7 @@ beforeAll(async () => {
   host = await LocalHost.open();
   spec = host.spec({ storageGb: 2 });
   place = await host.driver.create(spec);
-}, 180_000);
+}, 300_000);
 afterAll(() => host.closeEmpty());
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

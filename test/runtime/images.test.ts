@@ -19,7 +19,7 @@ beforeAll(async () => {
   server = await LoopbackRegistry.start(folder);
   registry = server.address;
   host = await LocalHost.open({ registryInsecureHttp: true });
-}, 180_000);
+}, 300_000);
 afterAll(() => host.closeEmpty());
 afterAll(async () => {
   await server.stop();

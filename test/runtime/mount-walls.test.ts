@@ -18,7 +18,7 @@ beforeAll(async () => {
   canary = await Canary.start();
   hostile = await HostileStorage.start(`http://127.0.0.1:${canary.port}/stolen`);
   host = await LocalHost.open(options(60));
-}, 180_000);
+}, 300_000);
 
 afterAll(async () => {
   await hostile?.stop();
@@ -27,7 +27,7 @@ afterAll(async () => {
   await host.driver.reconcile([]);
   expect(await host.driver.inventory()).toMatchObject(nothing);
   await host.close();
-}, 180_000);
+}, 300_000);
 
 const options = (mountTimeoutSeconds: number) => ({ outboundRanges: ['127.0.0.0/8'], mountTimeoutSeconds });
 const wanted: Partial<SandboxSpec> = { memoryMb: 1024 };
@@ -75,7 +75,7 @@ test('s3fs has no rights on the host, and namespaces and limits of its own below
     expect(readdirSync(`/proc/${pid}/root`).sort()).not.toContain('home');
     expect((await shell(place, spec, 'echo x > /mnt/data/x; cat /mnt/data/x')).output).toBe('x');
   });
-}, 120_000);
+}, 300_000);
 
 test('s3fs reaches its endpoint alone', async () => {
   await withSandbox(anew(slot()), async () => {
@@ -92,7 +92,7 @@ test('s3fs reaches its endpoint alone', async () => {
     expect(reaches('169.254.169.254', 80)).toBe('no');
     expect(canary.connections).toBe(0);
   });
-}, 120_000);
+}, 300_000);
 
 test('an endless listing and a compressed one of 256 MiB cost at most the limit, and only the endless one ends its mount', async () => {
   const bad = slot({ slot: 1, mountPoint: '/mnt/bad', uri: 's3://late-endless/', endpoint: hostile.endpoint });
@@ -121,7 +121,7 @@ test('an endless listing and a compressed one of 256 MiB cost at most the limit,
     expect((await shell(other, neighbour, 'echo z > /mnt/data/z; cat /mnt/data/z')).output).toBe('z');
     await host.driver.remove(neighbour.sandboxId);
   });
-}, 120_000);
+}, 300_000);
 
 test('s3fs stands still in a paused sandbox, and ends with its parent however that ends', async () => {
   await withSandbox(anew(slot()), async (place, spec) => {
@@ -135,7 +135,7 @@ test('s3fs stands still in a paused sandbox, and ends with its parent however th
     expect(output).toBe('gone');
     await until(async () => (await s3fsPids()).length === 0);
   });
-}, 120_000);
+}, 300_000);
 
 test('sixteen buckets fit into a small sandbox', async () => {
   const slots = Array.from({ length: 16 }, (_, index) => slot({ slot: index, mountPoint: `/mnt/b${index}` }));
@@ -144,7 +144,7 @@ test('sixteen buckets fit into a small sandbox', async () => {
   const { output } = await shell(place, spec, 'for n in /mnt/b*; do echo $n > $n/n && cat $n/n; done | wc -l', 60);
   expect(output).toBe('16');
   await host.driver.remove(spec.sandboxId);
-}, 120_000);
+}, 300_000);
 
 test.each([['endless', 'headers', 'slow', 'redirect']])(
   'servers that attack by %s, %s, %s and %s fail their mounts in time, and lead nowhere',
@@ -159,5 +159,5 @@ test.each([['endless', 'headers', 'slow', 'redirect']])(
     expect(canary.connections).toBe(0);
     for (const spec of specs) await host.driver.remove(spec.sandboxId);
   },
-  120_000,
+  300_000,
 );

@@ -40,14 +40,14 @@ beforeAll(async () => {
   }
   writeFileSync(files.hosts, `${names.join('\n')}\n`);
   host = await LocalHost.open(options());
-}, 180_000);
+}, 300_000);
 
-afterAll(() => host?.closeEmpty(), 180_000);
+afterAll(() => host?.closeEmpty(), 300_000);
 afterAll(async () => {
   for (const server of servers) await server.stop();
   for (const network of networks) network.remove();
   rmSync(folder, { recursive: true });
-}, 180_000);
+}, 300_000);
 
 /** The links to the servers are networks of the host's own, which are closed otherwise. */
 const options = () => ({
@@ -77,7 +77,7 @@ test('s3:// and oss:// are mounted by region or by endpoint, with the bucket in 
   expect(oss.read('data', 'new')).toBe('to oss\n');
   expect(oss.read('more', 'deep/new')).toBe('to more\n');
   await host.driver.remove(spec.sandboxId);
-}, 120_000);
+}, 300_000);
 
 test('a name that leads elsewhere at a later connection leads s3fs nowhere', async () => {
   const names = readFileSync(files.hosts, 'utf8');
@@ -116,7 +116,7 @@ test('a name that leads elsewhere at a later connection leads s3fs nowhere', asy
     for (const canary of canaries) await canary.stop();
     await host.driver.remove(spec.sandboxId);
   }
-}, 120_000);
+}, 300_000);
 
 /** Connects until the other side closes. */
 async function connect(address: string, port: number): Promise<void> {

@@ -19,13 +19,13 @@ const toStop: { stop(): Promise<void> }[] = [];
 beforeAll(async () => {
   s3 = await S3Server.start('data', 'more');
   host = await LocalHost.open(options());
-}, 180_000);
+}, 300_000);
 
 afterAll(async () => {
   for (const each of toStop) await each.stop();
   await s3?.stop();
-}, 180_000);
-afterAll(() => host.closeEmpty(), 180_000);
+}, 300_000);
+afterAll(() => host.closeEmpty(), 300_000);
 
 /** A mount that works takes a second, and half of its time passes before one is given up. */
 const options = () => ({ outboundRanges: ['127.0.0.1/32'], mountTimeoutSeconds: 30, pauseTimeoutSeconds: 16 });
@@ -58,7 +58,7 @@ test('a file written inside is an object, and an object is a file inside', async
     expect(output).toBe('from outside\n0:0 regular file\nwritten inside');
     expect(s3.read('data', 'folder/moved.txt')).toBe('written inside\n');
   });
-}, 180_000);
+}, 300_000);
 
 test('a file larger than the buffers in memory is read back as it was written', async () => {
   await withSandbox(anew(slot()), async (place, spec) => {
@@ -71,7 +71,7 @@ test('a file larger than the buffers in memory is read back as it was written', 
     );
     expect(output).toBe('same');
   });
-}, 180_000);
+}, 300_000);
 
 test('a mount is there before the command of a sandbox from the pool begins', async () => {
   await using pooled = await LocalHost.open({ outboundRanges: ['127.0.0.1/32'], warmPoolSize: 1 });
@@ -87,7 +87,7 @@ test('a mount is there before the command of a sandbox from the pool begins', as
   } finally {
     await pooled.close();
   }
-}, 120_000);
+}, 300_000);
 
 test.each<[string, () => Promise<WantedMounts> | WantedMounts, RegExp]>([
   [
@@ -116,7 +116,7 @@ test.each<[string, () => Promise<WantedMounts> | WantedMounts, RegExp]>([
     expect({ code, message }).toEqual({ code: 'object_storage_mount_failed', message: expect.stringMatching(reason) });
     expect(message).not.toContain(s3.secretKey);
   },
-  120_000,
+  300_000,
 );
 
 test('a storage that takes connections and never answers fails the start in time', async () => {
@@ -128,7 +128,7 @@ test('a storage that takes connections and never answers fails the start in time
   expect({ code, message }).toMatchObject({ code: 'object_storage_mount_failed' });
   expect(message).toContain('could not be reached, or gave no usable answer');
   expect(Date.now() - startedMs).toBeLessThan(60_000);
-}, 180_000);
+}, 300_000);
 
 test('with best effort a mount that fails is disabled, and the others are mounted', async () => {
   const bad = slot({ slot: 1, mountPoint: '/mnt/bad', endpoint: await deadEndpoint() });
@@ -137,7 +137,7 @@ test('with best effort a mount that fails is disabled, and the others are mounte
     const { output } = await shell(place, spec, 'cut -d" " -f2,3 /proc/mounts | grep fuse.s3fs');
     expect(output).toBe('/mnt/data fuse.s3fs');
   });
-}, 180_000);
+}, 300_000);
 
 test('credentials are nowhere but in the memory of s3fs, and the sandbox cannot take its mounts apart', async () => {
   const temporary = await TemporaryCredentials.before(s3);
@@ -175,7 +175,7 @@ test('credentials are nowhere but in the memory of s3fs, and the sandbox cannot 
     );
     expect(output).toMatch(/^fuse\.s3fs rw,nosuid,nodev,[^\n]*\n0\n1\n1$/);
   });
-}, 180_000);
+}, 300_000);
 
 test('the firewall holds s3fs to the ranges, wherever a name or a redirection leads it', async () => {
   const server = net.createServer((socket) => socket.end());
@@ -195,7 +195,7 @@ test('the firewall holds s3fs to the ranges, wherever a name or a redirection le
   expect(await connects('127.0.0.2', gid)).toBe(false);
   expect(await connects(host.driver.hostAddress, gid)).toBe(false);
   await new Promise((resolve) => server.close(resolve));
-}, 180_000);
+}, 300_000);
 
 test('a pause keeps the mounts, and a resume changes them as its patch says', async () => {
   await withSandbox(anew(slot(), slot({ slot: 1, mountPoint: '/mnt/second' })), async (first, spec) => {
@@ -208,7 +208,7 @@ test('a pause keeps the mounts, and a resume changes them as its patch says', as
     expect((await host.driver.inspect(spec.sandboxId)).state).toBe('paused');
     await mounted.changeAtResumes(spec);
   });
-}, 180_000);
+}, 300_000);
 
 test('a link in the place of a folder of its way leads no mount elsewhere, and takes no other away', async () => {
   const trap = slot({ mountPoint: '/srv/box/sys' });
@@ -226,11 +226,11 @@ test('a link in the place of a folder of its way leads no mount elsewhere, and t
     expect(back.slots).toEqual([off]);
     expect((await shell(back, spec, `${covers}; ls /srv/moved/sys 2>&1`)).output).toMatch(/^1\n.*not connected/);
   });
-}, 180_000);
+}, 300_000);
 
 test('mounts outlive the host worker, and end with processes that are started again without credentials', async () => {
   await mounted.restartHostWorker(options());
-}, 180_000);
+}, 300_000);
 
 test('a mount that hangs stops neither pause nor end; after a pause it asks for credentials', async () => {
   const proxy = await StallingProxy.start(s3.port);
@@ -253,7 +253,7 @@ test('a mount that hangs stops neither pause nor end; after a pause it asks for 
     expect(back.slots).toEqual([{ ...stalling, state: 'disabled' }, both[1]]);
     expect((await shell(back, spec, 'echo f > /mnt/fine/f; ls /mnt/data; cat /mnt/fine/f')).output).toBe('f');
   });
-}, 180_000);
+}, 300_000);
 
 test('a sandbox whose process waits for a mount that hangs is removed in time', async () => {
   const proxy = await StallingProxy.start(s3.port);
@@ -266,7 +266,7 @@ test('a sandbox whose process waits for a mount that hangs is removed in time', 
   await host.driver.remove(spec.sandboxId);
   expect(Date.now() - startedMs).toBeLessThan(40_000);
   expect((await host.driver.inventory()).bucketProcesses).toEqual([]);
-}, 180_000);
+}, 300_000);
 
 const withKey = (fields: Partial<MountCredentials>): WantedMounts => ({
   ...anew(slot()),

@@ -18,7 +18,7 @@ describe.each(['crun', 'runc'] as const)('with %s', (runtime) => {
     host = await LocalHost.open({ runtime });
     spec = host.spec({ cpuCount: 1, memoryMb: 384 });
     place = await host.driver.create(spec);
-  }, 180_000);
+  }, 300_000);
   afterAll(() => host.closeEmpty());
 
   const run = async (script: string) => (await shell(place, spec, script, 60)).output.trim();
@@ -154,4 +154,4 @@ test('sandboxes of one processor are spread, and busy ones are parted', async ()
     const [one, other] = await Promise.all(same.map(({ place, spec }) => processorOf(place, spec)));
     return one !== other;
   }, 90_000);
-}, 180_000);
+}, 300_000);

@@ -4,7 +4,7 @@ import { LocalHost, nothing, onHost, shell } from './local-host.ts';
 let host: LocalHost;
 beforeAll(async () => {
   host = await LocalHost.open({ agentStartTimeoutSeconds: 20 });
-}, 180_000);
+}, 300_000);
 afterAll(() => host.close());
 afterEach(async () => {
   await host.driver.reconcile([]);
@@ -38,7 +38,7 @@ test.each(losses)(
     expect(await host.driver.repairLinks(sandbox.linked)).toEqual([]);
     expect(onHost('cat', `/sys/class/net/${sandbox.link}/netdev_group`)).not.toBe('0');
   },
-  120_000,
+  300_000,
 );
 
 test.each(losses)(
@@ -50,7 +50,7 @@ test.each(losses)(
     expect((await host.driver.resume(sandbox.spec)).from).toBe('thaw');
     expect((await shell(sandbox.place, sandbox.spec, 'cat /dev/shm/memory')).output).toBe('kept');
   },
-  120_000,
+  300_000,
 );
 
 describe('a restart needs nothing from the processes', () => {
@@ -75,6 +75,6 @@ describe('a restart needs nothing from the processes', () => {
       expect(await host.driver.restart(spec)).toEqual({ ...place, from: 'existing' });
       expect(await host.driver.inspect(spec.sandboxId)).toMatchObject({ state: 'running', run: 2 });
     },
-    120_000,
+    300_000,
   );
 });

@@ -53,5 +53,5 @@ test.each(['crun', 'runc'] as const)(
     await host.driver.reconcile([]);
     expect(await host.driver.inventory()).toMatchObject(nothing);
   },
-  120_000,
+  300_000,
 );

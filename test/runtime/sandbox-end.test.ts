@@ -14,7 +14,7 @@ beforeEach(async () => {
   host = await LocalHost.open();
   exits = [];
   host.driver.onExit((exit) => exits.push(exit));
-}, 180_000);
+}, 300_000);
 afterEach(() => host.closeEmpty());
 
 /** The host worker ends and another starts. */

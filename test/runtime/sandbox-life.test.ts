@@ -8,7 +8,7 @@ import { LocalHost, nothing, shell } from './local-host.ts';
 let host: LocalHost;
 beforeAll(async () => {
   host = await LocalHost.open();
-}, 180_000);
+}, 300_000);
 afterAll(() => host.close());
 
 afterEach(async () => {

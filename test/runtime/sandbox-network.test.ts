@@ -55,7 +55,7 @@ beforeAll(async () => {
     return { spec, place: await host.driver.create(spec) };
   };
   [open, closed] = await Promise.all([make(true), make(false)]);
-}, 180_000);
+}, 300_000);
 
 afterAll(() => host.closeEmpty());
 afterAll(async () => {
@@ -179,7 +179,7 @@ test('traffic with other machines is limited to its rate, traffic with its host 
   // At the limit it would take 24 seconds.
   expect(performance.now() - startedMs).toBeLessThan(20_000);
   await paced.close();
-}, 180_000);
+}, 300_000);
 
 test('a packet with the address of another does not leave the link', async () => {
   const pid = (await host.driver.inventory()).processes[0];

@@ -5,7 +5,7 @@ import { askUdp, udpEcho } from '../support/udp.ts';
 import { LocalHost, onHost, shell } from './local-host.ts';
 import { OutsideNetwork } from './outside-network.ts';
 
-jest.setTimeout(180_000);
+jest.setTimeout(300_000);
 
 let host: LocalHost;
 let outside: OutsideNetwork;
@@ -13,7 +13,7 @@ let outside: OutsideNetwork;
 beforeAll(async () => {
   outside = new OutsideNetwork(10);
   host = await LocalHost.open();
-}, 180_000);
+}, 300_000);
 
 afterAll(() => host.closeEmpty());
 afterAll(async () => {

@@ -12,7 +12,7 @@ beforeAll(async () => {
   host = await LocalHost.open();
   spec = host.spec({ memoryMb: 1024 });
   place = await host.driver.create(spec);
-}, 180_000);
+}, 300_000);
 afterAll(() => host.closeEmpty());
 
 const inside = (script: string) => shell(place, spec, script);
@@ -81,7 +81,7 @@ test('memory, swap, processor and process limits hold', async () => {
   expect(errno).toBe(11);
   expect(forked).toBeGreaterThan(900);
   expect(forked).toBeLessThan(1024);
-}, 180_000);
+}, 300_000);
 
 test('the disk has the size asked for and is full at it, in bytes and in files', async () => {
   const size = Number(await says('df --output=size -B1 / | tail -1'));
@@ -97,7 +97,7 @@ test('the disk has the size asked for and is full at it, in bytes and in files',
     await says('mkdir /root/many && cd /root/many && seq 70000 | xargs touch; ls | wc -l; rm -r /root/many'),
   ).toMatch(/No space left on device[\s\S]*\n6[45]\d{3}$/);
   expect((await inside('echo still >/root/writable && cat /root/writable')).output).toBe('still');
-}, 180_000);
+}, 300_000);
 
 test.each([
   ['mount a file system', 'mount -t tmpfs x /mnt'],

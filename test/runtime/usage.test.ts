@@ -11,7 +11,7 @@ import { LocalHost, shell } from './local-host.ts';
 let host: LocalHost;
 beforeAll(async () => {
   host = await LocalHost.open();
-}, 180_000);
+}, 300_000);
 afterAll(() => host.close());
 
 const mib = 1024 ** 2;
@@ -63,7 +63,7 @@ test('processor, memory, disk and network are those of the sandbox alone', async
   expect(uploaded.receivedBytes - after.busy.receivedBytes).toBeGreaterThan(3 * mib);
   expect(uploaded.receivedBytes - after.busy.receivedBytes).toBeLessThan(3.3 * mib);
   expect(uploaded.sentBytes - after.busy.sentBytes).toBeLessThan(mib);
-}, 180_000);
+}, 300_000);
 
 test('a paused sandbox is left out, counts anew after its resume, and is gone after its end', async () => {
   const sandbox = await made();
@@ -78,7 +78,7 @@ test('a paused sandbox is left out, counts anew after its resume, and is gone af
   expect(await usageOf(sandbox)).toBeUndefined();
   await host.driver.resume(sandbox.spec);
   expect((await usageOf(sandbox)).sinceMs).toBeGreaterThan(second.atMs);
-}, 180_000);
+}, 300_000);
 
 test('a restarted host worker continues with running sandboxes and leaves frozen ones out', async () => {
   const [running, frozen] = [await made(), await made()];
@@ -87,7 +87,7 @@ test('a restarted host worker continues with running sandboxes and leaves frozen
   await host.start();
   expect((await usageOf(running)).memoryBytes).toBeGreaterThan(0);
   expect(await usageOf(frozen)).toBeUndefined();
-}, 180_000);
+}, 300_000);
 
 test('control groups of version 2 are read in their own form', async () => {
   const root = mkdtempSync(path.join(os.tmpdir(), 'cgroup-v2-'));

@@ -6,7 +6,7 @@ import { LocalHost, nothing, shell } from './local-host.ts';
 let host: LocalHost;
 beforeEach(async () => {
   host = await LocalHost.open({ warmPoolSize: 2 });
-}, 180_000);
+}, 300_000);
 afterEach(() => host.closeEmpty());
 
 const filled = (members = 2) => until(() => host.driver.poolReady >= members, 120_000, 10);

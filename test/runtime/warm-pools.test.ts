@@ -16,7 +16,7 @@ beforeAll(async () => {
   folder = mkdtempSync(path.join(os.tmpdir(), 'warm-pools-'));
   server = await LoopbackRegistry.start(folder);
   for (const name of ['one', 'two']) digests.push(push(name));
-}, 120_000);
+}, 300_000);
 afterEach(() => host.closeEmpty());
 afterAll(async () => {
   await server.stop();
@@ -53,7 +53,7 @@ test("the second sandbox of a template comes from a pool of the template's own, 
   await host.driver.pause(spec.sandboxId);
   expect((await host.driver.resume(spec)).from).toBe('thaw');
   expect((await createFrom('two')).place.from).toBe('cold');
-}, 240_000);
+}, 300_000);
 
 test('members of a template that is gone end at once, and those of others stay', async () => {
   host = await LocalHost.open({ registryInsecureHttp: true, warmPoolSize: 1, warmPoolMaxSize: 4 });
@@ -66,7 +66,7 @@ test('members of a template that is gone end at once, and those of others stay',
   expect([host.driver.poolReadyOf(imageOf('one')), host.driver.pooledImages]).toEqual([0, [imageOf('two')]]);
   await ready('two');
   expect((await createFrom('one')).place.from).toBe('cold');
-}, 240_000);
+}, 300_000);
 
 test('beyond the budget of memory the template that was asked for least lately gives way', async () => {
   host = await LocalHost.open({
@@ -86,4 +86,4 @@ test('beyond the budget of memory the template that was asked for least lately g
   await createFrom('one');
   await ready('one');
   expect(host.driver.poolReadyOf(imageOf('two'))).toBe(0);
-}, 240_000);
+}, 300_000);
