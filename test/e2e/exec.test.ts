@@ -52,7 +52,8 @@ interface Followed {
 async function follow({ stream_path: path }: Started, from = replica.url): Promise<Followed> {
   const [reply] = (await once(http.get(`${from}${path}`), 'response')) as [http.IncomingMessage];
   expect(reply.statusCode).toBe(200);
-  const followed: Followed = { events: [], done: once(reply, 'close').then(() => undefined) };
+  reply.on('error', () => undefined);
+  const followed: Followed = { events: [], done: new Promise((resolve) => reply.once('close', () => resolve())) };
   let rest = '';
   reply.on('data', (chunk) => {
     const frames = (rest + chunk).split('\n\n');

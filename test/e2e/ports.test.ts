@@ -46,12 +46,12 @@ beforeAll(async () => {
 }, 240_000);
 
 afterAll(async () => {
-  agent.close();
-  await api.deleteSandbox(sandbox.sandbox_id);
-  await platform.stop();
-  const remains = await platform.hostRemains();
-  platform.removeData();
-  await coturn.stop();
+  agent?.close();
+  if (sandbox) await api.deleteSandbox(sandbox.sandbox_id);
+  await platform?.stop();
+  const remains = await platform?.hostRemains();
+  platform?.removeData();
+  await coturn?.stop();
   expect(remains).toEqual([]);
 }, 180_000);
 
@@ -173,6 +173,10 @@ describe('TURN', () => {
     return JSON.parse(stdout) as { iceServers: { urls: string[]; username: string; credential: string }[] };
   };
 
+  /** Waits until all messages came through: a busy machine may lose some, as UDP does. */
+  const relays = (...credential: Parameters<Coturn['relay']>) =>
+    until(async () => (await coturn.relay(...credential)).works);
+
   test('the credential of the API is accepted by coturn; an expired and a wrong one are refused', async () => {
     expect((await call('GET', 'webrtc-turn-credential')).code).toBe('webrtc_port_required');
     await call('POST', 'ports', { port: 7000, name: 'call', protocol: 'WEBRTC' });
@@ -188,8 +192,7 @@ describe('TURN', () => {
       turn_public_port: port,
       ports: [7000],
     });
-    const relays = [coturn.relay(username, credential), coturn.relay(username, credential, 'tcp')];
-    expect((await Promise.all(relays)).map(({ works }) => works)).toEqual([true, true]);
+    await Promise.all([relays(username, credential), relays(username, credential, 'tcp')]);
 
     const past = `${Math.floor(Date.now() / 1000) - 1}:${sandbox.sandbox_id}`;
     const rightly = createHmac('sha1', turnSecret).update(past).digest('base64');
@@ -223,8 +226,8 @@ describe('TURN', () => {
         given.push(server!);
       }
     }
-    const relayed = await Promise.all(given.map(({ username, credential }) => coturn.relay(username, credential)));
-    expect(relayed.map(({ works }) => works)).toEqual([true, true, true, true]);
+    expect(given).toHaveLength(4);
+    await Promise.all(given.map(({ username, credential }) => relays(username, credential)));
     const request = stunBindingRequest.toString('hex');
     const stun = (seconds: number) =>
       `import socket; s = socket.socket(2, 2); s.settimeout(${seconds}); s.sendto(bytes.fromhex("${request}"), ("${coturn.address}", ${coturn.port})); print(s.recv(99)[:2].hex())`;

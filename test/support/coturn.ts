@@ -3,6 +3,7 @@ import { createSocket } from 'node:dgram';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
+import { freePort } from './free-port.ts';
 import { until } from './until.ts';
 
 /** A real TURN server with time-limited credentials, and its own client. */
@@ -22,7 +23,7 @@ export class Coturn {
   /** @param address one of this machine's own */
   static async start(address: string, secret: string): Promise<Coturn> {
     const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-coturn-'));
-    const port = await freeUdpPort(address);
+    const port = await freePort();
     const settings = {
       'listening-ip': address,
       'relay-ip': address,
@@ -80,14 +81,6 @@ export function ownAddress(): string {
     .find((each) => each?.family === 'IPv4' && !each.internal);
   if (!found) throw new Error('this machine has no IPv4 address of its own');
   return found.address;
-}
-
-async function freeUdpPort(address: string): Promise<number> {
-  const socket = createSocket('udp4');
-  await new Promise<void>((resolve) => socket.bind(0, address, resolve));
-  const { port } = socket.address();
-  await new Promise<void>((resolve) => socket.close(resolve));
-  return port;
 }
 
 /** Whether a STUN binding request is answered within a fifth of a second. */
