@@ -548,7 +548,19 @@ export class SettingsError extends Error {
  * @throws {SettingsError} naming each variable that is missing or wrong, never its value.
  */
 export function loadSettings(env: NodeJS.ProcessEnv = process.env): Settings {
-  const parsed = checkedSchema.safeParse(env);
+  return checked(checkedSchema.safeParse(env));
+}
+
+/** Some settings alone, for what runs without the others. @throws {SettingsError} */
+export function loadSettingsOf<Name extends keyof Settings>(
+  names: readonly Name[],
+  env: NodeJS.ProcessEnv = process.env,
+): Pick<Settings, Name> {
+  const mask = Object.fromEntries(names.map((name) => [name, true])) as Record<Name, true>;
+  return checked(settingsSchema.pick(mask).safeParse(env)) as Pick<Settings, Name>;
+}
+
+function checked<Value>(parsed: z.ZodSafeParseResult<Value>): Value {
   if (parsed.success) return parsed.data;
   const lines = parsed.error.issues.map((issue) => `  ${issue.path.join('.')}: ${issue.message}`);
   throw new SettingsError(`Settings are wrong:\n${lines.join('\n')}`);

@@ -63,6 +63,8 @@ function clusterOptions(settings: Settings, { openServers, logger }: HostService
     agentImage: settings.PLATFORM_KUBERNETES_AGENT_IMAGE!,
     imageOf: imageNames({ registry: settings.PLATFORM_REGISTRY?.split('/', 1)[0] ?? null, builtin }),
     builtinImages: { names: Object.keys(interpreterRecipes), images: builtin },
+    buildsFolder: path.join(settings.PLATFORM_DATA_DIR, 'builds'),
+    imageLimits: imageLimitsOf(settings),
     pullSecret: settings.PLATFORM_KUBERNETES_PULL_SECRET,
     podNetwork: settings.PLATFORM_SANDBOX_SUBNET!,
     storageClass: settings.PLATFORM_KUBERNETES_STORAGE_CLASS,
@@ -138,7 +140,7 @@ function createMachineDriver(settings: Settings, services: HostServices): Promis
     baseImage: settings.PLATFORM_BASE_IMAGE,
     interpreterRecipes,
     imageCacheBytes: imageCacheBytes(settings),
-    imageLimits: { ...defaultImageLimits, maxBytes: settings.PLATFORM_IMAGE_MAX_GB * 1024 ** 3 },
+    imageLimits: imageLimitsOf(settings),
     registryInsecureHttp: settings.PLATFORM_REGISTRY_INSECURE_HTTP,
     ...(settings.PLATFORM_REGISTRY && {
       registry: {
@@ -153,6 +155,11 @@ function createMachineDriver(settings: Settings, services: HostServices): Promis
     onTrace: (trace) => services.logger.debug(trace, 'sandbox started'),
   });
 }
+
+const imageLimitsOf = ({ PLATFORM_IMAGE_MAX_GB: gb }: Settings) => ({
+  ...defaultImageLimits,
+  maxBytes: gb * 1024 ** 3,
+});
 
 /** A fifth of the file system, unless the settings say how much. */
 function imageCacheBytes({ PLATFORM_IMAGE_CACHE_GB: gb, PLATFORM_CACHE_DIR: folder }: Settings): number {

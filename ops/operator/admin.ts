@@ -7,12 +7,14 @@ import { SettingsError } from '../../config/settings.ts';
 import { auditedRequest } from '../../db/repositories/audit-events.ts';
 import { AppError } from '../../domain/errors.ts';
 import { NotRunningError, runningPlatformEnv } from '../local-stack/supervisor/running-platform.ts';
-import { offlineCommands } from './admin/backup-commands.ts';
+import { restoreCommands } from './admin/backup-commands.ts';
 import { commands } from './admin/commands.ts';
 import { openPlatformDatabase } from './admin/database.ts';
 import { OperatorError, type Values } from './admin/operator-command.ts';
+import { templateImageCommands } from './admin/template-image-commands.ts';
 
 /** `npm run admin -- <command> …`: actions that only the operator of a platform may take. */
+const offlineCommands = { ...restoreCommands, ...templateImageCommands };
 const [name = 'help', ...rest] = process.argv.slice(2);
 const command = commands[name];
 const offline = offlineCommands[name];

@@ -1,17 +1,11 @@
 import { spawn } from 'node:child_process';
-import { createHash } from 'node:crypto';
-import { createWriteStream } from 'node:fs';
 import path from 'node:path';
-import { Transform, type TransformOptions } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
-import zlib from 'node:zlib';
 import type { PackedLayer } from '../driver.ts';
+import { writeLayer } from './write-layer.ts';
 
 const packProgram = path.join(import.meta.dirname, 'pack-tree.pl');
-const mediaType = 'application/vnd.oci.image.layer.v1.tar+zstd';
 /** Names in one layer. */
-const maxFiles = 1_000_000;
-const level = 3;
+export const maxLayerFiles = 1_000_000;
 const refusedExitCode = 3;
 
 /** A tree that no layer can hold; the message says what it has. */
@@ -35,7 +29,7 @@ export async function packLayer(
     folder: tree.folder,
     changes: tree.changes ? 1 : 0,
     disk: tree.disk ?? '',
-    maxFiles,
+    maxFiles: maxLayerFiles,
   };
   const args = ['--mount', '--propagation', 'private', 'perl', packProgram];
   const child = spawn('unshare', [...args, ...Object.entries(words).map(([key, value]) => `${key}=${value}`)], {
@@ -53,37 +47,9 @@ export async function packLayer(
     child.once('close', resolve);
   });
   ended.catch(() => {});
-  const [plain, packed] = [new Digest(), new Digest()];
-  const params = { [zlib.constants.ZSTD_c_compressionLevel]: level };
-  // Node compresses a last chunk in another way when it knows of the end already. A buffer of one byte makes the end
-  // wait until the last chunk is compressed, so equal trees have equal digests.
-  const options: zlib.ZstdOptions & TransformOptions = { params, writableHighWaterMark: 1 };
-  await pipeline(
-    child.stdout,
-    plain.stream,
-    zlib.createZstdCompress(options),
-    packed.stream,
-    createWriteStream(file, { mode: 0o600 }),
-    { ...(signal && { signal }) },
-  );
+  const layer = await writeLayer(child.stdout, file, signal);
   const code = await ended;
   if (code === refusedExitCode) throw new UnpackableTreeError(reason.trim());
   if (code !== 0) throw new Error(`a tree could not be packed: ${reason.trim() || code}`);
-  return { file, mediaType, digest: packed.digest, size: packed.size, diffId: plain.digest };
-}
-
-class Digest {
-  readonly #hash = createHash('sha256');
-  size = 0;
-  readonly stream = new Transform({
-    transform: (chunk: Buffer, _encoding, done) => {
-      this.size += chunk.length;
-      this.#hash.update(chunk);
-      done(null, chunk);
-    },
-  });
-
-  get digest(): string {
-    return `sha256:${this.#hash.copy().digest('hex')}`;
-  }
+  return layer;
 }

@@ -55,7 +55,8 @@ sub next_entry {
         elsif ($entry{type} eq 'L') { $long_name = special(\%entry) =~ s/\0.*//sr }
         elsif ($entry{type} eq 'K') { $long_link = special(\%entry) =~ s/\0.*//sr }
         else {
-            $entry{name} = $record{path} // $long_name // $entry{name};
+            # GNU tar gives a sparse file another name in the header, for tools that do not know such files.
+            $entry{name} = $record{'GNU.sparse.name'} // $record{path} // $long_name // $entry{name};
             $entry{link} = $record{linkpath} // $long_link // $entry{link};
             for my $key ('size', 'uid', 'gid') {
                 my $value = $record{$key} // next;

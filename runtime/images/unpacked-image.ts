@@ -93,3 +93,12 @@ export function imageConfigOf(document: { config?: Record<string, unknown> }): I
     cmd: words(Cmd),
   };
 }
+
+/** The `config` of an OCI image configuration that says so. */
+export const ociConfigOf = ({ env, workingDir, user, entrypoint, cmd }: ImageConfig) => ({
+  Env: Object.entries(env).map(([name, value]) => `${name}=${value}`),
+  ...(workingDir !== null && { WorkingDir: workingDir }),
+  ...(user !== null && { User: user }),
+  ...(entrypoint.length > 0 && { Entrypoint: entrypoint }),
+  ...(cmd.length > 0 && { Cmd: cmd }),
+});

@@ -7,8 +7,8 @@ import { runCommand } from '../process/command.ts';
 import { withFileLock } from '../process/file-lock.ts';
 import { ensureRuntimeFolder, librariesOf, runtimeMount } from '../sandbox-agent/runtime-folder.ts';
 
-/** What puts an image on a disk, with owners, links and attributes: not every image has them. */
-const programs = ['cp', 'sync'];
+/** What puts an image on a disk and packs it, with owners, links and attributes: not every image has them. */
+const programs = ['cp', 'env', 'sync', 'tar'];
 const scriptsFolder = path.join(import.meta.dirname, 'in-pod');
 
 /**

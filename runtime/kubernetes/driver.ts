@@ -9,6 +9,7 @@ import type { DiskRoom } from '../disk/disk-room.ts';
 import {
   type CreateOptions,
   DriverError,
+  type ImageBuilds,
   type PauseResult,
   type SandboxExit,
   type SandboxInspection,
@@ -28,6 +29,7 @@ import { ClusterFence } from './cluster-fence.ts';
 import { NamedImages } from './cluster-images.ts';
 import { ClusterRoom, type CountedPod } from './cluster-room.ts';
 import { ClusterWatch } from './cluster-watch.ts';
+import { ClusterImageBuilds, isOfBuild } from './image-builds.ts';
 import { type ImageFacts, readImageFacts } from './image-facts.ts';
 import { diskOf, lookPodOf, podOf, policyOf, requestShareOf, startAgentWords } from './manifests.ts';
 import { annotations, isFreezeWanted, isFrozen, runOf, sandboxContainer, sandboxOf, selectorOf } from './names.ts';
@@ -79,7 +81,7 @@ export class KubernetesDriver implements HostDriver {
   readonly diskFolder = null;
   readonly load: ClusterRoom;
   readonly fence: ClusterFence;
-  readonly builds = new NoImageBuilds();
+  readonly builds: ImageBuilds;
   readonly builtinImages: NamedImages;
   readonly poolReady = 0;
   readonly pooledImages: readonly string[] = [];
@@ -96,6 +98,8 @@ export class KubernetesDriver implements HostDriver {
   readonly #ended = new Set<string>();
   readonly #freezer: PodFreezer;
   readonly #starts: PodStarts;
+  /** Null: this host makes no images. */
+  readonly #builds: ClusterImageBuilds | null;
   /** Null: sandboxes have no UDP ports. */
   readonly #udp: UdpPorts | null;
   readonly #seconds: { podStart: number; podEnd: number; agentStart: number };
@@ -126,11 +130,14 @@ export class KubernetesDriver implements HostDriver {
       podEnd: podEndTimeoutSeconds,
       agentStart: agentStartTimeoutSeconds,
     };
+    this.#builds = options.buildsFolder === undefined ? null : this.#buildsIn(options.buildsFolder);
+    this.builds = this.#builds ?? new NoImageBuilds();
   }
 
   async open(): Promise<void> {
     await this.#watch.open((pod, isGone) => this.#notice(pod, isGone));
     await this.#udp?.open();
+    await this.#builds?.open();
     await this.load.open();
     this.fence.start();
   }
@@ -205,6 +212,7 @@ export class KubernetesDriver implements HostDriver {
     await this.#lock.run(sandboxId, async () => {
       await this.#endPod(sandboxId);
       await this.#udp?.remove(sandboxId);
+      await this.#builds?.release(sandboxId);
       await this.#cluster.deletePolicy(sandboxId);
       await this.#cluster.deleteDisk(sandboxId);
       await this.#watch.until(sandboxId, () => (this.#watch.disk(sandboxId) ? undefined : true), {
@@ -249,10 +257,13 @@ export class KubernetesDriver implements HostDriver {
       this.#options.logger.error(fields, 'an unknown sandbox could not be removed');
     }
     // Pods that looked at an image for a process that is gone.
-    const looks = this.#watch.pods().filter((pod) => sandboxOf(pod) === null && !this.#ended.has(pod.metadata!.uid!));
+    const looks = this.#watch
+      .pods()
+      .filter((pod) => sandboxOf(pod) === null && !isOfBuild(pod) && !this.#ended.has(pod.metadata!.uid!));
     for (const pod of looks) {
       if (!this.#facts.has(pod.spec!.containers[0]!.image!)) await this.#cluster.deletePod(pod.metadata!.name!);
     }
+    await this.#builds?.removeAbandoned();
     return unknown;
   }
 
@@ -363,6 +374,20 @@ export class KubernetesDriver implements HostDriver {
   async close(): Promise<void> {
     await Promise.all([this.fence.stop(), this.load.close(), this.#agentProbes.close()]);
     await this.#watch.close();
+  }
+
+  #buildsIn(folder: string): ClusterImageBuilds {
+    return new ClusterImageBuilds({
+      folder,
+      config: this.#options.config,
+      cluster: this.#cluster,
+      watch: this.#watch,
+      options: this.#options,
+      podStartSeconds: this.#seconds.podStart,
+      podOf: (sandboxId) => this.#readyPod(sandboxId),
+      factsOf: (image, signal) => this.#factsOfImage(image, signal),
+      alone: (sandboxId, signal, work) => this.#work.run(sandboxId, signal, work),
+    });
   }
 
   async #repairUdp(udp: UdpPorts, sandboxId: SandboxId): Promise<boolean> {
@@ -542,7 +567,10 @@ export class KubernetesDriver implements HostDriver {
   async #factsOf(spec: SandboxSpec, signal: AbortSignal): Promise<ImageFacts> {
     const stored = this.#watch.disk(spec.sandboxId)?.metadata?.annotations?.[annotations.image];
     if (stored !== undefined) return readImageFacts(stored);
-    const image = this.#options.imageOf(spec.image);
+    return this.#factsOfImage(this.#options.imageOf(spec.image), signal);
+  }
+
+  #factsOfImage(image: string, signal: AbortSignal): Promise<ImageFacts> {
     let found = this.#facts.get(image);
     if (!found) {
       found = this.#look(image);

@@ -215,8 +215,8 @@ function internet({ closedRanges = [], dns = [], openServers = [] }: ManifestOpt
   ];
 }
 
-const platformVolume = { name: 'platform', emptyDir: {} };
-const platformVolumeMount = { name: 'platform', mountPath: runtimeMount, readOnly: true };
+export const platformVolume = { name: 'platform', emptyDir: {} };
+export const platformVolumeMount = { name: 'platform', mountPath: runtimeMount, readOnly: true };
 
 const rootContext: V1SecurityContext = {
   runAsUser: 0,
@@ -227,7 +227,7 @@ const rootContext: V1SecurityContext = {
 };
 
 /** Brings the agent in, with its own loader and C library, so that it runs in any image. */
-const platformOf = ({ agentImage }: ManifestOptions): V1Container => ({
+export const platformOf = ({ agentImage }: ManifestOptions): V1Container => ({
   name: platformContainer,
   image: agentImage,
   command: [`${runtimeMount}/bin/cp`, '-a', `${runtimeMount}/.`, '/target/'],

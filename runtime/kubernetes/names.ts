@@ -15,6 +15,10 @@ export const labels = {
   probe: 'sandbox-platform/probe',
   /** Whether the policy of that probe closes it. */
   closed: 'sandbox-platform/closed',
+  /** The build of an image that a pod works for. */
+  build: 'sandbox-platform/build',
+  /** The sandbox whose disk the pod of a build reads. */
+  buildOf: 'sandbox-platform/build-of',
 } as const;
 
 export const annotations = {

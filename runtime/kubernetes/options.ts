@@ -1,6 +1,7 @@
 import type { KubeConfig } from '@kubernetes/client-node';
 import type { DriverLogger } from '../driver-logger.ts';
 import type { PortRange } from '../host-driver.ts';
+import type { ImageLimits } from '../images/unpack-layers.ts';
 
 /** How UDP ports of sandboxes are reached from outside of the cluster: by a Service for each sandbox that has some. */
 export interface UdpOptions {
@@ -47,6 +48,10 @@ export interface KubernetesDriverOptions {
   podNetwork: string;
   /** The images of built-in templates, by `builtin:<template>`, and those that could have one. */
   builtinImages?: { names: readonly string[]; images: Readonly<Record<string, string>> };
+  /** Where images that are made of sandboxes lie until they are pushed. Undefined: none are made. */
+  buildsFolder?: string;
+  /** Of an image that is in no registry of the platform, when one is made over it. */
+  imageLimits?: ImageLimits;
   /** Resolvers for sandboxes with internet access. Undefined: the cluster's. */
   dns?: readonly string[];
   /** Undefined: sandboxes have no UDP ports. */

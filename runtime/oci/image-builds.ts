@@ -10,7 +10,7 @@ import { type DiskRoom, hasRoomToAdmit } from '../disk/disk-room.ts';
 import { isOutOfSpace } from '../disk/out-of-space.ts';
 import { type DiskCopy, DriverError, type ImageBuilds, type PackedImage, type PackedLayer } from '../driver.ts';
 import { packLayer, UnpackableTreeError } from '../images/pack-layer.ts';
-import type { UnpackedImage } from '../images/unpacked-image.ts';
+import { ociConfigOf, type UnpackedImage } from '../images/unpacked-image.ts';
 import type { Cgroups } from './cgroups.ts';
 import type { Copy } from './copy.ts';
 import { copyDisk, DiskCopyError } from './disk-copy.ts';
@@ -132,16 +132,7 @@ export class LocalImageBuilds implements ImageBuilds {
     const layer = await this.#packOnce(folder, 'image', accountId, signal, (file) =>
       packLayer({ folder: rootfs, changes: false }, file, signal),
     );
-    return {
-      layer,
-      config: {
-        Env: Object.entries(config.env).map(([name, value]) => `${name}=${value}`),
-        ...(config.workingDir !== null && { WorkingDir: config.workingDir }),
-        ...(config.user !== null && { User: config.user }),
-        ...(config.entrypoint.length > 0 && { Entrypoint: config.entrypoint }),
-        ...(config.cmd.length > 0 && { Cmd: config.cmd }),
-      },
-    };
+    return { layer, config: ociConfigOf(config) };
   }
 
   async imageDigest(image: string, signal?: AbortSignal): Promise<string> {

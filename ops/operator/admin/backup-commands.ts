@@ -11,7 +11,14 @@ import { embeddedCluster, writeBackup } from '../backup/create.ts';
 import { restoreBackup } from '../backup/restore.ts';
 import type { PlatformDatabase } from './database.ts';
 import { changeDraining, untilDrained } from './host-drain.ts';
-import { type OperatorCommand, OperatorError, reportProgress, required, text } from './operator-command.ts';
+import {
+  type OfflineCommand,
+  type OperatorCommand,
+  OperatorError,
+  reportProgress,
+  required,
+  text,
+} from './operator-command.ts';
 
 /** Resumes under way at once. */
 const resumesAtOnce = 8;
@@ -26,8 +33,7 @@ export const backupCommands: Record<string, OperatorCommand> = {
   },
 };
 
-/** Commands that need no running platform. */
-export const offlineCommands: Record<string, Omit<OperatorCommand, 'run'> & { run: OfflineRun }> = {
+export const restoreCommands: Record<string, OfflineCommand> = {
   restore: {
     usage: '--from FOLDER',
     does: 'Makes the data folder PLATFORM_DATA_DIR, which must be empty, of a backup',
@@ -40,8 +46,6 @@ export const offlineCommands: Record<string, Omit<OperatorCommand, 'run'> & { ru
     },
   },
 };
-
-type OfflineRun = (values: Parameters<OperatorCommand['run']>[1]) => Promise<unknown>;
 
 /**
  * Pauses what runs, as a drain does, so that no disk changes while it is copied and none is newer than its row. Then

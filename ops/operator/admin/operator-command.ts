@@ -18,6 +18,9 @@ export interface OperatorCommand {
   run(database: PlatformDatabase, values: Values): Promise<unknown>;
 }
 
+/** A command that needs no running platform. */
+export type OfflineCommand = Omit<OperatorCommand, 'run'> & { run(values: Values): Promise<unknown> };
+
 export const text = { type: 'string' } as const;
 export const flag = { type: 'boolean' } as const;
 

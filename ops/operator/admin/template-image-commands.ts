@@ -1,0 +1,87 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import os from 'node:os';
+import path from 'node:path';
+import { loadSettingsOf } from '../../../config/settings.ts';
+import { pushImage } from '../../../registry/image-push.ts';
+import { PlatformRegistry } from '../../../registry/platform-registry.ts';
+import { type BaseImageOptions, ensureBaseImage } from '../../../runtime/images/base-image.ts';
+import { interpreterRecipes } from '../../../runtime/images/builtin-images.ts';
+import { ensureCodeInterpreterImage } from '../../../runtime/images/code-interpreter-image.ts';
+import { packLayer } from '../../../runtime/images/pack-layer.ts';
+import { ociConfigOf, type UnpackedImage } from '../../../runtime/images/unpacked-image.ts';
+import { type OfflineCommand, OperatorError, reportProgress, required, text } from './operator-command.ts';
+
+/** Beside the images of users; none of them is an account's or a user's. */
+const project = 'platform-images';
+
+const registrySettings = [
+  'PLATFORM_REGISTRY',
+  'PLATFORM_REGISTRY_INSECURE_HTTP',
+  'PLATFORM_REGISTRY_USERNAME',
+  'PLATFORM_REGISTRY_PASSWORD_FILE',
+  'PLATFORM_REGISTRY_CA_FILE',
+  'PLATFORM_CACHE_DIR',
+] as const;
+
+/** Images of built-in templates for hosts that make none themselves, as clusters are. */
+export const templateImageCommands: Record<string, OfflineCommand> = {
+  'push-template-image': {
+    usage: '--template base|code-interpreter|code-interpreter-all',
+    does: 'Makes the image of a built-in template on this machine and pushes it to PLATFORM_REGISTRY, for clusters',
+    options: { template: text },
+    async run(values) {
+      const template = required(values, 'template');
+      const recipeDir = interpreterRecipes[`builtin:${template}`];
+      if (template !== 'base' && !recipeDir) {
+        const names = Object.keys(interpreterRecipes).map((image) => image.replace('builtin:', ''));
+        throw new OperatorError(
+          `There is no template ${template} whose image is made; there are base, ${names.join(', ')}`,
+        );
+      }
+      const settings = loadSettingsOf(registrySettings);
+      const registry = PlatformRegistry.of(settings);
+      if (!registry) throw new OperatorError('PLATFORM_REGISTRY is not set');
+      if (process.getuid!() !== 0) throw new OperatorError('Images are made as root: run this as root');
+      try {
+        const options = { cacheDir: settings.PLATFORM_CACHE_DIR, onProgress: progressOf() };
+        const image = await (recipeDir
+          ? ensureCodeInterpreterImage({ ...options, recipeDir })
+          : ensureBaseImage(options));
+        const pushed = await pushedImage(registry, template, image);
+        return { template, image: pushed, setting: settingOf(template, pushed) };
+      } finally {
+        registry.close();
+      }
+    },
+  },
+};
+
+const settingOf = (template: string, image: string) =>
+  template === 'base' ? `PLATFORM_BASE_IMAGE=${image}` : `PLATFORM_KUBERNETES_TEMPLATE_IMAGES=${template}=${image}`;
+
+/** @returns its reference, by digest */
+async function pushedImage(registry: PlatformRegistry, template: string, image: UnpackedImage): Promise<string> {
+  const place = registry.pathOf({ project, repository: template });
+  const tag = image.digest.replace(':', '-');
+  const reference = (digest: string) => `${registry.address}/${place}@${digest}`;
+  const there = await registry.find(place, tag);
+  if (there) return reference(there.digest);
+  const folder = await mkdtemp(path.join(os.tmpdir(), 'sandbox-platform-image-'));
+  try {
+    reportProgress('packing the image');
+    const layer = await packLayer({ folder: image.rootfs, changes: false }, path.join(folder, 'layer'));
+    reportProgress(`pushing ${Math.ceil(layer.size / 1024 ** 2)} MB`);
+    const wanted = { base: null, config: ociConfigOf(image.config), layer, to: { path: place, tag } };
+    return reference((await pushImage(registry, wanted, new AbortController().signal)).digest);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+function progressOf(): NonNullable<BaseImageOptions['onProgress']> {
+  let last = '';
+  return ({ message }) => {
+    if (message !== last) reportProgress(message);
+    last = message;
+  };
+}

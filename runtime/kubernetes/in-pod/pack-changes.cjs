@@ -1,0 +1,55 @@
+// Runs in a pod of a sandbox's image that has the sandbox's disk read-only: packs what the disk has changed of the image.
+// pack-changes.cjs <look|pack> <disk> <stage> <most files> <most bytes> <folder>…
+// `look` finds the changes alone, so that the kernel has the names at hand when the sandbox stands still; `pack` leaves the
+// archive in `<stage>/changes.tar`. Ends with 3 where the disk has what an image cannot hold, and says what.
+const { spawnSync } = require('node:child_process');
+const fs = require('node:fs');
+const { bytesOf, findChanges, Refusal } = require('./find-changes.cjs');
+const { deletionOf } = require('./deletion-entry.cjs');
+const { tarWords } = require('./tar-words.cjs');
+
+const [act, disk, stage, maxFiles, maxBytes, ...folders] = process.argv.slice(2);
+const bufferBytes = 1 << 20;
+
+try {
+  const root = `${disk}/rootfs`;
+  const prepared = fs.statSync(`${disk}/complete`, { bigint: true }).mtimeNs;
+  const of = { disk: root, image: '', folders, maxFiles: Number(maxFiles), maxBytes: Number(maxBytes) };
+  if (act === 'look') {
+    findChanges(of, prepared, { changed: () => {}, removed: () => {} });
+  } else {
+    const archive = fs.openSync(`${stage}/changes.tar`, 'w');
+    const [names, deletions] = [writer(fs.openSync(`${stage}/changes.list`, 'w')), writer(archive)];
+    findChanges(of, prepared, {
+      changed: (name) => names.write(bytesOf(`${name}\0`)),
+      removed: (name) => deletions.write(deletionOf(bytesOf(name))),
+    });
+    names.flush();
+    deletions.flush();
+    // Deletions come first: unpackers may take away what has come before them.
+    const words = tarWords(root, `${stage}/changes.list`);
+    const { status, stderr } = spawnSync(words[0], words.slice(1), { stdio: ['ignore', archive, 'pipe'] });
+    if (status !== 0) throw new Error(`tar ended with ${status}: ${stderr}`);
+  }
+} catch (error) {
+  process.stderr.write(error.message);
+  process.exit(error instanceof Refusal ? 3 : 1);
+}
+
+function writer(file) {
+  let parts = [];
+  let bytes = 0;
+  const flush = () => {
+    const whole = Buffer.concat(parts);
+    for (let at = 0; at < whole.length; ) at += fs.writeSync(file, whole, at);
+    [parts, bytes] = [[], 0];
+  };
+  return {
+    flush,
+    write(part) {
+      parts.push(part);
+      bytes += part.length;
+      if (bytes >= bufferBytes) flush();
+    },
+  };
+}
