@@ -23,7 +23,7 @@ import type { KubernetesDriverOptions } from './options.ts';
 import { type PodCommand, PodCommandError, startPodCommand } from './pod-command.ts';
 import { addressOf, startFailureOf } from './pod-state.ts';
 import { bytesOf } from './quantities.ts';
-import { whileStandingStill } from './stand-still.ts';
+import { duringStandstill } from './standstill.ts';
 
 /** Layers that are fetched at once; each keeps a processor busy. */
 const fetchesAtOnce = 2;
@@ -31,7 +31,7 @@ const fetchesAtOnce = 2;
 const longestStandstillSeconds = 120;
 const lookSeconds = 300;
 const fetchSeconds = 1800;
-/** A build that nobody has discarded for so long has lost its workflow. */
+/** A build that was not discarded for so long has lost its workflow. */
 const forgottenMs = 24 * 3600 * 1000;
 /** For the names of files, beside their content. */
 const stageExtraBytes = 512 * 1024 ** 2;
@@ -125,9 +125,9 @@ export class ClusterImageBuilds implements ImageBuilds {
             return 0;
           }
           // Not ended by the signal: the processes are to go on.
-          const inSandbox = (words: string[]) => this.#start(sandboxId, words, never);
+          const inSandbox = (words: string[]) => this.#start(sandboxId, isolated(words), never);
           const work = () => pack('pack', longestStandstillSeconds, alive);
-          return (await whileStandingStill(inSandbox, longestStandstillSeconds + 10, work)).standstillMs;
+          return (await duringStandstill(inSandbox, longestStandstillSeconds + 10, work)).standstillMs;
         });
         const words = isolated(['/.platform/bin/cp', `${buildStage}/changes.tar`, '/dev/stdout']);
         const bytes = await this.#fetch(name, words, folder, 'changes', limits, signal);

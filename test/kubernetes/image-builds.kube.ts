@@ -153,7 +153,7 @@ test('what no image can hold is refused with what it is, and leaves nothing', as
 test('processes that keep others going do not hold up a build for long, and the sandbox goes on', async () => {
   const made = await sandbox();
   await inside(made, `/bin/busybox mkdir -p /usr/local/bin; ${busybox(tools)}`);
-  // Two that continue each other: whatever comes of the build, it ends.
+  // Two that continue each other. The build may fail or succeed, but it ends.
   await inside(
     made,
     'for n in 1 2; do (while :; do kill -CONT -1 2>/dev/null; done) >/dev/null 2>&1 & done; echo started',

@@ -32,7 +32,7 @@ const run = async (words: string[], env: Record<string, string> = {}) => {
 };
 const there = () => ({ PLATFORM_REGISTRY: `${registry.address}/templates`, PLATFORM_REGISTRY_INSECURE_HTTP: 'true' });
 
-test('the image of base is in the registry, and the command says how a cluster is told', async () => {
+test('the image of base is in the registry, and the command prints the setting for a cluster', async () => {
   const first = JSON.parse((await run(['--template', 'base'], there())).stdout);
   const image = `${registry.address}/templates/platform-images/base@${/sha256:[0-9a-f]{64}$/.exec(first.image)![0]}`;
   expect(first).toEqual({ template: 'base', image, setting: `PLATFORM_BASE_IMAGE=${image}` });

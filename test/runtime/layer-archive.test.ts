@@ -4,7 +4,7 @@ import { expect, test } from '@jest/globals';
 import { type ArchiveLimits, ArchiveRefusedError, LayerArchive } from '../../runtime/kubernetes/layer-archive.ts';
 import { type TarEntry, tar } from '../support/tar-layer.ts';
 
-/** What comes out of the pod of a build is held against what a layer may have, whatever has written it. */
+/** What comes out of the pod of a build is held against what a layer may have. */
 const limits: ArchiveLimits = { maxFiles: 5, maxBytes: 10_000, folders: new Set(['etc', 'root']) };
 
 /** In pieces of which none ends where an entry does. */

@@ -8,22 +8,24 @@ import type { PodCommand } from './pod-command.ts';
 const answerMs = 15_000;
 
 /**
- * Does something while the processes of a sandbox stand still. They go on whatever becomes of this process: a script in the
- * sandbox sees to it. One that works against it harms the sandbox's own template alone, and cannot hold up the work.
+ * Does something while the processes of a sandbox are stopped. They go on also when this process ends: a script in the
+ * sandbox sees to it. A sandbox that works against it harms the sandbox's own template alone, and cannot hold up the work.
  * @param run starts a command in the sandbox
  * @returns how long they stood still, with what was done
  * @throws {DriverError} `snapshot_failed`
  */
-export async function whileStandingStill<Result>(
+export async function duringStandstill<Result>(
   run: (words: string[]) => Promise<PodCommand>,
   seconds: number,
   act: () => Promise<Result>,
 ): Promise<{ standstillMs: number; result: Result }> {
   const command = await run(nodeWords(['stand-still.cjs', `${seconds}`]));
   const startedMs = performance.now();
-  const stopped = once(command.output, 'data').catch(() => {});
   const outcome = await Promise.race([
-    stopped.then(() => 'still' as const),
+    once(command.output, 'data').then(
+      () => 'still' as const,
+      () => 'ended' as const,
+    ),
     command.ended.then(
       () => 'ended' as const,
       () => 'ended' as const,
@@ -38,7 +40,7 @@ export async function whileStandingStill<Result>(
     return { standstillMs: Math.round(performance.now() - startedMs), result };
   } finally {
     command.tell('go on');
-    // One that has ended has let them go on before.
+    // A script that has ended has let them go on before.
     await Promise.race([command.ended.catch(() => {}), sleep(answerMs, undefined, { ref: false })]);
   }
 }
