@@ -18,7 +18,7 @@ const block = 512;
 const maxRecords = 4 * 1024 * 1024;
 const maxPath = 3800;
 const maxId = 0xfffffffe;
-const closedFolders = new Set(['.platform', 'dev', 'proc', 'sys']);
+const closedFolder = /^(\.platform.*|dev|proc|sys)$/s;
 const kinds = new Set(['0', '1', '2', '5', '6']);
 const knownRecord = /^(path|linkpath|size|uid|gid|mtime|GNU\.sparse\.(major|minor|name|realsize)|SCHILY\.xattr\..+)$/;
 const knownAttribute = /^SCHILY\.xattr\.(user\..+|security\.capability|system\.posix_acl_(access|default))$/;
@@ -166,7 +166,7 @@ export class LayerArchive extends Transform {
     const isPlain = parts.every((part) => part !== '' && part !== '.' && part !== '..' && !part.includes('\0'));
     if (!isPlain || name.length > maxPath) refuse(`a name that cannot be: ${shown(name)}`);
     const { folders } = this.#limits;
-    const isOpen = folders ? folders.has(parts[0]!) : !closedFolders.has(parts[0]!);
+    const isOpen = folders ? folders.has(parts[0]!) : !closedFolder.test(parts[0]!);
     if (!isOpen) refuse(`a name outside of its folders: ${shown(name)}`);
     const marks = parts.findIndex((part) => part.startsWith('.wh.'));
     if (marks < 0) return;

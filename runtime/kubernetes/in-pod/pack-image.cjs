@@ -4,9 +4,9 @@ const fs = require('node:fs');
 const { tarWords } = require('./tar-words.cjs');
 
 const [stage] = process.argv.slice(2);
-const notOfImages = ['.platform', 'dev', 'proc', 'sys'];
+const notOfImages = /^(\.platform.*|dev|proc|sys)$/s;
 const list = `${stage}/image.list`;
-const names = fs.readdirSync('/', { encoding: 'latin1' }).filter((name) => !notOfImages.includes(name));
+const names = fs.readdirSync('/', { encoding: 'latin1' }).filter((name) => !notOfImages.test(name));
 fs.writeFileSync(list, Buffer.from(names.map((name) => `${name}\0`).join(''), 'latin1'));
 const words = tarWords('/', list).filter((word) => word !== '--no-recursion');
 // The kubelet mounts a file of its own there.
