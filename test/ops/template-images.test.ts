@@ -43,7 +43,7 @@ test('the image of base is in the registry, and the command prints the setting f
     expect.objectContaining({ mediaType: 'application/vnd.oci.image.layer.v1.tar+zstd' }),
   ]);
   const { config } = await (await fetch(`${origin}/blobs/${manifest.config.digest}`)).json();
-  expect(config.Env).toEqual(expect.arrayContaining([expect.stringMatching(/^PATH=/)]));
+  expect(config.Env).toEqual(['LANG=C.UTF-8']);
   // What is there is not packed again.
   const again = await run(['--template', 'base'], there());
   expect(JSON.parse(again.stdout)).toEqual(first);
@@ -55,4 +55,4 @@ test('mistakes are said in one line', async () => {
     /^There is no template none whose image is made; there are base, /,
   );
   expect((await run(['--template', 'base'])).stderr).toMatch(/^PLATFORM_REGISTRY is not set\n/);
-}, 60_000);
+}, 180_000);
