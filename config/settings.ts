@@ -556,8 +556,9 @@ export function loadSettingsOf<Name extends keyof Settings>(
   names: readonly Name[],
   env: NodeJS.ProcessEnv = process.env,
 ): Pick<Settings, Name> {
-  const mask = Object.fromEntries(names.map((name) => [name, true])) as Record<Name, true>;
-  return checked(settingsSchema.pick(mask).safeParse(env)) as Pick<Settings, Name>;
+  const schema = z.object(Object.fromEntries(names.map((name) => [name, settingsSchema.shape[name]])));
+  const values: unknown = checked(schema.safeParse(env));
+  return values as Pick<Settings, Name>;
 }
 
 function checked<Value>(parsed: z.ZodSafeParseResult<Value>): Value {

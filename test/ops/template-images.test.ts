@@ -37,12 +37,13 @@ test('the image of base is in the registry, and the command prints the setting f
   const image = `${registry.address}/templates/platform-images/base@${/sha256:[0-9a-f]{64}$/.exec(first.image)![0]}`;
   expect(first).toEqual({ template: 'base', image, setting: `PLATFORM_BASE_IMAGE=${image}` });
   const origin = `http://${registry.address}/v2/templates/platform-images/base`;
+  const asJson = async (url: string, init?: RequestInit) => JSON.parse(await (await fetch(url, init)).text());
   const accept = { headers: { accept: 'application/vnd.oci.image.manifest.v1+json' } };
-  const manifest = await (await fetch(`${origin}/manifests/${image.split('@')[1]}`, accept)).json();
+  const manifest = await asJson(`${origin}/manifests/${image.split('@')[1]}`, accept);
   expect(manifest.layers).toEqual([
     expect.objectContaining({ mediaType: 'application/vnd.oci.image.layer.v1.tar+zstd' }),
   ]);
-  const { config } = await (await fetch(`${origin}/blobs/${manifest.config.digest}`)).json();
+  const { config } = await asJson(`${origin}/blobs/${manifest.config.digest}`);
   expect(config.Env).toEqual(['LANG=C.UTF-8']);
   // What is there is not packed again.
   const again = await run(['--template', 'base'], there());

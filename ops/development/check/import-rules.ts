@@ -102,7 +102,9 @@ export const importRules: Readonly<Record<string, ImportRule>> = {
   agent: { from: [] },
   // Programs of users: nothing of the platform is there.
   clients: { from: [], packages: ['@modelcontextprotocol/sdk', 'node:', 'zod'] },
-  ops: { from: ['agent/proto/gen', 'config', 'db', 'domain', 'last-hop', 'payments', 'runtime', 'temporal'] },
+  ops: {
+    from: ['agent/proto/gen', 'config', 'db', 'domain', 'last-hop', 'payments', 'registry', 'runtime', 'temporal'],
+  },
   bench: {
     from: [
       'test/support',
