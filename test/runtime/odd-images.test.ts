@@ -245,12 +245,13 @@ test('bombs are refused before they fill anything: bytes, files, headers, sparse
   const map = Buffer.alloc(512);
   map.write('1\n0\n512\n');
   const sparse = (realsize: number) => ({
-    name: 'sparse',
+    // As GNU tar writes it: its own name is in the records alone.
+    name: 'GNUSparseFile.0/sparse',
     content: Buffer.concat([map, Buffer.alloc(512, 'x')]),
     records: {
       'GNU.sparse.major': '1',
       'GNU.sparse.minor': '0',
-      'GNU.sparse.name': 's',
+      'GNU.sparse.name': 'sparse',
       'GNU.sparse.realsize': `${realsize}`,
     },
   });
