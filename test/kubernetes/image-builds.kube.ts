@@ -107,7 +107,7 @@ test('a template of a sandbox has its files with modes and owners, and not those
   const counter = () => inside(made, 'kill -0 $(cat /root/pid) && cat /root/counter');
   const before = await counter();
   await until(async () => (await counter()) !== before);
-  expect((await left()).pods).toEqual([]);
+  await until(async () => (await left()).pods.length === 0, 30_000);
 
   const copy = await sandbox(await pushed(layer, image));
   expect(await inside(copy, 'stat -c "%a %u:%g %Y %h" /opt/made/file; cat /opt/made/hard')).toBe(
