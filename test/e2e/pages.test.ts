@@ -193,10 +193,12 @@ test('the first page leads to the reference, which shows the API and the agent',
   await tab.goTo(`${url}/`);
   expect([await title(), await text()]).toEqual(['Sandbox platform', expect.stringContaining('X-API-Key')]);
   await tab.follow('a[href="/docs"]');
-  await until(async () => (await text()).includes('Create a sandbox'));
+  // The reference renders when the tab is idle, which it is not while its text is read: each reading makes the layout anew.
+  const shows = (words: string) => until(async () => (await text()).includes(words), 180_000, 1000);
+  await shows('Create a sandbox');
   await tab.goTo(`${url}/docs/?api=agent`);
-  await until(async () => (await text()).includes('Whether the agent answers'));
-}, 120_000);
+  await shows('Whether the agent answers');
+}, 420_000);
 
 test('no script runs on a page, wherever it comes from', async () => {
   await tab.goTo(`${url}/account/sign-in`);
