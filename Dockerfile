@@ -36,4 +36,10 @@ RUN node --disable-warning=ExperimentalWarning runtime/kubernetes/write-agent-im
 FROM scratch AS agent
 COPY --from=agent-files /agent /
 
+# docker build --target s3fs: what mounts object storage for sandboxes that are pods.
+FROM platform AS s3fs-files
+RUN node --disable-warning=ExperimentalWarning runtime/kubernetes/mounts/write-s3fs-image.ts /s3fs
+FROM scratch AS s3fs
+COPY --from=s3fs-files /s3fs /
+
 FROM platform

@@ -275,6 +275,8 @@ const settingsSchema = z.object({
   PLATFORM_KUBERNETES_NAMESPACE: textOr('sandboxes').refine(isLabel, 'must be the name of a namespace'),
   /** The image that brings the agent into pods, as nodes pull it. */
   PLATFORM_KUBERNETES_AGENT_IMAGE: text(),
+  /** The image with s3fs, for mounts of object storage; nodes need the mount helper. Empty: sandboxes have no mounts. */
+  PLATFORM_KUBERNETES_S3FS_IMAGE: text(),
   /**
    * Images of the built-in templates `code-interpreter` and `code-interpreter-all`, as `code-interpreter=registry/image;…`;
    * that of `base` is PLATFORM_BASE_IMAGE. Those that are not named cannot be used: a cluster makes no images.

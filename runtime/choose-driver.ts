@@ -12,7 +12,7 @@ import { FenceGuard } from './kubernetes/cluster-fence.ts';
 import { imageNames } from './kubernetes/cluster-images.ts';
 import { openKubernetesDriver } from './kubernetes/driver.ts';
 import { requireIsolation } from './kubernetes/isolation-probe.ts';
-import type { KubernetesDriverOptions, UdpOptions } from './kubernetes/options.ts';
+import type { KubernetesDriverOptions, MountOptions, UdpOptions } from './kubernetes/options.ts';
 import { createOciDriver } from './oci/driver.ts';
 import type { OciDriverOptions } from './oci/options.ts';
 
@@ -54,7 +54,10 @@ export function createClusterGuard(settings: Settings, logger: HostServices['log
   return new FenceGuard({ cluster, hostId: settings.PLATFORM_HOST_ID!, logger });
 }
 
-function clusterOptions(settings: Settings, { openServers, logger }: HostServices): KubernetesDriverOptions {
+function clusterOptions(
+  settings: Settings,
+  { openServers, ownServices, logger }: HostServices,
+): KubernetesDriverOptions {
   const builtin = builtinImagesOf(settings);
   return {
     config: kubeConfig(settings),
@@ -73,6 +76,7 @@ function clusterOptions(settings: Settings, { openServers, logger }: HostService
     clientNamespaces: settings.PLATFORM_KUBERNETES_CLIENT_NAMESPACES,
     closedRanges: closedRangesOf(settings),
     udp: udpOf(settings),
+    mounts: mountsOf(settings, ownServices),
     dns: settings.PLATFORM_SANDBOX_DNS?.split(',').map((address) => address.trim()),
     requestShare: {
       cpu: settings.PLATFORM_KUBERNETES_CPU_REQUEST_SHARE,
@@ -94,6 +98,11 @@ function udpOf(settings: Settings): UdpOptions | undefined {
     loadBalancerClass: settings.PLATFORM_KUBERNETES_UDP_LOAD_BALANCER_CLASS,
     annotations: settings.PLATFORM_KUBERNETES_UDP_ANNOTATIONS,
   };
+}
+
+function mountsOf(settings: Settings, ownServices: HostServices['ownServices']): MountOptions | undefined {
+  const s3fsImage = settings.PLATFORM_KUBERNETES_S3FS_IMAGE;
+  return s3fsImage ? { s3fsImage, outboundRanges: settings.PLATFORM_OUTBOUND_RANGES, ownServices } : undefined;
 }
 
 /** Pods, also by the address at which clients reach their UDP ports. */

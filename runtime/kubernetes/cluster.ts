@@ -16,6 +16,7 @@ import {
   type V1PersistentVolumeClaim,
   type V1Pod,
   type V1ResourceQuota,
+  type V1Secret,
   type V1Service,
   type V1Status,
 } from '@kubernetes/client-node';
@@ -99,6 +100,23 @@ export class Cluster {
   async isThere(name: string, uid: string): Promise<boolean> {
     const pod = await unlessGone(() => this.#core.readNamespacedPod({ name, namespace: this.#namespace }));
     return pod?.metadata?.uid === uid;
+  }
+
+  async annotateDisk(name: string, uid: string, annotations: Record<string, string>): Promise<void> {
+    const of = { name, namespace: this.#namespace, body: { metadata: { uid, annotations } } };
+    await asked(() => this.#core.patchNamespacedPersistentVolumeClaim(of, mergeOptions));
+  }
+
+  /** @param secret of a name that nothing else has: one that is there is this one, from a try whose answer was lost */
+  async createSecret(secret: V1Secret, signal: AbortSignal): Promise<void> {
+    const create = () => this.#core.createNamespacedSecret({ namespace: this.#namespace, body: secret });
+    await asked(create, signal).catch((error) => {
+      if (!(error instanceof ApiException && error.code === 409)) throw error;
+    });
+  }
+
+  async deleteSecret(name: string): Promise<void> {
+    await unlessGone(() => this.#core.deleteNamespacedSecret({ name, namespace: this.#namespace }));
   }
 
   async deleteDisk(name: string): Promise<void> {

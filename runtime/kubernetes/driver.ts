@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { V1Pod } from '@kubernetes/client-node';
 import type { SandboxId } from '../../domain/ids.ts';
+import type { MountSlot } from '../../domain/object-storage.ts';
 import type { UdpMapping } from '../../domain/ports.ts';
 import { AgentRestarts } from '../agent-restarts.ts';
 import { CancellableWork } from '../cancellable-work.ts';
@@ -32,6 +33,8 @@ import { ClusterWatch } from './cluster-watch.ts';
 import { ClusterImageBuilds, isOfBuild } from './image-builds.ts';
 import { type ImageFacts, readImageFacts } from './image-facts.ts';
 import { diskOf, lookPodOf, podOf, policyOf, requestShareOf, startAgentWords } from './manifests.ts';
+import { isMountPod } from './mounts/names.ts';
+import { PodMounts, requireMountable } from './mounts/pod-mounts.ts';
 import { annotations, isFreezeWanted, isFrozen, runOf, sandboxContainer, sandboxOf, selectorOf } from './names.ts';
 import { NoImageBuilds } from './no-image-builds.ts';
 import type { KubernetesDriverOptions } from './options.ts';
@@ -102,6 +105,8 @@ export class KubernetesDriver implements HostDriver {
   readonly #builds: ClusterImageBuilds | null;
   /** Null: sandboxes have no UDP ports. */
   readonly #udp: UdpPorts | null;
+  /** Null: sandboxes have no mounts of object storage. */
+  readonly #mounts: PodMounts | null;
   readonly #seconds: { podStart: number; podEnd: number; agentStart: number };
   #onEnd: ((end: SandboxEnd) => unknown) | undefined;
   #onExit: ((exit: SandboxExit) => unknown) | undefined;
@@ -132,6 +137,7 @@ export class KubernetesDriver implements HostDriver {
     };
     this.#builds = options.buildsFolder === undefined ? null : this.#buildsIn(options.buildsFolder);
     this.builds = this.#builds ?? new NoImageBuilds();
+    this.#mounts = mountsOf(options, this.#cluster, this.#watch, podStartTimeoutSeconds);
   }
 
   async open(): Promise<void> {
@@ -154,7 +160,7 @@ export class KubernetesDriver implements HostDriver {
       if (pod && isFreezeWanted(pod)) return this.#thaw(work, pod);
       if (pod) {
         await this.#number(pod, spec);
-        return placeOf(pod, 'existing');
+        return placeOf(pod, 'existing', this.#slotsOf(spec, pod));
       }
       this.#requireDisk(spec.sandboxId);
       return this.#start(work);
@@ -213,6 +219,7 @@ export class KubernetesDriver implements HostDriver {
       await this.#endPod(sandboxId);
       await this.#udp?.remove(sandboxId);
       await this.#builds?.release(sandboxId);
+      await this.#mounts?.remove(sandboxId);
       await this.#cluster.deletePolicy(sandboxId);
       await this.#cluster.deleteDisk(sandboxId);
       await this.#watch.until(sandboxId, () => (this.#watch.disk(sandboxId) ? undefined : true), {
@@ -259,11 +266,15 @@ export class KubernetesDriver implements HostDriver {
     // Pods that looked at an image for a process that is gone.
     const looks = this.#watch
       .pods()
-      .filter((pod) => sandboxOf(pod) === null && !isOfBuild(pod) && !this.#ended.has(pod.metadata!.uid!));
+      .filter((pod) => {
+        if (sandboxOf(pod) !== null || isOfBuild(pod) || isMountPod(pod)) return false;
+        return !this.#ended.has(pod.metadata!.uid!);
+      });
     for (const pod of looks) {
       if (!this.#facts.has(pod.spec!.containers[0]!.image!)) await this.#cluster.deletePod(pod.metadata!.name!);
     }
     await this.#builds?.removeAbandoned();
+    await this.#mounts?.removeOrphans();
     return unknown;
   }
 
@@ -452,7 +463,10 @@ export class KubernetesDriver implements HostDriver {
       const pod = await this.#whenRunning(sandboxId, signal);
       phases.report('initializing');
       const uid = applied.metadata!.uid!;
+      let slots: MountSlot[] | undefined;
       await this.#whileRunning(sandboxId, uid, signal, async (alive) => {
+        // Before anything in the sandbox runs, so that it finds its mounts.
+        slots = await this.#applyMounts(spec, pod, alive);
         await this.#boot(spec, facts, alive);
         phases.report('waiting_ready');
         const address = addressOf(pod)!;
@@ -469,7 +483,7 @@ export class KubernetesDriver implements HostDriver {
         ...this.#inTime(this.#seconds.podEnd, 'The sandbox could not be started'),
         signal,
       });
-      return placeOf(pod, 'cold');
+      return placeOf(pod, 'cold', slots);
     } catch (error) {
       await this.#endPod(sandboxId);
       throw error;
@@ -481,6 +495,7 @@ export class KubernetesDriver implements HostDriver {
   /** @throws {DriverError} with the processes frozen again */
   async #thaw({ spec, phases, signal }: Work, pod: V1Pod): Promise<SandboxPlace> {
     const { sandboxId, run, platformToken } = spec;
+    const slots = await this.#applyMounts(spec, pod, signal);
     // From the thaw on an end of the processes belongs to this run.
     const numbered: Record<string, string> = run === null ? {} : { [annotations.run]: `${run}` };
     await this.#freezer.thaw(pod, numbered, signal, async () => {
@@ -488,7 +503,19 @@ export class KubernetesDriver implements HostDriver {
       await agent.whenReady(sandboxId, thawSeconds, signal);
       await phases.finish();
     });
-    return placeOf(pod, 'thaw');
+    return placeOf(pod, 'thaw', slots);
+  }
+
+  /** @returns its mounts; undefined for a sandbox without */
+  async #applyMounts(spec: SandboxSpec, pod: V1Pod, signal: AbortSignal): Promise<MountSlot[] | undefined> {
+    const disk = this.#watch.disk(spec.sandboxId);
+    if (!spec.storage || !disk) return spec.storage && [...spec.storage.slots];
+    return this.#mounts?.apply({ spec, pod, disk }, spec.storage, signal) ?? [...spec.storage.slots];
+  }
+
+  #slotsOf(spec: SandboxSpec, pod: V1Pod): MountSlot[] | undefined {
+    const disk = this.#watch.disk(spec.sandboxId);
+    return spec.storage && disk ? this.#mounts?.current(disk, pod, spec.storage.slots) : undefined;
   }
 
   /** Sends the agent its boot document, which is kept nowhere. */
@@ -548,6 +575,7 @@ export class KubernetesDriver implements HostDriver {
     const seen = this.#watch.pod(name);
     if (seen) this.#ended.add(seen.metadata!.uid!);
     const uid = await this.#cluster.deletePod(name);
+    await this.#mounts?.end(name);
     if (uid === null) return;
     const late = () => notStarted('its last pod is not gone in time');
     const seconds = this.#seconds.podEnd;
@@ -606,7 +634,9 @@ export class KubernetesDriver implements HostDriver {
 
   #existingPlace(spec: SandboxSpec): SandboxPlace | null {
     const pod = this.#readyPod(spec.sandboxId);
-    return pod && !isFreezeWanted(pod) && runOf(pod) === (spec.run ?? 0) ? placeOf(pod, 'existing') : null;
+    return pod && !isFreezeWanted(pod) && runOf(pod) === (spec.run ?? 0)
+      ? placeOf(pod, 'existing', this.#slotsOf(spec, pod))
+      : null;
   }
 
   #readyPod(sandboxId: SandboxId): V1Pod | null {
@@ -663,7 +693,7 @@ export class KubernetesDriver implements HostDriver {
     const phases = new PhaseReports(options.onPhase);
     return this.#work.run(spec.sandboxId, options.signal, async (signal) => {
       if (spec.udpPorts.length > 0 && !this.#udp) throw noUdpPorts();
-      if ((spec.storage?.slots.length ?? 0) > 0) throw notThere('Mounts of object storage');
+      requireMountable(spec, { hasMounts: this.#mounts !== null, runtimeClass: this.#options.runtimeClass });
       try {
         return await act({ spec, phases, signal });
       } catch (error) {
@@ -682,11 +712,25 @@ interface Work {
 const isReady = (pod: V1Pod) => pod.metadata?.annotations?.[annotations.phase] === 'ready';
 const byItself = ({ reason }: PodEnd) => reason === 'exited' || reason === 'out_of_memory';
 
-const placeOf = (pod: V1Pod, from: SandboxPlace['from']): SandboxPlace => ({
+const placeOf = (pod: V1Pod, from: SandboxPlace['from'], slots?: MountSlot[]): SandboxPlace => ({
   address: addressOf(pod)!,
   agentPort,
   from,
+  ...(slots && { slots }),
 });
+
+function mountsOf(options: KubernetesDriverOptions, cluster: Cluster, watch: ClusterWatch, podStartSeconds: number) {
+  const { mounts, closedRanges = [], podNetwork, config } = options;
+  if (!mounts) return null;
+  return new PodMounts(cluster, watch, {
+    manifests: { ...options, s3fsImage: mounts.s3fsImage },
+    outboundRanges: mounts.outboundRanges,
+    closedRanges: [...closedRanges, podNetwork],
+    ownServices: mounts.ownServices,
+    apiServer: config.getCurrentCluster()!.server,
+    podStartSeconds,
+  });
+}
 
 const exitOf = (pod: V1Pod, end: PodEnd): SandboxExit => ({
   sandboxId: sandboxOf(pod)!,
@@ -698,7 +742,6 @@ const exitOf = (pod: V1Pod, end: PodEnd): SandboxExit => ({
 });
 
 const absent = () => new DriverError('sandbox_absent', 'The sandbox and its disk are gone from this host');
-const notThere = (what: string) => new DriverError('not_on_a_cluster', `${what} are not there on a cluster yet`);
 const noUdpPorts = () =>
   new DriverError('not_on_a_cluster', 'The cluster of this sandbox has no UDP ports for sandboxes');
 const noCapacity = (cause?: unknown) =>

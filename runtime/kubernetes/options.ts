@@ -1,4 +1,5 @@
 import type { KubeConfig } from '@kubernetes/client-node';
+import type { OwnService } from '../../config/own-services.ts';
 import type { DriverLogger } from '../driver-logger.ts';
 import type { PortRange } from '../host-driver.ts';
 import type { ImageLimits } from '../images/unpack-layers.ts';
@@ -18,6 +19,16 @@ export interface UdpOptions {
   loadBalancerClass?: string;
   /** Of the Services, for what makes load balancers. */
   annotations?: Readonly<Record<string, string>>;
+}
+
+/** Mounts of object storage, for which nodes have the mount helper. */
+export interface MountOptions {
+  /** The image that `writeS3fsImage` gives the files of. */
+  s3fsImage: string;
+  /** CIDR ranges beyond the public internet that the operator opened to endpoints. */
+  outboundRanges: readonly string[];
+  /** The present addresses of the platform's own services, which no endpoint leads to. */
+  ownServices: () => Promise<OwnService[]>;
 }
 
 export interface KubernetesDriverOptions {
@@ -56,6 +67,8 @@ export interface KubernetesDriverOptions {
   dns?: readonly string[];
   /** Undefined: sandboxes have no UDP ports. */
   udp?: UdpOptions;
+  /** Undefined: sandboxes have no mounts of object storage. */
+  mounts?: MountOptions;
   /** What a pod asks its node for, as a share of its limit, 0 to 1. */
   requestShare?: { cpu: number; memory: number };
   /** User namespaces for the pods (`hostUsers: false`), where the cluster has them. */

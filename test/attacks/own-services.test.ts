@@ -6,7 +6,7 @@ import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
 import { Cgroups } from '../../runtime/oci/cgroups.ts';
 import { openCopy } from '../../runtime/oci/copy.ts';
 import { holdBucket } from '../../runtime/oci/mounts/bucket-mount.ts';
-import { s3fsRootIn } from '../../runtime/oci/mounts/s3fs-root.ts';
+import { s3fsRootIn } from '../../runtime/mounts/s3fs-root.ts';
 import { findRuntime } from '../../runtime/oci/oci-runtime.ts';
 import { readPids } from '../../runtime/oci/sandbox-folder.ts';
 import { seccompConfig } from '../../runtime/oci/seccomp.ts';

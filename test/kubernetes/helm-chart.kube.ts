@@ -49,6 +49,7 @@ const everything = {
     createNamespace: false,
     replicas: 2,
     agentImage: 'registry.test/agent:1',
+    s3fsImage: 'registry.test/s3fs:1',
     templateImages: { 'code-interpreter': 'registry.test/code-interpreter:1' },
     podNetwork: '10.244.0.0/16',
     closedRanges: ['203.0.113.0/24'],
@@ -110,6 +111,7 @@ test.each([
   ['needed', needed],
   ['everything', everything],
   ['for sandboxes that are pods', { ...needed, nodeHelper: { enabled: true, sandboxNamespace: 'default' } }],
+  ['for mounts of sandboxes', { ...needed, mountHelper: { enabled: true, sandboxNamespace: 'default' } }],
 ])('with what is %s it has no fault, and the API server takes each of its objects', async (name, values) => {
   await helm('lint', '--strict', chart, '--values', valuesFile(name, values));
   const { text, objects } = await rendered(name, values);
@@ -149,6 +151,7 @@ test('its settings are those that the processes read, and secrets are in referen
     PLATFORM_HOST_ID: 'cluster-one',
     PLATFORM_HOST_LEASE_SECONDS: 60,
     PLATFORM_KUBERNETES_CLIENT_RANGES: ['10.244.0.0/16'],
+    PLATFORM_KUBERNETES_S3FS_IMAGE: 'registry.test/s3fs:1',
     PLATFORM_KUBERNETES_TEMPLATE_IMAGES: { 'code-interpreter': ['registry.test/code-interpreter:1'] },
     PLATFORM_UDP_PORTS: { first: 30_100, last: 30_199 },
     PLATFORM_HOST_PUBLIC_ADDRESS: '192.0.2.1',
@@ -192,6 +195,18 @@ test('UDP ports need an address; without them the host worker has no right to Se
   };
   expect(await rightsOf({})).not.toContain('services');
   expect(await rightsOf(sandboxes.udp)).toContain('services');
+});
+
+test('the host worker writes and deletes Secrets where sandboxes have mounts, and reads none', async () => {
+  const rulesOf = async (s3fsImage: string) => {
+    const values = { ...everything, sandboxes: { ...everything.sandboxes, s3fsImage } };
+    const { objects } = await rendered('mounts', values);
+    const role = objects.find(({ kind, metadata }) => kind === 'Role' && metadata.name === 'platform-sandboxes');
+    const { rules } = role as unknown as { rules: { resources: string[]; verbs: string[] }[] };
+    return rules.filter(({ resources }) => resources.includes('secrets')).map(({ verbs }) => verbs);
+  };
+  expect(await rulesOf('')).toEqual([]);
+  expect(await rulesOf('registry.test/s3fs:1')).toEqual([['create', 'delete']]);
 });
 
 test('without a value that is needed, it says which', async () => {

@@ -29,6 +29,11 @@ export class S3Server {
     return S3Server.#startAt({ address: '127.0.0.1', buckets });
   }
 
+  /** At another address of this machine. */
+  static async startOn(address: string, ...buckets: string[]): Promise<S3Server> {
+    return S3Server.#startAt({ address, buckets });
+  }
+
   /** On what sandboxes take for another machine. */
   static async startIn(outside: OutsideNetwork, ...buckets: string[]): Promise<S3Server> {
     return S3Server.#startAt({ address: outside.far, outside, buckets });
@@ -120,18 +125,22 @@ export class StallingProxy {
   readonly #targetPort: number;
   #stalled = false;
 
-  private constructor(targetPort: number) {
+  readonly #address: string;
+
+  private constructor(targetPort: number, address: string) {
     this.#targetPort = targetPort;
+    this.#address = address;
   }
 
-  static async start(targetPort: number): Promise<StallingProxy> {
-    const proxy = new StallingProxy(targetPort);
-    await new Promise<void>((resolve) => proxy.#server.listen(0, '127.0.0.1', resolve));
+  /** @param address of it, and of the server */
+  static async start(targetPort: number, address = '127.0.0.1'): Promise<StallingProxy> {
+    const proxy = new StallingProxy(targetPort, address);
+    await new Promise<void>((resolve) => proxy.#server.listen(0, address, resolve));
     return proxy;
   }
 
   get endpoint(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+    return `http://${this.#address}:${(this.#server.address() as AddressInfo).port}`;
   }
 
   stall(): void {
@@ -147,7 +156,7 @@ export class StallingProxy {
   #serve(socket: net.Socket): void {
     this.#keep(socket);
     if (this.#stalled) return;
-    const target = net.connect(this.#targetPort, '127.0.0.1');
+    const target = net.connect(this.#targetPort, this.#address);
     this.#keep(target);
     socket.pipe(target).pipe(socket);
   }

@@ -8,12 +8,14 @@ import type { OwnService } from '../../../config/own-services.ts';
 import type { MountCredentials, MountSlot } from '../../../domain/object-storage.ts';
 import { closedIpv4Ranges, closedIpv6Ranges, publicIpv6Range } from '../../../domain/outbound-addresses.ts';
 import { readStorageTarget, type StorageTarget } from '../../../domain/storage-endpoint.ts';
-import { type DirectMount, DriverError } from '../../driver.ts';
+import type { DirectMount } from '../../driver.ts';
+import { explainS3fs, hasAnswered, mountFailure, noUsableAnswer } from '../../mounts/failures.ts';
+import { credentialsFile, s3fsOptions } from '../../mounts/s3fs-options.ts';
 import { type ProcessIdentity, processIdentity } from '../../process/process-identity.ts';
 import type { Cgroups } from '../cgroups.ts';
 import type { OciRuntime } from '../oci-runtime.ts';
 import type { SeccompConfig } from '../seccomp.ts';
-import { mountMemoryBytes, mountProcessLimit, s3fsContainer, s3fsOptions } from './s3fs-container.ts';
+import { mountMemoryBytes, mountProcessLimit, s3fsContainer } from './s3fs-container.ts';
 
 const holderFile = path.join(import.meta.dirname, 'hold-mount.pl');
 
@@ -117,7 +119,7 @@ export async function holdBucket(
     const ready = /^ready (\d+)$/.exec(line);
     if (ready) return Number(ready[1]);
     signal?.throwIfAborted();
-    const reason = direct ? explain(line, direct) : await explainWalled(said, target, { openedMs, stopped, late });
+    const reason = direct ? explainS3fs(line, direct) : await explainWalled(said, target, { openedMs, stopped, late });
     signal?.throwIfAborted();
     throw mountFailure(slot, direct && late.aborted ? 'the storage did not answer in time' : reason);
   } catch (error) {
@@ -193,11 +195,6 @@ function walledArguments(
   };
 }
 
-function credentialsFile({ accessKey, secretKey, sessionToken }: MountCredentials): string {
-  const token = sessionToken === null ? '' : `aws_session_token=${sessionToken}\n`;
-  return `[default]\naws_access_key_id=${accessKey}\naws_secret_access_key=${secretKey}\n${token}`;
-}
-
 /** The format in which s3fs reads keys from a file; it has no field for a session token. */
 function ownCredentialsFile({ accessKey, secretKey }: MountCredentials): string {
   return `AWSAccessKeyId=${accessKey}\nAWSSecretKey=${secretKey}\n`;
@@ -217,31 +214,9 @@ async function explainWalled(
   if (/ unresolved$/.test(found)) return `The name ${target.host} could not be resolved`;
   if (/ closed$/.test(found)) return `${target.host} is at an address that may not be connected to`;
   const last = said.at(-1) ?? '';
-  const answered = /<Code>\w+<\/Code>|s3fs: No such file|dev\/fuse|fsopen/.test(last);
-  if (answered) return explain(last);
+  if (hasAnswered(last)) return explainS3fs(last);
   if (!/ public /.test(found) && !late.aborted) {
     await delay(openedMs(), undefined, { signal: stopped }).catch(() => undefined);
   }
-  return 'the storage could not be reached, or gave no usable answer';
-}
-
-/** The last messages of s3fs, in words for users. Its own words name hosts and files of this machine. */
-function explain(said: string, direct?: DirectMount): string {
-  if (direct && /executable file .*not found|open executable|exec failed|exec: /.test(said)) {
-    return `the image has no program ${direct.s3fsPath}`;
-  }
-  if (/invalid credentials/i.test(said)) return 'the storage refused the credentials';
-  if (/Bad Request/.test(said))
-    return 'the storage took the request for a wrong one: look at the endpoint and the region';
-  if (/bucket or (key|directory) not found/i.test(said))
-    return 'the storage knows no such bucket, or not this access key';
-  if (/remote mountpath .* not found|directory\(.*\) not found/.test(said)) return 'the bucket has no such path';
-  if (/unable to connect/i.test(said)) return 'the storage could not be reached';
-  if (/fuse: device not found|\/dev\/fuse/.test(said)) return 'the host has no FUSE (modprobe fuse)';
-  if (/s3fs: No such file/.test(said)) return 'the host has no s3fs';
-  return 'the storage gave no usable answer';
-}
-
-export function mountFailure(slot: MountSlot, reason: string, cause?: unknown): DriverError {
-  return new DriverError('object_storage_mount_failed', `${slot.uri} could not be mounted: ${reason}`, { cause });
+  return noUsableAnswer;
 }

@@ -1,4 +1,5 @@
 import type { StorageTarget } from '../../../domain/storage-endpoint.ts';
+import { s3fsOptions } from '../../mounts/s3fs-options.ts';
 import { presentMaskedPaths, readonlyPaths } from '../container-config.ts';
 import type { SeccompConfig } from '../seccomp.ts';
 
@@ -85,16 +86,4 @@ export function s3fsContainer(plan: {
       readonlyPaths,
     },
   };
-}
-
-/** How s3fs reaches its endpoint, and the owner of its files: the sandbox's root, readable by everyone in it. */
-export function s3fsOptions(target: StorageTarget): string[] {
-  return [
-    ...['allow_other', 'uid=0', 'gid=0', 'umask=0000'],
-    ...['connect_timeout=10', 'readwrite_timeout=30', 'retries=3'],
-    ...['stat_cache_expire=10', 'max_stat_cache_size=20000'],
-    ...[`url=${target.url}`, 'sigv4'],
-    ...(target.region === null ? [] : [`endpoint=${target.region}`]),
-    ...(target.pathStyle ? ['use_path_request_style'] : []),
-  ];
 }

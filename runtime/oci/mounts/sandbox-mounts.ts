@@ -3,11 +3,12 @@ import { z } from 'zod';
 import { writeFileDurably } from '../../../config/durable-file.ts';
 import { readDocumentOrSetAside } from '../../../config/readable-document.ts';
 import { disabled, isSameMount, type MountSlot } from '../../../domain/object-storage.ts';
-import { DriverError, type WantedMounts } from '../../driver.ts';
+import type { WantedMounts } from '../../driver.ts';
+import { credentialsRequired, explainPlace, mountFailure } from '../../mounts/failures.ts';
 import { CommandError, runCommand } from '../../process/command.ts';
 import { isAlive, type ProcessIdentity, parentOf, signalProcess } from '../../process/process-identity.ts';
 import { until } from '../../process/until.ts';
-import { type HolderOptions, holdBucket, type MountedContainer, mountFailure } from './bucket-mount.ts';
+import { type HolderOptions, holdBucket, type MountedContainer } from './bucket-mount.ts';
 
 /** A mounted slot in `storage.json` of the sandbox's folder. It contains no credential. */
 interface HeldMount {
@@ -196,18 +197,6 @@ async function enter(
     });
   } catch (error) {
     signal?.throwIfAborted();
-    throw mountFailure(slot, explain(error, slot.mountPoint), error);
+    throw mountFailure(slot, explainPlace(error instanceof CommandError ? error.stderr : '', slot.mountPoint), error);
   }
-}
-
-function explain(error: unknown, mountPoint: string): string {
-  const text = error instanceof CommandError ? error.stderr : '';
-  if (/Not a directory|File exists/.test(text)) return `a part of ${mountPoint} is not a folder`;
-  if (/symbolic links/.test(text)) return `a part of ${mountPoint} is a symbolic link`;
-  return `${mountPoint} could not be made`;
-}
-
-function credentialsRequired(missing: readonly MountSlot[]): DriverError {
-  const where = missing.map((slot) => slot.mountPoint).join(', ');
-  return new DriverError('object_storage_credentials_required', `Credentials are needed again for ${where}`);
 }

@@ -8,7 +8,7 @@ import { kubernetesPrograms } from '../../../ops/setup/toolchain/locations.mjs';
 import { ensureAgentImageFolder } from '../../../runtime/kubernetes/agent-image.ts';
 import { cacheDir } from '../../runtime/local-host.ts';
 import { digestOf, pushImage } from '../../support/pushed-image.ts';
-import { layerOf, tar } from '../../support/tar-layer.ts';
+import { layerOf, type TarEntry, tar } from '../../support/tar-layer.ts';
 import { until } from '../../support/until.ts';
 import type { KubernetesCluster } from './kubernetes-cluster.ts';
 
@@ -26,25 +26,8 @@ export class InstalledNodeHelper {
 
   /** @param sandboxNamespace the namespace that is there already, whose sandboxes it serves */
   static async install(cluster: KubernetesCluster, sandboxNamespace: string): Promise<InstalledNodeHelper> {
-    await pushPlatformImage(cluster.registry);
-    const chart = path.join(repository, 'ops/helm/sandbox-platform');
-    const values = {
-      image: { repository: `${cluster.registry}/platform`, tag: 'latest' },
-      url: 'https://api.example.com',
-      baseDomain: 'sandbox.example.com',
-      secret: 'platform',
-      gateway: { tlsSecret: 'gateway-tls' },
-      temporal: { address: 'temporal.example.com:7233' },
-      nodeHelper: { enabled: true, sandboxNamespace },
-    };
-    const file = path.join(cluster.place.folder, 'node-helper.json');
-    fs.writeFileSync(file, JSON.stringify(values));
-    const of = ['--namespace', 'default', '--values', file, '--show-only', 'templates/node-helper.yaml'];
-    const { stdout } = await run(kubernetesPrograms().helm, ['template', 'platform', chart, ...of]);
-    const manifests = path.join(cluster.place.folder, 'node-helper.yaml');
-    fs.writeFileSync(manifests, stdout);
-    const apply = ['--kubeconfig', cluster.kubeConfigFile, 'apply', '--server-side'];
-    await run(kubernetesPrograms().kubectl, [...apply, '--filename', manifests]);
+    await pushPlatformImage(cluster.registry, 'node-helper', script);
+    await applyFromChart(cluster, 'node-helper', { nodeHelper: { enabled: true, sandboxNamespace } });
     const helper = new InstalledNodeHelper(cluster);
     await until(async () => (await helper.pod()) !== null, 90_000);
     return helper;
@@ -97,8 +80,35 @@ function freezerOf(cluster: KubernetesCluster, { metadata }: V1Pod): string {
   return found;
 }
 
-/** An image that starts this script as the platform's does: its Node, and the script with all that it imports. */
-async function pushPlatformImage(registry: string): Promise<void> {
+/** Applies one template of the chart, whose pods have the platform image that was pushed under its name. */
+export async function applyFromChart(cluster: KubernetesCluster, template: string, more: object): Promise<void> {
+  const chart = path.join(repository, 'ops/helm/sandbox-platform');
+  const values = {
+    image: { repository: `${cluster.registry}/${template}`, tag: 'latest' },
+    url: 'https://api.example.com',
+    baseDomain: 'sandbox.example.com',
+    secret: 'platform',
+    gateway: { tlsSecret: 'gateway-tls' },
+    temporal: { address: 'temporal.example.com:7233' },
+    ...more,
+  };
+  const file = path.join(cluster.place.folder, `${template}.json`);
+  fs.writeFileSync(file, JSON.stringify(values));
+  const of = ['--namespace', 'default', '--values', file, '--show-only', `templates/${template}.yaml`];
+  const { stdout } = await run(kubernetesPrograms().helm, ['template', 'platform', chart, ...of]);
+  const manifests = path.join(cluster.place.folder, `${template}.yaml`);
+  fs.writeFileSync(manifests, stdout);
+  const apply = ['--kubeconfig', cluster.kubeConfigFile, 'apply', '--server-side'];
+  await run(kubernetesPrograms().kubectl, [...apply, '--filename', manifests]);
+}
+
+/** An image that starts a script as the platform's does: its Node, and the script with all that it imports; and more files. */
+export async function pushPlatformImage(
+  registry: string,
+  name: string,
+  script: string,
+  more: readonly TarEntry[] = [],
+): Promise<void> {
   const bundle = await build({
     entryPoints: [path.join(repository, script)],
     bundle: true,
@@ -120,8 +130,9 @@ async function pushPlatformImage(registry: string): Promise<void> {
     })),
     { name: `app/${script}`, content: Buffer.from(bundle.outputFiles[0]!.contents), mode: 0o644 },
     { name: 'app/package.json', content: Buffer.from('{"type":"module"}'), mode: 0o644 },
+    ...more,
   ];
-  await pushImage(`http://${registry}`, 'platform', {
+  await pushImage(`http://${registry}`, name, {
     layers: [layerOf(entries)],
     config: {
       config: { WorkingDir: '/app', Entrypoint: ['/.platform/bin/node', '--disable-warning=ExperimentalWarning'] },

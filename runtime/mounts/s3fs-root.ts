@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs';
 import { chmod, copyFile, mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { runCommand } from '../../process/command.ts';
-import { withFileLock } from '../../process/file-lock.ts';
-import { identityOf, librariesOf } from '../../sandbox-agent/runtime-folder.ts';
+import { runCommand } from '../process/command.ts';
+import { withFileLock } from '../process/file-lock.ts';
+import { identityOf, librariesOf } from '../sandbox-agent/runtime-folder.ts';
 
 /** Perl starts s3fs and replaces `fusermount`. */
 const programs = ['s3fs', 'perl'];

@@ -1,0 +1,90 @@
+import { lookup } from 'node:dns/promises';
+import net from 'node:net';
+import { isOwnService, type OwnService } from '../../../config/own-services.ts';
+import type { MountSlot } from '../../../domain/object-storage.ts';
+import { isAddressIn, isOutboundAddressAllowed } from '../../../domain/outbound-addresses.ts';
+import { readStorageTarget, type StorageTarget } from '../../../domain/storage-endpoint.ts';
+import { mountFailure } from '../../mounts/failures.ts';
+import type { Cluster } from '../cluster.ts';
+
+const nodesTimeoutMs = 5000;
+const lookupTimeoutMs = 10_000;
+
+/** How a mount pod reaches its bucket. */
+export interface StorageRoute {
+  target: StorageTarget;
+  /** IPv4. None: the endpoint is one that must not be reached, and is taken for one where nobody answers. */
+  addresses: string[];
+  /** It is in a range that the operator opened. */
+  isOpened: boolean;
+  /** Its name leads to these addresses alone. Otherwise s3fs looks it up, and reaches what is public. */
+  isPinned: boolean;
+}
+
+export interface EndpointGuardOptions {
+  /** CIDR ranges beyond the public internet that the operator opened. */
+  outboundRanges: readonly string[];
+  /** CIDR ranges that stay closed, whatever the operator opened: of pods among them. */
+  closedRanges: readonly string[];
+  /** The present addresses of the platform's own services. */
+  ownServices: () => Promise<OwnService[]>;
+  /** `https://host:port` of the API server. */
+  apiServer: string;
+  /** Whether mount pods can look names up. */
+  hasResolvers: boolean;
+}
+
+/** Says which endpoints of buckets may be reached from the cluster. The policy of each mount pod holds the same. */
+export class EndpointGuard {
+  readonly #cluster: Cluster;
+  readonly #options: EndpointGuardOptions;
+
+  constructor(cluster: Cluster, options: EndpointGuardOptions) {
+    this.#cluster = cluster;
+    this.#options = options;
+  }
+
+  /** @throws {DriverError} `object_storage_mount_failed` */
+  async routeOf(slot: MountSlot): Promise<StorageRoute> {
+    const { outboundRanges, closedRanges, hasResolvers } = this.#options;
+    const target = readStorageTarget(slot);
+    if ('reason' in target) throw mountFailure(slot, `its ${target.field} ${target.reason}`);
+    const { host, port } = target;
+    const found = await addressesOf(host);
+    if (found.length === 0) throw mountFailure(slot, `The name ${host} could not be resolved`);
+    if (!found.every((address) => isOutboundAddressAllowed(address, outboundRanges))) {
+      throw mountFailure(slot, `${host} is at an address that may not be connected to`);
+    }
+    const isOpened = found.some((address) => isAddressIn(address, outboundRanges));
+    const [own, ofCluster] = await Promise.all([this.#options.ownServices(), this.#addressesOfCluster()]);
+    const addresses = found.filter(
+      (address) =>
+        net.isIPv4(address) &&
+        !isAddressIn(address, closedRanges) &&
+        !ofCluster.has(address) &&
+        !isOwnService(own, address, port),
+    );
+    return { target, addresses, isOpened, isPinned: isOpened || !hasResolvers || net.isIP(host) !== 0 };
+  }
+
+  /** Of its API server and its nodes. */
+  async #addressesOfCluster(): Promise<Set<string>> {
+    const { hostname } = new URL(this.#options.apiServer);
+    const [nodes, api] = await Promise.all([this.#cluster.listNodes(nodesTimeoutMs), addressesOf(hostname)]);
+    return new Set([...api, ...nodes.flatMap(({ status }) => (status?.addresses ?? []).map(({ address }) => address))]);
+  }
+}
+
+/** None for a name that does not resolve in time. */
+async function addressesOf(host: string): Promise<string[]> {
+  if (net.isIP(host)) return [host];
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => late.reject(new Error('the name was not resolved in time')), lookupTimeoutMs);
+  try {
+    return (await Promise.race([lookup(host, { all: true }), late.promise])).map(({ address }) => address);
+  } catch {
+    return [];
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,33 @@
+import type { V1PersistentVolumeClaim } from '@kubernetes/client-node';
+import { z } from 'zod';
+import type { MountSlot } from '../../../domain/object-storage.ts';
+import { mountAnnotations } from './names.ts';
+
+/** A mount of a sandbox as its disk remembers it. It contains no credential. */
+export interface HeldMount {
+  slot: MountSlot;
+  /** Of its Secret, which is as old as it is. */
+  name: string;
+}
+
+const schema = z.array(
+  z.object({
+    slot: z.object({
+      slot: z.int(),
+      state: z.enum(['active', 'disabled', 'free']),
+      uri: z.string(),
+      mountPoint: z.string(),
+      region: z.string().nullable(),
+      endpoint: z.string().nullable(),
+      shortLived: z.boolean(),
+    }),
+    name: z.string(),
+  }),
+);
+
+export function heldOn({ metadata }: V1PersistentVolumeClaim): HeldMount[] {
+  const text = metadata?.annotations?.[mountAnnotations.held];
+  return text === undefined ? [] : schema.parse(JSON.parse(text));
+}
+
+export const heldAnnotation = (held: readonly HeldMount[]) => ({ [mountAnnotations.held]: JSON.stringify(held) });

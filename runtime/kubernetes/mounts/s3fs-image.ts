@@ -1,0 +1,23 @@
+import { existsSync } from 'node:fs';
+import { chmod, copyFile, cp, mkdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { s3fsRootIn } from '../../mounts/s3fs-root.ts';
+
+const serverFile = path.join(import.meta.dirname, 'serve-mount.pl');
+const certificates = '/etc/ssl/certs/ca-certificates.crt';
+
+/**
+ * Writes the root of the image of mount pods: s3fs, the libraries it loads, what starts it, and the certificates of
+ * public authorities that this machine knows.
+ * @param folder empty, or not there
+ * @throws {Error} when s3fs is missing
+ */
+export async function writeS3fsImage(cacheDir: string, folder: string): Promise<void> {
+  await cp(await s3fsRootIn(cacheDir)(), folder, { recursive: true });
+  const server = path.join(folder, 'usr/bin/serve-mount');
+  await copyFile(serverFile, server);
+  await chmod(server, 0o755);
+  await mkdir(path.join(folder, 'run/platform'), { recursive: true });
+  await writeFile(path.join(folder, 'etc/nsswitch.conf'), 'passwd: files\ngroup: files\nhosts: files dns\n');
+  if (existsSync(certificates)) await copyFile(certificates, path.join(folder, certificates));
+}

@@ -1,0 +1,41 @@
+import type { MountSlot } from '../../domain/object-storage.ts';
+import { type DirectMount, DriverError } from '../driver.ts';
+
+/** Of an endpoint in a range that the operator opened, a caller learns no more than this unless an S3 server answered. */
+export const noUsableAnswer = 'the storage could not be reached, or gave no usable answer';
+
+/** Whether an S3 server has answered, or what is wrong is no matter of the endpoint. */
+export const hasAnswered = (said: string) => /<Code>\w+<\/Code>|s3fs: No such file|dev\/fuse|fsopen/.test(said);
+
+/** The last messages of s3fs, in words for users. Its own words name hosts and files of this machine. */
+export function explainS3fs(said: string, direct?: DirectMount): string {
+  if (direct && /executable file .*not found|open executable|exec failed|exec: /.test(said)) {
+    return `the image has no program ${direct.s3fsPath}`;
+  }
+  if (/invalid credentials/i.test(said)) return 'the storage refused the credentials';
+  if (/Bad Request/.test(said))
+    return 'the storage took the request for a wrong one: look at the endpoint and the region';
+  if (/bucket or (key|directory) not found/i.test(said))
+    return 'the storage knows no such bucket, or not this access key';
+  if (/remote mountpath .* not found|directory\(.*\) not found/.test(said)) return 'the bucket has no such path';
+  if (/unable to connect/i.test(said)) return 'the storage could not be reached';
+  if (/fuse: device not found|\/dev\/fuse/.test(said)) return 'the host has no FUSE (modprobe fuse)';
+  if (/s3fs: No such file/.test(said)) return 'the host has no s3fs';
+  return 'the storage gave no usable answer';
+}
+
+export function mountFailure(slot: MountSlot, reason: string, cause?: unknown): DriverError {
+  return new DriverError('object_storage_mount_failed', `${slot.uri} could not be mounted: ${reason}`, { cause });
+}
+
+/** Why a folder could not be made the place of a mount, in words for users. */
+export function explainPlace(said: string, mountPoint: string): string {
+  if (/Not a directory|File exists/.test(said)) return `a part of ${mountPoint} is not a folder`;
+  if (/symbolic links/.test(said)) return `a part of ${mountPoint} is a symbolic link`;
+  return `${mountPoint} could not be made`;
+}
+
+export function credentialsRequired(missing: readonly MountSlot[]): DriverError {
+  const where = missing.map((slot) => slot.mountPoint).join(', ');
+  return new DriverError('object_storage_credentials_required', `Credentials are needed again for ${where}`);
+}
