@@ -465,6 +465,8 @@ export class KubernetesDriver implements HostDriver {
       const uid = applied.metadata!.uid!;
       let slots: MountSlot[] | undefined;
       await this.#whileRunning(sandboxId, uid, signal, async (alive) => {
+        // A bucket may take its time to answer.
+        if (spec.storage) leave();
         // Before anything in the sandbox runs, so that it finds its mounts.
         slots = await this.#applyMounts(spec, pod, alive);
         await this.#boot(spec, facts, alive);
@@ -508,9 +510,12 @@ export class KubernetesDriver implements HostDriver {
 
   /** @returns its mounts; undefined for a sandbox without */
   async #applyMounts(spec: SandboxSpec, pod: V1Pod, signal: AbortSignal): Promise<MountSlot[] | undefined> {
-    const disk = this.#watch.disk(spec.sandboxId);
-    if (!spec.storage || !disk) return spec.storage && [...spec.storage.slots];
-    return this.#mounts?.apply({ spec, pod, disk }, spec.storage, signal) ?? [...spec.storage.slots];
+    const { sandboxId, storage } = spec;
+    if (!storage || !this.#mounts) return storage && [...storage.slots];
+    const seen = () => this.#watch.disk(sandboxId) ?? undefined;
+    const inTime = this.#inTime(this.#seconds.podEnd, 'The sandbox could not be started');
+    const disk = await this.#watch.until(sandboxId, seen, { ...inTime, signal });
+    return this.#mounts.apply({ spec, pod, disk }, storage, signal);
   }
 
   #slotsOf(spec: SandboxSpec, pod: V1Pod): MountSlot[] | undefined {
