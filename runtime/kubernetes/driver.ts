@@ -264,12 +264,10 @@ export class KubernetesDriver implements HostDriver {
       this.#options.logger.error(fields, 'an unknown sandbox could not be removed');
     }
     // Pods that looked at an image for a process that is gone.
-    const looks = this.#watch
-      .pods()
-      .filter((pod) => {
-        if (sandboxOf(pod) !== null || isOfBuild(pod) || isMountPod(pod)) return false;
-        return !this.#ended.has(pod.metadata!.uid!);
-      });
+    const looks = this.#watch.pods().filter((pod) => {
+      if (sandboxOf(pod) !== null || isOfBuild(pod) || isMountPod(pod)) return false;
+      return !this.#ended.has(pod.metadata!.uid!);
+    });
     for (const pod of looks) {
       if (!this.#facts.has(pod.spec!.containers[0]!.image!)) await this.#cluster.deletePod(pod.metadata!.name!);
     }
