@@ -5,16 +5,16 @@ import type { SandboxId } from '../../../domain/ids.ts';
 import { labels } from '../../../runtime/kubernetes/names.ts';
 import type { KubernetesCluster } from '../support/kubernetes-cluster.ts';
 
-/** What a sandbox is, as the API server's objects have it; read without the driver. */
-export type ClusterState = 'running' | 'exited' | 'absent';
+/** What a sandbox is, as the API server's objects and the node's kernel have it; read without the driver. */
+export type ClusterState = 'running' | 'paused' | 'exited' | 'absent';
 
 export interface ClusterView {
   states: Map<SandboxId, ClusterState>;
-  /** Uids of pods whose sandbox runs. */
+  /** Uids of pods whose sandbox runs or stands still. */
   runningPods: string[];
 }
 
-/** The sandboxes of a namespace by its pods and claims. */
+/** The sandboxes of a namespace by its pods and claims, and by what the kernel has frozen. */
 export async function viewOf(cluster: KubernetesCluster, namespace: string): Promise<ClusterView> {
   const [pods, claims] = await Promise.all([
     cluster.core.listNamespacedPod({ namespace }),
@@ -26,7 +26,8 @@ export async function viewOf(cluster: KubernetesCluster, namespace: string): Pro
   for (const pod of pods.items) {
     const sandboxId = pod.metadata!.labels?.[labels.sandbox] as SandboxId | undefined;
     if (!sandboxId) continue;
-    states.set(sandboxId, isRunning(pod) ? 'running' : 'exited');
+    const there = isFrozen(cluster, pod) ? 'paused' : 'running';
+    states.set(sandboxId, isRunning(pod) ? there : 'exited');
     if (isRunning(pod)) runningPods.push(pod.metadata!.uid!);
   }
   return { states, runningPods: runningPods.sort() };
@@ -35,6 +36,16 @@ export async function viewOf(cluster: KubernetesCluster, namespace: string): Pro
 function isRunning({ metadata, status }: V1Pod): boolean {
   if (metadata!.deletionTimestamp || status?.phase !== 'Running') return false;
   return status.containerStatuses?.[0]?.state?.running !== undefined;
+}
+
+/** Whether the kernel has frozen the pod's container. One that goes away meanwhile is not. */
+function isFrozen(cluster: KubernetesCluster, { metadata, status }: V1Pod): boolean {
+  const containerId = status?.containerStatuses?.[0]?.containerID?.split('://')[1];
+  const groups = podGroups(cluster.place.groups.folder('freezer'));
+  const group = groups.find((each) => path.basename(each) === `pod${metadata!.uid}`);
+  if (!group || !containerId) return false;
+  const state = ifThere(() => fs.readFileSync(path.join(group, containerId, 'freezer.state'), 'utf8'));
+  return state?.trim() === 'FROZEN';
 }
 
 /** Objects of a namespace that a sandbox may have, a line each. Its own service account and certificate are no sandbox's. */
@@ -92,23 +103,28 @@ export async function nodeThings(cluster: KubernetesCluster): Promise<string[]> 
 }
 
 function podGroups(folder: string): string[] {
-  if (!fs.existsSync(folder)) return [];
-  const below = fs.readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isDirectory());
-  return below.flatMap(({ name }) => {
-    const group = path.join(folder, name);
-    return name.startsWith('pod') ? [group] : podGroups(group);
-  });
+  const below = ifThere(() => fs.readdirSync(folder, { withFileTypes: true })) ?? [];
+  return below
+    .filter((entry) => entry.isDirectory())
+    .flatMap(({ name }) => {
+      const group = path.join(folder, name);
+      return name.startsWith('pod') ? [group] : podGroups(group);
+    });
 }
 
 /** In it or below. A group that goes away meanwhile has none. */
 function hasProcesses(group: string): boolean {
+  if ((ifThere(() => fs.readFileSync(path.join(group, 'cgroup.procs'), 'utf8')) ?? '') !== '') return true;
+  const below = ifThere(() => fs.readdirSync(group, { withFileTypes: true })) ?? [];
+  return below.some((entry) => entry.isDirectory() && hasProcesses(path.join(group, entry.name)));
+}
+
+/** Null: the control group is not there. */
+function ifThere<Answer>(read: () => Answer): Answer | null {
   try {
-    if (fs.readFileSync(path.join(group, 'cgroup.procs'), 'utf8') !== '') return true;
-    return fs
-      .readdirSync(group, { withFileTypes: true })
-      .some((entry) => entry.isDirectory() && hasProcesses(path.join(group, entry.name)));
+    return read();
   } catch (error) {
-    if (['ENOENT', 'ENODEV'].includes((error as NodeJS.ErrnoException).code!)) return false;
+    if (['ENOENT', 'ENODEV'].includes((error as NodeJS.ErrnoException).code!)) return null;
     throw error;
   }
 }

@@ -1,9 +1,12 @@
+import type { PauseResult } from '../../../runtime/driver.ts';
 import { type MoveName, moveNames } from './moving-sandboxes.ts';
 
 export interface Outcome {
   fault: string;
   move: MoveName;
   ended: string;
+  /** What a pause has kept; null: it was no pause, or was not done. */
+  kept: PauseResult['kept'] | null;
 }
 
 /** How many of each kind, as text: faults down, moves across. */
@@ -25,5 +28,7 @@ export function faultTable(outcomes: readonly Outcome[]): string {
       .join('  ')
       .trimEnd(),
   );
-  return `as asked / done when asked again / failed with a reason / wrong\n${lines.join('\n')}`;
+  const pauses = (what: Outcome['kept']) => outcomes.filter(({ kept }) => kept === what).length;
+  const kept = `${pauses('memory')} pauses kept the memory, ${pauses('disk')} the disk alone`;
+  return `as asked / done when asked again / failed with a reason / wrong\n${lines.join('\n')}\n${kept}`;
 }

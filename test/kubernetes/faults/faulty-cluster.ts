@@ -3,12 +3,13 @@ import type { SandboxInspection } from '../../../runtime/driver.ts';
 import { until } from '../../support/until.ts';
 import { DriverHost, pushAgentImage } from '../support/driver-host.ts';
 import { KubernetesCluster } from '../support/kubernetes-cluster.ts';
+import { InstalledNodeHelper } from '../support/node-helper.ts';
 import { pushBusybox } from '../support/pods.ts';
 import { nodeThings, objectsOf, podsWithProcesses, viewOf } from './cluster-inventory.ts';
 import { DriverProcess } from './driver-process.ts';
 
 /** What can be killed. */
-export const partNames = ['kubelet', 'containerd', 'kube-apiserver', 'host worker'] as const;
+export const partNames = ['node helper', 'kubelet', 'containerd', 'kube-apiserver', 'host worker'] as const;
 export type PartName = (typeof partNames)[number];
 
 const equalTimeoutMs = 120_000;
@@ -23,6 +24,9 @@ export class FaultyCluster {
   /** For its namespace and disks; its own driver is closed. */
   readonly host: DriverHost;
   #nodeBefore: Set<string> = new Set();
+  #helper: InstalledNodeHelper | null = null;
+  /** The container that was killed last. */
+  #killedHelper = '';
 
   private constructor(cluster: KubernetesCluster, image: string, host: DriverHost, agentImage: string) {
     this.cluster = cluster;
@@ -32,7 +36,8 @@ export class FaultyCluster {
     this.driver = new DriverProcess({ kubeConfigFile: cluster.kubeConfigFile, namespace, agentImage });
   }
 
-  static async start(): Promise<FaultyCluster> {
+  /** @param options.hasHelper whether the node has a node helper: pauses then keep the memory */
+  static async start({ hasHelper = false } = {}): Promise<FaultyCluster> {
     const cluster = await KubernetesCluster.start();
     try {
       const [image, agentImage] = [await pushBusybox(cluster), await pushAgentImage(cluster.registry)];
@@ -40,6 +45,7 @@ export class FaultyCluster {
       await host.driver.close();
       const faulty = new FaultyCluster(cluster, image, host, agentImage);
       faulty.#nodeBefore = new Set(await nodeThings(cluster));
+      if (hasHelper) faulty.#helper = await InstalledNodeHelper.install(cluster, host.namespace);
       await faulty.driver.start();
       return faulty;
     } catch (error) {
@@ -51,14 +57,27 @@ export class FaultyCluster {
   /** `kill -9`. */
   async kill(part: PartName): Promise<void> {
     if (part === 'host worker') await this.driver.kill();
+    else if (part === 'node helper') this.#killedHelper = await this.#helper!.signal('SIGKILL');
     else await this.cluster.node.program(part).kill('SIGKILL');
   }
 
-  /** Starts a part again after its end; returns when it answers. */
+  /** Starts a part again after its end; returns when it answers. The kubelet starts the node helper. */
   async up(part: PartName): Promise<void> {
     if (part === 'host worker') await this.driver.start();
+    else if (part === 'node helper') await this.#helper!.startedAfter(this.#killedHelper);
     else if (part === 'kubelet') await this.cluster.startKubelet();
     else await this.cluster.startAgain(part);
+  }
+
+  /** Waits until the node helper has seen a sandbox that runs: from then on a pause keeps its memory. */
+  async whenHelped(sandboxId: SandboxId): Promise<void> {
+    await this.#helper!.whenSeen({ name: sandboxId, namespace: this.host.namespace });
+  }
+
+  /** Takes the node helper off the cluster. */
+  async removeHelper(): Promise<void> {
+    await this.#helper!.remove();
+    this.#helper = null;
   }
 
   /**
@@ -76,7 +95,9 @@ export class FaultyCluster {
         const cluster = states.get(sandboxId) ?? 'absent';
         return driver === cluster ? [] : [`${sandboxId}: the driver says ${driver}, the cluster ${cluster}`];
       });
-      const withProcesses = podsWithProcesses(this.cluster);
+      const others = await this.cluster.core.listNamespacedPod({ namespace: 'default' });
+      const helpers = others.items.map(({ metadata }) => metadata!.uid!);
+      const withProcesses = podsWithProcesses(this.cluster).filter((uid) => !helpers.includes(uid));
       if (String(withProcesses) !== String(runningPods)) {
         different.push(`pods with processes: ${withProcesses}; running: ${runningPods}`);
       }

@@ -1,7 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import type { SandboxPlace, SandboxSpec } from '../../../runtime/driver.ts';
+import type { PauseResult, SandboxPlace, SandboxSpec } from '../../../runtime/driver.ts';
 import { shell } from '../../runtime/local-host.ts';
+import { CountingProcess } from '../support/counting-process.ts';
 import { viewOf } from './cluster-inventory.ts';
 import { faultTable, type Outcome } from './fault-table.ts';
 import { FaultyCluster, type PartName, partNames } from './faulty-cluster.ts';
@@ -10,22 +11,26 @@ import { MovingSandbox, moveNames } from './moving-sandboxes.ts';
 const settleTimeoutMs = 240_000;
 const roundTimeoutMs = 900_000;
 
-/** One kill of a part while six sandboxes move. */
+/** One kill of a part while a sandbox of each kind moves. */
 interface Round {
   part: PartName;
-  /** From the requests to the kill. A create takes about two seconds, most other moves one. */
   delayMs: number;
   downMs: number;
 }
 
+/** From the requests to the kill. A create takes about two seconds, most other moves one; a freeze and a thaw some hundredths. */
+const delaysOf = (part: PartName) => (part === 'node helper' ? [0, 20, 60, 700] : [50, 700, 1500]);
+
 const rounds: Round[] = [
-  ...partNames.flatMap((part) => [50, 700, 1500].map((delayMs) => ({ part, delayMs, downMs: 1000 }))),
+  ...partNames.flatMap((part) => delaysOf(part).map((delayMs) => ({ part, delayMs, downMs: 1000 }))),
   { part: 'kube-apiserver', delayMs: 300, downMs: 60_000 },
 ];
 
 let faulty: FaultyCluster;
 /** Runs through all rounds, asked for nothing. */
 let bystander: { spec: SandboxSpec; place: SandboxPlace; startedAt: string };
+/** Stands still through all rounds, with the count of its process. */
+let sleeper: { spec: SandboxSpec; process: CountingProcess; count: number };
 const outcomes: Outcome[] = [];
 const startedMs = Date.now();
 
@@ -33,11 +38,26 @@ const startedMs = Date.now();
 const startOf = async (place: SandboxPlace, spec: SandboxSpec) =>
   (await shell(place, spec, 'cat /proc/1/stat')).output.split(' ')[21]!;
 
-beforeAll(async () => {
-  faulty = await FaultyCluster.start();
+async function startBystander(): Promise<typeof bystander> {
   const spec = await faulty.host.spec(faulty.image);
   const place = await faulty.driver.call<SandboxPlace>('create', spec);
-  bystander = { spec, place, startedAt: await startOf(place, spec) };
+  return { spec, place, startedAt: await startOf(place, spec) };
+}
+
+async function startSleeper(): Promise<typeof sleeper> {
+  const spec = await faulty.host.spec(faulty.image);
+  const place = await faulty.driver.call<SandboxPlace>('create', spec);
+  const process = await CountingProcess.start(place, spec);
+  await faulty.whenHelped(spec.sandboxId);
+  const count = (await process.count(place, spec))!;
+  expect(await faulty.driver.call<PauseResult>('pause', spec.sandboxId)).toEqual({ kept: 'memory' });
+  return { spec, process, count };
+}
+
+beforeAll(async () => {
+  faulty = await FaultyCluster.start({ hasHelper: true });
+  bystander = await startBystander();
+  sleeper = await startSleeper();
 }, 300_000);
 
 afterAll(async () => {
@@ -52,7 +72,7 @@ test.each(rounds)(
   async ({ part, delayMs, downMs }) => {
     const { driver, host } = faulty;
     const moving = await Promise.all(
-      moveNames.map(async (move) => new MovingSandbox(driver, move, await host.spec(faulty.image))),
+      moveNames.map(async (move) => new MovingSandbox(faulty, move, await host.spec(faulty.image))),
     );
     await Promise.all(moving.map((each) => each.prepare()));
 
@@ -65,30 +85,49 @@ test.each(rounds)(
 
     expect(await faulty.disagreement()).toEqual([]);
     const { states } = await viewOf(faulty.cluster, host.namespace);
+    expect(states.get(sleeper.spec.sandboxId)).toBe('paused');
     const faults = await Promise.all(
       moving.map((each, at) => each.fault(endings[at]!, states.get(each.spec.sandboxId) ?? 'absent')),
     );
-    for (const [at, { move }] of moving.entries()) {
-      const ended = faults[at] === null ? endings[at]! : `WRONG: ${faults[at]}`;
-      outcomes.push({ fault: downMs > 10_000 ? `${part} away` : part, move, ended });
-    }
+    const ended = moving.map(({ move, kept }, at): Outcome => {
+      const fault = downMs > 10_000 ? `${part} away` : part;
+      return { fault, move, ended: faults[at] === null ? endings[at]! : `WRONG: ${faults[at]}`, kept };
+    });
+    outcomes.push(...ended);
+    const words = ended.map((each) => `${each.move} ${each.ended}${each.kept ? ` (${each.kept})` : ''}`);
+    process.stdout.write(`${part}, ${delayMs} ms: ${words.join('; ')}\n`);
     expect(faults.filter((each) => each !== null)).toEqual([]);
 
     const { spec, place, startedAt } = bystander;
+    const quiet = [spec.sandboxId, sleeper.spec.sandboxId];
     expect(await startOf(place, spec)).toBe(startedAt);
-    expect(driver.ends.filter(({ sandboxId }) => sandboxId === spec.sandboxId)).toEqual([]);
+    expect(driver.ends.filter(({ sandboxId }) => quiet.includes(sandboxId))).toEqual([]);
 
-    await driver.call('reconcile', [spec.sandboxId]);
-    expect(await faulty.leftObjects([spec.sandboxId])).toEqual([]);
+    await driver.call('reconcile', quiet);
+    expect(await faulty.leftObjects(quiet)).toEqual([]);
     expect(await faulty.disagreement()).toEqual([]);
   },
   roundTimeoutMs,
 );
 
+test('a process that stood still through all rounds goes on counting where it was', async () => {
+  const { spec, process, count } = sleeper;
+  const again = { ...spec, run: 2 };
+  const place = await faulty.driver.call<SandboxPlace>('resume', again);
+  expect(place).toMatchObject({ from: 'thaw' });
+  const first = (await process.count(place, again))!;
+  expect(first).toBeGreaterThanOrEqual(count);
+  // It counts ten times a second, and each round takes longer than this.
+  expect(first - count).toBeLessThan(100);
+  await delay(300);
+  expect(await process.count(place, again)).toBeGreaterThan(first);
+}, 120_000);
+
 test('after all rounds the node has nothing of any sandbox, but mounts that a killed kubelet has forgotten', async () => {
-  await faulty.driver.call('remove', bystander.spec.sandboxId);
+  for (const { spec } of [bystander, sleeper]) await faulty.driver.call('remove', spec.sandboxId);
   expect(await faulty.leftObjects([])).toEqual([]);
+  await faulty.removeHelper();
   expect(await faulty.leftOnNode()).toEqual([]);
   const forgotten = (await faulty.podsWithSubPaths()).length;
   process.stdout.write(`\n${forgotten} pods whose subPath mounts a killed kubelet has forgotten\n`);
-}, 300_000);
+}, 420_000);

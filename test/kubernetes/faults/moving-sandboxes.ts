@@ -1,36 +1,37 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { SandboxInspection, SandboxPlace, SandboxSpec } from '../../../runtime/driver.ts';
+import type { PauseResult, SandboxInspection, SandboxPlace, SandboxSpec } from '../../../runtime/driver.ts';
 import { shell } from '../../runtime/local-host.ts';
+import { CountingProcess } from '../support/counting-process.ts';
 import type { ClusterState } from './cluster-inventory.ts';
 import { CallFailed, type DriverProcess } from './driver-process.ts';
+import type { FaultyCluster } from './faulty-cluster.ts';
 
-export const moveNames = ['create', 'pause', 'resume', 'restart', 'stop', 'remove'] as const;
+export const moveNames = ['create', 'pause', 'resume', 'resume on the disk', 'restart', 'stop', 'remove'] as const;
 export type MoveName = (typeof moveNames)[number];
 
-/** What a sandbox has to be after a move that was done. */
-const goals: Record<MoveName, ClusterState> = {
-  create: 'running',
-  pause: 'exited',
-  resume: 'running',
-  restart: 'running',
-  stop: 'exited',
-  remove: 'absent',
-};
 const tryAgainMs = 300;
 
 /** How a move ended; starts with `WRONG` when that may not be. */
 export type Ending = 'as asked' | 'done when asked again' | `failed: ${string}` | `WRONG: ${string}`;
 
-/** One sandbox on its way from one state to another. */
+/** One sandbox on its way from one state to another, on a node with a node helper. */
 export class MovingSandbox {
   readonly move: MoveName;
   readonly spec: SandboxSpec;
-  readonly #driver: DriverProcess;
+  readonly #faulty: FaultyCluster;
+  /** Runs before a pause that is to keep the memory, with its count. */
+  #counting: { process: CountingProcess; count: number } | null = null;
+  #kept: PauseResult['kept'] | null = null;
 
-  constructor(driver: DriverProcess, move: MoveName, spec: SandboxSpec) {
-    this.#driver = driver;
+  constructor(faulty: FaultyCluster, move: MoveName, spec: SandboxSpec) {
+    this.#faulty = faulty;
     this.move = move;
     this.spec = spec;
+  }
+
+  /** What the pause has kept that was its move. Null: it was another move, or the pause was not done. */
+  get kept(): PauseResult['kept'] | null {
+    return this.#kept;
   }
 
   /** Brings it to where the move starts, with a file on its disk. */
@@ -39,7 +40,14 @@ export class MovingSandbox {
     const { spec } = this;
     const place = await this.#driver.call<SandboxPlace>('create', spec);
     await shell(place, spec, `echo ${spec.sandboxId} >/root/kept`);
-    if (this.move === 'resume') await this.#driver.call('pause', spec.sandboxId);
+    if (this.move === 'resume on the disk') await this.#driver.call('stop', spec.sandboxId);
+    if (this.move !== 'pause' && this.move !== 'resume') return;
+    const process = await CountingProcess.start(place, spec);
+    this.#counting = { process, count: (await process.count(place, spec)) ?? Number.NaN };
+    await this.#faulty.whenHelped(spec.sandboxId);
+    if (this.move === 'pause') return;
+    const { kept } = await this.#driver.call<PauseResult>('pause', spec.sandboxId);
+    if (kept !== 'memory') throw new Error(`the pause of ${spec.sandboxId} kept the ${kept} alone`);
   }
 
   /**
@@ -50,7 +58,8 @@ export class MovingSandbox {
     const deadline = Date.now() + timeoutMs;
     for (let tries = 1; ; tries += 1) {
       try {
-        await this.#ask();
+        const answer = await this.#ask();
+        if (this.move === 'pause') this.#kept = (answer as PauseResult).kept;
         return tries === 1 ? 'as asked' : 'done when asked again';
       } catch (error) {
         if (!(error instanceof CallFailed)) throw error;
@@ -65,7 +74,8 @@ export class MovingSandbox {
   async fault(ending: Ending, state: ClusterState): Promise<string | null> {
     if (ending.startsWith('WRONG')) return ending;
     if (ending.startsWith('failed')) return null;
-    if (state !== goals[this.move]) return `it is ${state} after ${this.move}`;
+    if (state !== this.#goal) return `it is ${state} after ${this.move}`;
+    if (this.move === 'pause') return this.#faultOfPause();
     if (state !== 'running') return null;
     const { place, run } = await this.#driver.call<SandboxInspection>('inspect', this.spec.sandboxId);
     if (run !== this.#nextRun) return `its run is ${run}, not ${this.#nextRun}`;
@@ -74,9 +84,43 @@ export class MovingSandbox {
       (end) => end.sandboxId === this.spec.sandboxId && end.run === this.#nextRun,
     );
     if (falseEnds.length > 0) return `its end was reported: ${JSON.stringify(falseEnds)}`;
+    if (this.move === 'resume') return this.#faultOfMemory(place);
+    return this.#faultOfOutput(place);
+  }
+
+  /** Resumes it: what the pause says that it has kept has to be there. */
+  async #faultOfPause(): Promise<string | null> {
+    const place = await this.#driver.call<SandboxPlace>('resume', { ...this.spec, run: this.#nextRun });
+    const from = this.#kept === 'memory' ? 'thaw' : 'cold';
+    if (place.from !== from) return `a pause that kept the ${this.#kept} was resumed from ${place.from}`;
+    return this.#kept === 'memory' ? this.#faultOfMemory(place) : this.#faultOfOutput(place);
+  }
+
+  /** The process from before the pause goes on counting where it stood. */
+  async #faultOfMemory(place: SandboxPlace): Promise<string | null> {
+    const { process, count } = this.#counting!;
+    const first = await process.count(place, this.spec);
+    await delay(tryAgainMs);
+    const second = await process.count(place, this.spec);
+    const goesOn = first !== null && second !== null && first >= count && second > first;
+    return goesOn ? null : `its process counted ${count} before the pause, then ${first} and ${second}`;
+  }
+
+  async #faultOfOutput(place: SandboxPlace): Promise<string | null> {
     const kept = this.move === 'create' ? 'hello' : this.spec.sandboxId;
     const { output } = await shell(place, this.spec, this.move === 'create' ? 'echo $GREETING' : 'cat /root/kept');
     return output === kept ? null : `it printed ${output}, not ${kept}`;
+  }
+
+  /** What the sandbox has to be after a move that was done. */
+  get #goal(): ClusterState {
+    if (this.move === 'pause') return this.#kept === 'memory' ? 'paused' : 'exited';
+    if (this.move === 'stop') return 'exited';
+    return this.move === 'remove' ? 'absent' : 'running';
+  }
+
+  get #driver(): DriverProcess {
+    return this.#faulty.driver;
   }
 
   get #nextRun(): number {
@@ -89,8 +133,10 @@ export class MovingSandbox {
       case 'create':
         return this.#driver.call('create', spec);
       case 'resume':
+      case 'resume on the disk':
+        return this.#driver.call('resume', { ...spec, run: this.#nextRun });
       case 'restart':
-        return this.#driver.call(this.move, { ...spec, run: this.#nextRun });
+        return this.#driver.call('restart', { ...spec, run: this.#nextRun });
       default:
         return this.#driver.call(this.move, spec.sandboxId);
     }

@@ -6,6 +6,7 @@ import type { V1Pod } from '@kubernetes/client-node';
 import { build } from 'esbuild';
 import { kubernetesPrograms } from '../../../ops/setup/toolchain/locations.mjs';
 import { ensureAgentImageFolder } from '../../../runtime/kubernetes/agent-image.ts';
+import { annotations } from '../../../runtime/kubernetes/names.ts';
 import { cacheDir } from '../../runtime/local-host.ts';
 import { digestOf, pushImage } from '../../support/pushed-image.ts';
 import { layerOf, type TarEntry, tar } from '../../support/tar-layer.ts';
@@ -15,20 +16,24 @@ import type { KubernetesCluster } from './kubernetes-cluster.ts';
 const run = promisify(execFile);
 const repository = path.resolve(import.meta.dirname, '../../..');
 const script = 'runtime/kubernetes/node-helper/main.ts';
+/** The kubelet starts a container that ends again and again ever later: after 10, 20, 40, 80 seconds. */
+const startAgainTimeoutMs = 150_000;
 
 /** The node helper on a cluster, installed by the chart's own manifests. */
 export class InstalledNodeHelper {
   readonly #cluster: KubernetesCluster;
+  readonly #manifests: string;
 
-  private constructor(cluster: KubernetesCluster) {
+  private constructor(cluster: KubernetesCluster, manifests: string) {
     this.#cluster = cluster;
+    this.#manifests = manifests;
   }
 
   /** @param sandboxNamespace the namespace that is there already, whose sandboxes it serves */
   static async install(cluster: KubernetesCluster, sandboxNamespace: string): Promise<InstalledNodeHelper> {
     await pushPlatformImage(cluster.registry, 'node-helper', script);
-    await applyFromChart(cluster, 'node-helper', { nodeHelper: { enabled: true, sandboxNamespace } });
-    const helper = new InstalledNodeHelper(cluster);
+    const manifests = await applyFromChart(cluster, 'node-helper', { nodeHelper: { enabled: true, sandboxNamespace } });
+    const helper = new InstalledNodeHelper(cluster, manifests);
     await until(async () => (await helper.pod()) !== null, 90_000);
     return helper;
   }
@@ -50,11 +55,29 @@ export class InstalledNodeHelper {
 
   /** Kills it as `kill -9` does, and waits until the kubelet has started it again. */
   async kill(): Promise<void> {
-    const id = await this.signal('SIGKILL');
+    await this.startedAfter(await this.signal('SIGKILL'));
+  }
+
+  /** Waits until the kubelet has started another container than this one, which was killed. */
+  async startedAfter(id: string): Promise<void> {
     await until(async () => {
       const now = (await this.pod())?.status?.containerStatuses?.[0]?.containerID;
       return now !== undefined && !now.endsWith(id);
-    }, 90_000);
+    }, startAgainTimeoutMs);
+  }
+
+  /** Waits until it has seen a sandbox that runs: from then on a pause keeps the memory. */
+  async whenSeen(of: { name: string; namespace: string }): Promise<void> {
+    await until(async () => {
+      const { metadata } = await this.#cluster.core.readNamespacedPod(of);
+      return metadata?.annotations?.[annotations.frozenNow] === 'false';
+    }, 60_000);
+  }
+
+  /** Takes it off the cluster; returns when its pod is gone. What it froze stays frozen. */
+  async remove(): Promise<void> {
+    const of = ['--kubeconfig', this.#cluster.kubeConfigFile, '--filename', this.#manifests];
+    await run(kubernetesPrograms().kubectl, ['delete', '--cascade=foreground', '--timeout=90s', ...of]);
   }
 }
 
@@ -80,8 +103,11 @@ function freezerOf(cluster: KubernetesCluster, { metadata }: V1Pod): string {
   return found;
 }
 
-/** Applies one template of the chart, whose pods have the platform image that was pushed under its name. */
-export async function applyFromChart(cluster: KubernetesCluster, template: string, more: object): Promise<void> {
+/**
+ * Applies one template of the chart, whose pods have the platform image that was pushed under its name.
+ * @returns the file with what was applied
+ */
+export async function applyFromChart(cluster: KubernetesCluster, template: string, more: object): Promise<string> {
   const chart = path.join(repository, 'ops/helm/sandbox-platform');
   const values = {
     image: { repository: `${cluster.registry}/${template}`, tag: 'latest' },
@@ -100,6 +126,7 @@ export async function applyFromChart(cluster: KubernetesCluster, template: strin
   fs.writeFileSync(manifests, stdout);
   const apply = ['--kubeconfig', cluster.kubeConfigFile, 'apply', '--server-side'];
   await run(kubernetesPrograms().kubectl, [...apply, '--filename', manifests]);
+  return manifests;
 }
 
 /** An image that starts a script as the platform's does: its Node, and the script with all that it imports; and more files. */
