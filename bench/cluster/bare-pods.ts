@@ -26,9 +26,10 @@ export class BarePods {
     this.#watch = new ClusterWatch(config, this.#cluster, { namespace, selector: selectorOf(hostId), logger });
   }
 
-  static async open(host: DriverHost, facts: ImageFacts): Promise<BarePods> {
+  /** @param options those of the driver beside */
+  static async open(host: DriverHost, facts: ImageFacts, options: Partial<KubernetesDriverOptions>): Promise<BarePods> {
     // Not of the host, whose driver would take them for sandboxes.
-    const pods = new BarePods({ ...host.options, hostId: 'bare' }, facts);
+    const pods = new BarePods({ ...host.options, ...options, hostId: 'bare' }, facts);
     await pods.#watch.open(() => {});
     return pods;
   }

@@ -1,15 +1,14 @@
 import fs from 'node:fs';
 import { kubernetesPrograms } from '../../ops/setup/toolchain/locations.mjs';
-import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
 import { type ImageFacts, readImageFacts } from '../../runtime/kubernetes/image-facts.ts';
 import { annotations } from '../../runtime/kubernetes/names.ts';
 import { DriverHost, pushAgentImage } from '../../test/kubernetes/support/driver-host.ts';
 import { KubernetesCluster } from '../../test/kubernetes/support/kubernetes-cluster.ts';
 import { pushBusybox } from '../../test/kubernetes/support/pods.ts';
-import { shell } from '../../test/runtime/local-host.ts';
 import { summarize, timed } from '../statistics.ts';
 import { holdAgainst, printTable, type Row } from '../table.ts';
 import { BarePods } from './bare-pods.ts';
+import { firstOutput, measureMemoryPauses } from './memory-pauses.ts';
 
 /**
  * Sandboxes as pods, beside bare pods with the same spec and a disk each, in turns on one node. `npm run test:kubernetes`
@@ -17,6 +16,10 @@ import { BarePods } from './bare-pods.ts';
  */
 const times = Number(process.env.BENCH_TIMES ?? 10);
 const atOnce = Number(process.env.BENCH_AT_ONCE ?? 200);
+/** Those that start at once are of several accounts: one alone has half of the places. */
+const accounts = 4;
+/** So many pods fit on one node of two processors, with a node helper. */
+const requestShare = { cpu: 0.009, memory: 1 / 8 };
 
 if (Object.values(kubernetesPrograms().dirs).every((dir) => fs.existsSync(dir))) await measure();
 else console.log('\nNo bench of a cluster: `npm run test:kubernetes` builds what it needs');
@@ -26,9 +29,10 @@ async function measure(): Promise<void> {
   let host: DriverHost | undefined;
   try {
     const [image, agentImage] = [await pushBusybox(cluster), await pushAgentImage(cluster.registry)];
-    host = await DriverHost.open(cluster, agentImage);
-    const bare = await BarePods.open(host, await factsOf(host, image));
+    host = await DriverHost.open(cluster, agentImage, { requestShare });
+    const bare = await BarePods.open(host, await factsOf(host, image), { requestShare });
     await oneAfterTheOther(host, bare, image);
+    await measureMemoryPauses(cluster, host, image, times);
     await allAtOnce(host, bare, image);
     await bare.close();
   } finally {
@@ -81,7 +85,8 @@ async function oneAfterTheOther(host: DriverHost, bare: BarePods, image: string)
 }
 
 async function allAtOnce(host: DriverHost, bare: BarePods, image: string): Promise<void> {
-  const make = () => Promise.all(Array.from({ length: atOnce }, () => host.spec(image)));
+  const make = () =>
+    Promise.all(Array.from({ length: atOnce }, (_, at) => host.spec(image, { accountId: `acc-${at % accounts}` })));
   const floors = await make();
   const floorMs = await timed(() => Promise.all(floors.map((spec) => bare.start(spec))));
   await bare.remove(floors);
@@ -116,11 +121,6 @@ async function allAtOnce(host: DriverHost, bare: BarePods, image: string): Promi
     { measure: 'failed', value: `${failures.length}`, unit: '', goal: failures.length === 0 ? '0: met' : '0: not met' },
   ]);
   for (const error of failures.slice(0, 3)) console.log(error);
-}
-
-async function firstOutput(place: SandboxPlace, spec: SandboxSpec): Promise<void> {
-  const { output } = await shell(place, spec, 'echo here');
-  if (output !== 'here') throw new Error(`The sandbox said ${output}`);
 }
 
 /** What a driver has learned of an image. */

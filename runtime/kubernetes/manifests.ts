@@ -94,7 +94,7 @@ export function podOf(spec: SandboxSpec, facts: ImageFacts, options: ManifestOpt
       ...commonSpec(options),
       hostname: spec.sandboxId,
       initContainers: [
-        platformOf(options),
+        platformOf(options, requestedMillicores(spec, options)),
         {
           name: diskContainer,
           image,
@@ -226,8 +226,12 @@ const rootContext: V1SecurityContext = {
   seccompProfile: { type: 'RuntimeDefault' },
 };
 
-/** Brings the agent in, with its own loader and C library, so that it runs in any image. */
-export const platformOf = ({ agentImage }: ManifestOptions): V1Container => ({
+/**
+ * Brings the agent in, with its own loader and C library, so that it runs in any image.
+ * @param millicores what it requests. A pod requests what the one of its containers does that requests most, so with as
+ *   much as the sandbox it costs nothing; with more, it would.
+ */
+export const platformOf = ({ agentImage }: ManifestOptions, millicores = 10): V1Container => ({
   name: platformContainer,
   image: agentImage,
   command: [`${runtimeMount}/bin/cp`, '-a', `${runtimeMount}/.`, '/target/'],
@@ -236,7 +240,10 @@ export const platformOf = ({ agentImage }: ManifestOptions): V1Container => ({
     capabilities: { drop: ['ALL'], add: ['CHOWN', 'DAC_OVERRIDE', 'FOWNER'] },
     allowPrivilegeEscalation: false,
   },
-  resources: { limits: { cpu: '1', memory: '128Mi' }, requests: { cpu: '10m', memory: '32Mi' } },
+  resources: {
+    limits: { cpu: '1', memory: '128Mi' },
+    requests: { cpu: `${Math.min(1000, millicores)}m`, memory: '32Mi' },
+  },
   volumeMounts: [{ name: 'platform', mountPath: '/target' }],
 });
 
@@ -270,12 +277,16 @@ export function commonSpec({
 export const requestShareOf = ({ requestShare }: Pick<ManifestOptions, 'requestShare'>) =>
   requestShare ?? { cpu: 1 / 16, memory: 1 / 4 };
 
+function requestedMillicores({ cpuCount }: SandboxSpec, options: ManifestOptions): number {
+  return Math.max(1, Math.round(cpuCount * 1000 * requestShareOf(options).cpu));
+}
+
 function resourcesOf(spec: SandboxSpec, options: ManifestOptions): V1Container['resources'] {
-  const { cpu, memory } = requestShareOf(options);
+  const { memory } = requestShareOf(options);
   return {
     limits: { cpu: `${spec.cpuCount}`, memory: `${spec.memoryMb}Mi`, 'ephemeral-storage': `${ephemeralMb}Mi` },
     requests: {
-      cpu: `${Math.max(1, Math.round(spec.cpuCount * 1000 * cpu))}m`,
+      cpu: `${requestedMillicores(spec, options)}m`,
       memory: `${Math.ceil(spec.memoryMb * memory)}Mi`,
       'ephemeral-storage': '64Mi',
     },

@@ -83,8 +83,13 @@ test('no container has a probe or a hook, whose command would hang while the san
 test('limits are those of the sandbox, and a share of them is asked for', () => {
   expect(sandbox.resources!.limits).toEqual({ cpu: '2', memory: '1024Mi', 'ephemeral-storage': '512Mi' });
   expect(sandbox.resources!.requests).toEqual({ cpu: '125m', memory: '256Mi', 'ephemeral-storage': '64Mi' });
+  // The pod asks for what its container does that asks for most.
+  const platform = (made: typeof pod) => made.spec!.initContainers![0]!.resources!.requests!.cpu;
+  expect(platform(pod)).toBe('125m');
   const whole = podOf(spec, facts, { ...options, requestShare: { cpu: 1, memory: 1 } });
   expect(whole.spec!.containers[0]!.resources!.requests).toMatchObject({ cpu: '2000m', memory: '1024Mi' });
+  expect(platform(whole)).toBe('1000m');
+  expect(platform(podOf(spec, facts, { ...options, requestShare: { cpu: 0.004, memory: 1 } }))).toBe('8m');
   expect(diskOf(spec, facts, options).spec!.resources!.requests).toEqual({ storage: '5Gi' });
 });
 
